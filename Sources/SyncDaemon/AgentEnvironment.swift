@@ -90,6 +90,8 @@ package struct EngineNeeds: Sendable {
     package var deadline: Duration
     /// Longest time to wait for a server that cannot be reached; `nil` for as long as ``deadline``.
     package var patience: Duration?
+    /// Longest time to wait before any server has answered; `nil` for ``patience``.
+    package var firstContact: Duration?
     package var stop: StopRequest
     /// Receives every event.
     package var listener: @Sendable (SyncEvent) -> Void = { _ in }

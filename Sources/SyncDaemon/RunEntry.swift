@@ -14,7 +14,9 @@ extension Agent {
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
-        var needs = EngineNeeds(request, deadline: .seconds(120), patience: .seconds(10), stop: stop)
+        var needs = EngineNeeds(request, deadline: .seconds(120), patience: .seconds(30), stop: stop)
+        // A person is waiting, as in the foreground.
+        if request.origin == .interactive { needs.firstContact = .seconds(10) }
         needs.connectionShare = environment.connectionShare
         let handle = try environment.engine(needs).get()
         var reply: Result<EnqueueReply, ControlError>

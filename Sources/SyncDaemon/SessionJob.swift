@@ -114,8 +114,7 @@ final class SessionJob: Sendable {
     var isOver: Bool { state.withLock(\.isOver) }
 
     func note(_ progress: PullProgress) {
-        // Without a manifest there is nothing to count.
-        if progress.phase != .finding { state.withLock { $0.progress = progress } }
+        if progress.isCounting { state.withLock { $0.progress = progress } }
     }
 
     func note(_ event: SyncEvent) {

@@ -60,7 +60,8 @@ package struct BackendChoice: Sendable {
             }
         }
         let other = backends.first {
-            !$0.isForMachine && (try? $0.reason(on: machine, isNamed: false)) != nil
+            $0.serves(machine: false, isRoot: machine.isRoot) && (!hasZone || $0.knowsZones)
+                && (try? $0.reason(on: machine, isNamed: false)) != nil
         }
         let advice = other.map { "; without --system \($0.words) can start it" } ?? ""
         throw ScheduleError(

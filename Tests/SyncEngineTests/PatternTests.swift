@@ -119,4 +119,32 @@ struct PatternTests {
         #expect(error?.status == .usage && error?.message.contains("no file or directory \(path);") == true)
         #expect(!FileManager.default.fileExists(atPath: scene.destination))
     }
+
+    @Test(
+        "A schedule goes on without a path that a release has dropped; nothing in it at all is still an error"
+    )
+    func dropped() throws {
+        let some = try scene.pull {
+            $0.origin = .schedule
+            $0.include = ["sheets", "nosuch"]
+        }
+        #expect(some.error == nil && here == ["sheets/d.txt"])
+        let none = try scene.pull {
+            $0.origin = .schedule
+            $0.include = ["nosuch"]
+        }
+        #expect(none.error?.status == .usage)
+    }
+
+    @Test("With a group, a path must be in it")
+    func outside() throws {
+        let error = try scene.pull {
+            $0.groups = ["maps"]
+            $0.include = ["maps/a.map", "e.txt"]
+        }.error
+        #expect(
+            error?.status == .usage
+                && error?.message.contains("the groups have no file or directory e.txt;") == true
+        )
+    }
 }

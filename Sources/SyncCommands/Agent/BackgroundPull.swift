@@ -19,7 +19,7 @@ struct BackgroundPull: Sendable {
         let state = try StateAccess(environment: environment, output: output)
         let request = try await request(environment)
         let reply = try await saying(
-            "The agent is fetching the manifest; without an answer it gives up after 10 s."
+            "The agent is fetching the manifest; Ctrl-C stops waiting."
         ) {
             try await AgentReach(state: state).ask { try await $0.enqueue(request) }
         }

@@ -191,12 +191,19 @@ extension RunSettings {
             guard self.plugins.schemes.contains(scheme) else {
                 throw CommandFailure(.usage, "MANIFEST is a path or an http(s) URL; \(nobody)")
             }
-        } else if access(location, F_OK) != 0 {
-            let reason =
-                webSchemes.contains(scheme) ? "a URL needs two slashes: \(scheme)://host/path" : nobody
-            throw CommandFailure(.noInput, "\(redacted(url: argument)): there is no such file, and \(reason)")
+            return location
         }
-        return location
+        // A release of a directory such as `a:b` need not have the file that is named.
+        let directory = location.lastIndex(of: "/").map { String(location[..<$0]) }
+        guard access(location, F_OK) != 0, directory.map({ access($0, F_OK) != 0 }) ?? true else {
+            return location
+        }
+        if webSchemes.contains(scheme) {
+            // What follows may be a password.
+            throw CommandFailure(.noInput, "\(scheme):…: a URL needs two slashes: \(scheme)://host/path")
+        }
+        let reason = self.plugins.schemes.contains(scheme) ? "nothing follows the scheme" : nobody
+        throw CommandFailure(.noInput, "\(redacted(url: argument)): there is no such file, and \(reason)")
     }
 }
 

@@ -122,7 +122,9 @@ struct SessionText: Sendable {
             return (reason ?? "waits for its turn") + until + error
         case .running:
             if session.holder == nil { return "its process is gone; the next agent continues it" }
-            if let progress = session.run?.progress, progress.phase == .looking {
+            if let progress = session.run?.progress, progress.phase == .looking,
+                progress.filesDone < progress.filesTotal
+            {
                 return
                     "checking \(Figures.grouped(progress.filesDone)) of \(Figures.grouped(progress.filesTotal)) files that are here already"
             }

@@ -42,7 +42,7 @@ final class ProgressCount: Sendable {
     /// Reports until ``end()``.
     init(_ environment: EngineEnvironment) {
         report = { [live = environment.live, tell = environment.progress] progress in
-            if progress.phase != .finding { live.note(progress) }
+            if progress.isCounting { live.note(progress) }
             tell(progress)
         }
         // A login page served again and again is no progress.

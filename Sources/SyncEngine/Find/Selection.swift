@@ -11,7 +11,6 @@ extension RunRecipe {
     func selectedRows(of manifest: Manifest, _ stop: StopRequest) throws(EngineError) -> [Int] {
         let rows = try manifest.selectedRows(of: groups, stop)
         guard hasPatterns else { return rows }
-        try requirePaths(of: manifest)
         let filter = PathFilter(include: include, exclude: exclude)
         let wanted = rows.filter { row in
             if row & 255 == 0, stop.isStopped { return false }
@@ -32,17 +31,26 @@ extension RunRecipe {
         return wanted
     }
 
-    /// Refuses a path that names nothing: whoever asks for two files wants to know that there is only one.
-    private func requirePaths(of manifest: Manifest) throws(EngineError) {
-        for path in include where !Glob.isPattern(path) {
-            let name = path.hasSuffix("/") ? path.dropLast() : path[...]
-            guard manifest.files.rows(below: Array(name.utf8)).isEmpty,
-                manifest.directories(with: [], groups: [], filter: PathFilter(include: [path], exclude: []))
-                    .isEmpty
+    /// Refuses a path that names nothing: whoever asks for two files wants to know that there is only one. A schedule goes on
+    /// with what is left, as a later release may have dropped it.
+    ///
+    /// - Throws: ``EngineError``: 64 for such a path, 130 when somebody asks to stop.
+    func requirePaths(of manifest: Manifest, _ stop: StopRequest) throws(EngineError) {
+        let paths = include.filter { !Glob.isPattern($0) }
+        guard !paths.isEmpty, origin != .schedule else { return }
+        let grouped = groups.isEmpty ? nil : try manifest.selectedRows(of: groups, stop)
+        for path in paths {
+            let rows = manifest.files.rows(
+                below: Array((path.hasSuffix("/") ? path.dropLast() : path[...]).utf8)
+            )
+            let filter = PathFilter(include: [path], exclude: [])
+            guard grouped.map({ !$0.contains(where: rows.contains) }) ?? rows.isEmpty,
+                manifest.directories(with: [], groups: groups, filter: filter).isEmpty
             else { continue }
             throw EngineError(
                 .usage,
-                "the manifest names no file or directory \(escaped(path)); 'syncagent ls' lists what it names"
+                "\(grouped == nil ? "the manifest names" : "the groups have") no file or directory \(escaped(path)); "
+                    + "'syncagent ls' lists what there is"
             )
         }
     }

@@ -107,6 +107,9 @@ package struct PullProgress: Sendable, Equatable {
     package var wait: TransferWait?
 
     package init() {}
+
+    /// Whether there is something to count by: not without a manifest, and not while no file has to be hashed.
+    package var isCounting: Bool { phase == .fetching || phase == .looking && filesTotal > 0 }
 }
 
 /// What a transfer waits for after a failed attempt.

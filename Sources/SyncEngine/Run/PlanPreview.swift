@@ -46,6 +46,7 @@ extension PullEngine {
         try PullRun.requireOwner(index, of: path, project: found.project)
         let manifest = try found.decode()
         try recipe.requireGroups(of: manifest)
+        try recipe.requirePaths(of: manifest, environment.stop)
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
         var named = recipe
         named.session = session

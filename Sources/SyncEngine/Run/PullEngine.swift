@@ -71,6 +71,7 @@ package struct PullEngine: Sendable {
             // Checked first, so that a name missing in the manifest leaves no directory behind.
             let manifest = try found.decode()
             try recipe.requireGroups(of: manifest)
+            if recorded == nil { try recipe.requirePaths(of: manifest, environment.stop) }
             if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
         }
         let destination = try Self.open(path, create: true)

@@ -66,6 +66,7 @@ struct PullRun {
                 named = found
             }
             try recipe.requireGroups(of: decoded)
+            if recorded == nil { try recipe.requirePaths(of: decoded, environment.stop) }
             names = decoded.groups.map(\.name)
             facts.revision = decoded.revision
             facts.userData = facts.userData ?? decoded.userData

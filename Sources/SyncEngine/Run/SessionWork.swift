@@ -38,6 +38,7 @@ extension PullEngine {
         }
         let manifest = try found.decode()
         try recipe.requireGroups(of: manifest)
+        try recipe.requirePaths(of: manifest, environment.stop)
         if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
         var recipe = recipe
         recipe.note(found)

@@ -73,6 +73,7 @@ extension PullEngine {
     package func verify(_ recipe: RunRecipe) throws(EngineError) -> VerifyReport {
         let found = try find(recipe)
         let manifest = try found.decode()
+        try recipe.requirePaths(of: manifest, environment.stop)
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
         let directories = recipe.selectedDirectories(of: manifest, with: rows)
         let path = Self.destinationPath(recipe, project: found.project)
