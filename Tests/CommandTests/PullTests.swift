@@ -29,7 +29,8 @@ struct PullTests {
             try set.tool.run(["pull", set.url, "--into", "tower"] + arguments)
         }
         for (path, status, message) in [
-            ("nowhere", 64, "matches nowhere"), ("map", 64, "matches map"), ("a*.txt", 64, "use --include"),
+            ("nowhere", 64, "no file or directory nowhere"), ("map", 64, "no file or directory map"),
+            ("a*.txt", 64, "use --include"),
             ("/maps", 64, "relative to the destination"),
         ] as [(String, Int32, String)] {
             let refused = try pull(path)
