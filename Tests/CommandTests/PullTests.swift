@@ -46,6 +46,26 @@ struct PullTests {
         #expect(try set.tool.run(["verify", set.url, "--into", "tower", "mapsheet"]).status == 2)
     }
 
+    @Test(
+        "A name with a colon is a path where its directory is here, and a URL with one slash shows no password"
+    )
+    func colons() throws {
+        let set = try PublishedSet(["a": Data("one".utf8)])
+        try FileManager.default.createDirectory(
+            atPath: set.scratch.path + "/sets:a",
+            withIntermediateDirectories: true
+        )
+        let path = try set.tool.run(["plan", "sets:a/manifest.json", "--into", "tower"])
+        #expect(path.status == 66 && !path.error.contains("transport"), "\(path.error)")
+        let scheme = try set.tool.run(["plan", "sets:b/manifest.json", "--into", "tower"])
+        #expect(scheme.status == 66 && scheme.error.contains("no transport plugin"), "\(scheme.error)")
+        let url = try set.tool.run(["plan", "https:/user:secret@example.com/m.json", "--into", "tower"])
+        #expect(
+            url.status == 66 && url.error.contains("two slashes") && !url.error.contains("secret"),
+            "\(url.error)"
+        )
+    }
+
     @Test("A release in another directory is made of the one before it, which then goes")
     func renamedRelease() throws {
         var numbers = SystemRandomNumberGenerator()
