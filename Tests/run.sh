@@ -220,12 +220,22 @@ kills() {
     fi
 }
 
+tasks() {
+    title "What can happen to a task, by real pulls (Tests/evidence/tasks.py)"
+    if command -v python3 >/dev/null; then
+        python3 -B Tests/evidence/tasks.py "$PWD/.build/debug/syncagent" || failed "tasks"
+    else
+        skipped "what can happen to a task: no python3"
+    fi
+}
+
 # Two lanes beside each other: one mostly works, the other mostly waits. Nothing in them depends on how fast it goes.
 (signed_releases; mutations; kills) > .build/lane.log 2>&1 &
 lane=$!
 walks
 schedules
 rebinding
+tasks
 wait "$lane"
 cat .build/lane.log
 
@@ -234,11 +244,10 @@ title "Allocations and system calls (syncagent-benchmarks --counts)"
 command -v strace >/dev/null || skipped "counts of system calls: no strace"
 .build/debug/syncagent-benchmarks --counts || failed "benchmark-counts"
 
-# Some four minutes; the whole day by hand: Tests/evidence/live.py PROGRAM.
-title "What a pull says while it happens (Tests/evidence/live.py --short, tasks.py)"
+# Some two minutes; the whole day by hand: Tests/evidence/live.py PROGRAM. It measures how soon things are said, so it runs alone.
+title "What a pull says while it happens (Tests/evidence/live.py --short)"
 if command -v python3 >/dev/null; then
     python3 -B Tests/evidence/live.py "$PWD/.build/debug/syncagent" --short || failed "live"
-    python3 -B Tests/evidence/tasks.py "$PWD/.build/debug/syncagent" || failed "tasks"
 else
     skipped "what a pull says while it happens: no python3"
 fi
