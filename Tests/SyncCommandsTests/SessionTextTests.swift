@@ -120,6 +120,28 @@ struct SessionTextTests {
         #expect(row.contains("30/60  3.00 MiB/6.00 MiB"), "\(row)")
     }
 
+    @Test(
+        "A run says how many files it has hashed, until it has hashed them all",
+        arguments: [(2, 7), (7, 7), (0, 0)]
+    )
+    func checking(done: Int, total: Int) {
+        var session = Self.session(.running, holder: 7)
+        session.run?.waits = ["waiting for a.test: its turn"]
+        session.run?.progress = RunStatus.Progress(
+            phase: .looking,
+            filesDone: done,
+            filesTotal: total,
+            bytesDone: 0,
+            bytesTotal: 9
+        )
+        let text = Self.text().why(session)
+        #expect(
+            text
+                == (done < total
+                    ? "checking 2 of 7 files that are here already" : "waiting for a.test: its turn")
+        )
+    }
+
     @Test("Without an agent, what waits says that it does not move")
     func noAgent() {
         #expect(
