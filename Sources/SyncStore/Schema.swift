@@ -207,6 +207,16 @@ enum Schema {
     static func read(_ db: Database) throws -> Int {
         let found = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
         if found == version { return found }
+        guard db.isInsideTransaction else {
+            // Another process may make the tables meanwhile: their owner must not be taken for none's because it was
+            // asked for before and the tables after.
+            var found = 0
+            try db.inTransaction(.deferred) {
+                found = try read(db)
+                return .commit
+            }
+            return found
+        }
         let owner = try Int32.fetchOne(db, sql: "PRAGMA application_id") ?? 0
         let isEmpty = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema") == 0
         guard owner == applicationID || isEmpty && found == 0 else { throw StoreError.foreign }

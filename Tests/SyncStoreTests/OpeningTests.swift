@@ -1,8 +1,10 @@
 import Foundation
 import GRDB
 import SyncModel
-import SyncStore
+import Synchronization
 import Testing
+
+@testable import SyncStore
 
 @Suite("Opening the store", .timeLimit(.minutes(10)))
 struct OpeningTests {
@@ -45,6 +47,30 @@ struct OpeningTests {
         let before = try Data(contentsOf: URL(fileURLWithPath: state.database))
         #expect(.of { _ = try state.open() } == .foreign)
         #expect(try Data(contentsOf: URL(fileURLWithPath: state.database)) == before)
+    }
+
+    @Test("A store that is made while it is looked at is not another program's")
+    func madeMeanwhile() throws {
+        let state = StateDirectory()
+        try FileManager.default.createDirectory(atPath: state.path, withIntermediateDirectories: true)
+        try state.tamper("PRAGMA journal_mode = WAL")
+        let reader = try DatabaseQueue(path: state.database)
+        let maker = try DatabaseQueue(path: state.database)
+        let isMade = Mutex(false)
+        let found = try reader.writeWithoutTransaction { db in
+            db.trace { event in
+                guard case .statement(let statement) = event, statement.sql.contains("sqlite_schema") else {
+                    return
+                }
+                isMade.withLock { isMade in
+                    guard !isMade else { return }
+                    isMade = (try? maker.writeWithoutTransaction(Schema.migrate)) != nil
+                }
+            }
+            return try Schema.read(db)
+        }
+        #expect(found == 0)
+        #expect(isMade.withLock { $0 }, "nothing was made meanwhile")
     }
 
     @Test(
