@@ -60,8 +60,7 @@ enum RPCText {
             line.field("jsonrpc", "2.0")
             line.field("id", id)
             line.field("method", method)
-            line.key("params")
-            line.raw(parameters.text)
+            line.json("params", parameters.text)
         }.bytes + [0x0A]
     }
 
@@ -69,8 +68,7 @@ enum RPCText {
         JSONLine.object { line in
             line.field("jsonrpc", "2.0")
             line.field("method", method)
-            line.key("params")
-            line.raw(parameters.text)
+            line.json("params", parameters.text)
         }.bytes + [0x0A]
     }
 

@@ -21,8 +21,7 @@ package struct PluginResolver: RequestResolver {
         while !rest.isEmpty {
             let batch = Self.batch(&rest)
             let result = try client.call("resolver.resolve") { line in
-                line.key("requests")
-                line.array { line in for request in batch { Self.write(request, &line) } }
+                line.array("requests") { line in for request in batch { Self.write(request, &line) } }
             }
             guard let dispositions = result["dispositions"]?.array, dispositions.count == batch.count else {
                 throw client.failure(
