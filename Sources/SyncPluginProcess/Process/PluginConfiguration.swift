@@ -1,4 +1,5 @@
 package import SyncPlugins
+package import SyncSystem
 
 /// What a plugin's process may take up and how long it may take.
 package struct PluginLimits: Sendable {
@@ -61,6 +62,8 @@ package struct PluginConfiguration: Sendable {
     package var version: String
     /// Told of what happens; called from the plugin's thread, and must not block.
     package var notice: @Sendable (PluginNotice) -> Void
+    /// Starts the threads that talk to it.
+    package var startThread = WorkerThread.system
 
     /// Makes a configuration; see the properties.
     package init(

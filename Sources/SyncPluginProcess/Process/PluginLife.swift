@@ -59,8 +59,7 @@ extension PluginWorker {
             line.field("protocol", PluginProtocol.version)
             line.field("version", configuration.version)
             line.field("point", optional: configuration.point?.rawValue)
-            line.key("settings")
-            line.raw(configuration.settings)
+            line.json("settings", configuration.settings)
             line.field("max_line", limits.line)
         }
     }
@@ -162,6 +161,7 @@ extension PluginWorker {
         // Its last answers may still be in the pipe.
         readOutput()
         readErrors()
+        errorLog.finish(at: now) { tell(.output, $0) }
         if framing.hasPartialLine, endReason == nil { tell(.warning, "its last line has no end") }
         let end = child.reap()
         let reason = endReason.map { "\($0), and was ended" } ?? end

@@ -219,7 +219,9 @@ final class PluginWorker {
         if child == nil, requests.count > 0 { due.append(restart.notBefore) }
         if let since = unansweredSince { due.append(since + limits.grace) }
         // Without pidfd_open(2), or when it cannot be talked to, its end is looked for.
-        if let child, child.program.ended < 0 || broken != nil { due.append(now + .milliseconds(20)) }
+        if inbox.pipe.reader < 0 || child.map({ $0.program.ended < 0 || broken != nil }) ?? false {
+            due.append(now + WakePipe.tick)
+        }
         guard let first = due.min() else { return -1 }
         return first <= now ? 0 : (first - now).pollMilliseconds
     }
@@ -269,8 +271,8 @@ extension PluginWorker {
         case .answer(let number, let answer): answered(number, answer, size: line.count)
         case .notification(let method, let parameters): notified(method, parameters, size: line.count)
         case .request(let method):
-            tell(.warning, "it asked for '\(escaped(String(method.prefix(60))))'; a plugin sends no requests")
-            useUnasked(line.count)
+            let name = escaped(String(method.prefix(60)))
+            tellRarely("it asked for '\(name)'; a plugin sends no requests", line.count)
         }
     }
 
@@ -370,6 +372,12 @@ struct ErrorLog {
         }
     }
 
+    /// The process has ended: tells its last line, which may have no end, and how many were left out.
+    mutating func finish(at now: Duration, _ tell: (String) -> Void) {
+        end(at: now, tell)
+        tellDropped(tell)
+    }
+
     private mutating func end(at now: Duration, _ tell: (String) -> Void) {
         defer {
             line.removeAll(keepingCapacity: true)
@@ -380,10 +388,12 @@ struct ErrorLog {
             dropped += 1
             return
         }
-        if dropped > 0 {
-            tell("(\(dropped) lines left out)")
-            dropped = 0
-        }
+        tellDropped(tell)
         tell(escaped(String(decoding: line, as: UTF8.self)) + (isCut ? " …" : ""))
+    }
+
+    private mutating func tellDropped(_ tell: (String) -> Void) {
+        if dropped > 0 { tell("(\(dropped) lines left out)") }
+        dropped = 0
     }
 }

@@ -31,6 +31,7 @@ extension TransferPump {
             return refuse("a part of another version of the object")
         }
         attempt.head = head
+        attempt.lastByte = now
         if head.status != 304 { transfer.validator = head.validator.isEmpty ? nil : head.validator }
         let wanted = transfer.sink.begin(head)
         transfer.wanted = wanted
@@ -59,6 +60,7 @@ extension TransferPump {
                 attempt.isBodyOver = true
             case .bytes(let count):
                 attempt.lastSign = now
+                attempt.lastByte = now
                 attempt.received += UInt64(count)
                 transfer.received += UInt64(count)
                 inbox.totals.withLock { $0.bytesReceived += UInt64(count) }
