@@ -6,11 +6,7 @@ package import SyncPlugins
 ///   - condition: In whatever state it is.
 ///   - destination: A directory, absolute.
 ///   - now: **Milliseconds** since 1970.
-package func check(
-    condition: any Condition,
-    destination: String = "/tmp",
-    now: Int64
-) -> [CheckResult] {
+package func check(condition: any Condition, destination: String = "/tmp", now: Int64) -> [CheckResult] {
     var book = RuleBook()
     let context = ConditionContext(destination: destination, now: now)
 

@@ -207,9 +207,7 @@ final class TransferPump {
         var readers: [PluginTransfer] = []
         for transfer in transfers.values {
             guard let attempt = transfer.attempt, attempt.head != nil, !attempt.isPaused, !attempt.isBodyOver
-            else {
-                continue
-            }
+            else { continue }
             readers.append(transfer)
             entries.append(pollfd(fd: attempt.pipe.reader, events: Int16(POLLIN), revents: 0))
         }
