@@ -75,6 +75,18 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "it floods its output"
         ),
         .atRequest(
+            "floods its output with answers to no request",
+            "while True: send({'id': 0, 'result': None})",
+            .unavailable,
+            "it floods its output"
+        ),
+        .atRequest(
+            "floods its output with empty lines",
+            "while True: write('\\n' * 1000)",
+            .unavailable,
+            "it floods its output"
+        ),
+        .atRequest(
             "floods standard error and answers",
             "for i in range(200000): sys.stderr.write('noise %d\\n' % i)\nproceed(message)",
             nil,

@@ -33,8 +33,7 @@ extension PluginWorker {
         hungSince = nil
         endReason = nil
         enter(.starting, for: limits.start)
-        ownNumber = inbox.nextNumber()
-        write(RPCText.request(ownNumber, "initialize", initialization))
+        ask("initialize", initialization)
     }
 
     private var variables: [String] {

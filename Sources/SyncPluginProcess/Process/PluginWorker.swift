@@ -51,8 +51,8 @@ final class PluginWorker {
     var hungSince: Duration?
     /// What `initialize` was answered with.
     var description = JSONValue.null
-    /// The number of the `initialize` or `shutdown` request of this process.
-    var ownNumber: Int64 = 0
+    /// The number of the `initialize` or `shutdown` request that this process has not answered.
+    var ownNumber: Int64?
     /// Written and not yet taken by the pipe.
     var queue: [UInt8] = []
     var queueStart = 0
@@ -129,8 +129,7 @@ final class PluginWorker {
         case .absent, .ending: break
         case .starting: makeEnd(nil)
         case .ready:
-            ownNumber = inbox.nextNumber()
-            write(RPCText.request(ownNumber, "shutdown", JSONLine.object { _ in }))
+            ask("shutdown", JSONLine.object { _ in })
             enter(.ending(.asked), for: limits.shutdown)
         }
     }
@@ -138,6 +137,13 @@ final class PluginWorker {
     // MARK: Writing
 
     func write(_ bytes: [UInt8]) { queue += bytes }
+
+    /// Sends a request of this side's own.
+    func ask(_ method: String, _ parameters: JSONLine) {
+        let number = inbox.nextNumber()
+        ownNumber = number
+        write(RPCText.request(number, method, parameters))
+    }
 
     private func sendWaiting() {
         if queue.isEmpty { queueBegan = now }
@@ -254,6 +260,7 @@ extension PluginWorker {
     }
 
     private func handle(_ line: UnsafeRawBufferPointer) {
+        guard !line.isEmpty else { return useUnasked(0) }
         guard let message = RPCMessage(line: line) else {
             garbage += 1
             if garbage <= 3 {
@@ -278,7 +285,7 @@ extension PluginWorker {
 
     private func answered(_ number: Int64, _ answer: RPCAnswer, size: Int) {
         if number == ownNumber {
-            ownNumber = 0
+            ownNumber = nil
             switch phase {
             case .starting: initialized(answer)
             case .ending(.asked):
