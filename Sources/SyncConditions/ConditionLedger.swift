@@ -7,7 +7,6 @@ package struct ConditionAnswer: Sendable, Equatable {
     package var name: String
     package var state: ConditionState
 
-    /// See the properties.
     package init(_ name: String, _ state: ConditionState) {
         self.name = name
         self.state = state

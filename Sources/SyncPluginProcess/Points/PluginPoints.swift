@@ -178,15 +178,9 @@ package struct PluginObserver: EventObserver {
     package func observe(_ events: [ObservedEvent]) throws(PluginError) {
         var rest = events[...]
         while !rest.isEmpty {
-            var bytes = 0
-            var count = 0
-            for event in rest.prefix(Self.most) {
-                bytes += event.json.utf8.count + 2 * event.name.utf8.count + 32
-                if count > 0, bytes > Self.mostBytes { break }
-                count += 1
+            let batch = takeBatch(&rest, most: Self.most, bytes: Self.mostBytes) {
+                $0.json.utf8.count + 2 * $0.name.utf8.count + 32
             }
-            let batch = rest.prefix(count)
-            rest = rest.dropFirst(count)
             _ = try client.call("observer.events") { line in
                 line.array("events") { line in
                     for event in batch {

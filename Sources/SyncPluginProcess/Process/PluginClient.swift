@@ -1,4 +1,3 @@
-import CPosix
 import Dispatch
 package import SyncModel
 package import SyncPlugins
@@ -55,7 +54,11 @@ package final class PluginClient: Sendable {
         let refusal = state.withLock { state -> PluginError? in
             guard !state.isClosed else { return failure(.cancelled, "it has been shut down") }
             do throws(ThreadError) {
-                if !state.isStarted { try startWorker() }
+                if !state.isStarted {
+                    try configuration.startThread("plugin-\(name)", in: ended) { [configuration, inbox] in
+                        PluginWorker(configuration, inbox: inbox).run()
+                    }
+                }
             } catch {
                 return failure(.unavailable, error.description)
             }
@@ -143,20 +146,6 @@ package final class PluginClient: Sendable {
         case RPCError.methodNotFound: failure(.badAnswer, "it does not know the method \(method)")
         case RPCError.cancelled: failure(.cancelled, error.text)
         default: failure(.refused, error.text)
-        }
-    }
-
-    private func startWorker() throws(ThreadError) {
-        ended.enter()
-        do throws(ThreadError) {
-            _ = try configuration.startThread("plugin-\(name)") { [configuration, inbox, ended] in
-                sa_block_pipe_signal()
-                PluginWorker(configuration, inbox: inbox).run()
-                ended.leave()
-            }
-        } catch {
-            ended.leave()
-            throw error
         }
     }
 }

@@ -1,3 +1,5 @@
+import CPosix
+import Dispatch
 package import SyncPlugins
 package import SyncSystem
 
@@ -65,7 +67,6 @@ package struct PluginConfiguration: Sendable {
     /// Starts the threads that talk to it.
     package var startThread = WorkerThread.system
 
-    /// Makes a configuration; see the properties.
     package init(
         program: PluginProgram,
         point: PluginPoint?,
@@ -78,5 +79,26 @@ package struct PluginConfiguration: Sendable {
         self.environment = environment
         self.version = version
         self.notice = notice
+    }
+
+    /// Starts a thread that `group` waits for.
+    ///
+    /// - Throws: ``/SyncSystem/ThreadError``; then `body` is not called.
+    func startThread(
+        _ name: String,
+        in group: DispatchGroup,
+        _ body: @escaping @Sendable () -> Void
+    ) throws(ThreadError) {
+        group.enter()
+        do throws(ThreadError) {
+            _ = try startThread(name) {
+                sa_block_pipe_signal()
+                body()
+                group.leave()
+            }
+        } catch {
+            group.leave()
+            throw error
+        }
     }
 }

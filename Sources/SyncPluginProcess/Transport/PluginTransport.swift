@@ -1,4 +1,3 @@
-import CPosix
 import Dispatch
 import SyncModel
 package import SyncPlugins
@@ -63,7 +62,12 @@ package final class PluginTransport: Transport {
                 return TransferError(code: .cancelled, url: url, detail: "the transport was shut down")
             }
             do throws(ThreadError) {
-                if !state.isStarted { try startPump() }
+                if !state.isStarted {
+                    try client.configuration.startThread("pump-\(client.name)", in: ended) {
+                        [client, inbox, retries, events] in
+                        TransferPump(client, inbox: inbox, retries: retries, events: events).run()
+                    }
+                }
             } catch {
                 return TransferError(code: .misuse, url: url, detail: error.description)
             }
@@ -94,21 +98,6 @@ package final class PluginTransport: Transport {
         }
         ended.wait()
         client.close()
-    }
-
-    private func startPump() throws(ThreadError) {
-        ended.enter()
-        do throws(ThreadError) {
-            _ = try client.configuration.startThread("pump-\(client.name)") {
-                [client, inbox, retries, events, ended] in
-                sa_block_pipe_signal()
-                TransferPump(client, inbox: inbox, retries: retries, events: events).run()
-                ended.leave()
-            }
-        } catch {
-            ended.leave()
-            throw error
-        }
     }
 }
 

@@ -26,7 +26,7 @@ final class TransferPump {
     /// Pipes that the plugin may be about to open: closing them now would leave it waiting for a reader for ever.
     private var abandonedPipes: [(pipe: BodyPipe, due: Duration)] = []
     private var isStopping = false
-    private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 64)
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 64)
 
     init(
         _ client: PluginClient,
@@ -217,7 +217,7 @@ final class TransferPump {
         guard poll(&entries, nfds_t(entries.count), timeToWait) > 0 else { return }
         if entries[0].revents != 0 { inbox.pipe.drain() }
         for (index, transfer) in readers.enumerated() where entries[index + 1].revents != 0 {
-            if let attempt = transfer.attempt { pump(transfer, attempt, buffer) }
+            if let attempt = transfer.attempt { pump(transfer, attempt) }
         }
         let opened = entries[(readers.count + 1)...].map { $0.revents != 0 }
         var index = 0
