@@ -130,7 +130,7 @@ let package = Package(
         tests(
             "SyncPluginProcessTests",
             [
-                "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
+                "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit",
             ]
         ),
         tests(

@@ -25,7 +25,6 @@ package struct ConditionSettings: Sendable {
     /// Names of conditions that blocked when they were looked at last.
     package var blocked: Set<String>
 
-    /// See the properties.
     package init(_ wanted: RunConditions, on machine: MachinePlaces, blocked: Set<String> = []) {
         self.wanted = wanted
         self.machine = machine

@@ -88,9 +88,7 @@ package final class LoadCondition: Condition {
         (directoryEntries(directory) ?? []).count { name in
             // The second field is a name in parentheses, which may hold anything.
             guard let line = systemLine("\(directory)/\(name)/stat"), let end = line.lastIndex(of: ")")
-            else {
-                return false
-            }
+            else { return false }
             return ["R", "D"].contains(line[end...].dropFirst(2).first)
         }
     }

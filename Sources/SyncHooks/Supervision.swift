@@ -81,7 +81,11 @@ struct Supervision: Sendable {
         case .lingering:
             endedLeftovers = true
             return enter(.terminating, now + stopGrace, .terminate)
-        case .terminating, .killed: return .none
+        case .terminating:
+            // It was asked to end for another reason, and has no longer than if it were asked now.
+            due = min(due, now + stopGrace)
+            return .none
+        case .killed: return .none
         }
     }
 

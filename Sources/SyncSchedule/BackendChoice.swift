@@ -4,7 +4,6 @@ package struct BackendChoice: Sendable {
     /// For people: why this one.
     package let reason: String
 
-    /// See the properties.
     package init(backend: any ScheduleBackend, reason: String) {
         self.backend = backend
         self.reason = reason

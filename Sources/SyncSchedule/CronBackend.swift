@@ -6,7 +6,6 @@ package struct CronBackend: ScheduleBackend {
     package let directory: String?
     let run: CommandRunner
 
-    /// See the properties.
     package init(directory: String? = nil, run: @escaping CommandRunner) {
         self.directory = directory
         self.run = run

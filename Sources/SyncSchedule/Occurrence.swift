@@ -6,7 +6,6 @@ package struct Slot: Sendable, Hashable, Comparable {
     /// **Minutes** after midnight, 0...1439.
     package let minute: Int
 
-    /// See the properties.
     package init(day: CivilDay, minute: Int) {
         self.day = day
         self.minute = minute

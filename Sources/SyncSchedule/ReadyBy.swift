@@ -7,7 +7,6 @@ package struct NightRecord: Sendable, Equatable {
     /// From its start to its end, **milliseconds**.
     package let elapsed: Int64
 
-    /// See the properties.
     package init(received: UInt64, elapsed: Int64) {
         self.received = received
         self.elapsed = elapsed

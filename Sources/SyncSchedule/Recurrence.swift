@@ -190,9 +190,7 @@ extension Recurrence: CustomStringConvertible {
                 : "every \(names) that is day \(numbers) of the month"
         }
         if !days.months.isEmpty {
-            let months = [
-                "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-            ]
+            let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
             text += " in " + days.months.sorted().map { months[($0 - 1) % 12] }.joined(separator: ",")
         }
         return text

@@ -7,7 +7,6 @@ package struct ScheduleClock: Sendable {
     /// **Seconds** that this machine begins later.
     package let delay: Int
 
-    /// See the properties.
     package init(_ timing: ScheduleTiming, zone: Zone, delay: Int) {
         self.timing = timing
         self.zone = zone

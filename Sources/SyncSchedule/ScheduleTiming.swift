@@ -15,7 +15,6 @@ package struct ScheduleTiming: Sendable, Equatable {
     /// Whether a machine that was off or asleep runs later what it has missed.
     package var catchesUp = true
 
-    /// By a rule; see the properties.
     package init(_ recurrence: Recurrence) { self.recurrence = recurrence }
 
     /// Checks what one value says about another.

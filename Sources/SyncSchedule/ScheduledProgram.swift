@@ -14,7 +14,6 @@ package struct ScheduledProgram: Sendable, Equatable {
         package var name: String
         package var value: String
 
-        /// See the properties.
         package init(_ name: String, _ value: String) {
             self.name = name
             self.value = value

@@ -7,7 +7,6 @@ package struct SystemdBackend: ScheduleBackend {
     package let directory: String
     let run: CommandRunner
 
-    /// See the properties.
     package init(_ scope: SystemdUnits.Scope, directory: String, run: @escaping CommandRunner) {
         self.scope = scope
         self.directory = directory

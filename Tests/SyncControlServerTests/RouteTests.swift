@@ -68,4 +68,19 @@ struct RouteTests {
     func refusals(method: String, target: String, refusal: Route.Refusal) {
         #expect(throws: refusal) { try Route(method: method, target: target) }
     }
+
+    @Test(
+        "Nothing that configures the agent has a route [V57]",
+        arguments: [
+            "config", "configuration", "settings", "plugins", "credentials", "proxy", "rewrite", "schedules",
+            "trust",
+            "environment", "agent/config", "agent/settings", "agent/plugins", "sessions/a/config",
+            "sessions/a/settings",
+            "sessions/a/hooks",
+        ],
+        ["GET", "POST", "PUT", "PATCH", "DELETE"]
+    )
+    func noConfiguration(path: String, method: String) {
+        #expect(throws: Route.Refusal.notFound) { try Route(method: method, target: "/v1/" + path) }
+    }
 }

@@ -60,8 +60,7 @@ enum RPCText {
             line.field("jsonrpc", "2.0")
             line.field("id", id)
             line.field("method", method)
-            line.key("params")
-            line.raw(parameters.text)
+            line.json("params", parameters.text)
         }.bytes + [0x0A]
     }
 
@@ -69,8 +68,7 @@ enum RPCText {
         JSONLine.object { line in
             line.field("jsonrpc", "2.0")
             line.field("method", method)
-            line.key("params")
-            line.raw(parameters.text)
+            line.json("params", parameters.text)
         }.bytes + [0x0A]
     }
 
@@ -91,8 +89,7 @@ struct LineFraming: Sendable {
     /// Whether there is an incomplete line.
     var hasPartialLine: Bool { !partial.isEmpty }
 
-    /// Takes bytes and gives each whole line, without its end, to `line`; an empty line is left out. Stops after a line
-    /// for which `line` says no.
+    /// Takes bytes and gives each whole line, without its end, to `line`. Stops after a line for which `line` says no.
     ///
     /// - Returns: `false` when a line was too long: nothing after it can be understood.
     mutating func take(_ bytes: UnsafeRawBufferPointer, _ line: (UnsafeRawBufferPointer) -> Bool) -> Bool {
@@ -103,7 +100,7 @@ struct LineFraming: Sendable {
             guard partial.count + piece.count <= limit else { return false }
             var goesOn = true
             if partial.isEmpty {
-                if !piece.isEmpty { goesOn = line(piece) }
+                goesOn = line(piece)
             } else {
                 partial.append(contentsOf: piece)
                 goesOn = partial.withUnsafeBytes { line($0) }

@@ -1,4 +1,3 @@
-import CPosix
 import Dispatch
 package import SyncModel
 package import SyncPlugins
@@ -20,6 +19,7 @@ package final class PluginClient: Sendable {
     private struct State {
         var isStarted = false
         var isClosed = false
+        var warnings: Allowance
     }
 
     /// What it was made with.
@@ -27,12 +27,15 @@ package final class PluginClient: Sendable {
     /// For reports and pipes.
     let directory: PrivateDirectory
     private let inbox = PluginInbox()
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let ended = DispatchGroup()
+    private let made = SuspendingClock().now
 
     /// Makes a client; nothing is started yet.
     package init(_ configuration: PluginConfiguration) {
         self.configuration = configuration
+        let lines = configuration.limits.errorLines
+        state = Mutex(State(warnings: Allowance(most: lines.most, perSecond: lines.perSecond)))
         directory = PrivateDirectory(in: configuration.runtimeDirectory)
     }
 
@@ -48,19 +51,31 @@ package final class PluginClient: Sendable {
     @discardableResult
     package func start(_ request: PluginRequest) -> PluginRequest.ID {
         let number = inbox.nextNumber()
-        let isTaken = state.withLock { state in
-            guard !state.isClosed else { return false }
-            if !state.isStarted { state.isStarted = startWorker() }
+        let refusal = state.withLock { state -> PluginError? in
+            guard !state.isClosed else { return failure(.cancelled, "it has been shut down") }
+            do throws(ThreadError) {
+                if !state.isStarted {
+                    try configuration.startThread("plugin-\(name)", in: ended) { [configuration, inbox] in
+                        PluginWorker(configuration, inbox: inbox).run()
+                    }
+                }
+            } catch {
+                return failure(.unavailable, error.description)
+            }
+            state.isStarted = true
             // Under the lock, so that nothing comes after the close.
-            if state.isStarted { inbox.post(.request(number, request)) }
-            return state.isStarted
+            inbox.post(.request(number, request))
+            return nil
         }
-        if !isTaken { request.completion(.failure(failure(.cancelled, "it has been shut down"))) }
+        if let refusal { request.completion(.failure(refusal)) }
         return PluginRequest.ID(number: number)
     }
 
     /// Gives a request up: it fails with `cancelled`, unless it has ended. The plugin is told.
-    package func cancel(_ id: PluginRequest.ID) { inbox.post(.cancel(id.number)) }
+    package func cancel(_ id: PluginRequest.ID) {
+        // Once it is closed nobody takes commands, and every request has ended.
+        state.withLock { if !$0.isClosed { inbox.post(.cancel(id.number)) } }
+    }
 
     /// Sends a request and waits for its result.
     ///
@@ -119,8 +134,10 @@ package final class PluginClient: Sendable {
         PluginError(plugin: name, code: code, message: message)
     }
 
-    /// Tells people something about the plugin.
+    /// Tells people something about the plugin, as rarely as its standard error.
     func warn(_ text: String) {
+        let time = SuspendingClock().now - made
+        guard state.withLock({ $0.warnings.use(1, at: time) }) else { return }
         configuration.notice(PluginNotice(plugin: name, kind: .warning, text: text))
     }
 
@@ -130,17 +147,6 @@ package final class PluginClient: Sendable {
         case RPCError.cancelled: failure(.cancelled, error.text)
         default: failure(.refused, error.text)
         }
-    }
-
-    private func startWorker() -> Bool {
-        ended.enter()
-        let started = try? WorkerThread(name: "plugin-\(name)") { [configuration, inbox, ended] in
-            sa_block_pipe_signal()
-            PluginWorker(configuration, inbox: inbox).run()
-            ended.leave()
-        }
-        if started == nil { ended.leave() }
-        return started != nil
     }
 }
 

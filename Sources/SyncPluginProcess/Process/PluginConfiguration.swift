@@ -1,4 +1,7 @@
+import CPosix
+import Dispatch
 package import SyncPlugins
+package import SyncSystem
 
 /// What a plugin's process may take up and how long it may take.
 package struct PluginLimits: Sendable {
@@ -61,8 +64,9 @@ package struct PluginConfiguration: Sendable {
     package var version: String
     /// Told of what happens; called from the plugin's thread, and must not block.
     package var notice: @Sendable (PluginNotice) -> Void
+    /// Starts the threads that talk to it.
+    package var startThread = WorkerThread.system
 
-    /// Makes a configuration; see the properties.
     package init(
         program: PluginProgram,
         point: PluginPoint?,
@@ -75,5 +79,26 @@ package struct PluginConfiguration: Sendable {
         self.environment = environment
         self.version = version
         self.notice = notice
+    }
+
+    /// Starts a thread that `group` waits for.
+    ///
+    /// - Throws: ``/SyncSystem/ThreadError``; then `body` is not called.
+    func startThread(
+        _ name: String,
+        in group: DispatchGroup,
+        _ body: @escaping @Sendable () -> Void
+    ) throws(ThreadError) {
+        group.enter()
+        do throws(ThreadError) {
+            _ = try startThread(name) {
+                sa_block_pipe_signal()
+                body()
+                group.leave()
+            }
+        } catch {
+            group.leave()
+            throw error
+        }
     }
 }

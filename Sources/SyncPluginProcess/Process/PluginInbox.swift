@@ -42,8 +42,9 @@ final class PluginInbox: Sendable {
 /// Wakes a thread that waits in poll(2).
 final class WakePipe: Sendable {
     private let pipe = Pipe()
-    /// For poll(2); -1 when there was no pipe to be had.
+    /// For poll(2); -1 when there was no pipe to be had: then it is looked for commands after each ``tick``.
     var reader: Int32 { pipe?.reader.raw ?? -1 }
+    static let tick = Duration.milliseconds(20)
 
     init() {
         if let pipe { _ = sa_set_blocking(pipe.writer.raw, 0) }

@@ -33,8 +33,7 @@ extension PluginWorker {
         hungSince = nil
         endReason = nil
         enter(.starting, for: limits.start)
-        ownNumber = inbox.nextNumber()
-        write(RPCText.request(ownNumber, "initialize", initialization))
+        ask("initialize", initialization)
     }
 
     private var variables: [String] {
@@ -59,8 +58,7 @@ extension PluginWorker {
             line.field("protocol", PluginProtocol.version)
             line.field("version", configuration.version)
             line.field("point", optional: configuration.point?.rawValue)
-            line.key("settings")
-            line.raw(configuration.settings)
+            line.json("settings", configuration.settings)
             line.field("max_line", limits.line)
         }
     }
@@ -162,6 +160,7 @@ extension PluginWorker {
         // Its last answers may still be in the pipe.
         readOutput()
         readErrors()
+        errorLog.finish(at: now) { tell(.output, $0) }
         if framing.hasPartialLine, endReason == nil { tell(.warning, "its last line has no end") }
         let end = child.reap()
         let reason = endReason.map { "\($0), and was ended" } ?? end

@@ -60,15 +60,7 @@ package struct PluginProgram: Sendable, Hashable {
             return false
         }
         return text.utf8.count <= 100
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
-                    UInt8(ascii: "."):
-                    true
-                default: false
-                }
-            }
+            && text.utf8.allSatisfy { WireText.isAlphanumeric($0) || "-_.".utf8.contains($0) }
     }
 
     /// Makes sure that it may be run: an executable file outside the destination that nobody else can change.

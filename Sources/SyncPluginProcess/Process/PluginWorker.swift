@@ -51,8 +51,8 @@ final class PluginWorker {
     var hungSince: Duration?
     /// What `initialize` was answered with.
     var description = JSONValue.null
-    /// The number of the `initialize` or `shutdown` request of this process.
-    var ownNumber: Int64 = 0
+    /// The number of the `initialize` or `shutdown` request that this process has not answered.
+    var ownNumber: Int64?
     /// Written and not yet taken by the pipe.
     var queue: [UInt8] = []
     var queueStart = 0
@@ -129,8 +129,7 @@ final class PluginWorker {
         case .absent, .ending: break
         case .starting: makeEnd(nil)
         case .ready:
-            ownNumber = inbox.nextNumber()
-            write(RPCText.request(ownNumber, "shutdown", JSONLine.object { _ in }))
+            ask("shutdown", JSONLine.object { _ in })
             enter(.ending(.asked), for: limits.shutdown)
         }
     }
@@ -138,6 +137,13 @@ final class PluginWorker {
     // MARK: Writing
 
     func write(_ bytes: [UInt8]) { queue += bytes }
+
+    /// Sends a request of this side's own.
+    func ask(_ method: String, _ parameters: JSONLine) {
+        let number = inbox.nextNumber()
+        ownNumber = number
+        write(RPCText.request(number, method, parameters))
+    }
 
     private func sendWaiting() {
         if queue.isEmpty { queueBegan = now }
@@ -219,7 +225,9 @@ final class PluginWorker {
         if child == nil, requests.count > 0 { due.append(restart.notBefore) }
         if let since = unansweredSince { due.append(since + limits.grace) }
         // Without pidfd_open(2), or when it cannot be talked to, its end is looked for.
-        if let child, child.program.ended < 0 || broken != nil { due.append(now + .milliseconds(20)) }
+        if inbox.pipe.reader < 0 || child.map({ $0.program.ended < 0 || broken != nil }) ?? false {
+            due.append(now + WakePipe.tick)
+        }
         guard let first = due.min() else { return -1 }
         return first <= now ? 0 : (first - now).pollMilliseconds
     }
@@ -252,6 +260,7 @@ extension PluginWorker {
     }
 
     private func handle(_ line: UnsafeRawBufferPointer) {
+        guard !line.isEmpty else { return useUnasked(0) }
         guard let message = RPCMessage(line: line) else {
             garbage += 1
             if garbage <= 3 {
@@ -269,14 +278,14 @@ extension PluginWorker {
         case .answer(let number, let answer): answered(number, answer, size: line.count)
         case .notification(let method, let parameters): notified(method, parameters, size: line.count)
         case .request(let method):
-            tell(.warning, "it asked for '\(escaped(String(method.prefix(60))))'; a plugin sends no requests")
-            useUnasked(line.count)
+            let name = escaped(String(method.prefix(60)))
+            tellRarely("it asked for '\(name)'; a plugin sends no requests", line.count)
         }
     }
 
     private func answered(_ number: Int64, _ answer: RPCAnswer, size: Int) {
         if number == ownNumber {
-            ownNumber = 0
+            ownNumber = nil
             switch phase {
             case .starting: initialized(answer)
             case .ending(.asked):
@@ -370,6 +379,12 @@ struct ErrorLog {
         }
     }
 
+    /// The process has ended: tells its last line, which may have no end, and how many were left out.
+    mutating func finish(at now: Duration, _ tell: (String) -> Void) {
+        end(at: now, tell)
+        tellDropped(tell)
+    }
+
     private mutating func end(at now: Duration, _ tell: (String) -> Void) {
         defer {
             line.removeAll(keepingCapacity: true)
@@ -380,10 +395,12 @@ struct ErrorLog {
             dropped += 1
             return
         }
-        if dropped > 0 {
-            tell("(\(dropped) lines left out)")
-            dropped = 0
-        }
+        tellDropped(tell)
         tell(escaped(String(decoding: line, as: UTF8.self)) + (isCut ? " …" : ""))
+    }
+
+    private mutating func tellDropped(_ tell: (String) -> Void) {
+        if dropped > 0 { tell("(\(dropped) lines left out)") }
+        dropped = 0
     }
 }

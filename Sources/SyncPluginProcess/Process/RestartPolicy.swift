@@ -1,3 +1,5 @@
+import SyncSystem
+
 /// When a plugin that ended is started again, and when no more. Pure; times are since any start.
 package struct RestartPolicy: Sendable {
     /// Ends within ``window`` after which it is given up.
@@ -76,16 +78,10 @@ struct Allowance: Sendable {
 
 extension Duration {
     /// **Seconds**.
-    var secondsValue: Double {
-        Double(components.seconds) + Double(components.attoseconds) / 1_000_000_000_000_000_000
-    }
+    var secondsValue: Double { self / .seconds(1) }
 
-    /// Whole **milliseconds**, rounded up, so that waiting for it does not end before it.
+    /// Whole **milliseconds**, rounded up, so that waiting for it does not end before it; a day at most.
     var pollMilliseconds: Int32 {
-        guard self > .zero else { return 0 }
-        let (seconds, attoseconds) = components
-        let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
-        if overflow { return .max }
-        return Int32(clamping: whole &+ attoseconds / 1_000_000_000_000_000 &+ 1)
+        self > .zero ? Int32(clamping: min(self, .seconds(86_400)).milliseconds + 1) : 0
     }
 }

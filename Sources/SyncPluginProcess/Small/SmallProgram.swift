@@ -248,9 +248,7 @@ package struct ProgramVerifier: FileVerifier {
 
     private func verdict(_ file: StagedFile) -> FileVerdict {
         guard let bytes = Descriptor(opened: sa_openat(AT_FDCWD, file.stagedPath, O_RDONLY | O_NOFOLLOW, 0))
-        else {
-            return .unchecked(reason: "it cannot be shown to \(program.name): \(errorText(sa_errno()))")
-        }
+        else { return .unchecked(reason: "it cannot be shown to \(program.name): \(errorText(sa_errno()))") }
         let answer = program.ask(
             reading: bytes.raw,
             variables: [

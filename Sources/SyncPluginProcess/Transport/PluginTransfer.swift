@@ -73,11 +73,14 @@ final class TransferAttempt {
     var answer: Result<RPCAnswer, PluginError>?
     /// When something happened last.
     var lastSign: Duration
+    /// When that was more than a word of the plugin.
+    var lastByte: Duration
 
     init(number: Int, source: Int, pipe: BodyPipe, at now: Duration) {
         self.number = number
         self.source = source
         self.pipe = pipe
         lastSign = now
+        lastByte = now
     }
 }

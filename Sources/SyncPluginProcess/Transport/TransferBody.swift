@@ -31,6 +31,7 @@ extension TransferPump {
             return refuse("a part of another version of the object")
         }
         attempt.head = head
+        attempt.lastByte = now
         if head.status != 304 { transfer.validator = head.validator.isEmpty ? nil : head.validator }
         let wanted = transfer.sink.begin(head)
         transfer.wanted = wanted
@@ -48,24 +49,29 @@ extension TransferPump {
     // MARK: Body
 
     /// Moves what the pipe holds to the sink, at most a few pieces, so that others have their turn.
-    func pump(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ buffer: UnsafeMutableRawBufferPointer)
-    {
-        for _ in 0..<16 {
-            guard transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver else { break }
-            switch attempt.pipe.read(into: buffer) {
-            case .nothing: return
-            case .end:
-                // Whoever had it open has closed it: poll(2) does not wake for a pipe that was never opened.
-                attempt.isBodyOver = true
-            case .bytes(let count):
-                attempt.lastSign = now
-                attempt.received += UInt64(count)
-                transfer.received += UInt64(count)
-                inbox.totals.withLock { $0.bytesReceived += UInt64(count) }
-                deliver(transfer, attempt, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            }
-        }
+    func pump(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
+        var pieces = 0
+        while pieces < 16, takePiece(transfer, attempt) { pieces += 1 }
         if transfer.attempt === attempt, attempt.isBodyOver { settle(transfer, attempt) }
+    }
+
+    /// Takes a piece out of the pipe; `false` when there is none now, or none is wanted.
+    private func takePiece(_ transfer: PluginTransfer, _ attempt: TransferAttempt) -> Bool {
+        guard transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver else { return false }
+        switch attempt.pipe.read(into: buffer) {
+        case .nothing: return false
+        case .end:
+            // Whoever had it open has closed it: poll(2) does not wake for a pipe that was never opened.
+            attempt.isBodyOver = true
+        case .bytes(let count):
+            attempt.lastSign = now
+            attempt.lastByte = now
+            attempt.received += UInt64(count)
+            transfer.received += UInt64(count)
+            inbox.totals.withLock { $0.bytesReceived += UInt64(count) }
+            deliver(transfer, attempt, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        }
+        return true
     }
 
     /// Gives bytes at ``TransferAttempt/position`` to the sink: neither those it has, nor any beyond the end or limit.
@@ -140,7 +146,8 @@ extension TransferPump {
         guard !attempt.isPaused else { return }
         if attempt.isBodyOver { attempt.pipe.close() }
         guard let answer = attempt.answer else { return }
-        if !attempt.isBodyOver, attempt.head != nil { drain(transfer, attempt) }
+        // Takes what is in the pipe after the answer.
+        if attempt.head != nil { while takePiece(transfer, attempt) {} }
         guard transfer.attempt === attempt, !attempt.isPaused else { return }
         let isComplete =
             attempt.head.map { _ in attempt.end.map { attempt.position >= $0 } ?? false } ?? false
@@ -184,23 +191,6 @@ extension TransferPump {
     private func isPastEnd(_ transfer: PluginTransfer, _ attempt: TransferAttempt) -> Bool {
         guard attempt.head != nil, let end = attempt.end, let wanted = transfer.wanted else { return false }
         return wanted >= end
-    }
-
-    /// Takes what is in the pipe after the answer.
-    private func drain(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
-        withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
-            while transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver {
-                switch attempt.pipe.read(into: buffer) {
-                case .nothing: return
-                case .end: attempt.isBodyOver = true
-                case .bytes(let count):
-                    attempt.received += UInt64(count)
-                    transfer.received += UInt64(count)
-                    inbox.totals.withLock { $0.bytesReceived += UInt64(count) }
-                    deliver(transfer, attempt, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-                }
-            }
-        }
     }
 
     func succeed(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ value: JSONValue) {

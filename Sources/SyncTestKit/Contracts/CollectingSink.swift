@@ -151,9 +151,7 @@ public final class CollectingSink: TransferSink {
     private func matches(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> Bool {
         guard let object = behaviour.object else { return true }
         guard let start = Int(exactly: offset), start <= object.count, bytes.count <= object.count - start
-        else {
-            return false
-        }
+        else { return false }
         return object.withUnsafeBytes { isEqual(UnsafeRawBufferPointer(rebasing: $0[start...]), bytes) }
     }
 

@@ -35,9 +35,7 @@ final class TLSContext: @unchecked Sendable {  // Safe: set up once, then read.
             _ = sa_set_versions(context, TLS1_2_VERSION, 0)
         }
         guard SSL_CTX_use_certificate(context, certificate) == 1, SSL_CTX_use_PrivateKey(context, key) == 1
-        else {
-            throw .openSSL("SSL_CTX_use_certificate")
-        }
+        else { throw .openSSL("SSL_CTX_use_certificate") }
         if let text = tls.clientAuthority {
             let authority = try readCertificate(text)
             defer { X509_free(authority) }

@@ -290,9 +290,7 @@ package struct TrustCheck: Sendable {
     private mutating func takeRelease(_ bytes: [UInt8]?, _ revision: UInt64) throws(TrustRefusal) {
         guard let fresh = freshContent else { return }
         let name = "trust/\(revision).release"
-        guard let bytes else {
-            throw TrustRefusal(.mixed, "\(freshName) names \(name), which is not there")
-        }
+        guard let bytes else { throw TrustRefusal(.mixed, "\(freshName) names \(name), which is not there") }
         let (statement, content) = try read(name, bytes, .release) { json throws(TrustFault) in
             try ReleaseStatement(json: json)
         }

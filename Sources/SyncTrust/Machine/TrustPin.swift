@@ -152,9 +152,7 @@ package struct TrustPin: Sendable, Equatable {
     package mutating func penalise(_ place: SHA256Digest, now: Int64) {
         penalties.removeAll { $0.place == place || !Self.counts($0, now) }
         penalties =
-            penalties.suffix(Self.mostPenalties - 1) + [
-                Penalty(place: place, until: now + Self.penaltyTime)
-            ]
+            penalties.suffix(Self.mostPenalties - 1) + [Penalty(place: place, until: now + Self.penaltyTime)]
     }
 
     /// Whether other places are asked before this one.

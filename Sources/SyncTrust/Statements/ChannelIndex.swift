@@ -44,8 +44,7 @@ package struct ChannelIndex: Sendable, Equatable {
         JSONLine.object { line in
             line.field("format", Self.format)
             line.field("project", project)
-            line.key("channels")
-            line.object { line in
+            line.object("channels") { line in
                 for (name, revision) in channels.sorted(by: { $0.key < $1.key }) {
                     line.field(name, revision)
                 }

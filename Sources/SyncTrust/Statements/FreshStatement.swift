@@ -101,8 +101,7 @@ package struct FreshStatement: Sendable, Equatable {
             line.field("signed", timestamp(milliseconds: signed))
             line.field("until", timestamp(milliseconds: until))
             line.field("root", root)
-            line.key("release")
-            line.object { line in
+            line.object("release") { line in
                 line.field("revision", revision)
                 line.field("sha256", release.hex)
             }

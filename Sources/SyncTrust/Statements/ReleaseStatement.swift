@@ -54,8 +54,7 @@ package struct ReleaseStatement: Sendable, Equatable {
             line.field("project", project)
             line.field("revision", revision)
             line.field("signed", timestamp(milliseconds: signed))
-            line.key("manifest")
-            line.object { line in
+            line.object("manifest") { line in
                 line.field("sha256", manifest.hex)
                 line.field("size", size)
             }
