@@ -69,9 +69,8 @@ extension PullEngine {
 
     /// The open run with the same request, if there is one.
     package func openRun(like prepared: PreparedRun) throws(EngineError) -> StoredRun? {
-        try recording { () throws(StoreError) in
-            try environment.store.openRun(like: RecordedRun.start(prepared, nil, environment))
-        }
+        let start = try RecordedRun.start(prepared, nil, environment)
+        return try recording { () throws(StoreError) in try environment.store.openRun(like: start) }
     }
 
     /// Records a run for another process. When this returns, the run and its manifest are on disk.
@@ -79,7 +78,7 @@ extension PullEngine {
     /// - Returns: The run, or the open one that asks for the same.
     /// - Throws: ``EngineError``; 75 when another process works on the session.
     package func enqueue(_ prepared: PreparedRun) throws(EngineError) -> StartedRun {
-        let path = Self.destinationPath(prepared.recipe, project: prepared.found.project)
+        let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let destination = try Self.open(path, create: true)
         let lease = try RecordedRun.lease(prepared.session, environment)
         let started = try RecordedRun.begin(prepared, in: destination, isHeld: false, environment)

@@ -193,6 +193,6 @@ struct SignedFiles {
 extension String {
     /// A manifest's place, fit to be recorded: an absolute path, or a URL without userinfo, query and fragment.
     var withoutSecretsOfPlace: String {
-        urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self)
+        urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self) ?? self
     }
 }
