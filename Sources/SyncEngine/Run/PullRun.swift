@@ -26,6 +26,8 @@ struct PullRun {
 
     var journal: RunJournal
     var report = PullReport()
+    /// Whether this process's work is reported; nothing but the end of the run is left to record then.
+    var isSummarized = false
 
     init(
         recipe: RunRecipe,

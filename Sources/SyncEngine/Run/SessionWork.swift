@@ -279,17 +279,27 @@ extension PullEngine {
             _ = try store.take(run: run.identifier, now: environment.now())
         }
         let all = try store.groups(of: run.identifier).first { $0.name == RunRecipe.groupOfAll }
-        let record = RecordedRun(environment: environment, session: run.session, run: run.identifier)
+        let hasFailedHook = try store.hooks(run: run.identifier, limit: .max).contains { $0.state == .failed }
         var report = PullReport(run.counts)
         report.session = run.session
         report.run = run.identifier
         report.result = all?.result ?? .partial
-        report.elapsedMilliseconds = environment.now() - run.created
+        report.status = report.result != .ok ? .incomplete : hasFailedHook ? .hookFailed : .done
+        let record = RecordedRun(environment: environment, session: run.session, run: run.identifier)
+        let isSummarized = try record.isSummarized()
         record.open()
-        do throws(EngineError) {
-            try record.finish(report)
-        } catch {
-            // The next one ends it.
+        if !isSummarized {
+            // How long the lost process worked is not known.
+            let journal = RunJournal(environment: environment, session: run.session, run: run.identifier)
+            journal.summary(report, otherBytes: report.bytes.received)
         }
+        var last = report
+        last.elapsedMilliseconds = environment.now() - run.created
+        do throws(EngineError) {
+            try record.finish(last)
+        } catch {
+            return  // The next one ends it.
+        }
+        if !isSummarized { record.addToTotals(report) }
     }
 }

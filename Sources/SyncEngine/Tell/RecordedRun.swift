@@ -129,6 +129,17 @@ struct RecordedRun {
         }
     }
 
+    /// Adds what one process did for the run to its session's totals. Called once that is on record, so that whoever ends
+    /// the run after a crash does not add it again. A failure is no reason to fail the run.
+    func addToTotals(_ report: PullReport) {
+        var work = SessionTotals()
+        work.received = report.bytes.received
+        work.requests = report.requests
+        work.files = UInt64(max(0, report.files.installed + report.files.reused))
+        work.elapsed = report.elapsedMilliseconds
+        try? store.add(work, to: session)
+    }
+
     /// Records that the run is stopped before its end; the reason decides how it rests.
     func rest(_ reason: StopReason, _ report: PullReport) throws(EngineError) {
         environment.live.close()
