@@ -91,7 +91,7 @@ struct SignedFiles {
         }
         let url = resolve("manifests/\(digest).json.zst", against: place)
         // No publisher's frame is longer than its text plus what zstd adds at most, ZSTD_compressBound.
-        let bound = size.map { min(most, Int($0) + Int($0) / 256 + 512) } ?? most
+        let bound = size.map { min(most, Int(clamping: $0 + $0 / 256 + 512)) } ?? most
         let sink = MemorySink(limit: bound)
         let isPublic: Bool?
         let end = patience.map { SuspendingClock.now + $0 + .seconds((size ?? 0) / 1024) }
