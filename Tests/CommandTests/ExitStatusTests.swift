@@ -40,6 +40,23 @@ struct ExitStatusTests {
     }
 
     @Test(
+        "A relative destination in a working directory that was removed ends with 73; nothing is made below the root",
+        arguments: ["pull", "plan", "verify"]
+    )
+    func removedWorkingDirectory(verb: String) throws {
+        let set = try PublishedSet()
+        let name = "removed-\(UUID().uuidString)"
+        let process = set.tool.process([verb, set.url, "--into", name])
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" \"$@\""
+        process.arguments = ["-c", script, Tool.url.path] + (process.arguments ?? [])
+        let outcome = try set.tool.run(process)
+        #expect(outcome.status == 73, "\(outcome.error)")
+        #expect(outcome.error.contains("the working directory was removed"), "\(outcome.error)")
+        #expect(!FileManager.default.fileExists(atPath: "/\(name)"))
+    }
+
+    @Test(
         "However early it ends, the last line of pull --json is pull.finished with the exit status and a message"
     )
     func lastLine() throws {

@@ -108,6 +108,7 @@ struct ManifestPartTests {
         )
         let outcome = try scene.pull()
         #expect(outcome.status == .dataInvalid)
+        #expect(partRequests(outcome).count == 2, "the same bytes twice will come a third time, too")
         #expect(
             outcome.error?.message.contains("part 0 of the manifest") == true,
             "\(outcome.error?.message ?? "")"

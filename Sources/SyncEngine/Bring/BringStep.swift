@@ -55,7 +55,7 @@ struct BringStep {
     ///   - first: The most urgent paths: they are fetched before everything else is even planned (S89, S162).
     ///   - planned: Told the plan for what is to be fetched.
     ///   - outcome: Takes what became of the rows, as far as it is known when this throws.
-    /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place.
+    /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place, and in `outcome`.
     func run(
         first paths: [String],
         into outcome: inout Outcome,
@@ -77,7 +77,7 @@ struct BringStep {
             outcome.failures += try fetch(paths, of: &open, adopted)
             try fetch(open, adopted, planned, &outcome)
         } catch {
-            _ = context.committer.finish()
+            finish(&outcome)
             throw error as? EngineError ?? EngineError(.internalError, "\(error)")
         }
         finish(&outcome)

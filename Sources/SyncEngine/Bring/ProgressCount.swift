@@ -13,7 +13,6 @@ final class ProgressCount: Sendable {
         var verified: UInt64 = 0
         /// What the plan fetches from the network; `nil` before the plan.
         var fetch: Fetch?
-        var told: PullProgress?
         var isOver = false
     }
 
@@ -28,7 +27,7 @@ final class ProgressCount: Sendable {
         func estimate(_ received: UInt64) -> UInt64 {
             let come = received - min(before, received)
             guard planned > 0, come < planned else { return here &+ (planned > 0 ? raw : 0) }
-            return here &+ UInt64(Double(raw) * (Double(come) / Double(planned)))
+            return here &+ planned.dividingFullWidth(raw.multipliedFullWidth(by: come)).quotient
         }
     }
 

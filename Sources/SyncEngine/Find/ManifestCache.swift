@@ -93,8 +93,10 @@ struct ManifestCache: Sendable {
         }
         let old = self.entry(for: url)
         var text = "format 1\ndigest \(entry.digest)\nproject \(entry.project)\n"
-        if let etag = entry.validator.etag, !etag.contains("\n") { text += "etag \(etag)\n" }
-        if let date = entry.validator.lastModified, !date.contains("\n") { text += "last-modified \(date)\n" }
+        for (key, value) in [("etag", entry.validator.etag), ("last-modified", entry.validator.lastModified)]
+        {
+            if let value, !value.utf8.contains(where: { $0 < 0x20 }) { text += "\(key) \(value)\n" }
+        }
         if entry.isCompressed { text += "encoding zstd\n" }
         guard write(Array(text.utf8), to: head) else { return }
         if let old, old.digest != entry.digest, !isNeeded(old.digest) {

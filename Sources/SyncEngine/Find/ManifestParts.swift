@@ -182,7 +182,8 @@ struct ManifestParts: Sendable {
         for repetition in 0...(Self.repetitions + 1) {
             if source.stop.isStopped { break }
             if let came = received {
-                if came.bytes != wrong, let text = reader.text(came.bytes, wanted.blob, digest) {
+                guard came.bytes != wrong else { break }
+                if let text = reader.text(came.bytes, wanted.blob, digest) {
                     if !isLocal(wanted) { source.parts?.keep(came.bytes, digest) }
                     return .success(text)
                 }

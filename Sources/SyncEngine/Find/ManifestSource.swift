@@ -210,7 +210,7 @@ struct ManifestSource: Sendable {
             project: manifest.project,
             baseURL: manifestURL(place),
             shown: escaped(place),
-            location: absolute(place),
+            location: place.withoutSecretsOfPlace,
             source: self
         ) { () throws(EngineError) in manifest }
     }

@@ -22,10 +22,6 @@ struct Inventory: Sendable {
     /// Directories below the destination that ignore case (``foldsCase(_:)``), in ``PathOrder``, without those below
     /// another; an empty path is the destination.
     var folding: [[UInt8]] = []
-    /// Files that had to be opened and hashed for want of a trusted record.
-    var hashedFiles = 0
-    /// **Bytes** hashed.
-    var hashedBytes: UInt64 = 0
 }
 
 /// Checks one place with lstat(2) against the index; nothing is opened.

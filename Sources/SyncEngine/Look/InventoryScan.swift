@@ -133,10 +133,6 @@ struct InventoryScan: Sendable {
         for (position, record) in results.joined() {
             let row = unknown[position].row
             seen.insert(row)
-            if manifest.files.kind(row) != .link, unknown[position].known == nil {
-                inventory.hashedFiles += 1
-                inventory.hashedBytes = inventory.hashedBytes &+ manifest.files.size(row)
-            }
             if let record { right.append((row, record)) } else { inventory.wanted.append(row) }
         }
         inventory.records.take(right)

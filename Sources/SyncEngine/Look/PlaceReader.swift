@@ -101,7 +101,9 @@ struct PlaceReader: ~Copyable {
             return try files.withPath(row) { path throws(FileError) in
                 try directories.withLeaf(of: path) { directory, leaf -> Finding? in
                     if let reason = inspect(row, files, directory, leaf) { return Finding(reason: reason) }
-                    guard case .success(let found?) = status(directory, leaf) else { return nil }
+                    guard case .success(let found?) = status(directory, leaf) else {
+                        return Finding(reason: "missing")
+                    }
                     return Finding(files.traits(row), found)
                 } ?? Finding(reason: "missing")
             }

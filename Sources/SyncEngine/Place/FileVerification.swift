@@ -44,7 +44,7 @@ package struct FileVerification: Sendable {
         let files = mine.map { entry in
             StagedFile(
                 path: manifest.files.path(entry.row),
-                stagedPath: absolute(staging.shown(entry.file)),
+                stagedPath: staging.shown(entry.file),
                 size: manifest.files.size(entry.row),
                 sha256: "\(manifest.files.digest(entry.row))"
             )

@@ -70,9 +70,12 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
     }
 
     /// Whether exactly the bytes with this digest have arrived; called once, at the end.
-    func holds(_ digest: SHA256Digest, size: UInt64) -> Bool {
-        let found = try? hasher.finish()
-        return count == size && found == digest
+    func holds(_ digest: SHA256Digest, size: UInt64) throws(EngineError) -> Bool {
+        do throws(DigestError) {
+            return try hasher.finish() == digest && count == size
+        } catch {
+            throw EngineError(.internalError, "\(error)")
+        }
     }
 
     /// Passes everything on in pieces of 1 MiB.

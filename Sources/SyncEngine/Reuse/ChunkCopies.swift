@@ -243,8 +243,7 @@ final class ChunkCopies: Sendable {
     }
 
     private func fail(_ row: Int, _ error: FileError) {
-        state.withLock {
-            $0.failures.append(FetchRounds.Failure(row: row, disk: error))
-        }
+        context.disk.note(error)
+        state.withLock { $0.failures.append(FetchRounds.Failure(row: row, disk: error)) }
     }
 }

@@ -21,7 +21,7 @@ extension PullEngine {
         let found = try find(recipe)
         var recipe = recipe
         recipe.note(found)
-        let path = Self.destinationPath(recipe, project: found.project)
+        let path = try Self.destinationPath(recipe, project: found.project)
         let session = try sessionName(recipe, project: found.project)
         // In the order in which a pull would find them.
         var refusals: [EngineError] = []

@@ -26,6 +26,8 @@ struct PullRun {
 
     var journal: RunJournal
     var report = PullReport()
+    /// Whether this process's work is reported; nothing but the end of the run is left to record then.
+    var isSummarized = false
 
     init(
         recipe: RunRecipe,
@@ -147,7 +149,13 @@ struct PullRun {
         try makeRoom(&survey, files)
         let tasks = environment.live.begin(files.states)
         leaveObstructed(&survey, &files)
-        if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) }
+        do throws(EngineError) {
+            if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) }
+        } catch {
+            // The next process of a stopped run finds in the log what is in place, and counts it.
+            if environment.stop.reason.map({ $0 == .late }) ?? true { count(files.states) }
+            throw error
+        }
         if recipe.prune, !environment.stop.isStopped || files.states.count(.pending) == 0 {
             // When every file is in place, a stop no longer prevents the run's end, nor this.
             prune(&survey)
@@ -280,15 +288,18 @@ struct PullRun {
         let (journal, total) = (journal, report.files.total)
         let unchanged = files.states.count(.unchanged)
         var outcome = BringStep.Outcome()
-        // What was reused counts even if the rest cannot be fetched.
-        defer { report.bytes.reused = outcome.reusedBytes }
-        try step.run(first: recorded?.firstPaths ?? [], into: &outcome) {
-            journal.planned($0, total: total, unchanged: unchanged)
+        let result = Result { () throws(EngineError) in
+            try step.run(first: recorded?.firstPaths ?? [], into: &outcome) {
+                journal.planned($0, total: total, unchanged: unchanged)
+            }
         }
+        // What came counts even if the rest cannot be fetched.
+        report.bytes.reused = outcome.reusedBytes
         survey.inventory.records.take(outcome.records)
         for row in outcome.records.rows {
             files.states[row] = origins[row] == .reused ? .reused : .installed
         }
+        try result.get()
         if outcome.isDiskFull { report.reason = FullDisk.reason }
         note(outcome.failures, &files)
     }
@@ -353,12 +364,14 @@ struct PullRun {
     ) throws(EngineError) {
         let (manifest, records) = (files.manifest, survey.inventory.records)
         let isComplete = directories.failures.isEmpty && files.rows.allSatisfy { records.has($0) }
-        let completion = StatIndex.Completion(
-            manifest: manifest.digest,
-            selection: recipe.selectionMark,
-            totalBytes: files.bytes,
-            files: UInt64(files.rows.count)
-        )
+        let completion = recipe.selectionMark.map {
+            StatIndex.Completion(
+                manifest: manifest.digest,
+                selection: $0,
+                totalBytes: files.bytes,
+                files: UInt64(files.rows.count)
+            )
+        }
         let merged = IndexMerge(
             manifest: manifest,
             records: records,

@@ -69,9 +69,8 @@ extension PullEngine {
 
     /// The open run with the same request, if there is one.
     package func openRun(like prepared: PreparedRun) throws(EngineError) -> StoredRun? {
-        try recording { () throws(StoreError) in
-            try environment.store.openRun(like: RecordedRun.start(prepared, nil, environment))
-        }
+        let start = try RecordedRun.start(prepared, nil, environment)
+        return try recording { () throws(StoreError) in try environment.store.openRun(like: start) }
     }
 
     /// Records a run for another process. When this returns, the run and its manifest are on disk.
@@ -79,7 +78,7 @@ extension PullEngine {
     /// - Returns: The run, or the open one that asks for the same.
     /// - Throws: ``EngineError``; 75 when another process works on the session.
     package func enqueue(_ prepared: PreparedRun) throws(EngineError) -> StartedRun {
-        let path = Self.destinationPath(prepared.recipe, project: prepared.found.project)
+        let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let destination = try Self.open(path, create: true)
         let lease = try RecordedRun.lease(prepared.session, environment)
         let started = try RecordedRun.begin(prepared, in: destination, isHeld: false, environment)
@@ -280,17 +279,27 @@ extension PullEngine {
             _ = try store.take(run: run.identifier, now: environment.now())
         }
         let all = try store.groups(of: run.identifier).first { $0.name == RunRecipe.groupOfAll }
-        let record = RecordedRun(environment: environment, session: run.session, run: run.identifier)
+        let hasFailedHook = try store.hooks(run: run.identifier, limit: .max).contains { $0.state == .failed }
         var report = PullReport(run.counts)
         report.session = run.session
         report.run = run.identifier
         report.result = all?.result ?? .partial
-        report.elapsedMilliseconds = environment.now() - run.created
+        report.status = report.result != .ok ? .incomplete : hasFailedHook ? .hookFailed : .done
+        let record = RecordedRun(environment: environment, session: run.session, run: run.identifier)
+        let isSummarized = try record.isSummarized()
         record.open()
-        do throws(EngineError) {
-            try record.finish(report)
-        } catch {
-            // The next one ends it.
+        if !isSummarized {
+            // How long the lost process worked is not known.
+            let journal = RunJournal(environment: environment, session: run.session, run: run.identifier)
+            journal.summary(report, otherBytes: report.bytes.received)
         }
+        var last = report
+        last.elapsedMilliseconds = environment.now() - run.created
+        do throws(EngineError) {
+            try record.finish(last)
+        } catch {
+            return  // The next one ends it.
+        }
+        if !isSummarized { record.addToTotals(report) }
     }
 }

@@ -76,7 +76,7 @@ extension PullEngine {
         try recipe.requirePaths(of: manifest, environment.stop)
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
         let directories = recipe.selectedDirectories(of: manifest, with: rows)
-        let path = Self.destinationPath(recipe, project: found.project)
+        let path = try Self.destinationPath(recipe, project: found.project)
         var report = VerifyReport()
         report.files = rows.count
         report.directories = directories.count

@@ -215,8 +215,17 @@ struct RunJournal: Sendable {
     }
 
     /// Reports what this process did for the run, whether it ended or was stopped: the morning report adds this up.
-    func summary(_ report: PullReport, _ steps: TaskTracker.Steps?, stopped: StopReason?) {
-        let (origins, otherBytes) = environment.ledger.entries
+    ///
+    /// - Parameters:
+    ///   - origins: What each server delivered.
+    ///   - otherBytes: **Bytes** of which that is not known.
+    func summary(
+        _ report: PullReport,
+        tasks steps: TaskTracker.Steps? = nil,
+        stopped: StopReason? = nil,
+        origins: [String: OriginLedger.Entry] = [:],
+        otherBytes: UInt64
+    ) {
         tell(.runSummary) { line in
             line.field("elapsed_ms", report.elapsedMilliseconds)
             line.field("requests", report.requests)

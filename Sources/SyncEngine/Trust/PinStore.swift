@@ -181,7 +181,9 @@ package struct PinStore: Sendable {
         do throws(FileError) {
             _ = try openPrivateDirectory(directory, create: true)
             let file = try openFile(directory + "/.lock", O_RDWR | O_CREAT, trust: .ownState)
-            guard flock(file.raw, LOCK_EX) == 0 else { throw .last("lock", directory + "/.lock") }
+            while flock(file.raw, LOCK_EX) != 0 {
+                guard sa_errno() == EINTR else { throw .last("lock", directory + "/.lock") }
+            }
             return file
         } catch {
             throw EngineError(cannotUse: error, "the state directory: ")

@@ -26,7 +26,7 @@ struct ReleaseSource {
     private var choice: TrustChoice { environment.trust }
     private var files: SignedFiles { SignedFiles(source: source) }
     private var anchoring: TrustAnchoring {
-        TrustAnchoring(source: source, pins: pins, isReadOnly: isReadOnly, environment: environment)
+        TrustAnchoring(source: source, pins: pins, environment: environment)
     }
 
     /// How often it starts over because another process has stored something newer.
@@ -176,7 +176,7 @@ struct ReleaseSource {
                     if case .overtaken = error, attempts < Self.attempts {
                         attempts += 1
                         if let kept = try pins.pin(believed.pin.project) {
-                            (believed.pin, believed.kept) = (kept, kept)
+                            (believed.pin, believed.kept, believed.news) = (kept, kept, nil)
                         }
                         continue
                     }
@@ -339,6 +339,7 @@ struct ReleaseSource {
         }
         guard isKept else { throw .overtaken }
         believed.kept = pin
+        if let news = believed.news.take() { environment.events.tell(news(environment.now())) }
     }
 
     /// The manifest that the statements agree on.

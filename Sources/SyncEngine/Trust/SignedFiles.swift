@@ -91,7 +91,7 @@ struct SignedFiles {
         }
         let url = resolve("manifests/\(digest).json.zst", against: place)
         // No publisher's frame is longer than its text plus what zstd adds at most, ZSTD_compressBound.
-        let bound = size.map { min(most, Int($0) + Int($0) / 256 + 512) } ?? most
+        let bound = size.map { min(most, Int(clamping: $0 + $0 / 256 + 512)) } ?? most
         let sink = MemorySink(limit: bound)
         let isPublic: Bool?
         let end = patience.map { SuspendingClock.now + $0 + .seconds((size ?? 0) / 1024) }
@@ -193,6 +193,6 @@ struct SignedFiles {
 extension String {
     /// A manifest's place, fit to be recorded: an absolute path, or a URL without userinfo, query and fragment.
     var withoutSecretsOfPlace: String {
-        urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self)
+        urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self) ?? self
     }
 }

@@ -13,13 +13,14 @@ struct BelievedPin {
     var anchor: TrustPin.Root?
     /// Whether the last statement came from a public address; `nil` if unknown.
     var isPublic: Bool?
+    /// That the project is pinned, to be reported once the pin is stored; `nil` if it was pinned before.
+    var news: ((_ time: Int64) -> SyncEvent)?
 }
 
 /// Turns the user's choice of whom to trust into a pin: a file with a root, a fingerprint, or the first root found.
 struct TrustAnchoring {
     let source: ManifestSource
     let pins: PinStore
-    let isReadOnly: Bool
     let environment: EngineEnvironment
 
     private var choice: TrustChoice { environment.trust }
@@ -50,15 +51,13 @@ struct TrustAnchoring {
         }
         let new = try pin(anchor, origin, location)
         guard let kept = try pins.pin(new.project) else {
+            let isFirst = anchor == .first
             let note =
                 "\(new.project) is pinned on first use to SHA256:\(new.root.statement.digest); "
                 + "compare it with the publisher's"
-            if !isReadOnly {
-                environment.events.tell(
-                    .pinned(new, note: anchor == .first ? note : nil, at: environment.now())
-                )
+            return BelievedPin(pin: new, anchor: isFirst ? nil : new.root) {
+                .pinned(new, note: isFirst ? note : nil, at: $0)
             }
-            return BelievedPin(pin: new, kept: nil, anchor: anchor == .first ? nil : new.root)
         }
         guard anchor != .first, !kept.roots.contains(new.root.statement.digest) else {
             return BelievedPin(pin: kept, kept: kept)
