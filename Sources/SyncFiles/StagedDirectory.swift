@@ -16,10 +16,9 @@ extension Staging {
         /// Reads a name back; `nil` when it is not one.
         init?(parsing name: String) {
             let digits = name.dropFirst(Self.prefix.count)
-            guard name.hasPrefix(Self.prefix), digits.utf8.count == 16,
-                let key = UInt64(digits, radix: 16), String(digits) == digits.lowercased()
-            else { return nil }
+            guard let key = UInt64(digits, radix: 16) else { return nil }
             self.key = key
+            guard self.name == name else { return nil }
         }
 
         private static let prefix = "dir-"
@@ -106,11 +105,12 @@ extension Staging {
             buffer[name.count] = 0
             let text = UnsafePointer(buffer.baseAddress.unsafelyUnwrapped)
             guard target.withName({ sa_rename(directory, $0, parent, text) }) == 0 else { return sa_errno() }
-            if case .success(let found?) = status(parent, text), found.kind == .directory,
-                found.isSameFile(as: filled)
-            {
+            switch status(parent, text) {
+            case .failure(let code): return code.errno
+            case .success(let found?) where found.kind == .directory && found.isSameFile(as: filled):
                 underWay.forget(target)
                 return 0
+            case .success: break
             }
             let foreign = "foreign-\(target.name)"
             removeTree(foreign, in: directory)
