@@ -156,8 +156,11 @@ extension BackupDirectory {
 
 extension PullRun {
     /// Removes files and directories that an earlier pull installed, and reports it.
-    mutating func remove(_ positions: [Int], _ survey: inout Survey) {
-        guard !positions.isEmpty else { return }
+    ///
+    /// - Returns: The positions of those that could not be removed.
+    @discardableResult
+    mutating func remove(_ positions: [Int], _ survey: inout Survey) -> Set<Int> {
+        guard !positions.isEmpty else { return [] }
         let result = survey.pruning.remove(positions)
         report.files.removed += result.removed
         report.folders.removed += result.removedDirectories
@@ -170,6 +173,8 @@ extension PullRun {
             journal.notRemoved(path(position), reason: "\(error)")
             report.status = .ioError
         }
+        report.notRemoved += result.failures.count
         survey.gone.formUnion(result.gone)
+        return Set(result.failures.map(\.position))
     }
 }

@@ -93,13 +93,12 @@ extension PullEngine {
     ///   - path: The destination, absolute.
     ///   - files: Whether installed files go, or only what has been fetched and not placed.
     /// - Returns: How many files went.
+    /// - Throws: ``EngineError``; with status 74 when some could not be removed, which a second call can remove.
     package func clear(_ path: String, files: Bool) throws(EngineError) -> Int {
         guard let destination = try Self.openIfPresent(path), destination.state >= 0 else { return 0 }
         let lock = try Self.lock(destination)
         do throws(FileError) {
-            let staging = try Staging(destination, lanes: 1)
-            for (file, _) in staging.leftovers() { staging.remove(file) }
-            staging.takeApart { _, _ in nil }
+            try Staging(destination, lanes: 1).clear()
         } catch {
             throw EngineError(cannotUse: error)
         }
@@ -118,11 +117,16 @@ extension PullEngine {
             throw EngineError(cannotUse: error)
         }
         let ours = (0..<index.count).filter { index.record($0)?.installed == true }
-        let removed = Removal(destination: destination, index: index).remove(ours).removed
+        let result = Removal(destination: destination, index: index).remove(ours)
+        if let error = result.failures.first?.error {
+            let rest = result.failures.count - 1
+            let text = rest > 0 ? "\(error), and \(rest) more" : "\(error)"
+            throw EngineError(.ioError, text, cause: error.cause)
+        }
         StatIndex.remove(from: destination)
         IndexLog.remove(destination)
         _ = consume lock
-        return removed
+        return result.removed
     }
 
     /// Whether the manifest of a run names at least one of some paths.
@@ -285,7 +289,7 @@ extension PullEngine {
         report.session = run.session
         report.run = run.identifier
         report.result = all?.result ?? .partial
-        report.elapsedMilliseconds = environment.now() - run.created
+        report.elapsedMilliseconds = environment.now().subtractingReportingOverflow(run.created).partialValue
         record.open()
         do throws(EngineError) {
             try record.finish(report)

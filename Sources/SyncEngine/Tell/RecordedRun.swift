@@ -82,9 +82,10 @@ struct RecordedRun {
         )
         start.facts = prepared.facts
         start.groups = prepared.groups
-        let (wait, _) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
+        let (wait, isLong) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
         let eligible = max(environment.now(), recipe.notBefore?.milliseconds ?? 0)
-        start.deadline = eligible.addingReportingOverflow(wait).partialValue
+        let (deadline, isLate) = eligible.addingReportingOverflow(wait)
+        start.deadline = isLong || isLate ? .max : deadline
         return start
     }
 

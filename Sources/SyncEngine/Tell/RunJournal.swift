@@ -141,7 +141,7 @@ struct RunJournal: Sendable {
 
     func removed(_ path: String) { tell(.taskRemoved) { $0.field("path", path) } }
 
-    /// Reports what should be removed and could not be backed up: no file of the manifest has failed.
+    /// Reports what should be removed and could not be reached, backed up or removed: no file of the manifest has failed.
     func notRemoved(_ path: String, reason: String) {
         tell(.pruneFailed, note: "\(escaped(path)) is not removed: \(reason)") {
             $0.field("path", path)
