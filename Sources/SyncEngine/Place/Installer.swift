@@ -32,6 +32,8 @@ final class Installer: BlobConsumer {
         var parts: [Int: PartFile] = [:]
         var streams: [Int: BlobStream] = [:]
         var troubles: [Trouble] = []
+        /// Rows that the disk did not take: they get one trouble each, and no source is blamed for them.
+        var unwritable: Set<Int> = []
         /// Slots that each part of a span did not deliver; a span without an entry has not ended.
         var missing: [Int: [Range<Int>]] = [:]
     }
@@ -47,7 +49,7 @@ final class Installer: BlobConsumer {
     private let copies: ChunkCopies?
     private let partialBlobs: PartialBlobs
     private let windows: WindowBudget
-    private let disk: FullDisk
+    private let disk: DiskState
     private let state = Mutex(State())
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
 
@@ -176,7 +178,7 @@ final class Installer: BlobConsumer {
 
     private func addToPart(_ raw: UnsafeRawBufferPointer, _ target: Plan.Target, _ worker: inout DecodeWorker)
     {
-        guard let part = part(for: target) else { return }
+        guard !isUnwritable(target.row), let part = part(for: target) else { return }
         let isBlob = target.blob < part.blobCount && UInt64(raw.count) == part.range(blob: target.blob).length
         if let error = isBlob ? part.write(raw, blob: target.blob) : part.write(raw, at: target.fileOffset) {
             return report(Trouble(row: target.row, cause: .disk(error)))
@@ -239,7 +241,7 @@ final class Installer: BlobConsumer {
         let failure = stream.decode(stored) { raw, offset in
             onBytes(UInt64(raw.count) &* UInt64(targets.count))
             for target in targets {
-                guard let part = part(for: target) else { continue }
+                guard !isUnwritable(target.row), let part = part(for: target) else { continue }
                 if let error = part.write(raw, at: target.fileOffset &+ offset) {
                     report(Trouble(row: target.row, cause: .disk(error)))
                 }
@@ -260,7 +262,7 @@ final class Installer: BlobConsumer {
             return blame(slot, "the stored bytes end too early")
         }
         for target in plan.targets[plan.slots[slot].targets] {
-            if let part = part(for: target) { complete(part, target, &worker) }
+            if !isUnwritable(target.row), let part = part(for: target) { complete(part, target, &worker) }
         }
     }
 
@@ -306,8 +308,13 @@ final class Installer: BlobConsumer {
         }
     }
 
+    private func isUnwritable(_ row: Int) -> Bool { state.withLock { $0.unwritable.contains(row) } }
+
     private func report(_ trouble: Trouble) {
-        state.withLock { $0.troubles.append(trouble) }
+        state.withLock { state in
+            if case .disk = trouble.cause, !state.unwritable.insert(trouble.row).inserted { return }
+            state.troubles.append(trouble)
+        }
         if case .disk(let error) = trouble.cause { disk.note(error) }
     }
 }
