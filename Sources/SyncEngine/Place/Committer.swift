@@ -86,13 +86,10 @@ final class Committer: Sendable {
     ///
     /// - Parameters:
     ///   - isDurable: Whether to syncfs; without it a power cut can leave empty files.
-    ///   - verifications: The verifiers of files before they are placed.
     ///   - wholes: Directories being assembled in staging; none may be chosen if there are verifications.
-    ///   - backup: Keeps what is replaced; `nil` for no backup.
     ///   - disk: Told when a file cannot be placed.
     ///   - isStopped: Whether a stop was requested: then files that a verifier could not check stay in staging.
     ///   - synchronize: syncfs(2) on the destination.
-    ///   - start: Starts the thread.
     ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
     /// - Throws: ``ThreadError``.
     init(
@@ -109,17 +106,10 @@ final class Committer: Sendable {
         start: WorkerThread.Starter = WorkerThread.system,
         onCommitted: @escaping @Sendable ([Int]) -> Void
     ) throws(ThreadError) {
-        self.manifest = manifest
-        self.destination = destination
-        self.staging = staging
-        self.isDurable = isDurable
-        self.verifications = verifications
-        self.wholes = wholes
-        self.backup = backup
-        self.disk = disk
-        self.isStopped = isStopped
-        self.synchronize = synchronize
-        self.onCommitted = onCommitted
+        (self.manifest, self.destination, self.staging) = (manifest, destination, staging)
+        (self.isDurable, self.verifications) = (isDurable, verifications)
+        (self.wholes, self.backup, self.disk) = (wholes, backup, disk)
+        (self.isStopped, self.synchronize, self.onCommitted) = (isStopped, synchronize, onCommitted)
         var outcome = Outcome()
         outcome.records = RecordColumn(manifest.files)
         state = Monitor(State(outcome: outcome))

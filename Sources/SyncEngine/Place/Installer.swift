@@ -39,22 +39,18 @@ final class Installer: BlobConsumer {
     }
 
     let plan: Plan
-    private let manifest: Manifest
-    private let staging: Staging
-    private let committer: Committer
-    private let wholes: WholeDirectories
-    private let parts: PartFiles
+    private let context: RunContext
     private let dictionary: DecodingDictionary?
     private let bases: DeltaBases?
     private let copies: ChunkCopies?
-    private let partialBlobs: PartialBlobs
     private let windows: WindowBudget
-    private let disk: DiskState
     private let state = Mutex(State())
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
+    private var manifest: Manifest { context.manifest }
+    private var staging: Staging { context.staging }
 
     /// - Parameters:
-    ///   - dictionary: What blobs are decoded with, where the plan has such.
+    ///   - dictionary: What blobs are decoded with.
     ///   - bases: What the plan's deltas are made with.
     ///   - copies: Who copies the blobs of the same files that are here already.
     ///   - windows: Bounds what blobs too large for memory take while they are decoded.
@@ -68,16 +64,9 @@ final class Installer: BlobConsumer {
         windows: WindowBudget,
         onBytes: @escaping @Sendable (UInt64) -> Void
     ) {
-        self.plan = plan
-        (manifest, staging, committer) = (context.manifest, context.staging, context.committer)
-        (wholes, parts, partialBlobs, disk) = (
-            context.wholes, context.parts, context.partialBlobs, context.disk
-        )
-        self.dictionary = dictionary
-        self.bases = bases
-        self.copies = copies
-        self.windows = windows
-        self.onBytes = onBytes
+        (self.context, self.plan) = (context, plan)
+        (self.dictionary, self.bases, self.copies) = (dictionary, bases, copies)
+        (self.windows, self.onBytes) = (windows, onBytes)
     }
 
     /// Rows that failed. Read once the workers have drained.
@@ -158,7 +147,7 @@ final class Installer: BlobConsumer {
     private func stage(_ raw: UnsafeRawBufferPointer, _ row: Int, _ digest: SHA256Digest, _ lane: Int) {
         let executable = manifest.files.kind(row) == .executable
         do throws(FileError) {
-            if let member = try wholes.stage(
+            if let member = try context.wholes.stage(
                 row,
                 of: manifest.files,
                 digest,
@@ -166,11 +155,11 @@ final class Installer: BlobConsumer {
                     try staging.write(raw, as: leaf, in: directory, executable: executable)
                 }
             ) {
-                return committer.add(member)
+                return context.committer.add(member)
             }
             let file = staging.newFile(lane: lane, digest: digest)
             let status = try staging.write(raw, to: file, executable: executable)
-            committer.add(Committer.Staged(row: row, file: file, status))
+            context.committer.add(Committer.Staged(row: row, file: file, status))
         } catch {
             report(Trouble(row: row, cause: .disk(error)))
         }
@@ -187,9 +176,10 @@ final class Installer: BlobConsumer {
     }
 
     private func complete(_ part: PartFile, _ target: Plan.Target, _ worker: inout DecodeWorker) {
-        switch parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher) {
+        switch context.parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher) {
         case .incomplete: return
-        case .verified: committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
+        case .verified:
+            context.committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
         case .failed(let error): report(Trouble(row: target.row, cause: .disk(error)))
         case .wrong(let reason, let blobs, let found):
             let copied = copies?.takeBack(blobs, of: target.row) ?? []
@@ -212,7 +202,7 @@ final class Installer: BlobConsumer {
 
     private func part(for target: Plan.Target) -> PartFile? {
         do throws(FileError) {
-            return try parts.part(for: target.row, whole: target.isWhole)
+            return try context.parts.part(for: target.row, whole: target.isWhole)
         } catch {
             report(Trouble(row: target.row, cause: .disk(error)))
             return nil
@@ -274,11 +264,12 @@ final class Installer: BlobConsumer {
 
     func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int) {
         guard let place = place(of: slot) else { return }
-        partialBlobs.keep(stored, at: position, of: place, length: plan.slots[slot].range.length, part: part)
+        let length = plan.slots[slot].range.length
+        context.partialBlobs.keep(stored, at: position, of: place, length: length, part: part)
     }
 
     func kept(slot: Int, count: Int) -> [UInt8] {
-        place(of: slot).map { partialBlobs.bytes(at: $0, count: count) }
+        place(of: slot).map { context.partialBlobs.bytes(at: $0, count: count) }
             ?? [UInt8](repeating: 0, count: count)
     }
 
@@ -298,7 +289,7 @@ final class Installer: BlobConsumer {
     /// The span whose source is responsible for a slot; `nil` if its first bytes come from an earlier process and may
     /// have been changed since.
     private func source(of slot: Int) -> Int? {
-        place(of: slot).map(partialBlobs.isMixed) == true ? nil : span(of: slot)
+        place(of: slot).map(context.partialBlobs.isMixed) == true ? nil : span(of: slot)
     }
 
     private func blame(_ slot: Int, _ reason: String, found: SHA256Digest? = nil) {
@@ -315,6 +306,6 @@ final class Installer: BlobConsumer {
             if case .disk = trouble.cause, !state.unwritable.insert(trouble.row).inserted { return }
             state.troubles.append(trouble)
         }
-        if case .disk(let error) = trouble.cause { disk.note(error) }
+        if case .disk(let error) = trouble.cause { context.disk.note(error) }
     }
 }

@@ -43,10 +43,8 @@ final class Placement {
         _ wholes: WholeDirectories,
         _ backup: BackupDirectory? = nil
     ) {
-        self.manifest = manifest
-        self.destination = destination
-        self.staging = staging
-        self.wholes = wholes
+        (self.manifest, self.destination) = (manifest, destination)
+        (self.staging, self.wholes) = (staging, wholes)
         keeper = backup.map(BackupDirectory.Keeper.init)
         directories = Directories(destination)
     }

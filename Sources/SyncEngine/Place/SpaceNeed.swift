@@ -9,9 +9,7 @@ struct SpaceNeed: Sendable, Equatable {
     let bytes: UInt64
     let files: Int
 
-    /// - Parameters:
-    ///   - rows: What is to be brought.
-    ///   - present: **Bytes** of it that an interrupted run has written already.
+    /// - Parameter present: **Bytes** of the rows that an interrupted run has written already.
     init(_ rows: [Int], of manifest: Manifest, present: UInt64 = 0) {
         let all = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) &+ 512 }
         bytes = all - min(all, present)
@@ -20,21 +18,16 @@ struct SpaceNeed: Sendable, Equatable {
 
     /// The error if it does not fit; `nil` if it does (F061).
     func shortage(_ free: Destination.FreeSpace, _ path: String) -> EngineError? {
+        let need: String
         if free.bytes <= bytes {
-            return EngineError(
-                .ioError,
-                "\(escaped(path)): needs \(ByteCount(bytes)), \(ByteCount(free.bytes)) are free; nothing was fetched",
-                cause: .diskFull
-            )
+            need = "\(ByteCount(bytes)), \(ByteCount(free.bytes))"
+        } else if let inodes = free.inodes, inodes < UInt64(files) {
+            need = "\(files) inodes, \(inodes)"
+        } else {
+            return nil
         }
-        if let inodes = free.inodes, inodes < UInt64(files) {
-            return EngineError(
-                .ioError,
-                "\(escaped(path)): needs \(files) inodes, \(inodes) are free; nothing was fetched",
-                cause: .diskFull
-            )
-        }
-        return nil
+        let text = "\(escaped(path)): needs \(need) are free; nothing was fetched"
+        return EngineError(.ioError, text, cause: .diskFull)
     }
 }
 

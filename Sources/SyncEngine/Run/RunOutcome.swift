@@ -62,9 +62,7 @@ extension PullRun {
         report.status = error.status
         do throws(EngineError) {
             if let reason = environment.stop.reason, reason != .late {
-                summarize(stopped: reason)
-                journal.stopped(report, error: error.message, reason)
-                try record.rest(reason, report)
+                try rest(reason, record, error: error.message)
             } else {
                 summarize(stopped: nil)
                 try record.finish(report, error: error)
@@ -111,24 +109,19 @@ extension PullRun {
         report.reason = report.reason ?? states.commonReason(of: manifest)
         report.directories = DirectoryCounts(manifest, states)
         let pending = states.count(.pending)
-        if report.files.failed + pending > 0 {
-            report.result = report.files.total == report.files.failed + pending ? .failed : .partial
-            if report.status == .done { report.status = .incomplete }
-        } else if report.folders.failed > 0 {
-            report.result = .partial
+        let missing = report.files.failed + pending
+        if missing > 0 || report.folders.failed > 0 {
+            report.result = missing > 0 && report.files.total == missing ? .failed : .partial
             if report.status == .done { report.status = .incomplete }
         }
         if environment.stop.reason == .late, pending > 0 {
-            let here = report.files.total - report.files.failed - pending
+            let here = report.files.total - missing
             let what =
                 "\(here) of \(report.files.total) files are in place; the next pull continues from there"
             throw .late(what, report.changed == 0 ? .unavailable : .incomplete)
         }
         if let reason = environment.stop.reason, pending > 0 {
-            count()
-            summarize(stopped: reason)
-            journal.stopped(report, reason)
-            try record.rest(reason, report)
+            try rest(reason, record)
             return report
         }
         count()
@@ -146,13 +139,22 @@ extension PullRun {
         if !haveHooksSucceeded, report.status == .done { report.status = .hookFailed }
         if let reason = environment.stop.reason, try isCutShort(by: reason, haveHooksSucceeded) {
             // A hook was stopped: whoever continues the run calls it again.
-            count()
-            summarize(stopped: reason)
-            journal.stopped(report, reason)
-            try record.rest(reason, report)
+            try rest(reason, record)
             return report
         }
         return try finished(record)
+    }
+
+    /// The run is stopped before its end.
+    private mutating func rest(
+        _ reason: StopReason,
+        _ record: RecordedRun,
+        error: String? = nil
+    ) throws(EngineError) {
+        count()
+        summarize(stopped: reason)
+        journal.stopped(report, error: error, reason)
+        try record.rest(reason, report)
     }
 
     /// Counts the results of the files so far.

@@ -52,19 +52,11 @@ extension PullEngine {
         facts.userData = recipe.userData?.text ?? manifest.userData
         let taking = Set(groups)
         if let hook = recipe.hooks.first(where: { !taking.contains($0.group) }) {
-            throw EngineError(
-                .usage,
-                "a hook names the group '\(escaped(hook.group))', which is not selected"
-            )
+            let group = escaped(hook.group)
+            throw EngineError(.usage, "a hook names the group '\(group)', which is not selected")
         }
         if found.release == nil, recipe.isOfDefaultChannel { source.keep(found.location, found.digest) }
-        return PreparedRun(
-            recipe: recipe,
-            found: found,
-            facts: facts,
-            groups: groups,
-            warnings: named.notes
-        )
+        return PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups, warnings: named.notes)
     }
 
     /// The open run with the same request, if there is one.
@@ -154,7 +146,6 @@ extension PullEngine {
 
     /// Works on a run that is waiting in the store; the caller holds its session's lease.
     ///
-    /// - Returns: The report.
     /// - Throws: ``EngineError``; the run is finished by then, unless it could not even be taken up.
     package func work(on run: StoredRun) throws(EngineError) -> PullReport {
         let started = environment.now()
@@ -182,20 +173,15 @@ extension PullEngine {
     /// Runs the hooks owed by earlier runs of a session, and ends runs whose groups are all complete. The caller holds
     /// the session; the processes of those runs are gone.
     ///
-    /// - Parameters:
-    ///   - session: The session.
-    ///   - run: Only this run of it.
+    /// - Parameter run: Only this run of it.
     /// - Returns: Whether there was anything to do.
     @discardableResult
-    package func settle(_ session: String, run: String? = nil) throws(EngineError)
-        -> Bool
-    {
-        let found =
-            try recording { () throws(StoreError) in
-                let runs = try Self.unsettledRuns(of: session, in: environment.store)
-                guard runs.contains(where: { run == nil || $0.identifier == run }) else { return nil }
-                return try environment.store.session(session)
-            } as StoredSession?
+    package func settle(_ session: String, run: String? = nil) throws(EngineError) -> Bool {
+        let found = try recording { () throws(StoreError) -> StoredSession? in
+            let runs = try Self.unsettledRuns(of: session, in: environment.store)
+            guard runs.contains(where: { run == nil || $0.identifier == run }) else { return nil }
+            return try environment.store.session(session)
+        }
         guard let found else { return false }
         guard let destination = try Self.openIfPresent(found.destination) else {
             throw EngineError(
@@ -220,10 +206,8 @@ extension PullEngine {
         where !runs.contains(where: { $0.identifier == hook.run }) {
             runs.append(try store.run(hook.run))
         }
-        for run in try completeRuns(of: session, in: store)
-        where !runs.contains(where: { $0.identifier == run.identifier }) {
-            runs.append(run)
-        }
+        let complete = try completeRuns(of: session, in: store)
+        runs += complete.filter { run in !runs.contains { $0.identifier == run.identifier } }
         return runs.filter { $0.state != .paused }
     }
 

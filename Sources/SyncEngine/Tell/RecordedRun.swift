@@ -74,12 +74,8 @@ struct RecordedRun {
         let hooks = recipe.hooks.filter { groups.contains($0.group) }
         // The order of calls: hooks for each file come first.
         recipe.hooks = hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }
-        var start = RunStart(
-            session: request,
-            run: identifier(environment),
-            manifest: found.digest,
-            recipe: recipe
-        )
+        let run = identifier(environment)
+        var start = RunStart(session: request, run: run, manifest: found.digest, recipe: recipe)
         start.facts = prepared.facts
         start.groups = prepared.groups
         let (wait, isLong) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
