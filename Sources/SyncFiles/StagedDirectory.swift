@@ -15,10 +15,9 @@ extension Staging {
         /// Reads a name back; `nil` when it is not one.
         init?(parsing name: String) {
             let digits = name.dropFirst(Self.prefix.count)
-            guard name.hasPrefix(Self.prefix), digits.utf8.count == 16,
-                let key = UInt64(digits, radix: 16), String(digits) == digits.lowercased()
-            else { return nil }
+            guard let key = UInt64(digits, radix: 16) else { return nil }
             self.key = key
+            guard self.name == name else { return nil }
         }
 
         private static let prefix = "dir-"
@@ -109,11 +108,12 @@ extension Staging {
             if let code = target.withName({ renameEntry($0, in: directory, to: text, in: parent) }) {
                 return code
             }
-            if case .success(let found?) = status(parent, text), found.kind == .directory,
-                found.isSameFile(as: filled)
-            {
+            switch status(parent, text) {
+            case .failure(let code): return code
+            case .success(let found?) where found.kind == .directory && found.isSameFile(as: filled):
                 underWay.forget(target)
                 return nil
+            case .success: break
             }
             let foreign = "foreign-\(target.name)"
             removeTree(foreign, in: directory)

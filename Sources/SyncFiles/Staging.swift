@@ -28,8 +28,8 @@ package final class Staging: Sendable {
         let directory = own.raw
         var opened: [SharedDescriptor] = []
         // Includes the lanes of an earlier run with more workers.
-        let existing = directoryEntries(directory).compactMap { Int($0) }.filter {
-            (0..<Self.mostLanes).contains($0)
+        let existing = directoryEntries(directory).compactMap { name in
+            Int(name).flatMap { (0..<Self.mostLanes).contains($0) && "\($0)" == name ? $0 : nil }
         }
         for lane in 0..<max(1, count, (existing.max() ?? 0) + 1) {
             let shown = "\(path)/\(lane)"
@@ -203,11 +203,10 @@ package final class Staging: Sendable {
         return found
     }
 
-    /// Moves a placed file back to its staged name: it is not what was verified.
-    package func takeBack(_ file: File, from name: UnsafePointer<CChar>, in directory: Int32) {
-        _ = file.name.withCString {
-            renameEntry(name, in: directory, to: $0, in: descriptor(lane: file.lane))
-        }
+    /// Removes everything.
+    package func clear() {
+        for (file, _) in leftovers() { remove(file) }
+        takeApart { _, _ in nil }
     }
 
     /// The staged file's path, for messages.

@@ -172,6 +172,21 @@ struct PlantedStateTests {
         expectVictimUntouched()
     }
 
+    @Test("Names that are nearly those of lanes and staged directories are none")
+    func nearlyNames() throws {
+        for name in ["+7", "07", "1024", "-1"] {
+            try root.write("", to: FilesFixture.state("staging/\(name)/x"))
+        }
+        let odd = "dir-+123456789abcdef"
+        try root.write("", to: FilesFixture.state("staging/\(odd)/x"))
+        let staging = try Staging(fixture.destination, lanes: 2)
+        let names = try FileManager.default.contentsOfDirectory(
+            atPath: root.path(FilesFixture.state("staging"))
+        )
+        #expect(names.sorted() == ["+7", "-1", "0", "07", "1", "1024", odd].sorted())
+        #expect(staging.members().isEmpty)
+    }
+
     // MARK: Whose it is
 
     @Test(

@@ -15,8 +15,10 @@ struct BringStep {
         var failures: [FetchRounds.Failure] = []
         /// **Bytes** taken from local files.
         var reusedBytes: UInt64 = 0
-        /// Whether the disk was full, which is then why all the others are missing.
-        var isDiskFull = false
+        /// Why all the others are missing, if the disk has failed.
+        var diskFailure: FileError?
+        /// Whether files are in place that may not be durable.
+        var leftUnsynced = false
     }
 
     private let context: RunContext
@@ -140,13 +142,14 @@ struct BringStep {
         outcome.failures += placed.refusals.sorted { $0.key < $1.key }.map {
             FetchRounds.Failure(row: $0.key, reason: $0.value, cause: .rejected)
         }
-        guard context.disk.isFull else { return }
+        outcome.leftUnsynced = placed.leftUnsynced
+        guard let failure = context.disk.failure else { return }
         // The transfers were stopped because of that, whatever they report.
-        outcome.isDiskFull = true
+        outcome.diskFailure = failure
         outcome.failures.removeAll { !$0.cause.isOfDisk }
         let known = Set(outcome.failures.map(\.row)).union(placed.records.rows)
         outcome.failures += wanted.without(known).map {
-            FetchRounds.Failure(row: $0, reason: FullDisk.reason, cause: .diskFull)
+            FetchRounds.Failure(row: $0, disk: failure)
         }
     }
 }

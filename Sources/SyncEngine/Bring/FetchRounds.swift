@@ -169,7 +169,7 @@ struct FetchRounds: Sendable {
         return failures
     }
 
-    private var isStopped: Bool { context.isStopped || context.disk.isFull }
+    private var isStopped: Bool { context.isStopped || context.disk.hasFailed }
 
     /// Fetches rows that found no room for their windows, as many at a time as have room together.
     private func fetch(

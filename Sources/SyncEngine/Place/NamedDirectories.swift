@@ -38,15 +38,7 @@ struct NamedDirectories {
                     switch status(directory, leaf) {
                     case .success(nil): .missing
                     case .success(let found?) where found.kind == .directory: .here(found)
-                    case .success:
-                        .taken(
-                            error(
-                                row,
-                                "create directory",
-                                EEXIST,
-                                remark: "a file or a link is in the way; move it away"
-                            )
-                        )
+                    case .success: .taken(error(row, "create directory", EEXIST, remark: Self.inTheWay))
                     case .failure(let code): .taken(error(row, "look at", code.errno))
                     }
                 }
@@ -56,6 +48,8 @@ struct NamedDirectories {
             }
         }
     }
+
+    private static let inTheWay = "a file or a link is in the way; move it away"
 
     /// Which ones are missing, and which places are taken.
     func preview() -> (missing: [Int], taken: [FileError]) {
@@ -78,11 +72,8 @@ struct NamedDirectories {
             var log = try IndexLog(destination)
             try log.append(
                 rows.map { row in
-                    IndexLog.Entry(
-                        path: table.withPath(row) { Array($0) },
-                        digest: .zero,
-                        kind: .directory
-                    )
+                    let path = table.withPath(row) { Array($0) }
+                    return IndexLog.Entry(path: path, digest: .zero, kind: .directory)
                 }
             )
         } catch {
@@ -161,11 +152,8 @@ struct NamedDirectories {
                 if wasMissing { outcome.made += 1 }
                 let traits = table.traits(row)
                 if !traits.hold(of: found) { found = try give(traits, to: row, found, directories) }
-                let record = IndexRecord(
-                    directory: found,
-                    keeping: traits,
-                    installed: wasMissing || wasMade(row)
-                )
+                let isOurs = wasMissing || wasMade(row)
+                let record = IndexRecord(directory: found, keeping: traits, installed: isOurs)
                 outcome.records.append((row, record))
             } catch {
                 outcome.failures.append((row, error))

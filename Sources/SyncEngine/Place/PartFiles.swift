@@ -30,10 +30,7 @@ final class PartFiles: Sendable {
         lane: Int,
         isStopped: @escaping @Sendable () -> Bool = { false }
     ) {
-        self.manifest = manifest
-        self.staging = staging
-        self.lane = lane
-        self.isStopped = isStopped
+        (self.manifest, self.staging, self.lane, self.isStopped) = (manifest, staging, lane, isStopped)
     }
 
     /// The part for a row; created, empty, the first time.

@@ -43,10 +43,8 @@ final class Placement {
         _ wholes: WholeDirectories,
         _ backup: BackupDirectory? = nil
     ) {
-        self.manifest = manifest
-        self.destination = destination
-        self.staging = staging
-        self.wholes = wholes
+        (self.manifest, self.destination) = (manifest, destination)
+        (self.staging, self.wholes) = (staging, wholes)
         keeper = backup.map(BackupDirectory.Keeper.init)
         directories = Directories(destination)
     }
@@ -69,7 +67,7 @@ final class Placement {
                 let traits = manifest.files.traits(staged.row)
                 let given = traits == .none ? status : staging.give(traits, to: file, status)
                 let known = given.map(IndexRecord.Status.init)
-                let isPlaced = place(staged.row, staged.digest, known, file, &result) {
+                let isPlaced = place(staged.row, staged.digest, known, &result) {
                     staging.rename(file, to: $0, in: $1)
                 }
                 if !isPlaced { staging.remove(file) }
@@ -167,29 +165,24 @@ final class Placement {
     }
 
     private func place(_ member: Member, from directory: Staging.Directory, _ result: inout Result) {
-        let file = staging.newFile(lane: 0, digest: member.record.digest)
-        let isPlaced = place(member.row, member.record.digest, member.record.status, file, &result) {
-            name,
-            target in
+        place(member.row, member.record.digest, member.record.status, &result) { name, target in
             let code = staging.rename(memberNamed: name, of: directory, into: target)
             if code != 0 { staging.remove(memberNamed: name, of: directory) }
             return code
         }
-        if !isPlaced { staging.remove(file) }
     }
 
     // MARK: Files
 
     /// - Parameters:
     ///   - known: What the file system said of it when it was hashed; `nil` for a link.
-    ///   - file: A name in staging for what turns out to be something else.
     ///   - rename: Moves it to a name in a directory; gives why not.
     /// - Returns: Whether it is there now.
+    @discardableResult
     private func place(
         _ row: Int,
         _ digest: SHA256Digest,
         _ known: IndexRecord.Status?,
-        _ file: Staging.File,
         _ result: inout Result,
         rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Errno?
     ) -> Bool {
@@ -198,19 +191,7 @@ final class Placement {
             let placed = try files.withPath(row) { path throws(FileError) in
                 try directories.withLeaf(of: path, create: true) { directory, leaf throws(FileError) in
                     try keeper?.keep(leaf, in: directory, path: path)
-                    do throws(FileError) {
-                        return try record(
-                            of: row,
-                            digest,
-                            known,
-                            leaf,
-                            directory,
-                            code: rename(leaf, directory)
-                        )
-                    } catch {
-                        if error.code == ESTALE { staging.takeBack(file, from: leaf, in: directory) }
-                        throw error
-                    }
+                    return try record(of: row, digest, known, leaf, directory, code: rename(leaf, directory))
                 }
             }
             guard let placed else { throw FileError(step: "enter", path: files.path(row), code: ENOENT) }
@@ -223,6 +204,9 @@ final class Placement {
     }
 
     /// The record of a file that has been moved.
+    ///
+    /// - Parameter code: What rename(2) gave. An error does not always mean that nothing was moved: over NFS, the answer
+    ///   to a request that was carried out can be lost.
     private func record(
         of row: Int,
         _ digest: SHA256Digest,
@@ -241,10 +225,15 @@ final class Placement {
                 }
             return FileError(step: step, path: files.path(row), code: code, remark: remark)
         }
-        guard code == 0 else { throw failed("put in place", code) }
-        switch status(directory, name) {
+        let kind = files.indexKind(row)
+        let there = status(directory, name)
+        if code != 0 {
+            guard known != nil, case .success(let found?) = there, found.isSame(as: known, kind) else {
+                throw failed("put in place", code)
+            }
+        }
+        switch there {
         case .success(let found?):
-            let kind = files.indexKind(row)
             if found.isSame(as: known, kind) {
                 return IndexRecord(status: found, digest: digest, kind: kind, installed: true)
             }

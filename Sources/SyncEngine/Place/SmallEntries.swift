@@ -29,13 +29,8 @@ struct SmallEntries: Sendable {
     }
 
     private func stage(_ row: Int) throws(FileError) -> Committer.Staged {
-        var file = Staging.File(
-            lane: context.laneOfSmallEntries,
-            name: StagedName(
-                digest: manifest.files.digest(row),
-                serial: UInt32(truncatingIfNeeded: row)
-            )
-        )
+        let name = StagedName(digest: manifest.files.digest(row), serial: UInt32(truncatingIfNeeded: row))
+        var file = Staging.File(lane: context.laneOfSmallEntries, name: name)
         guard manifest.files.kind(row) == .link, let target = manifest.files.linkTarget(row) else {
             let executable = manifest.files.kind(row) == .executable
             let nothing = UnsafeRawBufferPointer(start: nil, count: 0)

@@ -153,7 +153,8 @@ private final class LocalCopier {
             sa_set_executable(reading.raw, executable ? 1 : 0) == 0, let found = status(reading.raw),
             found.size == size
         else {
-            staging.remove(file)
+            // The next run looks again.
+            if !stop.isStopped { staging.remove(file) }
             return nil
         }
         return (file, found)

@@ -25,6 +25,8 @@ package struct EngineEnvironment: Sendable {
     package var workers: Int
     /// Whether files are synced to the disk before they are renamed (default) or not (`--no-fsync`).
     package var isDurable = true
+    /// Makes everything written to a destination's file system durable.
+    var synchronize: @Sendable (Destination) throws(FileError) -> Void = { try $0.synchronize() }
     /// Whether memory is returned to the kernel at the end of each phase. This walks every heap of the process and
     /// interrupts other threads, so it is not for many pulls at a time in one process.
     package var releasesMemory = true

@@ -103,9 +103,14 @@ extension PullEngine {
                 reuse: reuse,
                 prunes: recipe.prune
             )
-            files.tell(directories: directories.missing, to: tell)
-            files.tell(rows, obsolete: pruned, isStopped: { environment.stop.isStopped }, to: tell)
-            files.tell(obsoleteDirectories: goingDirectories, to: tell)
+            files.tell(
+                rows,
+                obsolete: pruned,
+                newDirectories: directories.missing,
+                oldDirectories: goingDirectories,
+                isStopped: { environment.stop.isStopped },
+                to: tell
+            )
         }
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while planning") }
         do throws(PlanError) {

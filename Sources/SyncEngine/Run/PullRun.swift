@@ -23,6 +23,8 @@ struct PullRun {
     let recorded: StoredRun?
     /// Whether another process has worked on it before.
     var isTakenUp = false
+    /// Whether files are in place that may not be durable: then nothing is removed, and the log stays.
+    private var hasUnsyncedFiles = false
 
     var journal: RunJournal
     var report = PullReport()
@@ -156,13 +158,15 @@ struct PullRun {
             if environment.stop.reason.map({ $0 == .late }) ?? true { count(files.states) }
             throw error
         }
-        if recipe.prune, !environment.stop.isStopped || files.states.count(.pending) == 0 {
+        if recipe.prune, !hasUnsyncedFiles,
+            !environment.stop.isStopped || files.states.count(.pending) == 0
+        {
             // When every file is in place, a stop no longer prevents the run's end, nor this.
             prune(&survey)
         }
         let directories = makeDirectories(survey)
         keepReasons(files)
-        if !environment.stop.isStopped || !survey.inventory.wanted.isEmpty {
+        if !hasUnsyncedFiles, !environment.stop.isStopped || !survey.inventory.wanted.isEmpty {
             count(files.states)
             do throws(EngineError) {
                 try writeIndex(survey, directories, files)
@@ -299,8 +303,9 @@ struct PullRun {
         for row in outcome.records.rows {
             files.states[row] = origins[row] == .reused ? .reused : .installed
         }
+        hasUnsyncedFiles = outcome.leftUnsynced
         try result.get()
-        if outcome.isDiskFull { report.reason = FullDisk.reason }
+        report.reason = outcome.diskFailure?.reasonForFile
         note(outcome.failures, &files)
     }
 
@@ -335,9 +340,9 @@ struct PullRun {
     /// moved files are copied from their old places.
     private mutating func prune(_ survey: inout Survey) {
         let former = survey.formerDirectories.filter { survey.index.record($0)?.installed == true }
-        remove(survey.left(of: survey.obsolete + former), &survey)
+        let failed = remove(survey.left(of: survey.obsolete + former), &survey)
         // The others will never be ours to remove.
-        survey.gone.formUnion(survey.formerDirectories)
+        survey.gone.formUnion(survey.formerDirectories.without(failed))
     }
 
     // MARK: The end

@@ -19,7 +19,7 @@ struct RunContext: Sendable {
     let parts: PartFiles
     /// Blobs in transit, kept for the next process.
     let partialBlobs: PartialBlobs
-    let disk: FullDisk
+    let disk: DiskState
 
     /// Whether a stop was requested; polled often.
     var isStopped: Bool { environment.stop.isStopped }
@@ -52,7 +52,7 @@ struct RunContext: Sendable {
             throw EngineError(cannotUse: error)
         }
         staging.takeApart(for: manifest, wanted: wanted)
-        (wholes, disk) = (WholeDirectories(), FullDisk())
+        (wholes, disk) = (WholeDirectories(), DiskState())
         do throws(ThreadError) {
             committer = try Committer(
                 manifest: manifest,
@@ -63,6 +63,8 @@ struct RunContext: Sendable {
                 wholes: wholes,
                 backup: backup,
                 disk: disk,
+                isStopped: { [stop = environment.stop] in stop.isStopped },
+                synchronize: environment.synchronize,
                 onCommitted: onCommitted
             )
         } catch {

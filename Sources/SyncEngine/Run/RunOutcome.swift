@@ -110,15 +110,13 @@ extension PullRun {
         report.reason = report.reason ?? states.commonReason(of: manifest)
         report.directories = DirectoryCounts(manifest, states)
         let pending = states.count(.pending)
-        if report.files.failed + pending > 0 {
-            report.result = report.files.total == report.files.failed + pending ? .failed : .partial
-            if report.status == .done { report.status = .incomplete }
-        } else if report.folders.failed > 0 {
-            report.result = .partial
+        let missing = report.files.failed + pending
+        if missing > 0 || report.folders.failed > 0 {
+            report.result = missing > 0 && report.files.total == missing ? .failed : .partial
             if report.status == .done { report.status = .incomplete }
         }
         if environment.stop.reason == .late, pending > 0 {
-            let here = report.files.total - report.files.failed - pending
+            let here = report.files.total - missing
             let what =
                 "\(here) of \(report.files.total) files are in place; the next pull continues from there"
             throw .late(what, report.changed == 0 ? .unavailable : .incomplete)

@@ -31,6 +31,8 @@ package struct PullReport: Sendable {
     }
 
     package var folders = FolderCounts()
+    /// Files and directories that should have been removed and were not.
+    var notRemoved = 0
     /// Where files were put.
     var directories = DirectoryCounts()
     /// The exit status.
@@ -58,8 +60,11 @@ package struct PullReport: Sendable {
     /// Why ``status`` is not ``ExitStatus/done``, if nothing more is known.
     var shortfall: String {
         switch status {
-        case .incomplete where files.failed == 0 && folders.failed > 0:
+        case .incomplete where files.failed == 0 && folders.failed > 0,
+            .ioError where files.failed == 0 && folders.failed > 0:
             (folders.failed == 1 ? "1 directory" : "\(folders.failed) directories") + " could not be made"
+        case .ioError where files.failed == 0 && notRemoved > 0:
+            (notRemoved == 1 ? "1 file" : "\(notRemoved) files") + " could not be removed"
         case .incomplete, .ioError, .refused, .unavailable:
             (files.failed == 1 ? "1 file" : "\(files.failed) files") + " could not be fetched"
                 + (reason.map { ": \($0)" } ?? "")

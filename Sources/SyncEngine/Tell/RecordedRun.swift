@@ -79,17 +79,14 @@ struct RecordedRun {
         let hooks = recipe.hooks.filter { groups.contains($0.group) }
         // The order of calls: hooks for each file come first.
         recipe.hooks = hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }
-        var start = RunStart(
-            session: request,
-            run: identifier(environment),
-            manifest: found.digest,
-            recipe: recipe
-        )
+        let run = identifier(environment)
+        var start = RunStart(session: request, run: run, manifest: found.digest, recipe: recipe)
         start.facts = prepared.facts
         start.groups = prepared.groups
-        let (wait, _) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
+        let (wait, isLong) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
         let eligible = max(environment.now(), recipe.notBefore?.milliseconds ?? 0)
-        start.deadline = eligible.addingReportingOverflow(wait).partialValue
+        let (deadline, isLate) = eligible.addingReportingOverflow(wait)
+        start.deadline = isLong || isLate ? .max : deadline
         return start
     }
 

@@ -41,10 +41,6 @@ package struct TaskListing: Sendable {
     private var row = 0
 
     /// - Parameters:
-    ///   - run: The run.
-    ///   - project: Its project.
-    ///   - store: Where it is on record.
-    ///   - stateDirectory: Where manifests are kept, absolute.
     ///   - requests: What its transfers are at, by number.
     ///   - state: Only tasks in this state.
     ///   - glob: Only tasks whose path matches, as in a group of a manifest.
