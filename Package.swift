@@ -150,7 +150,8 @@ let package = Package(
         tests(
             "SyncPublisherTests",
             [
-                "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
+                "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTrust",
+                "SyncTestKit",
             ]
         ),
 

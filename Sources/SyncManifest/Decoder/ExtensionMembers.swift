@@ -90,6 +90,7 @@ extension ManifestDecoder {
                 try reader.beginArray()
                 while try reader.nextElement() {
                     try check(deltas.count, below: limits.blobs, "deltas")
+                    try checkMemory(adding: deltas.count * FileTable.deltaBytes)
                     deltas.append(try readDelta())
                 }
             } else {

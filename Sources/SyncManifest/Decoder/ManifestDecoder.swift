@@ -193,8 +193,10 @@ struct ManifestDecoder {
     }
 
     /// Counts what the manifest takes so far, and the text that is read, against ``ManifestLimits/memoryBytes``.
-    func checkMemory() throws(ManifestFault) {
-        let used = reader.bytes.count + files.memoryBytes + directories.memoryBytes + otherBytes
+    ///
+    /// - Parameter more: **Bytes** that are in neither table yet.
+    func checkMemory(adding more: Int = 0) throws(ManifestFault) {
+        let used = reader.bytes.count + files.memoryBytes + directories.memoryBytes + otherBytes + more
         guard used <= limits.memoryBytes else {
             throw ManifestFault(
                 "the manifest takes more than \(limits.memoryBytes >> 20) MiB of memory",

@@ -233,9 +233,12 @@ package struct FileTable: Sendable {
         // Measured: a million small files, two million links, a million chunks.
         let further = max(0, blobs.count - kinds.count)
         return arena.count + kinds.count * 112 + blobs.count * 48 + further * 72 + blobDigests.count * 32
-            + texts.count * 8 + traitColumn.count * MemoryLayout<FileTraits>.stride + deltaColumn.all.count
-            * 112 + names.count * 128
+            + texts.count * 8 + traitColumn.count * MemoryLayout<FileTraits>.stride
+            + deltaColumn.all.count * Self.deltaBytes + names.count * 128
     }
+
+    /// **Bytes** of memory of a delta, about.
+    static let deltaBytes = 112
 
     /// Notes which rows name which group, so that many groups need not look at every row each.
     mutating func sortGroups() {

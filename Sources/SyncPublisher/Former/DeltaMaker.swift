@@ -55,8 +55,9 @@ struct DeltaMaker {
         var encoders: [DeltaEncoder] = []
         // A damaged one decodes nothing: its blobs then get no delta.
         let dictionary = base.dictionary?.withUnsafeBytes { try? DecodingDictionary($0) }
-        for _ in 0..<max(1, min(options.jobs, tasks.count)) {
-            let reader = try BaseReader(base.manifest, dictionary: dictionary, output)
+        let count = max(1, min(options.jobs, tasks.count))
+        for _ in 0..<count {
+            let reader = try BaseReader(base.manifest, dictionary: dictionary, output, readers: count)
             encoders.append(try DeltaEncoder(reader, level: options.level))
         }
         var regions = FormerRegions()

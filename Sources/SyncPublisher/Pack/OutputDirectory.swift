@@ -1,6 +1,8 @@
 import CPosix
+import SyncCompression
 import SyncDigest
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncSystem
 
@@ -151,6 +153,14 @@ final class OutputDirectory {
         return try? readFile(name, in: descriptor(.top), trust: trust, limit: limit)
     }
 
+    /// What a zstd frame holds; `nil` if it cannot be read.
+    func text(ofFrame name: String) -> [UInt8]? {
+        let limit = ManifestLimits.standard.manifestBytes
+        return read(name, limit: limit).flatMap { frame in
+            frame.withUnsafeBytes { try? decodeZstd($0, limit: limit) }
+        }
+    }
+
     /// What is in `trust/`.
     func statementNames() -> [String] { directoryEntries(path + "/trust") ?? [] }
 
@@ -298,7 +308,8 @@ final class OutputDirectory {
         return try Self.digest(file.raw)
     }
 
-    private static func digest(_ file: Int32) throws(PublishError) -> SHA256Digest? {
+    /// SHA-256 of an open file; `nil` if it cannot be read.
+    static func digest(_ file: Int32) throws(PublishError) -> SHA256Digest? {
         var hasher: SHA256Hasher
         do { hasher = try SHA256Hasher() } catch { throw .refusedCall(error) }
         let isComplete = try forEachPiece(of: file) { piece, _ throws(PublishError) in

@@ -14,7 +14,7 @@ final class PackWriter {
     struct Finished: Sendable {
         var sha256: SHA256Digest
         var size: UInt64
-        /// Whether a file with this name and size existed already.
+        /// Whether the same pack existed already.
         var wasThere: Bool
     }
 
@@ -112,7 +112,8 @@ final class PackWriter {
         do throws(DigestError) { digest = try hasher.finish() } catch { throw .refusedCall(error) }
         guard let file = current.take() else { return }
         let name = digest.hex + ".pack"
-        let wasThere = output.size(.packs, name) == size
+        // A damaged one is replaced. Packs that exist already are rare, so reading them costs little.
+        let wasThere = output.size(.packs, name) == size ? try output.digest(.packs, name) == digest : false
         finished.append(Finished(sha256: digest, size: size, wasThere: wasThere))
         size = 0
         if wasThere { return output.discard(file) }

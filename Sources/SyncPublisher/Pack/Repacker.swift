@@ -21,22 +21,14 @@ struct Repacker {
     }
 
     func repack(_ usage: PackUsage, _ base: BaseSet?, _ ledger: Ledger) throws(PublishError) {
-        guard let base else { return }
-        var open: [UInt32: OpenPack] = [:]
-        for index in usage.worthRepacking.sorted() {
-            let name = base.packs[index].sha256.hex + ".pack"
-            // A missing or damaged pack stays as it is.
-            guard let file = output.open(.packs, name),
-                try output.digest(.packs, name) == base.packs[index].sha256
-            else { continue }
-            open[UInt32(index)] = OpenPack(file)
-        }
+        guard let base, !usage.worthRepacking.isEmpty else { return }
+        var packs = OldPacks(usage.worthRepacking, base.packs, output)
         let places = catalogue.places
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
         defer { buffer.deallocate() }
         for number in ledger.blobsInOrder(count: places.count) {
             let place = places[Int(number)]
-            guard let pack = open[place.pack] else { continue }
+            guard let pack = try packs.open(place.pack) else { continue }
             try move(number, place, pack, buffer)
         }
     }
@@ -44,7 +36,7 @@ struct Repacker {
     private func move(
         _ number: UInt32,
         _ place: Catalogue.Entry,
-        _ pack: OpenPack,
+        _ pack: SharedDescriptor,
         _ buffer: UnsafeMutableRawBufferPointer
     ) throws(PublishError) {
         let length = Int(place.storedLength)
@@ -54,16 +46,47 @@ struct Repacker {
             ? UnsafeMutableRawBufferPointer.allocate(byteCount: length, alignment: 16)
             : UnsafeMutableRawBufferPointer(rebasing: buffer[..<length])
         defer { if large { target.deallocate() } }
-        guard readFully(pack.file.raw, into: target, at: place.offset) == length else {
+        guard readFully(pack.raw, into: target, at: place.offset) == length else {
             throw .writing("\(output.path)/packs", "read back", code: sa_errno())
         }
         let new = try writer.append(UnsafeRawBufferPointer(target))
         guard let index = UInt32(exactly: firstPack + new.pack) else { throw .tooManyBlobs }
         catalogue.move(number, toPack: index, offset: new.offset)
     }
+}
 
-    private final class OpenPack {
-        let file: Descriptor
-        init(_ file: consuming Descriptor) { self.file = file }
+/// The packs to be rewritten. Each is opened when its first blob is moved, and only a few are open at once.
+struct OldPacks {
+    /// Most packs open at once.
+    static let mostOpen = 64
+
+    private let worthRepacking: Set<Int>
+    private let packs: [Manifest.Pack]
+    private let output: OutputDirectory
+    /// By the base's index.
+    private(set) var files: [UInt32: SharedDescriptor] = [:]
+    /// Whether the packs opened so far have the digest in their name.
+    private var isWhole: [UInt32: Bool] = [:]
+
+    init(_ worthRepacking: Set<Int>, _ packs: [Manifest.Pack], _ output: OutputDirectory) {
+        self.worthRepacking = worthRepacking
+        self.packs = packs
+        self.output = output
+    }
+
+    /// A pack of the base; `nil` if it stays as it is, as a missing or damaged one does.
+    mutating func open(_ index: UInt32) throws(PublishError) -> SharedDescriptor? {
+        guard worthRepacking.contains(Int(index)), isWhole[index] != false else { return nil }
+        if let file = files[index] { return file }
+        if files.count >= Self.mostOpen { files = [:] }
+        let digest = packs[Int(index)].sha256
+        guard let file = SharedDescriptor(output.open(.packs, digest.hex + ".pack")) else {
+            isWhole[index] = false
+            return nil
+        }
+        if isWhole[index] == nil { isWhole[index] = try OutputDirectory.digest(file.raw) == digest }
+        guard isWhole[index] == true else { return nil }
+        files[index] = file
+        return file
     }
 }

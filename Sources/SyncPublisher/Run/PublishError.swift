@@ -2,7 +2,8 @@ import CPosix
 package import SyncModel
 import SyncSystem
 
-/// Why nothing was published: what happened, to what, and what to do. The old manifest is still in place.
+/// Why nothing was published: what happened, to what, and what to do. The old manifest is still in place, unless the
+/// details say otherwise.
 package struct PublishError: Error, Sendable, Equatable {
     /// The kind of failure, which decides the exit status.
     package enum Code: Sendable, Equatable {
@@ -131,6 +132,12 @@ extension PublishError {
             "the system allows no more threads",
             remedy: "raise the limit, or use fewer jobs"
         )
+    }
+
+    /// The same error, of a signature for something that is in place already.
+    func unsigned(_ change: String, _ remedy: String) -> PublishError {
+        let note = "\(change), but not signed: machines that are pinned stay at what was signed before"
+        return PublishError(code, summary, details: details + [note], remedy: remedy)
     }
 
     /// A library that refused a call.

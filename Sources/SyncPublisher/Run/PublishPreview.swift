@@ -94,7 +94,7 @@ package struct PublishPreview: Sendable {
         self.revision = isUnchanged ? base?.revision ?? revision : revision
     }
 
-    /// Adds directories that appear and disappear, with a final `/`.
+    /// Adds directories that appear and disappear, with a final `/`. Both are in path order.
     ///
     /// - Returns: Whether anything of directories is not as in the base.
     private static func compare(
@@ -103,21 +103,26 @@ package struct PublishPreview: Sendable {
         _ changes: inout [Change]
     ) -> Bool {
         var isOther = false
-        var old = Dictionary(
-            uniqueKeysWithValues: former.indices.map { (former.path($0), former.traits($0)) }
-        )
         func tell(_ kind: Change.Kind, _ path: String) {
             changes.append(Change(kind: kind, path: path + "/", size: 0))
         }
+        var row = 0
         for directory in directories {
-            let path = String(decoding: directory.path, as: UTF8.self)
-            guard let traits = old.removeValue(forKey: path) else {
-                tell(.new, path)
+            let isKnown = directory.path.withUnsafeBufferPointer { path in
+                while row < former.count, former.withPath(row, { PathOrder.precedes($0, path) }) {
+                    tell(.removed, former.path(row))
+                    row += 1
+                }
+                return row < former.count && former.withPath(row) { $0.elementsEqual(path) }
+            }
+            guard isKnown else {
+                tell(.new, String(decoding: directory.path, as: UTF8.self))
                 continue
             }
-            if traits != directory.traits { isOther = true }
+            if former.traits(row) != directory.traits { isOther = true }
+            row += 1
         }
-        for path in old.keys.sorted() { tell(.removed, path) }
+        for row in row..<former.count { tell(.removed, former.path(row)) }
         return isOther
     }
 

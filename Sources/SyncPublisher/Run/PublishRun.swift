@@ -1,8 +1,9 @@
-import CPosix
+import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
+import SyncTrust
 
 /// One publish: the state that its steps share.
 struct PublishRun {
@@ -32,6 +33,13 @@ struct PublishRun {
         choices = try PublishChoices(options, base: base?.manifest, ownPlace: placement.ownPlace)
         try PublishRun.check(choices, options, output, placement, hasBase: base != nil)
         project = try ProjectName.choose(options, base: base?.manifest)
+        if let keys = options.signing?.root.project, keys != project {
+            throw PublishError(
+                .cannotSign,
+                "the keys are for project \(keys), this is \(shown(project))",
+                remedy: "use the keys of this project, or --project"
+            )
+        }
         if let revision = options.revision, let base, revision <= base.manifest.revision {
             throw PublishError(
                 .usage,
@@ -420,7 +428,9 @@ extension PublishRun {
     private mutating func isInPlace(_ base: Manifest) throws(PublishError) -> Bool {
         guard let plain = output.size(.top, "manifest.json"),
             let frame = output.size(.top, "manifest.json.zst"),
-            try output.digest(.top, "manifest.json") == base.digest
+            try output.digest(.top, "manifest.json") == base.digest,
+            // A run that was killed may have replaced only this one.
+            let text = output.text(ofFrame: "manifest.json.zst"), (try? sha256(text)) == base.digest
         else { return false }
         report.revision = base.revision
         report.manifestDigest = base.digest

@@ -1,4 +1,3 @@
-import SyncCompression
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -46,7 +45,7 @@ package struct Channels {
 
     /// The release of each channel, by name; the default one has no name.
     package func list() throws(PublishError) -> [(channel: String?, revision: UInt64)] {
-        let named = index?.channels.sorted { $0.key < $1.key } ?? []
+        let named = try index()?.channels.sorted { $0.key < $1.key } ?? []
         return try (ofDefault().map { [(nil, $0)] } ?? []) + named.map { ($0.key, $0.value) }
     }
 
@@ -88,7 +87,14 @@ package struct Channels {
             try output.replaceManifest(with: kept.text, from: file)
         }
         var fresh: FreshStatement?
-        if let signed, let release { fresh = try signed.point(channel, at: release) }
+        if let signed, let release {
+            do throws(PublishError) {
+                fresh = try signed.point(channel, at: release)
+            } catch {
+                let name = channel ?? ChannelName.ofDefault
+                throw error.unsigned("\(name) points at revision \(revision)", "run the same command again")
+            }
+        }
         return Move(project: kept.manifest.project, revision: revision, former: former, fresh: fresh)
     }
 
@@ -103,7 +109,7 @@ package struct Channels {
         }
         try output.remove("\(channel).json.zst", from: "channels")
         // Last, so that until then the removal can be repeated.
-        guard let project = index?.project else { return fresh }
+        guard let project = try index()?.project else { return fresh }
         try note(channel, nil, project)
         return fresh
     }
@@ -121,18 +127,37 @@ package struct Channels {
 
     /// Records for people where a channel points; `nil` if it is removed.
     func note(_ channel: String, _ revision: UInt64?, _ project: String) throws(PublishError) {
-        var index = index ?? ChannelIndex(project: project)
+        var index = try index() ?? ChannelIndex(project: project)
         index.channels[channel] = revision
-        try output.put(index.json, "index.json", in: "channels")
+        let json = index.json
+        guard json.count <= ChannelIndex.limit else {
+            throw PublishError(
+                .usage,
+                "\(shown(output.path)) has too many channels",
+                remedy: "remove those that nobody follows with 'syncagent channel remove'"
+            )
+        }
+        try output.put(json, "index.json", in: "channels")
     }
 
-    private var index: ChannelIndex? {
-        output.read(ChannelIndex.path, limit: ChannelIndex.limit).flatMap { try? ChannelIndex(json: $0) }
+    /// `nil` if there is none. A damaged one is never replaced: the channels in it would be lost.
+    private func index() throws(PublishError) -> ChannelIndex? {
+        guard output.size(.top, ChannelIndex.path) != nil else { return nil }
+        if let json = output.read(ChannelIndex.path, limit: ChannelIndex.limit),
+            let index = try? ChannelIndex(json: json)
+        {
+            return index
+        }
+        throw PublishError(
+            .invalidBase,
+            "\(shown(output.path))/\(ChannelIndex.path) cannot be read, or is damaged",
+            remedy: "restore it, or remove it: channels are listed again as they are published"
+        )
     }
 
     private func current(_ channel: String?) throws(PublishError) -> UInt64? {
         guard let channel else { return try ofDefault() }
-        return index?.channels[channel]
+        return try index()?.channels[channel]
     }
 
     private func ofDefault() throws(PublishError) -> UInt64? {
@@ -164,7 +189,9 @@ package struct Channels {
     /// Keeps releases from now on, starting with the one in `manifest.json`.
     func begin() throws(PublishError) {
         guard !output.hasChannels, let revision = try ofDefault(),
-            output.size(.top, "manifest.json.zst") != nil
+            output.size(.top, "manifest.json.zst") != nil,
+            // A run that was killed may have replaced only this one, and a damaged one is not kept.
+            (try? BaseSet.read("\(output.path)/manifest.json.zst", output, remedy: ""))?.revision == revision
         else { return }
         try output.give("manifest.json.zst", "\(revision).json.zst", in: "channels", replacing: false)
     }
@@ -178,12 +205,9 @@ package struct Channels {
             try? ReleaseStatement(json: SignedStatement(bytes, limit: Role.release.limit).json)
         }
         if let release { files.append("manifests/\(release.manifest).json.zst") }
-        let limit = ManifestLimits.standard.manifestBytes
-        for file in files {
-            guard let frame = output.read(file, limit: limit) else { continue }
+        for file in files where output.size(.top, file) != nil {
             let manifest = try BaseSet.read("\(output.path)/\(file)", output, remedy: "publish it again")
-            let text = frame.withUnsafeBytes { try? decodeZstd($0, limit: limit) }
-            guard let text, manifest.revision == revision else {
+            guard let text = output.text(ofFrame: file), manifest.revision == revision else {
                 throw PublishError(
                     .invalidBase,
                     "\(shown(output.path))/\(file) is not revision \(revision)",

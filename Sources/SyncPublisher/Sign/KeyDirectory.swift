@@ -29,10 +29,12 @@ package struct KeyDirectory {
         (self.path, self.passphrase, hasKeys) = (path, passphrase, true)
         roots = []
         guard let names = directoryEntries(path) else {
+            let isMissing = sa_errno() == ENOENT
             throw PublishError(
-                .notFound,
+                isMissing ? .notFound : .cannotRead,
                 "cannot read the directory of keys \(shown(path)): \(errnoText)",
-                remedy: "make one with 'syncagent keys new'"
+                remedy: isMissing
+                    ? "make one with 'syncagent keys new'" : "check the path and its permissions"
             )
         }
         for number in Self.numbers(names) {
@@ -73,9 +75,15 @@ package struct KeyDirectory {
                 continue
             }
             if known != nil, roots.last == nil { break }
-            guard number == (roots.last?.content.number ?? 0) + 1,
-                roots.last.map({ root.statement.isSigned(.root, by: $0.content.root) }) ?? true
-            else {
+            // Roots have 63 bits.
+            let next = (roots.last?.content.number ?? 0) &+ 1
+            guard number == next else {
+                throw Self.unusable(
+                    "\(path)/\(number).root",
+                    "root \(next), which comes before it, is missing"
+                )
+            }
+            guard roots.last.map({ root.statement.isSigned(.root, by: $0.content.root) }) ?? true else {
                 throw Self.unusable(
                     "\(path)/\(number).root",
                     "the keys of the previous root have not signed it; somebody else put it there"
@@ -165,7 +173,9 @@ package struct KeyDirectory {
         do throws(FileError) {
             text = try readSecret(file, limit: PrivateKey.fileLimit)
         } catch {
-            throw PublishError(.cannotRead, "\(error)", remedy: "a key belongs to its owner alone")
+            throw error.isMissing
+                ? PublishError(.notFound, "\(error)", remedy: "check the path")
+                : PublishError(.cannotRead, "\(error)", remedy: "only its owner may have access to a key")
         }
         do throws(TrustFault) {
             return try PrivateKey(file: text, passphrase: passphrase)
@@ -339,10 +349,10 @@ package struct KeyDirectory {
             if made != nil, let name = file ?? (access(usual, F_OK) == 0 ? nil : usual) {
                 if file != nil {
                     let free = freeName(name)
-                    try Self.move(name, to: free)
+                    try Self.move(name, to: free, beside, number)
                     keys.kept = free
                 }
-                try Self.move(beside, to: name)
+                try Self.move(beside, to: name, beside, number)
             }
             return .signed(keys)
         } catch let error as TrustFault {
@@ -414,7 +424,22 @@ package struct KeyDirectory {
         }
     }
 
-    private static func move(_ name: String, to other: String) throws(TrustFault) {
-        guard rename(name, other) == 0 else { throw TrustFault("cannot rename \(shown(name)): \(errnoText)") }
+    /// Renames a key file after the new root has been signed.
+    ///
+    /// - Parameters:
+    ///   - new: The file of the new key.
+    ///   - root: The number of the new root.
+    static func move(
+        _ name: String,
+        to other: String,
+        _ new: String,
+        _ root: UInt64
+    ) throws(PublishError) {
+        guard rename(name, other) != 0 else { return }
+        throw PublishError(
+            .cannotCreate,
+            "cannot rename \(shown(name)) to \(shown(other)): \(errnoText)",
+            remedy: "root \(root) is signed and valid, and \(shown(new)) is its new key"
+        )
     }
 }

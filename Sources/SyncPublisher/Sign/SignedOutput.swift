@@ -26,7 +26,7 @@ struct SignedOutput {
         let content: ReleaseStatement
     }
 
-    /// Signs a manifest that is in place, and the channel pointing at it.
+    /// Signs a manifest that is in place, and the channel pointing at it. The project is that of the keys.
     ///
     /// - Parameter file: Its frame.
     /// - Returns: What says that it is the newest.
@@ -38,13 +38,6 @@ struct SignedOutput {
         file: String,
         channel: String?
     ) throws(PublishError) -> FreshStatement {
-        guard project == signing.root.project else {
-            throw PublishError(
-                .cannotSign,
-                "the keys are for project \(signing.root.project), this is \(shown(project))",
-                remedy: "use the keys of this project, or --project"
-            )
-        }
         try output.give(file, "\(digest).json.zst", in: "manifests", replacing: false)
         if let known = release(revision), known.content.manifest == digest, isSigned(known) {
             return try finish(known, channel)

@@ -51,16 +51,28 @@ package struct Signing: Sendable {
         let here = Set((keys[role] ?? []).map(\.publicKey))
         let counting = here.intersection(root[role].keys)
         guard counting.count < root[role].threshold else { return }
-        let name = "\(shown(directory.path))/\(role.rawValue).key"
+        let folder = shown(directory.path)
+        guard !here.isEmpty else {
+            throw PublishError(
+                .cannotSign,
+                "there is no \(folder)/\(role.rawValue).key",
+                remedy: "put it there, or name a program that signs with --signer; if it is lost: "
+                    + "syncagent keys rotate \(folder) --role \(role.rawValue)"
+            )
+        }
+        guard counting.isEmpty else {
+            throw PublishError(
+                .cannotSign,
+                "root \(root.number) requires \(root[role].threshold) \(role.rawValue) keys, and \(folder) has "
+                    + "\(counting.count) of them",
+                remedy: "put the others there, or name a program that signs with --signer"
+            )
+        }
+        let names = KeyDirectory.names(role, in: directory.path).map { "\(folder)/\(shown($0))" }
         throw PublishError(
             .cannotSign,
-            here.isEmpty
-                ? "there is no \(name)"
-                : "\(name) is not among the \(role.rawValue) keys of root \(root.number)",
-            remedy: here.isEmpty
-                ? "put it there, or name a program that signs with --signer; if it is lost: "
-                    + "syncagent keys rotate \(shown(directory.path)) --role \(role.rawValue)"
-                : "use the key that the root names, or change the root with 'syncagent keys rotate'"
+            "\(names.joined(separator: ", ")): not among the \(role.rawValue) keys of root \(root.number)",
+            remedy: "use the key that the root names, or change the root with 'syncagent keys rotate'"
         )
     }
 
@@ -87,7 +99,7 @@ package struct Signing: Sendable {
             throw PublishError(
                 .cannotSign,
                 "cannot sign: \(error.reason)",
-                remedy: "what was published before stays as it is"
+                remedy: "what was signed before stays valid"
             )
         }
     }

@@ -84,6 +84,7 @@ struct DirectoryListing {
         var entry = Entry(nameStart: names.count, nameLength: length, status: status)
         if status.kind == .link {
             guard let target = readLink(descriptor, name) else {
+                if sa_errno() == ENOENT { return }
                 throw .reading("\(path)/\(String(cString: name))", "read the link", code: sa_errno())
             }
             entry.linkTarget = target

@@ -156,6 +156,12 @@ struct SourceTree: Sendable {
             (0..<count).partitioningIndex { withPath($0) { !PathOrder.precedes($0, wanted) } }
         }
         if first < count, withPath(first, { $0.starts(with: prefix) }) { return true }
-        return directories.contains { $0.path == directory || $0.path.starts(with: prefix) }
+        let named = directory.withUnsafeBufferPointer { wanted in
+            directories.indices.partitioningIndex { index in
+                directories[index].path.withUnsafeBufferPointer { !PathOrder.precedes($0, wanted) }
+            }
+        }
+        guard named < directories.count else { return false }
+        return directories[named].path == directory || directories[named].path.starts(with: prefix)
     }
 }

@@ -55,6 +55,7 @@ struct TreeWalk: ~Copyable {
         progress: (Int) throws(PublishError) -> Void
     ) throws(PublishError) {
         try enter(root)
+        var visited = 0
         while let depth = levels.indices.last {
             let index = levels[depth].next
             guard index < levels[depth].listing.count else {
@@ -71,7 +72,8 @@ struct TreeWalk: ~Copyable {
             if depth > 0 { path.append(0x2F) }
             levels[depth].listing.withName(index) { path.append(contentsOf: $0) }
             try visit(root, levels[depth].listing.entries[index])
-            if tree.count & 0x3FF == 0 { try progress(tree.count) }
+            visited += 1
+            if visited & 0x3FF == 0 { try progress(tree.count) }
         }
         checkLinks()
         try progress(tree.count)
