@@ -34,10 +34,8 @@ enum Route: Equatable, Sendable {
         var query = try Query(parts.count > 1 ? parts[1] : "")
         var path: [String] = []
         for part in (parts.first ?? "").split(separator: "/") {
-            guard let decoded = percentDecoded(part), !decoded.isEmpty, !decoded.contains("\0") else {
-                throw .notFound
-            }
-            path.append(decoded)
+            guard let name = decoded(part) else { throw .notFound }
+            path.append(name)
         }
         guard path.first == "v1" else { throw .notFound }
         path.removeFirst()
@@ -109,11 +107,9 @@ private struct Query {
     init(_ text: Substring) throws(Route.Refusal) {
         for part in text.split(separator: "&") {
             let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let name = pair.first.flatMap(percentDecoded), let value = percentDecoded(pair.last ?? "")
-            else {
-                throw .badQuery("The query is not percent-encoded text.")
+            guard let name = pair.first.flatMap(decoded), let value = decoded(pair.last ?? "") else {
+                throw .badQuery("The query is not percent-encoded text without NUL characters.")
             }
-            guard !value.contains("\0") else { throw .badQuery("'\(escaped(name))' has a NUL character.") }
             guard values.updateValue(pair.count == 2 ? value : "", forKey: name) == nil else {
                 throw .badQuery("'\(escaped(name))' is given twice.")
             }
@@ -153,21 +149,7 @@ private struct Query {
     }
 }
 
-/// Text with `%2F` and the like decoded. RFC 3986 §2.1.
-///
-/// - Returns: `nil` for a `%` without two digits, for what is not UTF-8, and for a NUL.
-private func percentDecoded(_ text: Substring) -> String? {
-    var bytes: [UInt8] = []
-    var rest = text.utf8[...]
-    while let byte = rest.popFirst() {
-        guard byte == 0x25 else {
-            bytes.append(byte)
-            continue
-        }
-        guard let high = rest.popFirst(), let low = rest.popFirst(),
-            let value = UInt8(String(decoding: [high, low], as: UTF8.self), radix: 16)
-        else { return nil }
-        bytes.append(value)
-    }
-    return bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
+/// Text with `%2F` and the like decoded; `nil` for broken encoding, what is not UTF-8, and a NUL.
+private func decoded(_ text: Substring) -> String? {
+    percentDecoded(text.utf8).flatMap { String(validating: $0, as: UTF8.self) }
 }

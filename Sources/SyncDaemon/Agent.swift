@@ -70,8 +70,12 @@ package actor Agent {
             pruneHistory()
             let due = startWhatMay()
             endSpares()
-            if isIdle(), stopMode == nil { break }
-            await rest(until: due)
+            if isIdle() {
+                // What is asked from here on is told to ask the next agent.
+                stopMode = .release
+            } else {
+                await rest(until: due)
+            }
         }
         // A run that is just being enqueued is not waited for: the next agent asks again.
         schedules.cancel()
@@ -132,7 +136,9 @@ package actor Agent {
     private func isIdle() -> Bool {
         guard environment.isOnDemand else { return false }
         // An agent with schedules of its own stays, since nothing else would run them.
-        let isBusy = !jobs.isEmpty || live.hasFollowers || mind.hasSchedules || hasWork()
+        let isBusy =
+            !jobs.isEmpty || !answering.isEmpty || !turns.isEmpty || live.hasFollowers || mind.hasSchedules
+            || hasWork()
         guard !isBusy else {
             idleSince = nil
             return false
@@ -167,6 +173,7 @@ extension Agent {
         do throws(StoreError) {
             var open = try store.runs(onlyOpen: true, limit: 10_000)
             open.reverse()
+            failedStarts = failedStarts.filter { failed in open.contains { $0.identifier == failed.key } }
             for run in open where jobs[run.session] == nil && turns[run.session] == nil {
                 if let changed = changes[run.session] {
                     if (0..<Self.quietTime).contains(now - changed) {
@@ -328,6 +335,15 @@ extension Agent {
     /// Fails a run whose deadline has passed.
     private func isGivenUp(_ run: StoredRun, last: String?, now: Int64) throws(StoreError) -> Bool {
         guard let deadline = run.deadline, deadline <= now else { return false }
+        let lease: SessionLease
+        do throws(StoreError) {
+            lease = try store.lease(of: run.session, process: environment.process, now: now)
+        } catch {
+            // Whoever has the session may be about to take the run's place.
+            guard error.code == .busy else { throw error }
+            return false
+        }
+        defer { withExtendedLifetime(lease) {} }
         _ = try store.take(run: run.identifier, now: now)
         try store.finish(
             run: run.identifier,

@@ -45,7 +45,7 @@ extension Agent: AgentControl {
         var status = try reader.session(identifier)
         addLive(&status)
         // A foreground pull was killed since the last look, which may be a minute ago.
-        if status.holder == nil, status.state == .running { wake() }
+        if status.isInterrupted == true { wake() }
         return status
     }
 

@@ -120,7 +120,9 @@ struct JobWork: Sendable {
             )
             return .done
         }
-        let left = run.deadline.map { Duration.milliseconds(max(1_000, $0 - now)) } ?? .seconds(7 * 86_400)
+        let left =
+            run.deadline.map { Duration.milliseconds(max(1_000, $0.saturatingSubtract(now))) }
+            ?? .seconds(7 * 86_400)
         var needs = EngineNeeds(try recipe(of: run), deadline: left, patience: nil, stop: job.stop)
         needs.connectionShare = share(for: run.recipe.connections)
         needs = watched(needs)

@@ -73,7 +73,8 @@ final class SessionJob: Sendable {
             guard !state.isCallingHooks else { return nil }
             var claim = BandwidthShares.Claim(weight: weight, limit: state.ownLimit, share: state.share)
             let bytes = received - min(state.received, received)
-            claim.used = UInt64(Double(bytes) / max(time / .seconds(1), 0.001))
+            let rate = Double(bytes) / max(time / .seconds(1), 0.001)
+            claim.used = UInt64(exactly: rate.rounded(.down)) ?? .max
             state.received = received
             return claim
         }

@@ -122,6 +122,10 @@ package struct StatusReader: Sendable {
         let now = now()
         status.limiterDelaySeconds = limiter.earliestStart(now: now).map { ($0 - now) / 1_000 } ?? 0
         status.run = run.map(RunStatus.init)
+        if let open, try store.isInterrupted(open) {
+            status.isInterrupted = true
+            status.run?.isInterrupted = true
+        }
         status.reason = open?.reason
         if let open, open.state == .waiting {
             let start = max(open.notBefore ?? 0, open.due ?? 0)

@@ -166,6 +166,6 @@ struct ChartScale: Equatable {
     }
 
     private static func grouped(_ value: Double) -> String {
-        value >= 10 ? Figures.grouped(Int(value.rounded())) : number(value)
+        value >= 10 ? Figures.grouped(UInt64(exactly: value.rounded()) ?? .max) : number(value)
     }
 }

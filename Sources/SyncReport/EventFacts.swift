@@ -92,18 +92,18 @@ struct EventFacts {
         for entry in fields.list("origins").prefix(Self.limit) {
             guard let name = entry.text("origin") else { continue }
             var origin = origins[name] ?? OriginAmount(origin: name)
-            origin.requests += entry.unsigned("requests")
-            origin.bytes = origin.bytes.addingReportingOverflow(entry.unsigned("bytes")).partialValue
-            origin.transfers += entry.int("transfers")
-            origin.failed += entry.int("failed")
+            origin.requests = origin.requests.saturatingAdd(entry.unsigned("requests"))
+            origin.bytes = origin.bytes.saturatingAdd(entry.unsigned("bytes"))
+            origin.transfers = origin.transfers.saturatingAdd(entry.int("transfers"))
+            origin.failed = origin.failed.saturatingAdd(entry.int("failed"))
             origins[name] = origin
         }
-        otherBytes = otherBytes.addingReportingOverflow(fields.unsigned("other_bytes")).partialValue
+        otherBytes = otherBytes.saturatingAdd(fields.unsigned("other_bytes"))
         for entry in fields.list("directories").prefix(Self.limit) {
             let path = entry.text("path")
             var directory = directories[path] ?? DirectoryAmount(path: path, files: 0, bytes: 0)
-            directory.files += entry.int("files")
-            directory.bytes = directory.bytes.addingReportingOverflow(entry.unsigned("bytes")).partialValue
+            directory.files = directory.files.saturatingAdd(entry.int("files"))
+            directory.bytes = directory.bytes.saturatingAdd(entry.unsigned("bytes"))
             directories[path] = directory
         }
     }
@@ -151,6 +151,7 @@ struct EventFacts {
         let origin = fields.text("url").flatMap(URLOrigin.of) ?? ""
         let reason = fields.text("reason") ?? ""
         let elapsed = Int64(fields.int("wait_ms"))
+        let end = time.saturatingAdd(elapsed)
         let key = "\(cause.rawValue) \(origin)"
         guard let index = delays[key] else {
             guard waits.count < Self.limit else { return }
@@ -160,15 +161,15 @@ struct EventFacts {
                 cause: cause,
                 detail: detail,
                 from: time,
-                to: time + elapsed,
+                to: end,
                 count: 1,
                 elapsed: elapsed
             )
             return waits.append(wait)
         }
         waits[index].count += 1
-        waits[index].elapsed += elapsed
-        waits[index].to = time + elapsed
+        waits[index].elapsed = waits[index].elapsed.saturatingAdd(elapsed)
+        waits[index].to = end
     }
 
     private mutating func blocked(_ fields: JSONValue, _ time: Int64) {
@@ -242,9 +243,13 @@ enum URLOrigin {
     /// `https://host:port` of a text that begins with a URL; `nil` for all others.
     static func of(_ text: String) -> String? {
         for scheme in ["https://", "http://"] where text.lowercased().hasPrefix(scheme) {
-            let rest = text.dropFirst(scheme.count)
-            let authority = rest.prefix { !"/?# ".contains($0) }
-            let host = authority.split(separator: "@", omittingEmptySubsequences: false).last ?? ""
+            // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
+            let authority = text.unicodeScalars.dropFirst(scheme.count).prefix {
+                !"/?# ".unicodeScalars.contains($0)
+            }
+            let host = Substring(
+                authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority
+            )
             // `host:` before a message is no port.
             let plain = host.last == ":" ? host.dropLast() : host
             return plain.isEmpty ? nil : scheme + plain.lowercased()

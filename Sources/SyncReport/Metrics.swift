@@ -57,6 +57,8 @@ package struct Metrics: Sendable {
             let facts = SessionMetrics.Facts(
                 session: session.identifier,
                 runs: runs,
+                isInterrupted: try runs.last.map { run throws(StoreError) in try store.isInterrupted(run) }
+                    ?? false,
                 failedHooks: try failedHooks(of: runs.last),
                 owedHooks: owed.count { $0.session == session.identifier },
                 totals: totals[session.identifier] ?? SessionTotals(),

@@ -37,7 +37,7 @@ package struct ReportText: Sendable {
 
     private var summary: String {
         let all = Figures.count(report.sessions.count, "session")
-        let bytes = ByteCount(report.sessions.reduce(0) { $0 &+ $1.amounts.received })
+        let bytes = ByteCount(report.sessions.reduce(0) { $0.saturatingAdd($1.amounts.received) })
         let state =
             report.needy == 0
             ? "nothing needs attention"
@@ -110,7 +110,7 @@ package struct ReportText: Sendable {
 
     private func came(_ session: SessionReport) -> [String] {
         let amounts = session.amounts
-        guard amounts.placed + amounts.removed > 0 || amounts.received > 0 else { return [] }
+        guard amounts.placed > 0 || amounts.removed > 0 || amounts.received > 0 else { return [] }
         var parts: [String] = []
         if amounts.installed > 0 { parts.append("\(Figures.count(amounts.installed, "file")) fetched") }
         if amounts.reused > 0 { parts.append("\(Figures.grouped(amounts.reused)) built from local data") }
@@ -258,14 +258,15 @@ enum RunWords {
         switch run.state {
         case .finished:
             switch run.result {
-            case .ok: return run.amounts.placed + run.amounts.removed == 0 ? "ok, nothing to fetch" : "ok"
+            case .ok:
+                return run.amounts.placed == 0 && run.amounts.removed == 0 ? "ok, nothing to fetch" : "ok"
             case .partial: return "incomplete"
             case .failed, nil: return "failed"
             }
         case .superseded: return "replaced by a newer manifest"
         case .cancelled: return "cancelled"
         case .paused: return "paused"
-        case .running: return "running"
+        case .running: return run.isInterrupted ? "interrupted" : "running"
         case .waiting: return "waiting to continue"
         }
     }

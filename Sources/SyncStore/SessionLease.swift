@@ -44,7 +44,7 @@ extension SyncStore {
         } catch {
             throw StoreError(.cannotCreate, error.ofState)
         }
-        let holder = Self.signature(of: session, in: directory).map {
+        let holder = signature(of: session).map {
             " (process \(escaped($0.process)), since \(escaped($0.since)))"
         }
         throw StoreError(
@@ -55,19 +55,43 @@ extension SyncStore {
 
     /// The process that works on a session at present; `nil` when none does.
     package func holder(of session: String) -> Int32? {
-        leaseDirectory.flatMap { Self.signature(of: session, in: $0) }.flatMap { Int32($0.process) }
+        signature(of: session).flatMap { Int32($0.process) }
+    }
+
+    /// Whether a run is recorded as running although no process works on it: its worker was killed.
+    ///
+    /// - Throws: ``StoreError``.
+    package func isInterrupted(_ run: StoredRun) throws(StoreError) -> Bool {
+        // The runs of a store in memory are this process's.
+        guard run.state == .running, leaseDirectory != nil, !isHeld(run.session) else { return false }
+        // A worker records the end of a run before it lets go, and one that takes a run up begins an epoch.
+        let now = try runs(session: run.session, onlyOpen: true, limit: 1).first
+        return now?.state == .running && now?.identifier == run.identifier && now?.epoch == run.epoch
+            && !isHeld(run.session)
+    }
+
+    /// Whether a process has a session; where that cannot be found out, one may.
+    private func isHeld(_ session: String) -> Bool {
+        do throws(FileError) {
+            return FileLock.isTaken(try lockFile(of: session))
+        } catch {
+            return !error.isMissing
+        }
+    }
+
+    private func lockFile(of session: String) throws(FileError) -> Descriptor {
+        let path = "\(leaseDirectory ?? "")/\(Self.fileName(session)).lock"
+        return try openFile(path, O_RDWR, trust: .state)
     }
 
     /// What a holder writes into the file.
     private typealias Signature = (process: String, since: String)
 
     /// Who has a session at present, as its holder has signed; `nil` when nobody has it.
-    private static func signature(of session: String, in directory: String) -> Signature? {
+    private func signature(of session: String) -> Signature? {
         // Without the file, or where it is not ours, nobody has.
-        guard let file = try? openFile("\(directory)/\(fileName(session)).lock", O_RDWR, trust: .state) else {
-            return nil
-        }
-        return signature(in: file)
+        guard leaseDirectory != nil, let file = try? lockFile(of: session) else { return nil }
+        return Self.signature(in: file)
     }
 
     private static func signature(in file: borrowing Descriptor) -> Signature? {

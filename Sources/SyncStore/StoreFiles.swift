@@ -65,24 +65,47 @@ struct StoreFiles: Sendable {
         _ = try? openFile(marker, O_WRONLY | O_CREAT, trust: .state)
     }
 
-    /// Renames the database out of the way; of those set aside before, only the newest is kept.
+    /// The log first: a new database beside an old log would have the log played into it.
+    private static let suffixes = ["-shm", "-wal", ""]
+
+    /// Renames the database with its log out of the way; of those set aside before, only the newest is kept.
     ///
     /// - Returns: The new name.
     /// - Throws: ``StoreError`` with code `cannotCreate`.
     func setAside(at time: Int64) throws(StoreError) -> String {
-        let digits = timestamp(milliseconds: time).prefix(19).filter { $0 != "-" && $0 != ":" }
-        let target = "\(database).damaged-\(digits)Z"
-        for old in damagedNames().sorted().dropLast() { unlink("\(directory)/\(old)") }
-        // The log first: a new database beside an old log would have the log played into it.
-        for suffix in ["-shm", "-wal", ""] where rename(database + suffix, target + suffix) != 0 {
+        let former = damagedStores()
+        let target = former.last.flatMap { isCutShort($0) ? $0 : nil } ?? freeName(time, former)
+        for suffix in Self.suffixes where rename(database + suffix, target + suffix) != 0 {
             if sa_errno() != ENOENT { throw failure("rename", database + suffix) }
         }
+        for old in former.dropLast() { for suffix in Self.suffixes { unlink(old + suffix) } }
         unlink(marker)
         return target
     }
 
-    private func damagedNames() -> [String] {
-        (directoryEntries(directory) ?? []).filter { $0.hasPrefix("\(name).damaged-") }
+    /// The stores that have been set aside, oldest first.
+    private func damagedStores() -> [String] {
+        let files = (directoryEntries(directory) ?? []).filter { $0.hasPrefix("\(name).damaged-") }
+        let names = files.map { file in
+            let suffix = Self.suffixes.first { file.hasSuffix($0) } ?? ""
+            return "\(directory)/\(file.dropLast(suffix.count))"
+        }
+        return Set(names).sorted()
+    }
+
+    /// Whether a process was killed when it had only moved the log there: the database follows.
+    private func isCutShort(_ store: String) -> Bool {
+        access(store, F_OK) != 0
+            && Self.suffixes.allSatisfy { access(store + $0, F_OK) != 0 || access(database + $0, F_OK) != 0 }
+    }
+
+    /// A name with the time, or with the next second that no other store has.
+    private func freeName(_ time: Int64, _ taken: [String]) -> String {
+        let names = (0...Int64(taken.count)).map { later in
+            let digits = timestamp(milliseconds: time.saturatingAdd(later * 1_000)).prefix(19)
+            return "\(database).damaged-\(digits.filter { $0 != "-" && $0 != ":" })Z"
+        }
+        return names.first { !taken.contains($0) } ?? "\(database).damaged-\(time)"
     }
 
     /// Runs `body` while no other process makes, migrates or sets aside the store; makes the directory, 0700,

@@ -1,4 +1,5 @@
 import GRDB
+import SyncModel
 
 /// One event as it is told to whoever reads it later.
 package struct StoredEvent: Sendable, Equatable {
@@ -83,7 +84,8 @@ extension SyncStore {
                 let lines = try self.lines(row)
                 guard lines.count == row.count else { throw StoreError.unreadable("events of \(session)") }
                 for (offset, line) in lines.enumerated() where events.count < limit {
-                    let sequence = row.first + Int64(offset)
+                    let (sequence, overflow) = row.first.addingReportingOverflow(Int64(offset))
+                    guard !overflow else { throw StoreError.unreadable("events of \(session)") }
                     if sequence > seen { events.append(StoredEvent(sequence: sequence, line: line)) }
                 }
             }
@@ -97,7 +99,7 @@ extension SyncStore {
 
     @discardableResult
     func append(_ lines: [[UInt8]], to session: StoredSession, time: Int64, _ db: Database) throws -> Int64 {
-        let first = session.lastSequence + 1
+        let first = session.record.nextSeq
         guard !lines.isEmpty else { return first }
         let plain = Array(lines.joined(separator: [0x0A]))
         let small = compression?.compress(plain)
@@ -117,13 +119,18 @@ extension SyncStore {
         return first
     }
 
+    /// Most **bytes** of a row's events: far more than is ever gathered for one.
+    private static let longestRow = 1 << 28
+
     /// The lines of a row, in order.
     ///
     /// - Throws: ``StoreError`` with code `damaged`.
     private func lines(_ row: EventRecord) throws -> [[UInt8]] {
         var bytes = row.payload.bytes
         if row.encoding != 0 {
-            guard let plain = compression?.decompress(bytes, row.encoding), plain.count == row.encoding else {
+            guard (1...Self.longestRow).contains(row.encoding),
+                let plain = compression?.decompress(bytes, row.encoding), plain.count == row.encoding
+            else {
                 throw StoreError.unreadable("events")
             }
             bytes = plain
@@ -148,7 +155,7 @@ extension SyncStore {
                 SELECT first FROM events WHERE session = \(found.record.id) AND time >= \(time) ORDER BY first LIMIT 1
                 """
             ).fetchOne(db)
-            return first.map { $0 - 1 } ?? found.lastSequence
+            return first?.saturatingSubtract(1) ?? found.lastSequence
         }
     }
 }

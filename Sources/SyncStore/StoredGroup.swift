@@ -38,7 +38,7 @@ extension GroupRecord: StoreRecord {
 
     static func all(of run: Int64, _ db: Database) throws -> [GroupRecord] {
         let rows = try SQLRequest<Row>("SELECT * FROM groups WHERE run = \(run) ORDER BY name").fetchAll(db)
-        return try rows.map { try GroupRecord($0, of: "group \($0["name"] ?? "")") }
+        return try rows.map { try GroupRecord($0, of: "group \($0.shown("name"))") }
     }
 
     /// Every task of a group is terminal: its hooks are owed, or will not run.

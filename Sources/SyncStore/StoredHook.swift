@@ -82,13 +82,15 @@ extension StoredHook: FetchableRecord {
     static let isOwed = SQL.isAny("hooks.state", of: [HookRunState.pending, .running])
 
     init(row: Row) throws {
-        identifier = row["id"]
-        record = try HookRecord(row, of: "hook \(identifier)")
-        (run, session, destination) = (row["run_name"], row["session_name"], row["destination"])
-        let word: String? = row["result"]
+        identifier = try row.decode(forColumn: "id")
+        record = try HookRecord(row, of: "hook \(row.shown("id"))")
+        run = try row.decode(forColumn: "run_name")
+        session = try row.decode(forColumn: "session_name")
+        destination = try row.decode(forColumn: "destination")
+        let word: String? = try row.decode(forColumn: "result")
         result = word.flatMap(RunResult.init(rawValue:))
         if word != nil, result == nil { throw StoreError.unreadable("hook \(identifier)") }
-        changed = row["changed"]
+        changed = try row.decode(forColumn: "changed")
     }
 
     /// Hooks, joined with the names of their runs and what their groups came to, as they were given unless it is said.
@@ -204,7 +206,7 @@ extension SyncStore {
         try write(.synced) { db in
             var hook = try StoredHook.numbered(identifier, db)
             try hook.move(.started, db) { record in
-                record.attempt += 1
+                record.attempt = record.attempt.saturatingAdd(1)
                 (record.started, record.finished, record.due) = (now, nil, nil)
             }
             return hook.attempt

@@ -53,13 +53,13 @@ package struct StoredSession: Sendable, Equatable {
     package var device: UInt64 { UInt64(bitPattern: record.device) }
     package var inode: UInt64 { UInt64(bitPattern: record.inode) }
     /// The sequence number of its last event; 0 before the first.
-    package var lastSequence: Int64 { record.nextSeq - 1 }
+    package var lastSequence: Int64 { record.nextSeq.saturatingSubtract(1) }
     /// Events up to this one have been pruned.
     package var prunedSequence: Int64 { record.prunedSeq }
 }
 
 extension StoredSession: FetchableRecord {
-    init(row: Row) throws { record = try SessionRecord(row, of: "session \(row["identifier"] ?? "")") }
+    init(row: Row) throws { record = try SessionRecord(row, of: "session \(row.shown("identifier"))") }
 
     /// The one of a name; `nil` when there is none.
     static func find(_ identifier: String, _ db: Database) throws -> StoredSession? {
@@ -105,7 +105,7 @@ extension StoredSession: FetchableRecord {
     @discardableResult
     mutating func beginEpoch(since former: StoredSession? = nil, _ db: Database) throws -> [StoredHook] {
         let former = former ?? self
-        record.epoch += 1
+        record.epoch = record.epoch.saturatingAdd(1)
         try record.updateChanges(db, from: former.record)
         return try StoredHook.giveBack(of: self, db)
     }
@@ -207,14 +207,14 @@ package struct SessionTotals: Sendable, Equatable {
 
     package init() {}
 
-    fileprivate init(_ row: Row) {
-        received = UInt64(clamping: row["received"] as Int64)
-        requests = UInt64(clamping: row["requests"] as Int64)
-        files = UInt64(clamping: row["files"] as Int64)
-        elapsed = row["elapsed"]
-        ok = row["ok"]
-        partial = row["partial"]
-        failed = row["failed"]
+    fileprivate init(_ row: Row) throws {
+        received = UInt64(clamping: try row.decode(Int64.self, forColumn: "received"))
+        requests = UInt64(clamping: try row.decode(Int64.self, forColumn: "requests"))
+        files = UInt64(clamping: try row.decode(Int64.self, forColumn: "files"))
+        elapsed = try row.decode(forColumn: "elapsed")
+        ok = try row.decode(forColumn: "ok")
+        partial = try row.decode(forColumn: "partial")
+        failed = try row.decode(forColumn: "failed")
     }
 
     /// Counts a run that has come to its end.
@@ -258,9 +258,9 @@ extension SyncStore {
                 db,
                 sql: "SELECT totals.*, identifier FROM totals JOIN sessions ON sessions.id = totals.session"
             )
-            return Dictionary(rows.map { ($0["identifier"] as String, SessionTotals($0)) }) { first, _ in
-                first
-            }
+            var totals: [String: SessionTotals] = [:]
+            for row in rows { totals[try row.decode(forColumn: "identifier")] = try SessionTotals(row) }
+            return totals
         }
     }
 }

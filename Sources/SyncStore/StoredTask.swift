@@ -90,7 +90,7 @@ extension SyncStore {
             let run = try StoredRun.named(run, db).number
             let rows = try SQLRequest<Row>("SELECT * FROM tasks WHERE run = \(run) ORDER BY path, digest")
                 .fetchAll(db)
-            return try rows.map { try StoredTask(TaskRecord($0, of: "task \($0["path"] ?? "")")) }
+            return try rows.map { try StoredTask(TaskRecord($0, of: "task \($0.shown("path"))")) }
         }
     }
 }

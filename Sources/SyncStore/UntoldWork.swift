@@ -28,7 +28,7 @@ extension SyncStore {
             let run = try StoredRun.named(hook.run, db)
             let session = try StoredSession.named(hook.session, db)
             let told = try Self.lastAccepted(hook, before: run.number, of: session, db)
-            let last = includingOwn ? run.number : run.number - 1
+            let last = run.number.saturatingSubtract(includingOwn ? 0 : 1)
             let since =
                 try SQLRequest<Int64?>(
                     """

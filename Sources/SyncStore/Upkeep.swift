@@ -97,10 +97,12 @@ extension SyncStore {
             """
         ).fetchCursor(db)
         while let row = try rows.next() {
-            kept += row["size"] as Int
+            kept += try row.decode(Int.self, forColumn: "size")
             guard kept > bytes else { continue }
-            let first: Int64 = row["first"]
-            let last = first + (row["count"] as Int64) - 1
+            let first = try row.decode(Int64.self, forColumn: "first")
+            let last = first.saturatingAdd(try row.decode(Int64.self, forColumn: "count")).saturatingSubtract(
+                1
+            )
             try db.execute(
                 literal: "DELETE FROM events WHERE session = \(session.record.id) AND first <= \(first)"
             )

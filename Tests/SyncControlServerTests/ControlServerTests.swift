@@ -8,7 +8,7 @@ import Testing
 private let needsCurl = ConditionTrait.enabled(if: Curl.path != nil, "SKIPPED: no curl")
 
 private let tower = """
-    {"destination":"/srv/tower","last_sequence":3,"limiter_delay_seconds":0,"owed_hooks":0,\
+    {"destination":"/srv/tower","is_interrupted":false,"last_sequence":3,"limiter_delay_seconds":0,"owed_hooks":0,\
     "project":"com.example.tower","session":"com.example.tower","state":"STATE"}\n
     """
 

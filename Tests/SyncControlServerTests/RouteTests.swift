@@ -50,6 +50,11 @@ struct RouteTests {
             ("GET", "/v1/sessions/%zz", .notFound),
             ("GET", "/v1/sessions/%00", .notFound),
             ("GET", "/v1/sessions/%ff", .notFound),
+            ("GET", "/v1/sessions/%+1", .notFound),
+            (
+                "GET", "/v1/hooks?session=%+1",
+                .badQuery("The query is not percent-encoded text without NUL characters.")
+            ),
             ("POST", "/v1/agent", .methodNotAllowed(allowed: "GET")),
             ("PUT", "/v1/sessions/a", .methodNotAllowed(allowed: "GET, DELETE")),
             ("GET", "/v1/runs", .methodNotAllowed(allowed: "POST")),

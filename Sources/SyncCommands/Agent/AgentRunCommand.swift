@@ -194,9 +194,7 @@ extension AgentRunCommand {
                     }
                     let said = assembly.tuning.settings.transfer.patience
                     handle.setWaiting = { needs in
-                        let patience = (said ?? needs.patience).map {
-                            Patience(firstContact: said ?? needs.firstContact ?? $0, silence: $0)
-                        }
+                        let patience = said.map { Patience($0) } ?? EngineTuning.patience(needs)
                         parts.web.setWaiting(deadline: needs.deadline, patience: patience)
                     }
                     handle.setRateLimit = { parts.setRateLimit($0) }

@@ -55,8 +55,13 @@ struct EngineTuning: Sendable {
         }
         transfer.deadline = needs.deadline
         self.settings.transfer = transfer
-        patience = needs.patience.map { Patience($0) }
+        patience = Self.patience(needs)
         connectionShare = needs.connectionShare
+    }
+
+    /// How long a piece of the agent's work waits for servers unless its client says; `nil` for as long as its deadline.
+    static func patience(_ needs: EngineNeeds) -> Patience? {
+        needs.patience.map { Patience(firstContact: needs.firstContact ?? $0, silence: $0) }
     }
 
     /// The most a manifest may hold.

@@ -177,7 +177,7 @@ struct SessionText: Sendable {
         let text =
             "\(digits(parts.year, 4))-\(digits(parts.month))-\(digits(parts.day)) "
             + "\(digits(parts.hour)):\(digits(parts.minute)):\(digits(parts.second))"
-        let seconds = (time.milliseconds - now) / 1_000
+        let seconds = time.milliseconds.saturatingSubtract(now) / 1_000
         if seconds > 0 { return "\(text) (in \(period(seconds)))" }
         return seconds == 0 ? text : "\(text) (\(period(-seconds)) ago)"
     }

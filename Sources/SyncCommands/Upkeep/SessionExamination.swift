@@ -76,19 +76,6 @@ extension Examination {
         return stat(path, &status) == 0 && status.st_size > 256
     }
 
-    /// Whether a running run is without a worker, and still the same a moment later: each worker that takes one up
-    /// begins an epoch, and gives the session free only when its run is at rest.
-    private static func isAbandoned(_ session: String, _ store: SyncStore) throws(CommandFailure) -> Bool {
-        let before = try asking { () throws(StoreError) in
-            try store.runs(session: session, onlyOpen: true, limit: 1).first
-        }
-        guard store.holder(of: session) == nil else { return false }
-        let after = try asking { () throws(StoreError) in
-            try store.runs(session: session, onlyOpen: true, limit: 1).first
-        }
-        return after?.state == .running && after?.epoch == before?.epoch && store.holder(of: session) == nil
-    }
-
     private static func work(
         _ session: StoredSession,
         _ store: SyncStore,
@@ -102,7 +89,7 @@ extension Examination {
             throw CommandFailure(error)
         }
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
-        if status.state == .running, status.holder == nil, try isAbandoned(session.identifier, store) {
+        if status.isInterrupted == true {
             findings.problem(
                 subject,
                 "its run is recorded as running, but no process is working on it",

@@ -1,3 +1,5 @@
+import SyncModel
+
 /// Reads JSON text from front to back, one token at a time, without building a tree. RFC 8259.
 ///
 /// Strict (V41): no byte order mark, comments, trailing commas, NaN or text after the value; UTF-8 is checked.
@@ -333,17 +335,6 @@ extension JSONReader {
 
     private var loneSurrogate: ManifestFault {
         ManifestFault("half a surrogate pair in a string", "write both halves, or the character itself")
-    }
-}
-
-/// The value of a hexadecimal digit of either case.
-@inline(__always)
-func hexadecimalValue(_ digit: UInt8) -> UInt8? {
-    switch digit {
-    case 0x30...0x39: digit - 0x30
-    case 0x61...0x66: digit - 0x61 + 10
-    case 0x41...0x46: digit - 0x41 + 10
-    default: nil
     }
 }
 

@@ -38,7 +38,7 @@ package struct LaunchLimiter: Sendable, Equatable {
     /// The delay has passed without another hook (S61). A clock that went back does not prolong it.
     package mutating func settle(now: Int64) {
         guard let since = raised else { return }
-        if now >= since + delay { reset() } else if now < since { raised = now }
+        if now.saturatingSubtract(since) >= delay { reset() } else if now < since { raised = now }
     }
 
     /// When a run that a hook asks for now may start, **milliseconds** since 1970; `nil` for at once.
