@@ -279,7 +279,7 @@ struct FaultTests {
     func noThread() async throws {
         let fixture = try PluginFixture()
         let client = try fixture.client("serve(proceed)") {
-            $0.startThread = { _, _ throws(ThreadError) in throw ThreadError(code: EAGAIN) }
+            $0.startThread = { _, _ throws(ThreadError) in throw ThreadError(code: .resourceTemporarilyUnavailable) }
         }
         let result = await client.resolve()
         #expect(result.code == .unavailable && result.message.contains("cannot start a thread"), "\(result)")
