@@ -124,11 +124,6 @@ struct ManifestCache: Sendable {
     }
 
     private func write(_ bytes: [UInt8], to name: String) -> Bool {
-        do throws(FileError) {
-            try replaceFile("\(directory)/\(name)", with: bytes)
-            return true
-        } catch {
-            return false
-        }
+        (try? replaceFile("\(directory)/\(name)", with: bytes)) != nil  // Then it is fetched again.
     }
 }

@@ -44,8 +44,9 @@ struct PartCache: Sendable {
         let own = Self.list("\(directory)/\(root).parts")
         guard !own.isEmpty else { return }
         unlink("\(directory)/\(root).parts")
-        let others = names(ending: ".parts").reduce(into: Set<String>()) {
-            $0.formUnion(Self.list("\(directory)/\($1)"))
+        var others: Set<String> = []
+        for name in directoryEntries(directory) ?? [] where name.hasSuffix(".parts") {
+            others.formUnion(Self.list("\(directory)/\(name)"))
         }
         for part in own where !others.contains(part) { unlink("\(directory)/\(part).part") }
     }
@@ -55,10 +56,6 @@ struct PartCache: Sendable {
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init).filter {
             SHA256Digest(hex: $0.utf8) != nil
         }
-    }
-
-    private func names(ending: String) -> [String] {
-        (directoryEntries(directory) ?? []).filter { $0.hasSuffix(ending) }
     }
 
     private static func read(_ path: String) -> [UInt8]? {

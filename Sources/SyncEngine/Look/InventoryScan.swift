@@ -97,40 +97,31 @@ struct InventoryScan: Sendable {
 
     private func hash(_ unknown: [Unknown], into inventory: inout Inventory) {
         let unread = unknown.filter { $0.known == nil && manifest.files.kind($0.row) != .link }
-        progress?.check(
+        progress?.begin(
+            .looking,
             files: unknown.count,
             bytes: unread.reduce(0) { $0 &+ manifest.files.size($1.row) }
         )
-        let next = SharedCounter()
-        let results = concurrently(min(threads, unknown.count), name: "hash") { _ -> [(Int, IndexRecord?)] in
-            var found: [(Int, IndexRecord?)] = []
-            // Out of memory: treat it as missing.
-            guard
-                var reader = try? PlaceReader(
-                    destination,
-                    isStopped: isStopped,
-                    hashed: { [progress] in progress?.add(bytes: $0) }
-                )
-            else { return [] }
-            while !isStopped() {
-                let position = next.take()
-                guard position < unknown.count else { break }
-                let entry = unknown[position]
-                let record = reader.verify(
-                    entry.row,
-                    of: manifest,
-                    installed: entry.installed,
-                    known: entry.known,
-                    mends: mends
-                )
-                progress?.add(files: 1)
-                found.append((position, record))
-            }
-            return found
+        let results = destination.read(
+            unknown.count,
+            threads: threads,
+            name: "hash",
+            isStopped: isStopped,
+            hashed: { [progress] in progress?.add(bytes: $0) }
+        ) { reader, position -> IndexRecord? in
+            let entry = unknown[position]
+            defer { progress?.add(files: 1) }
+            return reader.verify(
+                entry.row,
+                of: manifest,
+                installed: entry.installed,
+                known: entry.known,
+                mends: mends
+            )
         }
         var seen = Set<Int>()
         var right: [(row: Int, record: IndexRecord)] = []
-        for (position, record) in results.joined() {
+        for (position, record) in results {
             let row = unknown[position].row
             seen.insert(row)
             if let record { right.append((row, record)) } else { inventory.wanted.append(row) }
@@ -138,6 +129,37 @@ struct InventoryScan: Sendable {
         inventory.records.take(right)
         for entry in unknown where !seen.contains(entry.row) { inventory.wanted.append(entry.row) }
         inventory.wanted.sort()
+    }
+}
+
+extension Destination {
+    /// Looks at places on several threads.
+    ///
+    /// - Parameters:
+    ///   - count: How many.
+    ///   - look: Told which place.
+    /// - Returns: The results, in no order. A place that nobody has looked at, because of a stop or for want of memory,
+    ///   has none.
+    func read<Result: Sendable>(
+        _ count: Int,
+        threads: Int,
+        name: String,
+        isStopped: @escaping @Sendable () -> Bool,
+        hashed: @escaping @Sendable (UInt64) -> Void = { _ in },
+        _ look: @escaping @Sendable (_ reader: inout PlaceReader, _ place: Int) -> Result
+    ) -> [(place: Int, result: Result)] {
+        let next = SharedCounter()
+        let found = concurrently(min(max(1, threads), count), name: name) { _ -> [(Int, Result)] in
+            var found: [(Int, Result)] = []
+            guard var reader = try? PlaceReader(self, isStopped: isStopped, hashed: hashed) else { return [] }
+            while !isStopped() {
+                let place = next.take()
+                guard place < count else { break }
+                found.append((place, look(&reader, place)))
+            }
+            return found
+        }
+        return found.flatMap { $0 }
     }
 }
 

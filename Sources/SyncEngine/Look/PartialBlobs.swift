@@ -51,9 +51,7 @@ final class PartialBlobs: Sendable {
     private let lane: Int
 
     init(manifest: Manifest, staging: Staging, lane: Int) {
-        self.manifest = manifest
-        self.staging = staging
-        self.lane = lane
+        (self.manifest, self.staging, self.lane) = (manifest, staging, lane)
     }
 
     // MARK: From an earlier process

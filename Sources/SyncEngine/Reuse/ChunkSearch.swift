@@ -39,9 +39,7 @@ struct ChunkSearch: ~Copyable {
 
     /// The local file for each content in the map, by the first 8 bytes of its digest.
     func origins(_ parts: [Staging.File]) -> [UInt64: ChunkSources.Origin] {
-        guard var map = ChunkMapReader(destination) else { return [:] }
-        var isMapped: Set<UInt64> = []
-        while let record = map.nextFile() { isMapped.insert(record.digest.firstWord) }
+        guard let isMapped = ChunkMapReader.files(destination) else { return [:] }
         var origins: [UInt64: ChunkSources.Origin] = [:]
         for part in parts where isMapped.contains(part.name.digest.firstWord) {
             origins[part.name.digest.firstWord] = .staged(part)
@@ -58,10 +56,7 @@ struct ChunkSearch: ~Copyable {
 
     /// Files at the places of wanted large files whose chunks are in no map.
     func filesWithoutMap(_ files: FileTable, _ wanted: [Int]) -> [ChunkSources.Origin] {
-        var isMapped: Set<UInt64> = []
-        if var map = ChunkMapReader(destination) {
-            while let record = map.nextFile() { isMapped.insert(record.digest.firstWord) }
-        }
+        let isMapped = ChunkMapReader.files(destination) ?? []
         var origins: [ChunkSources.Origin] = []
         for row in wanted where files.blobs(row).count > 1 {
             files.withPath(row) { path in
@@ -117,6 +112,16 @@ struct ChunkSearch: ~Copyable {
         opened.file.withDescriptor(index, staging, directories) { raw in
             reader.digest(of: raw, offset..<(offset + UInt64(chunk.number))) == chunk.digest
         } ?? false
+    }
+}
+
+extension ChunkMapReader {
+    /// The files in a destination's map, by the first 8 bytes of their digests; `nil` without a map.
+    static func files(_ destination: Destination) -> Set<UInt64>? {
+        guard var map = ChunkMapReader(destination) else { return nil }
+        var files: Set<UInt64> = []
+        while let record = map.nextFile() { files.insert(record.digest.firstWord) }
+        return files
     }
 }
 

@@ -146,9 +146,7 @@ struct ChunkSources: Sendable {
         let rows = manifest.files.indices.filter { manifest.files.blobs($0).count > 1 }
         var known = Set(rows.map { manifest.files.digest($0).firstWord })
         var old: Set<UInt64> = []
-        if var map = ChunkMapReader(destination) {
-            var inMap: Set<UInt64> = []
-            while let record = map.nextFile() { inMap.insert(record.digest.firstWord) }
+        if let inMap = ChunkMapReader.files(destination) {
             for entry in 0..<index.count {
                 guard let key = index.record(entry)?.digest.firstWord, inMap.contains(key) else { continue }
                 if !known.contains(key) { old.insert(key) }

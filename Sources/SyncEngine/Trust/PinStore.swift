@@ -172,9 +172,8 @@ package struct PinStore: Sendable {
     /// Runs `work` while no other process does. flock(2)
     private func locked<R>(_ work: () throws(EngineError) -> R) throws(EngineError) -> R {
         let file = try lock()
-        let result = Result { () throws(EngineError) in try work() }
-        _ = consume file
-        return try result.get()
+        defer { withExtendedLifetime(file) {} }
+        return try work()
     }
 
     private func lock() throws(EngineError) -> Descriptor {
