@@ -44,9 +44,12 @@ struct ManifestSource: Sendable {
             let isName = plain.split(separator: "/").last?.contains(".") == true
             let isPlace = [.noInput, .dataInvalid].contains(error.status) || error.isForbidden
             guard !isName, isPlace, !stop.isStopped else { throw error }
-            // If that does not help either, report the first failure.
-            if let found = try? fetch(inside) { return found }
-            throw error
+            do throws(EngineError) {
+                return try fetch(inside)
+            } catch let second {
+                // If that does not help either, report the first failure.
+                throw stop.isStopped ? second : error
+            }
         }
     }
 

@@ -37,6 +37,8 @@ final class PartFetch: Sendable {
         var started = 0
         var identifiers: [TransferID] = []
         var ends: [Int: Result<Received, TransferError>] = [:]
+        /// Requests whose parts were given away.
+        var taken: Set<Int> = []
     }
 
     /// Neighbours are fetched together, in spans of at most this many **bytes**, which a killed run fetches again …
@@ -86,9 +88,11 @@ final class PartFetch: Sendable {
 
     /// Waits for the request with a part.
     ///
-    /// - Returns: Every part that came with it, by index.
+    /// - Returns: Every part that came with it, by index; none the second time.
     func take(_ index: Int) -> Result<[Int: Received], TransferError> {
-        guard let number = places[index] else { return .success([:]) }
+        guard let number = places[index], state.withLock({ $0.taken.insert(number).inserted }) else {
+            return .success([:])
+        }
         start(from: number)
         let end = state.wait { $0.ends.removeValue(forKey: number) }
         return end.map { whole in
