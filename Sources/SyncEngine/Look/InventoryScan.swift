@@ -102,12 +102,14 @@ struct InventoryScan: Sendable {
             files: unknown.count,
             bytes: unread.reduce(0) { $0 &+ manifest.files.size($1.row) }
         )
-        let results = destination.read(
-            unknown.count,
+        let results = concurrently(
+            over: unknown.count,
             threads: threads,
             name: "hash",
             isStopped: isStopped,
-            hashed: { [progress] in progress?.add(bytes: $0) }
+            by: { [progress] _ in
+                try PlaceReader(destination, isStopped: isStopped) { progress?.add(bytes: $0) }
+            }
         ) { reader, position -> IndexRecord? in
             let entry = unknown[position]
             defer { progress?.add(files: 1) }
@@ -132,35 +134,28 @@ struct InventoryScan: Sendable {
     }
 }
 
-extension Destination {
-    /// Looks at places on several threads.
-    ///
-    /// - Parameters:
-    ///   - count: How many.
-    ///   - look: Told which place.
-    /// - Returns: The results, in no order. A place that nobody has looked at, because of a stop or for want of memory,
-    ///   has none.
-    func read<Result: Sendable>(
-        _ count: Int,
-        threads: Int,
-        name: String,
-        isStopped: @escaping @Sendable () -> Bool,
-        hashed: @escaping @Sendable (UInt64) -> Void = { _ in },
-        _ look: @escaping @Sendable (_ reader: inout PlaceReader, _ place: Int) -> Result
-    ) -> [(place: Int, result: Result)] {
-        let next = SharedCounter()
-        let found = concurrently(min(max(1, threads), count), name: name) { _ -> [(Int, Result)] in
-            var found: [(Int, Result)] = []
-            guard var reader = try? PlaceReader(self, isStopped: isStopped, hashed: hashed) else { return [] }
-            while !isStopped() {
-                let place = next.take()
-                guard place < count else { break }
-                found.append((place, look(&reader, place)))
-            }
-            return found
+/// Works at places 0..<count on several threads, each with a worker of its own.
+///
+/// - Returns: The results, in no order. A place where nobody came, because of a stop or for want of memory, has none.
+func concurrently<Worker: ~Copyable, Result: Sendable>(
+    over count: Int,
+    threads: Int,
+    name: String,
+    isStopped: @escaping @Sendable () -> Bool,
+    by makeWorker: @escaping @Sendable (_ thread: Int) throws -> Worker,
+    _ work: @escaping @Sendable (_ worker: inout Worker, _ place: Int) -> Result
+) -> [(place: Int, result: Result)] {
+    let next = SharedCounter()
+    return concurrently(min(max(1, threads), count), name: name) { thread -> [(Int, Result)] in
+        var done: [(Int, Result)] = []
+        guard var worker = try? makeWorker(thread) else { return [] }
+        while !isStopped() {
+            let place = next.take()
+            guard place < count else { break }
+            done.append((place, work(&worker, place)))
         }
-        return found.flatMap { $0 }
-    }
+        return done
+    }.flatMap { $0 }
 }
 
 /// Hands out 0, 1, 2 … to several threads.

@@ -47,9 +47,13 @@ struct LogFold {
 
     /// A record for each entry that is still in place, else `nil`.
     private func verified(_ entries: [IndexLog.Entry]) -> [IndexRecord?] {
-        let found = destination.read(entries.count, threads: threads, name: "fold", isStopped: isStopped) {
-            $0.verify(entries[$1])
-        }
+        let found = concurrently(
+            over: entries.count,
+            threads: threads,
+            name: "fold",
+            isStopped: isStopped,
+            by: { _ in try PlaceReader(destination, isStopped: isStopped) }
+        ) { $0.verify(entries[$1]) }
         var records = [IndexRecord?](repeating: nil, count: entries.count)
         for (position, record) in found { records[position] = record }
         return records

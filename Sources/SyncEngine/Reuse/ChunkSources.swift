@@ -196,16 +196,9 @@ final class ChunkFile: Sendable {
     }
 
     /// Calls `body` with a descriptor of the file; `nil` if it cannot be opened.
-    func withDescriptor<R>(
-        _ index: StatIndex,
-        _ staging: Staging?,
-        _ directories: Directories,
-        _ body: (Int32) -> R
-    )
-        -> R?
-    {
+    func withDescriptor<R>(_ opener: ChunkOpener, _ body: (Int32) -> R) -> R? {
         if let raw = keptRaw { return body(raw) }
-        guard let opened = origin.open(index, staging, directories) else { return nil }
+        guard let opened = opener.open(origin) else { return nil }
         return body(opened.raw)
     }
 
@@ -217,10 +210,19 @@ final class ChunkFile: Sendable {
     }
 }
 
-extension ChunkSources.Origin {
-    /// Opens its file for reading, never through a link; `nil` on failure.
-    func open(_ index: StatIndex, _ staging: Staging?, _ directories: Directories) -> Descriptor? {
-        switch self {
+/// Opens files that hold chunks. For one thread.
+struct ChunkOpener {
+    let index: StatIndex
+    let staging: Staging?
+    let directories: Directories
+
+    init(_ index: StatIndex, _ staging: Staging?, _ directories: Directories) {
+        (self.index, self.staging, self.directories) = (index, staging, directories)
+    }
+
+    /// Opens a file for reading, never through a link; `nil` on failure.
+    func open(_ origin: ChunkSources.Origin) -> Descriptor? {
+        switch origin {
         case .indexed(let entry): index.open(entry, through: directories)
         case .named(let path): Descriptor(opened: (try? directories.withLeaf(of: path, openRaw)) ?? -1)
         case .staged(let file): staging?.open(file)

@@ -27,28 +27,24 @@ struct LocalCopies: Sendable {
         let candidates = candidates(for: wanted)
         guard !candidates.isEmpty else { return ([], 0) }
         let manifest = context.manifest
-        let next = SharedCounter()
-        let threads = min(context.environment.workers, candidates.count)
-        let done = concurrently(threads, name: "reuse") { thread -> [Int] in
-            var rows: [Int] = []
-            // No memory: fetched instead.
-            guard let copier = try? LocalCopier(context, lane: thread) else { return [] }
-            while !context.isStopped {
-                let position = next.take()
-                guard position < candidates.count else { break }
-                let candidate = candidates[position]
-                let staged =
-                    switch candidate.source {
-                    case .indexed(let entry): copier.copy(entry, to: candidate.row)
-                    case .staged(let file): copier.check(file, of: candidate.row)
-                    }
-                guard let staged else { continue }
-                context.committer.add(Committer.Staged(row: candidate.row, file: staged.file, staged.status))
-                rows.append(candidate.row)
-            }
-            return rows
+        let done = concurrently(
+            over: candidates.count,
+            threads: context.environment.workers,
+            name: "reuse",
+            isStopped: { context.isStopped },
+            by: { try LocalCopier(context, lane: $0) }
+        ) { copier, place -> Int? in
+            let row = candidates[place].row
+            let staged =
+                switch candidates[place].source {
+                case .indexed(let entry): copier.copy(entry, to: row)
+                case .staged(let file): copier.check(file, of: row)
+                }
+            guard let staged else { return nil }
+            context.committer.add(Committer.Staged(row: row, file: staged.file, staged.status))
+            return row
         }
-        let rows = Set(done.joined())
+        let rows = Set(done.compactMap(\.result))
         let bytes = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         return (rows, bytes)
     }
