@@ -1,4 +1,3 @@
-import CPosix
 import SyncCompression
 import SyncDigest
 import SyncManifest
@@ -65,7 +64,7 @@ struct ManifestSource: Sendable {
             } else {
                 let directory = location.lastIndex(of: "/").map { String(location[...$0]) } ?? ""
                 let packed = directory + path + ".zst"
-                found = try read(location, from: access(packed, F_OK) == 0 ? packed : directory + path)
+                found = try read(location, from: exists(packed) ? packed : directory + path)
             }
         } catch {
             guard error.status == .noInput, !stop.isStopped else { throw error }
@@ -165,11 +164,11 @@ struct ManifestSource: Sendable {
         let path = file ?? place
         let body: [UInt8]
         do throws(FileError) { body = try readFile(path, trust: .input, limit: limits.ownTextBytes) } catch {
-            if error.code == EFBIG { throw tooLong(escaped(path)) }
+            if error.code == .fileTooLarge { throw tooLong(escaped(path)) }
             let status: ExitStatus =
                 switch error.code {
-                case ENOENT, ENOTDIR: .noInput
-                case EPERM where error.remark != nil: .noInput  // It is no file.
+                case .noSuchFileOrDirectory, .notDirectory: .noInput
+                case .notPermitted where error.remark != nil: .noInput  // It is no file.
                 default: .ioError
                 }
             throw EngineError(

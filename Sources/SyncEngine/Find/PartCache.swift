@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -20,7 +19,7 @@ struct PartCache: Sendable {
     }
 
     /// Whether a part is in the cache; whether it is right is seen when it is read.
-    func has(_ digest: SHA256Digest) -> Bool { access("\(directory)/\(digest).part", R_OK) == 0 }
+    func has(_ digest: SHA256Digest) -> Bool { isPermitted(.read, "\(directory)/\(digest).part") }
 
     /// A part as stored.
     func part(_ digest: SHA256Digest) -> [UInt8]? { Self.read("\(directory)/\(digest).part") }
@@ -43,12 +42,12 @@ struct PartCache: Sendable {
         guard !isReadOnly else { return }
         let own = Self.list("\(directory)/\(root).parts")
         guard !own.isEmpty else { return }
-        unlink("\(directory)/\(root).parts")
+        removeFile("\(directory)/\(root).parts")
         var others: Set<String> = []
         for name in directoryEntries(directory) ?? [] where name.hasSuffix(".parts") {
             others.formUnion(Self.list("\(directory)/\(name)"))
         }
-        for part in own where !others.contains(part) { unlink("\(directory)/\(part).part") }
+        for part in own where !others.contains(part) { removeFile("\(directory)/\(part).part") }
     }
 
     private static func list(_ path: String) -> [String] {

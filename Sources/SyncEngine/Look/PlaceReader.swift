@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -137,7 +136,7 @@ struct PlaceReader: ~Copyable {
         let found: FileStatus
         switch status(directory, leaf) {
         case .success(nil): return "missing"
-        case .failure(let code): return "cannot be read: \(errorText(code.errno))"
+        case .failure(let code): return "cannot be read: \(code)"
         case .success(let status?): found = status
         }
         if files.kind(row) == .link {
@@ -177,7 +176,7 @@ struct PlaceReader: ~Copyable {
             else { return nil }
             before = mended
         } else if mends, traits.mode == nil, before.isExecutable != executable {
-            guard sa_set_executable(file.raw, executable ? 1 : 0) == 0, let mended = status(file.raw) else {
+            guard setExecutable(file.raw, executable) == nil, let mended = status(file.raw) else {
                 return nil
             }
             before = mended
@@ -198,7 +197,7 @@ struct PlaceReader: ~Copyable {
             target(directory, leaf) == files.linkTarget(row) ?? ""
         else { return nil }
         if mends, !files.traits(row).hold(of: found) {
-            guard files.traits(row).giveTime(to: leaf, in: directory) == 0,
+            guard files.traits(row).giveTime(to: leaf, in: directory) == nil,
                 case .success(let mended?) = status(directory, leaf)
             else { return nil }
             found = mended

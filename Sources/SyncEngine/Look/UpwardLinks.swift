@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -105,7 +104,7 @@ struct UpwardLinks {
                 _ = try directories.descriptor(path, create: false)
                 return false
             } catch {
-                return error.code == ELOOP || error.code == ENOTDIR
+                return error.code == .tooManySymbolicLinkLevels || error.code == .notDirectory
             }
         }
     }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -169,8 +168,9 @@ final class ChunkCopies: Sendable {
         guard first < end else { return none }
         let from = run.place.offset + (first - run.target.lowerBound)
         switch part.share(first..<end, from: source, at: from) {
-        case 0: return first..<end
-        case EOPNOTSUPP, ENOTTY, EXDEV, ENOSYS, EINVAL: copiesBytes.store(true, ordering: .relaxed)
+        case nil: return first..<end
+        case .notSupported, .inappropriateIOCTLForDevice, .improperLink, .noFunction, .invalidArgument:
+            copiesBytes.store(true, ordering: .relaxed)
         default: break
         }
         return none

@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -243,5 +242,6 @@ func openFile(_ path: UnsafeBufferPointer<UInt8>, through directories: Directori
 }
 
 private func openRaw(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> Int32 {
-    sa_openat(directory, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+    guard let file = openToRead(directory, leaf) else { return -1 }
+    return file.release()
 }

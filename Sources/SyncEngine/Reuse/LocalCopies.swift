@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -107,7 +106,7 @@ private final class LocalCopier {
         guard let writing = staging.create(file, executable: files.kind(row) == .executable) else {
             return nil
         }
-        let isCloned = sa_clone_file(writing.raw, reading.raw) == 0
+        let isCloned = cloneFile(reading.raw, to: writing.raw) == nil
         // A clone has the bytes that are read here when its source has not changed since.
         guard transfer(from: reading.raw, to: isCloned ? nil : writing.raw, size: size) == digest,
             !isCloned || SyncSystem.status(reading.raw) == status,
@@ -125,7 +124,7 @@ private final class LocalCopier {
         let size = files.size(row)
         guard let reading = staging.open(file),
             transfer(from: reading.raw, to: nil, size: size) == files.digest(row),
-            sa_set_executable(reading.raw, files.kind(row) == .executable ? 1 : 0) == 0,
+            setExecutable(reading.raw, files.kind(row) == .executable) == nil,
             let found = status(reading.raw), found.size == size
         else {
             staging.remove(file)
@@ -147,7 +146,9 @@ private final class LocalCopier {
                     return nil
                 }
                 try hasher.update(UnsafeRawBufferPointer(part))
-                if let target, writeAll(target, UnsafeRawBufferPointer(part), at: offset) != 0 { return nil }
+                if let target, writeAll(UnsafeRawBufferPointer(part), to: target, at: offset) != nil {
+                    return nil
+                }
                 offset += UInt64(part.count)
             }
             return try hasher.finish()
