@@ -101,7 +101,7 @@ let package = Package(
             "SyncSettingsTests",
             ["SyncSettings", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]
         ),
-        library("SyncFiles", ["SyncModel", "SyncSystem", "SyncDigest", "CPosix"]),
+        library("SyncFiles", ["SyncModel", "SyncSystem", "SyncDigest"]),
         tests(
             "SyncFilesTests",
             [

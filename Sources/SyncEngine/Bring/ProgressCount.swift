@@ -62,13 +62,8 @@ final class ProgressCount: Sendable {
     /// Enters another phase.
     func enter(_ phase: PullPhase) { state.withLock { $0.progress.phase = phase } }
 
-    /// Local files are about to be hashed.
-    func check(files: Int, bytes: UInt64) { begin(.looking, files: files, bytes: bytes) }
-
-    /// The wanted files are known.
-    func begin(files: Int, bytes: UInt64) { begin(.fetching, files: files, bytes: bytes) }
-
-    private func begin(_ phase: PullPhase, files: Int, bytes: UInt64) {
+    /// Enters a phase in which files are counted.
+    func begin(_ phase: PullPhase, files: Int, bytes: UInt64) {
         state.withLock { state in
             (state.progress, state.verified) = (PullProgress(), 0)
             state.progress.phase = phase

@@ -1,7 +1,7 @@
-import CPosix
 import SyncFiles
 package import SyncModel
 import SyncStore
+import SyncSystem
 
 extension PullEngine {
     /// The session of a pull; a session is one project in one destination (S1).
@@ -74,13 +74,6 @@ extension PullEngine {
 /// A path made absolute against the working directory, with `.` components removed and `..` left alone; `nil` for a
 /// relative one when the working directory was removed.
 func absolute(_ path: String) -> String? {
-    guard let directory = path.hasPrefix("/") ? "" : workingDirectory() else { return nil }
+    guard let directory = path.hasPrefix("/") ? "" : CurrentProcess.workingDirectory else { return nil }
     return "/" + "\(directory)/\(path)".split(separator: "/").filter { $0 != "." }.joined(separator: "/")
-}
-
-/// getcwd(3); `nil` if it was removed.
-private func workingDirectory() -> String? {
-    withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
-        getcwd(buffer.baseAddress, buffer.count).map { String(cString: $0) }
-    }
 }

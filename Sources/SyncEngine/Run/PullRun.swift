@@ -265,6 +265,7 @@ struct PullRun {
         let wanted = survey.inventory.wanted
         let manifest = files.manifest.sharingBlobs(among: wanted)
         progress.begin(
+            .fetching,
             files: wanted.count,
             bytes: wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         )

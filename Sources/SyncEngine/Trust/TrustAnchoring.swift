@@ -88,26 +88,23 @@ struct TrustAnchoring {
         switch anchor {
         case .unreadable(let error): throw error
         case .file(let path, let bytes): return try make(bytes, escaped(path))
-        case .first:
-            let (bytes, shown) = try root(1, location, until: end)
-            guard let bytes else {
-                throw refused("\(shown) is not there: the set published there is not signed")
-            }
-            return try make(bytes, shown)
-        case .fingerprint(let digest):
+        case .first, .fingerprint:
+            var wanted: SHA256Digest?
+            if case .fingerprint(let digest) = anchor { wanted = digest }
             for number in 1...UInt64(TrustCheck.mostRoots) {
                 let (bytes, shown) = try root(number, location, until: end)
                 guard let bytes else {
                     throw refused(
-                        number == 1
-                            ? "\(shown) is not there: the set published there is not signed"
-                            : "none of the \(number - 1) roots there is SHA256:\(digest)"
+                        wanted.flatMap {
+                            number == 1 ? nil : "none of the \(number - 1) roots there is SHA256:\($0)"
+                        }
+                            ?? "\(shown) is not there: the set published there is not signed"
                     )
                 }
                 let pin = try make(bytes, shown)
-                if pin.root.statement.digest == digest { return pin }
+                if wanted ?? pin.root.statement.digest == pin.root.statement.digest { return pin }
             }
-            throw refused("none of the first \(TrustCheck.mostRoots) roots is SHA256:\(digest)")
+            throw refused("none of the first \(TrustCheck.mostRoots) roots is what --trust names")
         }
     }
 
