@@ -269,16 +269,9 @@ extension PullEngine {
         }
         let all = try store.groups(of: run.identifier).first { $0.name == RunRecipe.groupOfAll }
         let record = RecordedRun(environment: environment, session: run.session, run: run.identifier)
-        var report = PullReport(run.counts)
-        report.session = run.session
-        report.run = run.identifier
-        report.result = all?.result ?? .partial
+        var report = PullReport(run, all?.result ?? .partial)
         report.elapsedMilliseconds = environment.now().subtractingReportingOverflow(run.created).partialValue
         record.open()
-        do throws(EngineError) {
-            try record.finish(report)
-        } catch {
-            // The next one ends it.
-        }
+        try? record.finish(report)  // If this fails, the next one ends it.
     }
 }
