@@ -8,10 +8,8 @@ import SyncSystem
 
 /// What a pull would do, determined without creating anything.
 extension PullEngine {
-    /// - Parameters:
-    ///   - recipe: As for the pull.
-    ///   - tell: Told of directories to make, of every file and link in the order of their paths, those that are right
-    ///     included, and of directories to remove.
+    /// - Parameter tell: Told of directories to make, of every file and link in the order of their paths, those that are
+    ///   right included, and of directories to remove.
     /// - Returns: The plan. What the pull would refuse although it can be planned is in ``PlanReport/refusal``.
     /// - Throws: ``EngineError``, as the pull would, where there is nothing to plan.
     package func plan(

@@ -24,8 +24,6 @@ package struct PreparedRun: Sendable {
 
 extension PullEngine {
     /// Finds the manifest and checks what can be checked before the run is recorded: manifest, selection, hooks.
-    ///
-    /// - Throws: ``EngineError``, as a pull would.
     package func prepare(_ recipe: RunRecipe) throws(EngineError) -> PreparedRun {
         let source = try manifestSource(caching: true)
         let found = try releases(source, recipe).find(recipe.manifest)
@@ -196,8 +194,6 @@ extension PullEngine {
     }
 
     /// The runs with work for ``settle(_:run:)``: those that owe hooks first, oldest first.
-    ///
-    /// - Throws: ``StoreError``.
     package static func unsettledRuns(of session: String, in store: SyncStore) throws(StoreError)
         -> [StoredRun]
     {
