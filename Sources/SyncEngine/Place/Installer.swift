@@ -47,7 +47,6 @@ final class Installer: BlobConsumer {
     private let state = Mutex(State())
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
     private var manifest: Manifest { context.manifest }
-    private var staging: Staging { context.staging }
 
     /// - Parameters:
     ///   - dictionary: What blobs are decoded with.
@@ -145,21 +144,9 @@ final class Installer: BlobConsumer {
     }
 
     private func stage(_ raw: UnsafeRawBufferPointer, _ row: Int, _ digest: SHA256Digest, _ lane: Int) {
-        let executable = manifest.files.kind(row) == .executable
         do throws(FileError) {
-            if let member = try context.wholes.stage(
-                row,
-                of: manifest.files,
-                digest,
-                { (leaf, directory) throws(FileError) in
-                    try staging.write(raw, as: leaf, in: directory, executable: executable)
-                }
-            ) {
-                return context.committer.add(member)
-            }
-            let file = staging.newFile(lane: lane, digest: digest)
-            let status = try staging.write(raw, to: file, executable: executable)
-            context.committer.add(Committer.Staged(row: row, file: file, status))
+            let staged = try context.stage(raw, row, as: context.staging.newFile(lane: lane, digest: digest))
+            context.committer.add(staged)
         } catch {
             report(Trouble(row: row, cause: .disk(error)))
         }

@@ -81,16 +81,11 @@ package struct EngineEnvironment: Sendable {
     ) {
         ledger = OriginLedger(transport)
         self.localTransport = localTransport
-        self.now = now
-        self.random = random
-        self.workers = workers
-        self.process = process
-        self.store = store
-        self.stateDirectory = stateDirectory
-        self.events = events
-        self.progress = progress
-        self.hooks = hooks
-        self.stop = stop
+        (self.now, self.random) = (now, random)
+        (self.workers, self.process) = (workers, process)
+        (self.store, self.stateDirectory) = (store, stateDirectory)
+        (self.events, self.progress) = (events, progress)
+        (self.hooks, self.stop) = (hooks, stop)
     }
 }
 

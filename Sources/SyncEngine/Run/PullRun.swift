@@ -117,10 +117,15 @@ struct PullRun {
     private func unchangedSinceCompletion(_ index: StatIndex) -> StatIndex.Completion? {
         guard let completion = index.completion, completion.manifest == found.digest,
             completion.selection == recipe.selectionMark,
-            !recipe.prune || UInt64(index.count - index.namedDirectories) == completion.files,
+            !recipe.prune || hasNothingToPrune(index, completion),
             IndexCheck(index: index, destination: destination, threads: environment.workers).isCurrent()
         else { return nil }
         return completion
+    }
+
+    /// Whether the manifest names every file that is installed, those of a killed run included.
+    private func hasNothingToPrune(_ index: StatIndex, _ completion: StatIndex.Completion) -> Bool {
+        UInt64(index.count - index.namedDirectories) == completion.files && IndexLog.read(destination).isEmpty
     }
 
     private mutating func unchanged(

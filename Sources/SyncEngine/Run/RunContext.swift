@@ -29,10 +29,7 @@ struct RunContext: Sendable {
 
     /// Prepares staging and starts the committer.
     ///
-    /// - Parameters:
-    ///   - wanted: The rows that are to be brought.
-    ///   - backup: Keeps what is replaced; `nil` for no backup.
-    ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
+    /// - Parameter onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
     /// - Throws: ``EngineError``: 73 without staging, 74 without a thread.
     init(
         _ manifest: Manifest,

@@ -24,8 +24,6 @@ package struct PreparedRun: Sendable {
 
 extension PullEngine {
     /// Finds the manifest and checks what can be checked before the run is recorded: manifest, selection, hooks.
-    ///
-    /// - Throws: ``EngineError``, as a pull would.
     package func prepare(_ recipe: RunRecipe) throws(EngineError) -> PreparedRun {
         let source = try manifestSource(caching: true)
         let found = try releases(source, recipe).find(recipe.manifest)
@@ -195,8 +193,6 @@ extension PullEngine {
     }
 
     /// The runs with work for ``settle(_:run:)``: those that owe hooks first, oldest first.
-    ///
-    /// - Throws: ``StoreError``.
     package static func unsettledRuns(of session: String, in store: SyncStore) throws(StoreError)
         -> [StoredRun]
     {
@@ -268,10 +264,7 @@ extension PullEngine {
         }
         let all = try store.groups(of: run.identifier).first { $0.name == RunRecipe.groupOfAll }
         let hasFailedHook = try store.hooks(run: run.identifier, limit: .max).contains { $0.state == .failed }
-        var report = PullReport(run.counts)
-        report.session = run.session
-        report.run = run.identifier
-        report.result = all?.result ?? .partial
+        var report = PullReport(run, all?.result ?? .partial)
         report.status = report.result != .ok ? .incomplete : hasFailedHook ? .hookFailed : .done
         let record = RecordedRun(environment: environment, session: run.session, run: run.identifier)
         let isSummarized = try record.isSummarized()

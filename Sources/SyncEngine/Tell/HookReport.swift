@@ -36,12 +36,7 @@ struct HookReport {
             line.field("project", manifest.project)
             line.field("revision", manifest.revision)
             line.field("manifest_sha256", manifest.digest.hex)
-            line.field("group", group)
-            line.field("group_result", result.rawValue)
-            line.json("user_data", userData ?? manifest.userData)
-            line.json("manifest_user_data", manifest.userData)
-            line.json("group_user_data", manifest.groups.first { $0.name == group }?.userData)
-            line.field("changed", changed)
+            line.group(group, result, changed, in: manifest, userData: userData)
             line.field("destination", destination)
             report.write(to: &line)
             if let batch {
@@ -81,6 +76,22 @@ struct HookReport {
 }
 
 extension JSONLine {
+    /// A group, its result, and what is handed on with it.
+    mutating func group(
+        _ name: String,
+        _ result: RunResult,
+        _ changed: Int,
+        in manifest: Manifest?,
+        userData: String?
+    ) {
+        field("group", name)
+        field("group_result", result)
+        json("user_data", userData ?? manifest?.userData)
+        json("manifest_user_data", manifest?.userData)
+        json("group_user_data", manifest?.groups.first { $0.name == name }?.userData)
+        field("changed", changed)
+    }
+
     /// What a file or link of a manifest contains.
     mutating func content(of row: Int, _ files: FileTable) {
         if files.kind(row) == .link {

@@ -42,9 +42,10 @@ package struct PullReport: Sendable {
 
     package init() {}
 
-    /// The recorded numbers of a run.
-    init(_ counts: RunCounts) {
-        (files, bytes, requests) = (counts.files, counts.bytes, counts.requests)
+    /// What is recorded of a run.
+    init(_ recorded: StoredRun, _ result: RunResult) {
+        (session, run, self.result) = (recorded.session, recorded.identifier, result)
+        (files, bytes, requests) = (recorded.counts.files, recorded.counts.bytes, recorded.counts.requests)
     }
 
     /// The numbers as stored.
