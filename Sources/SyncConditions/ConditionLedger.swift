@@ -1,7 +1,6 @@
 import SyncModel
 package import SyncPlugins
 
-/// The answer of one condition.
 package struct ConditionAnswer: Sendable, Equatable {
     /// ``/SyncPlugins/Condition/name``.
     package var name: String
@@ -33,12 +32,10 @@ package struct ConditionReport: Sendable, Equatable {
     package var until: Int64?
     /// Since when that one blocks, **milliseconds** since 1970.
     package var since: Int64?
-    /// The changes since the last evaluation.
     package var changes: [Change] = []
     /// Conditions that could not be determined and so count as met, each reported once, when nothing else blocks (S49).
     package var warnings: [String] = []
 
-    /// Whether the run has to wait.
     package var isBlocked: Bool { condition != nil }
 
     /// When to check again, **milliseconds** since 1970.

@@ -10,7 +10,6 @@ import SyncSystem
 /// process in the same states and lets the number fade as the kernel does, by e^(-t/60 s). What is left is the work of
 /// others. A run in progress goes on until that is a quarter above the limit.
 package final class LoadCondition: Condition {
-    /// Where the numbers come from.
     package struct Places: Sendable {
         /// proc_loadavg(5); where it does not exist, getloadavg(3) is asked.
         package var loadAverage = "/proc/loadavg"

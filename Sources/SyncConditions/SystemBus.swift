@@ -9,7 +9,6 @@ import SyncSystem
 /// killing the program keeps the deadline, whatever the bus does: `--timeout` of both does not hold while they log in.
 /// It costs about 8 ms of a processor for each question. D-Bus Specification 0.41.
 package struct SystemBus: Sendable {
-    /// A property of an object of a service.
     struct Property: Sendable {
         var service: String
         var path: String

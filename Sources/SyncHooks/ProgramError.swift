@@ -4,7 +4,6 @@ package import SyncSystem
 
 /// Why a program cannot be a hook, or could not be started.
 package struct ProgramError: Error, Sendable, Equatable {
-    /// What a caller can act on.
     package enum Code: Sendable, Equatable {
         /// Nothing is there.
         case missing
@@ -60,7 +59,6 @@ package struct ProgramError: Error, Sendable, Equatable {
         )
     }
 
-    /// What kept a program from being started.
     package init(_ error: FileError) {
         if let remark = error.remark {
             self.init(code: .unusable, subject: error.path, message: remark)
@@ -69,7 +67,6 @@ package struct ProgramError: Error, Sendable, Equatable {
         }
     }
 
-    /// The same as the outcome of a hook that never ran.
     var outcome: HookOutcome {
         HookOutcome(end: .notStarted(message), output: "", milliseconds: 0, isTransient: code == .exhausted)
     }

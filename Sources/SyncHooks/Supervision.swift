@@ -8,7 +8,6 @@ struct Supervision: Sendable {
         case timedOut, stopped
     }
 
-    /// The one thing to do next.
     enum Action: Sendable, Equatable {
         case none
         /// SIGTERM to the group.
@@ -72,7 +71,6 @@ struct Supervision: Sendable {
         }
     }
 
-    /// The caller wants the program to end.
     mutating func stopped(at now: Duration) -> Action {
         switch phase {
         case .running:

@@ -1,6 +1,5 @@
 package import SyncPlugins
 
-/// What a transport is checked with.
 package struct TransportSubject: Sendable {
     /// The URL of an object that can be fetched again and again, of at least 1,000 **bytes**, best of some hundred
     /// thousand.

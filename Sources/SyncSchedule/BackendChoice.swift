@@ -1,7 +1,6 @@
 /// Chooses what starts a schedule, and says why.
 package struct BackendChoice: Sendable {
     package let backend: any ScheduleBackend
-    /// For people: why this one.
     package let reason: String
 
     package init(backend: any ScheduleBackend, reason: String) {

@@ -125,7 +125,6 @@ package struct MachineFacts: Sendable {
     }
 }
 
-/// Why schedules may not be started, and what to do about it.
 package struct BackendConcern: Sendable, Equatable {
     package let problem: String
     package let remedy: String

@@ -13,7 +13,6 @@ package struct ScheduleClock: Sendable {
         self.delay = delay
     }
 
-    /// What there is to do at a moment.
     package struct Outlook: Sendable, Equatable {
         /// The occurrence that is to start now.
         package var due: Occurrence?

@@ -2,7 +2,6 @@ import SyncModel
 
 /// When a schedule wants to run, as a person says it.
 package struct ScheduleTiming: Sendable, Equatable {
-    /// The rule by which it comes again.
     package var recurrence: Recurrence
     /// **Minutes** from the beginning after which nothing is transferred any more; `nil` without end.
     package var window: Int?

@@ -272,7 +272,7 @@ struct TrustCheckTests {
     }
 
     @Test(
-        "5.4.4: a statement that is held back goes stale and is refused; grace is given for as long as was said [V37]"
+        "5.4.4: a stale statement is refused, whoever holds a newer one back; grace is given for as long as was said [V37]"
     )
     func stale() throws {
         var pin = try pinned(signer)

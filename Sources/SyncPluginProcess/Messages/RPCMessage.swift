@@ -29,22 +29,18 @@ enum RPCMessage: Sendable, Equatable {
     }
 }
 
-/// How a request was answered.
 package enum RPCAnswer: Sendable, Equatable {
     case result(JSONValue)
     case error(RPCError)
 }
 
-/// An answer that says no.
 package struct RPCError: Sendable, Equatable {
     /// JSON-RPC 2.0, section 5.1: -32768 to -32000 are the protocol's own.
     package var code: Int64
     /// The plugin's own words.
     package var message: String
-    /// Of any kind.
     package var data: JSONValue
 
-    /// There is no such method.
     static let methodNotFound: Int64 = -32601
     /// The request was given up because it was asked to. As in the Language Server Protocol.
     static let cancelled: Int64 = -32800
@@ -86,7 +82,6 @@ struct LineFraming: Sendable {
 
     init(limit: Int) { self.limit = limit }
 
-    /// Whether there is an incomplete line.
     var hasPartialLine: Bool { !partial.isEmpty }
 
     /// Takes bytes and gives each whole line, without its end, to `line`. Stops after a line for which `line` says no.

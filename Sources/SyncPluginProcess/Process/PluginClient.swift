@@ -22,7 +22,6 @@ package final class PluginClient: Sendable {
         var warnings: Allowance
     }
 
-    /// What it was made with.
     package let configuration: PluginConfiguration
     /// For reports and pipes.
     let directory: PrivateDirectory
@@ -44,7 +43,6 @@ package final class PluginClient: Sendable {
         inbox.post(.close)
     }
 
-    /// The plugin's name.
     package var name: String { configuration.program.name }
 
     /// Starts a request. Its completion is called exactly once.
@@ -91,15 +89,24 @@ package final class PluginClient: Sendable {
         isStopped: (@Sendable () -> Bool)? = nil,
         _ parameters: (inout JSONLine) -> Void
     ) throws(PluginError) -> JSONValue {
-        let slot = AnswerSlot()
+        let slot = Monitor<Result<RPCAnswer, PluginError>?>(nil)
         let id = start(
             PluginRequest(
                 method: method,
                 parameters: JSONLine.object(parameters),
                 timeout: timeout ?? configuration.limits.request
-            ) { slot.fill($0) }
+            ) { answer in slot.change { $0 = answer } }
         )
-        switch try slot.wait(isStopped, { cancel(id) }).get() {
+        var isCancelled = false
+        // It always comes, also of a request that was given up.
+        let answer = slot.wait(every: isStopped == nil ? nil : 100) { answer in
+            if answer == nil, !isCancelled, let isStopped, isStopped() {
+                isCancelled = true
+                cancel(id)
+            }
+            return answer
+        }
+        switch try answer.get() {
         case .result(let value): return value
         case .error(let error): throw refusal(error, method)
         }
@@ -129,7 +136,6 @@ package final class PluginClient: Sendable {
         directory.remove()
     }
 
-    /// What a bad answer means to a caller.
     func failure(_ code: PluginError.Code, _ message: String) -> PluginError {
         PluginError(plugin: name, code: code, message: message)
     }
@@ -146,35 +152,6 @@ package final class PluginClient: Sendable {
         case RPCError.methodNotFound: failure(.badAnswer, "it does not know the method \(method)")
         case RPCError.cancelled: failure(.cancelled, error.text)
         default: failure(.refused, error.text)
-        }
-    }
-}
-
-/// Where an answer comes to who waits for it.
-private final class AnswerSlot: Sendable {
-    private let answer = Mutex<Result<RPCAnswer, PluginError>?>(nil)
-    private let isFilled = DispatchSemaphore(value: 0)
-
-    func fill(_ result: Result<RPCAnswer, PluginError>) {
-        answer.withLock { $0 = result }
-        isFilled.signal()
-    }
-
-    /// Waits for the answer, which always comes; `cancel` is called once when the caller wants to stop.
-    func wait(_ isStopped: (@Sendable () -> Bool)?, _ cancel: () -> Void) -> Result<RPCAnswer, PluginError> {
-        var isCancelled = false
-        while true {
-            let mayStop = isStopped != nil && !isCancelled
-            if mayStop {
-                _ = isFilled.wait(timeout: .now() + .milliseconds(100))
-            } else {
-                isFilled.wait()
-            }
-            if let result = answer.withLock({ $0 }) { return result }
-            if let isStopped, isStopped() {
-                isCancelled = true
-                cancel()
-            }
         }
     }
 }

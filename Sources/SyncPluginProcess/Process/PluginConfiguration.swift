@@ -38,21 +38,17 @@ package struct PluginLimits: Sendable {
     /// **Bytes** that wait to be written to it.
     package var queue = 8 << 20
 
-    /// The usual numbers.
     package init() {}
 }
 
 /// One use of a plugin: which program, for which point, with which settings.
 package struct PluginConfiguration: Sendable {
-    /// The program.
     package var program: PluginProgram
     /// What it extends; `nil` only asks what it can.
     package var point: PluginPoint?
     /// Its own settings: the text of a JSON object.
     package var settings = "{}"
-    /// What it may take up.
     package var limits = PluginLimits()
-    /// When it is started again.
     package var restart = RestartPolicy()
     /// This process's variables; the plugin gets the few that a hook gets.
     package var environment: [String: String]
@@ -60,11 +56,9 @@ package struct PluginConfiguration: Sendable {
     package var destination: String?
     /// Absolute; where it gets a private directory for reports and pipes. Not the destination.
     package var runtimeDirectory = "/tmp"
-    /// The version of syncagent.
     package var version: String
     /// Told of what happens; called from the plugin's thread, and must not block.
     package var notice: @Sendable (PluginNotice) -> Void
-    /// Starts the threads that talk to it.
     package var startThread = WorkerThread.system
 
     package init(

@@ -56,7 +56,6 @@ final class WakePipe: Sendable {
         if let pipe { _ = write(pipe.writer.raw, &byte, 1) }
     }
 
-    /// Takes every wake-up so far.
     func drain() {
         var bytes: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         let size = MemoryLayout.size(ofValue: bytes)

@@ -36,9 +36,7 @@ final class PluginWorker {
     var phaseDue: Duration?
     var restart: RestartPolicy
     var isClosing = false
-    /// Why it was made to end.
     var endReason: String?
-    /// Why it was given up.
     var givenUpReason = ""
 
     var framing: LineFraming
@@ -60,7 +58,6 @@ final class PluginWorker {
     var queueBegan = Duration.zero
     /// Since when it cannot be talked to, and what it did.
     var broken: (since: Duration, reason: String)?
-    /// Whether the plugin has closed these.
     var outputIsClosed = false
     var errorIsClosed = false
 
@@ -367,7 +364,6 @@ struct ErrorLog {
         allowance = Allowance(most: lines.most, perSecond: lines.perSecond)
     }
 
-    /// Whether one more line may be told now.
     mutating func mayTell(at now: Duration) -> Bool { allowance.use(1, at: now) }
 
     mutating func take(_ bytes: UnsafeRawBufferPointer, at now: Duration, _ tell: (String) -> Void) {

@@ -8,19 +8,15 @@ package struct RestartPolicy: Sendable {
     package var window = Duration.seconds(300)
     /// From the first end to the next start; doubled for each end that counts.
     package var firstDelay = Duration.milliseconds(100)
-    /// The delay grows no further.
     package var longestDelay = Duration.seconds(30)
     /// After this time one that was given up may be started again; `nil` never. For plugins that outlive a run.
     package var rest: Duration?
 
     private var ends: [Duration] = []
-    /// Not started before.
     private(set) var notBefore = Duration.zero
-    /// It is not started again.
     private(set) var isGivenUp = false
     private var givenUpAt = Duration.zero
 
-    /// The usual numbers.
     package init() {}
 
     /// The plugin ended although nobody asked it to.

@@ -57,7 +57,6 @@ package struct SmallProgram: Sendable {
         path.split(separator: "/").last.map(String.init) ?? path
     }
 
-    /// What it said.
     enum Answer: Sendable, Equatable {
         case yes
         /// And the first line it wrote, if any.
@@ -267,7 +266,6 @@ package struct ProgramVerifier: FileVerifier {
 
 /// Asks a program whether a run may go on: 0 go, 1 not now, anything else that it could not tell.
 package final class ProgramCondition: Condition {
-    /// The name of the program's file.
     package var name: String { program.name }
     private let program: SmallProgram
     private let interval: Duration

@@ -42,7 +42,6 @@ final class BodyPipe {
         reader = -1
     }
 
-    /// What a read brought.
     enum ReadResult {
         case bytes(Int)
         /// Nothing there now.

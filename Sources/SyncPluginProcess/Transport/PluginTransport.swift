@@ -8,16 +8,13 @@ import SyncSystem
 /// The plugin brings one body from one URL through a pipe; mirrors, retries, resumption, limits and back-pressure are
 /// here, in ``TransferPump``, on one thread that calls every sink. Nothing the plugin says about sizes is believed.
 package final class PluginTransport: Transport {
-    /// How often and when a transfer is tried again.
     package struct Retries: Sendable {
         /// Attempts of one transfer that may fail.
         package var most = 5
         /// Before the first repetition; doubled for each.
         package var firstDelay = Duration.milliseconds(250)
-        /// The delay grows no further.
         package var longestDelay = Duration.seconds(30)
 
-        /// The usual numbers.
         package init() {}
     }
 

@@ -5,7 +5,6 @@ import SyncSystem
 extension TransferPump {
     // MARK: Head
 
-    /// The plugin has told what comes.
     func begin(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ value: JSONValue) {
         guard attempt.head == nil else { return }
         let request = transfer.request
@@ -131,7 +130,6 @@ extension TransferPump {
         }
     }
 
-    /// Offers again what was not taken.
     func offerHeld(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
         let held = attempt.held
         attempt.held = []

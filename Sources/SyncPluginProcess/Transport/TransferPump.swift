@@ -45,7 +45,6 @@ final class TransferPump {
     var now: Duration { SuspendingClock().now - start }
     var patience: Duration { client.configuration.limits.request }
 
-    /// Works until it is stopped.
     func run() {
         client.start(
             PluginRequest(method: PluginClient.describeMethod, parameters: JSONLine.object { _ in }) {

@@ -9,7 +9,6 @@ public final class ExternalServer: Sendable {
     private let program: ChildProgram
     private let root: TemporaryRoot
 
-    /// What the program needs to be started with.
     struct Launch {
         var arguments: [String]
         var environment: [String: String] = [:]

@@ -17,7 +17,6 @@ struct TestThread: Sendable {
         }
     }
 
-    /// Waits until the thread has ended.
     func join() { thread.join() }
 }
 
@@ -29,7 +28,6 @@ private func blockPipeSignal() {
     pthread_sigmask(SIG_BLOCK, &signals, nil)
 }
 
-/// Sleeps for this thread alone.
 func pauseThread(milliseconds: Int) { _ = usleep(useconds_t(milliseconds) * 1_000) }
 
 /// A clock that stands still until a test moves it.

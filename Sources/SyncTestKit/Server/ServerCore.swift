@@ -10,7 +10,6 @@ final class ServerCore: Sendable {
     /// Counts calls of ``FaultServer/releaseStalls()``.
     let stalls = Atomic<Int>(0)
     private let stopping = Atomic<Bool>(false)
-    /// Whether the server is ending.
     var isStopping: Bool { stopping.load(ordering: .sequentiallyConsistent) }
 
     let options: FaultServer.Options

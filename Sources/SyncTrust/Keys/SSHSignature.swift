@@ -29,7 +29,6 @@ package struct SSHSignature: Sendable, Hashable {
         signature = try Crypto.sign(signed, seed: key.seed)
     }
 
-    /// Reads the binary form.
     init(blob: [UInt8]) throws(TrustFault) {
         var reader = WireReader(blob)
         guard try reader.bytes(6) == Self.magic else { throw TrustFault("not a signature of ssh-keygen") }

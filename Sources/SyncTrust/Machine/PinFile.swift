@@ -61,7 +61,6 @@ extension TrustPin {
         }.bytes + [0x0A]
     }
 
-    /// Reads a text.
     package init(file: [UInt8]) throws(TrustFault) {
         var (origin, pinned, roots) = (Origin.file, Int64(0), [SHA256Digest]())
         var (looked, seen, hasFallen) = (Int64(0), Int64(0), false)

@@ -17,7 +17,6 @@ package struct ChannelIndex: Sendable, Equatable {
         (self.project, self.channels) = (project, channels)
     }
 
-    /// Reads it.
     package init(json: [UInt8]) throws(TrustFault) {
         var (project, channels) = ("", [String: UInt64]())
         try StatementReader.read(json, required: ["format", "project", "channels"]) {

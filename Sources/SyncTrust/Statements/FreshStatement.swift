@@ -12,7 +12,6 @@ package struct FreshStatement: Sendable, Equatable {
     package var until: Int64
     /// The number of the newest root.
     package var root: UInt64
-    /// The newest release.
     package var revision: UInt64
     /// ``SignedStatement/digest`` of its statement.
     package var release: SHA256Digest
@@ -38,7 +37,6 @@ package struct FreshStatement: Sendable, Equatable {
         self.isRemoved = isRemoved
     }
 
-    /// Reads it.
     package init(json: [UInt8]) throws(TrustFault) {
         var statement = FreshStatement(
             project: "",

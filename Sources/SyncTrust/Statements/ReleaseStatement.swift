@@ -19,7 +19,6 @@ package struct ReleaseStatement: Sendable, Equatable {
         (self.manifest, self.size) = (manifest, size)
     }
 
-    /// Reads it.
     package init(json: [UInt8]) throws(TrustFault) {
         var statement = ReleaseStatement(project: "", revision: 0, signed: 0, manifest: .zero, size: 0)
         try StatementReader.read(

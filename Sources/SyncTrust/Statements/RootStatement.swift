@@ -32,7 +32,6 @@ package struct RootStatement: Sendable, Equatable {
         (self.root, self.release, self.fresh, self.mirrors) = (root, release, fresh, mirrors)
     }
 
-    /// Reads it.
     package init(json: [UInt8]) throws(TrustFault) {
         var statement = RootStatement(
             project: "",
