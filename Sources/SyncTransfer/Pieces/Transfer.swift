@@ -65,6 +65,9 @@ final class Transfer {
 
     var id: TransferID { request.id }
 
+    /// Whether answers alone say how long the object is: each whole one says it anew.
+    var hasOpenEnd: Bool { request.range == nil && request.objectSize == nil && pieces.count == 1 }
+
     func add(_ piece: Piece) {
         pieces.append(piece)
         openPieces += 1
@@ -108,8 +111,8 @@ struct Source {
     var strikes: Set<RetryTable.Strike> = []
     /// The resolvers' answer; `nil` before they were asked.
     var resolution: Resolution?
-    /// The status with which an earlier resolution was refused.
-    var refused: Int?
+    /// An earlier resolution that was refused, and with which status.
+    var refused: (status: Int, link: CurlURL)?
     /// The origin of its last request; `nil` before that.
     var asked: Origin?
 
@@ -146,7 +149,7 @@ final class Piece {
     var trail: [TransferStatus.Hop] = []
     /// The status of a redirect whose target resolvers have not seen yet.
     var unresolvedRedirect: Int?
-    /// The version of the credential sent last, see ``HostCredential``.
+    /// ``HostCredential/answers`` when it was sent last.
     var shownCredential = 0
     /// Times that another credential was requested after a refusal.
     var credentialRefusals = 0

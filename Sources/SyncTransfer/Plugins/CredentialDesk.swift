@@ -20,6 +20,8 @@ struct HostCredential {
     private(set) var version = 0
     /// The highest version so far.
     private var lastVersion = 0
+    /// How often providers have answered, be it with the same credential again.
+    fileprivate(set) var answers = 0
     /// When it has to be requested again, **seconds** since 1970.
     fileprivate var expires: Int64?
     /// Refusals since the last accepted request.
@@ -51,10 +53,17 @@ final class CredentialDesk {
     private let agenda: Agenda
     private let inbox: Inbox
     private var lastQuestion: UInt64 = 0
+    /// Questions whose deadline has passed while providers still think.
+    private var overdue: Set<UInt64> = []
 
     /// How often another credential is requested: since the last accepted request, and for one piece, which may be
     /// refused for a reason of its own.
     private static let mostRefusals = 2
+    /// With so many questions overdue, requests go out without credentials: each holds a thread.
+    private static let mostOverdue = 3
+    /// **Seconds** after which is asked again what could not be answered, or was answered with an expired credential:
+    /// clocks differ, and asking again at once would never end.
+    private static let pause: Int64 = 60
 
     init(_ configuration: TransportConfiguration, agenda: Agenda, inbox: Inbox) {
         configured = configuration.credentials
@@ -86,6 +95,11 @@ final class CredentialDesk {
         case .known: return false
         case .asking: return true
         case .unasked(let refused):
+            guard overdue.count < Self.mostOverdue else {
+                host.credential.set(nil)
+                host.credential.expires = agenda.unixTime + Self.pause
+                return false
+            }
             ask(CredentialRequest(origin: host.origin.description, refused: refused), for: host)
             return true
         }
@@ -97,34 +111,47 @@ final class CredentialDesk {
         host.credential.state = .asking(number)
         agenda.add(.credentialDeadline(origin, number), at: agenda.now + deadline)
         let asked = providers.filter { $0.scope.covers(origin) }
-        // Without a thread no provider is asked, and the deadline ends the wait.
-        _ = try? WorkerThread(name: "credentials") { [inbox] in
-            inbox.post(.provided(origin, number, asked.credential(for: request)))
+        do throws(ThreadError) {
+            try WorkerThread(name: "credentials") { [inbox] in
+                inbox.post(.provided(origin, number, asked.credential(for: request)))
+            }
+        } catch {
+            inbox.post(.provided(origin, number, failed(.unavailable, "\(error)", host)))
         }
+    }
+
+    private func failed(_ code: PluginError.Code, _ text: String, _ host: HostState) -> ProvidedCredential {
+        let names = providers.map(\.name).joined(separator: ", ")
+        let message = "\(text); requests to \(host.origin) go out without credentials"
+        return ProvidedCredential(failures: [PluginError(plugin: names, code: code, message: message)])
     }
 
     /// Providers have not answered in time: requests go out without a credential.
     ///
     /// - Returns: Whether the host was still waiting.
     func passDeadline(of host: HostState?, _ number: UInt64) -> Bool {
-        guard let host else { return false }
-        let names = providers.map(\.name).joined(separator: ", ")
-        let text = "no answer within \(deadline); requests to \(host.origin) go out without credentials"
-        let failure = PluginError(plugin: names, code: .timedOut, message: text)
-        return take(ProvidedCredential(failures: [failure]), number, for: host)
+        guard let host, isWaiting(host, for: number) else { return false }
+        overdue.insert(number)
+        return settle(failed(.timedOut, "no answer within \(deadline)", host), number, for: host)
     }
 
     /// Providers have answered.
     ///
     /// - Returns: Whether the host was still waiting; handles with its former credential are then of no use.
     func take(_ answer: ProvidedCredential, _ number: UInt64, for host: HostState?) -> Bool {
+        overdue.remove(number)
+        return settle(answer, number, for: host)
+    }
+
+    private func settle(_ answer: ProvidedCredential, _ number: UInt64, for host: HostState?) -> Bool {
         guard let host, isWaiting(host, for: number) else { return false }
         for failure in answer.failures { events(.pluginFailed(.credential, failure)) }
         host.credential.set(answer.credential?.kind)
+        host.credential.answers += 1
         host.credential.isProvided = answer.credential != nil
-        // After a failure it is requested again soon.
-        host.credential.expires =
-            answer.failures.isEmpty ? answer.credential?.expires : agenda.unixTime + 60
+        let now = agenda.unixTime
+        let expires = answer.failures.isEmpty ? answer.credential?.expires : now
+        host.credential.expires = expires.map { $0 > now ? $0 : now + Self.pause }
         return true
     }
 
@@ -145,7 +172,7 @@ final class CredentialDesk {
             let host, host.credential.isProvided, !chain.current.isSigned
         else { return false }
         // Another piece's refusal has already led to a new one.
-        guard piece.shownCredential == host.credential.version, host.credential.state == .known else {
+        guard piece.shownCredential == host.credential.answers, host.credential.state == .known else {
             return piece.credentialRefusals < Self.mostRefusals
         }
         guard host.credential.refusals < Self.mostRefusals, piece.credentialRefusals < Self.mostRefusals

@@ -57,11 +57,8 @@ package final class CurlTransport: Transport {
         sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
-        let isOpen = inbox.post(.start(request, sink, completion))
-        guard isOpen else {
-            let url = request.urls.first ?? ""
-            completion(.failure(TransferError(code: .cancelled, url: url, detail: "the transport has ended")))
-            return
+        guard inbox.post(.start(request, sink, completion)) else {
+            return completion(.failure(.ended(request)))
         }
     }
 

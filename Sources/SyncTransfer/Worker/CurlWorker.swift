@@ -257,7 +257,8 @@ final class CurlWorker {
             }
         case .describe(let limit, let tell): tell(report.told(limit: limit))
         case .setWaiting(let deadline, let patience):
-            (dispatcher.longest, dispatcher.silence.patience) = (deadline, patience)
+            dispatcher.longest = deadline
+            dispatcher.setPatience(patience)
         case .setRateLimit(let rate): pool.setRate(rate, now: now)
         }
     }
@@ -286,8 +287,9 @@ final class CurlWorker {
             let last = "last: \(fault?.detail ?? "under way")"
             dispatcher.abandon(
                 transfer,
-                code: fault.map(\.code) ?? .timedOut,
-                detail: "not done within \(dispatcher.longest); \(last)"
+                code: fault?.code ?? .timedOut,
+                detail: "not done within \(dispatcher.longest); \(last)",
+                cause: fault?.cause
             )
         case .resolverDeadline(let number): handle(resolving.passDeadline(of: number))
         case .credentialDeadline(let origin, let number):
@@ -301,7 +303,7 @@ final class CurlWorker {
         switch entry {
         case .requeue(let piece, let ticket): piece.ticket == ticket
         case .release(let host): host.notBefore == time
-        case .patience: true
+        case .patience(let host): host.silence.lookAt == time
         case .deadline(let id): dispatcher.transfers[id] != nil
         case .resolverDeadline(let number): resolving.isWaiting(for: number)
         case .credentialDeadline(let origin, let number):
@@ -330,18 +332,9 @@ final class CurlWorker {
         sink: any TransferSink,
         completion: @escaping Transfer.Completion
     ) {
-        func refuse(_ code: TransferError.Code, _ detail: String) {
-            completion(
-                .failure(TransferError(code: code, url: request.urls.first ?? "", detail: detail))
-            )
-        }
-        guard dispatcher.transfers[request.id] == nil else {
-            return refuse(.misuse, "transfer \(request.id) exists already")
-        }
-        guard !cancelledEarly.remove(request.id) else {
-            return refuse(.cancelled, "cancelled before its start")
-        }
         do throws(TransferError) {
+            guard dispatcher.transfers[request.id] == nil else { throw .duplicate(request) }
+            guard !cancelledEarly.take(request.id) else { throw .cancelledEarly(request) }
             let deadline = now + dispatcher.longest
             dispatcher.add(
                 try Transfer(request: request, sink: sink, deadline: deadline, completion: completion)
@@ -359,27 +352,6 @@ final class CurlWorker {
         // The next request follows the redirects anew.
         router.forgetAll(of: parsed)
     }
-}
-
-/// Transfers cancelled before they were started. A cancel after the end looks the same, so only the latest are kept.
-private struct EarlyCancels {
-    private var ids: Set<TransferID> = []
-    private var order: [TransferID] = []
-    private var oldest = 0
-    private let capacity = 4096
-
-    mutating func insert(_ id: TransferID) {
-        guard ids.insert(id).inserted else { return }
-        if order.count < capacity {
-            order.append(id)
-        } else {
-            ids.remove(order[oldest])
-            order[oldest] = id
-            oldest = (oldest + 1) % capacity
-        }
-    }
-
-    mutating func remove(_ id: TransferID) -> Bool { ids.remove(id) != nil }
 }
 
 @available(*, unavailable)

@@ -254,7 +254,7 @@ final class Dispatcher {
         resolving.leaveAhead(&transfer.sources[piece.sourceIndex])
         transfer.sources[piece.sourceIndex].asked = host.origin
         watchSilence(of: host)
-        piece.shownCredential = host.credential.version
+        piece.shownCredential = host.credential.answers
         let plan = requests.plan(
             for: piece,
             chain: chain,
@@ -333,6 +333,14 @@ final class Dispatcher {
     }
 
     // MARK: - Patience
+
+    func setPatience(_ patience: Patience?) {
+        silence.patience = patience
+        for host in hosts.values where host.silence.since != nil {
+            host.silence.lookAt = now
+            lookAtSilence(of: host)
+        }
+    }
 
     private func watchSilence(of host: HostState) {
         if let time = silence.begin(host, now: now) { agenda.add(.patience(host), at: time) }

@@ -292,7 +292,7 @@ final class Exchange {
             piece.end = piece.position
             return
         }
-        if piece.end == nil { piece.end = total }
+        if piece.end == nil || isWhole && piece.transfer.hasOpenEnd { piece.end = total }
         if let end = piece.end, end > piece.hardEnd {
             piece.fault = piece.beyondLimit
             return

@@ -75,9 +75,12 @@ final class ExchangePool {
         _ = curl_multi_remove_handle(multi, exchange.easy.raw)
         do {
             try exchange.easy.attach(nil)
-            if idleHandles < 2 * configuration.connections {
+            let kind = exchange.plan.kind
+            // A handle with a former credential is never taken again.
+            let isCurrent = kind.credential == 0 || kind.credential == host.credential.version
+            if isCurrent, idleHandles < 2 * configuration.connections {
                 idleHandles += 1
-                host.handles[exchange.plan.kind, default: []].append(exchange.easy)
+                host.handles[kind, default: []].append(exchange.easy)
             }
         } catch {
             // A handle that refuses a pointer is not reused.

@@ -53,7 +53,8 @@ struct RequestWriter {
         question.mayBeWebPage =
             chain.original.path.hasSuffix(".html") || chain.original.path.hasSuffix(".htm")
         question.isConditional = request.knownValidator != nil && piece.position == 0 && request.range == nil
-        let isWhole = piece.position == 0 && (piece.end == nil || piece.end == request.objectSize)
+        let reachesEnd = piece.transfer.hasOpenEnd || piece.end == nil || piece.end == request.objectSize
+        let isWhole = piece.position == 0 && reachesEnd
         if !wholeOnly, !isWhole {
             question.first = piece.position
             question.end = piece.end

@@ -211,7 +211,7 @@ final class Settlement {
         case .awaitConnectivity: awaitConnectivity(piece, fault: fault, chain: chain)
         case .fail: dispatcher.abandon(transfer, code: fault.code, detail: fault.told, cause: fault.cause)
         case .forgetLesson: router.forget(chain.entry)
-        case .expireResolution: resolving.expire(&transfer.sources[index], after: fault)
+        case .expireResolution: resolving.expire(&transfer.sources[index], chain, after: fault)
         case .strike(let strike): transfer.sources[index].strikes.insert(strike)
         case .postponeSource: dispatcher.penalise(chain.original)
         case .penaliseSource: penalise(piece, fault: fault, source: chain.original)
