@@ -8,8 +8,13 @@ package final class RoutedTransport: Transport {
     private let routes: [(scope: URLScope, transport: any Transport)]
     private let others: any Transport
     private let policy: RedirectPolicy
-    /// Which route has which transfer.
-    private let owners = Mutex<[TransferID: Int]>([:])
+    private let state = Mutex(State())
+
+    private struct State: Sendable {
+        /// Which route has which transfer, and whether that is cancelled.
+        var owners: [TransferID: (route: Int, isCancelled: Bool)] = [:]
+        var cancelledEarly = EarlyCancels()
+    }
 
     /// - Parameters:
     ///   - routes: Asked in this order; ``URLScope/all`` is for all URLs.
@@ -95,13 +100,23 @@ package final class RoutedTransport: Transport {
     ) {
         guard let leg = legs.first else { return }
         let id = request.id
-        owners.withLock { $0[id] = leg.route }
+        // A cancel may come before the first route, or between two.
+        let isCancelled = state.withLock { state in
+            let isCancelled = state.cancelledEarly.take(id) || state.owners[id]?.isCancelled == true
+            state.owners[id] = isCancelled ? nil : (leg.route, false)
+            return isCancelled
+        }
+        guard !isCancelled else {
+            var error = TransferError.cancelledEarly(request)
+            error.requests = spent
+            return completion(.failure(error))
+        }
         var part = request
         part.urls = leg.places.map { request.urls[$0] }
         transport(leg.route).start(part, sink: sink) { [self] result in
             switch result {
             case .success(var report):
-                owners.withLock { $0[id] = nil }
+                state.withLock { $0.owners[id] = nil }
                 report.requests += spent
                 if leg.places.indices.contains(report.sourceIndex) {
                     report.sourceIndex = leg.places[report.sourceIndex]
@@ -113,19 +128,24 @@ package final class RoutedTransport: Transport {
                     let sum = spent + error.requests
                     return start(request, legs: rest, spent: sum, sink: sink, completion: completion)
                 }
-                owners.withLock { $0[id] = nil }
+                state.withLock { $0.owners[id] = nil }
                 error.requests += spent
                 completion(.failure(error))
             }
         }
     }
 
-    package func resume(_ id: TransferID) { owner(of: id).resume(id) }
+    package func resume(_ id: TransferID) {
+        if let owner = state.withLock({ $0.owners[id] }) { transport(owner.route).resume(id) }
+    }
 
-    package func cancel(_ id: TransferID) { owner(of: id).cancel(id) }
-
-    private func owner(of id: TransferID) -> any Transport {
-        transport(owners.withLock { $0[id] } ?? routes.count)
+    package func cancel(_ id: TransferID) {
+        let route = state.withLock { state in
+            if state.owners[id] == nil { state.cancelledEarly.insert(id) }
+            state.owners[id]?.isCancelled = true
+            return state.owners[id]?.route
+        }
+        if let route { transport(route).cancel(id) }
     }
 
     package func blame(url: String, reason: String) {
