@@ -101,9 +101,15 @@ package struct SourceHealth: Equatable, Sendable {
         set { scores[origin] = newValue }
     }
 
+    private static let mostPenalised = 4096
+
     /// Penalises a URL: its mirrors go first until `time`.
     package mutating func penalise(_ url: String, until time: Duration, now: Duration) {
-        if penalisedUntil.count >= 4096 { penalisedUntil = penalisedUntil.filter { $0.value > now } }
+        if penalisedUntil.count >= Self.mostPenalised {
+            penalisedUntil = penalisedUntil.filter { $0.value > now }
+            // Learnt again at the price of a failure each.
+            if penalisedUntil.count >= Self.mostPenalised { penalisedUntil = [:] }
+        }
         penalisedUntil[url] = time
     }
 
