@@ -4,13 +4,11 @@ import SyncSystem
 
 /// The credential for one origin.
 struct HostCredential {
-    /// The state of asking providers for it.
     enum State: Equatable {
         /// Providers must be asked, because of this status if any.
         case unasked(refused: Int?)
         /// Providers are being asked; the number of the question.
         case asking(UInt64)
-        /// The credential is known.
         case known
     }
 
@@ -26,7 +24,6 @@ struct HostCredential {
     fileprivate var expires: Int64?
     /// Refusals since the last accepted request.
     fileprivate var refusals = 0
-    /// Whether a provider gave it.
     fileprivate var isProvided = false
 
     fileprivate mutating func set(_ kind: Credential.Kind?) {
@@ -37,10 +34,8 @@ struct HostCredential {
         version = kind == nil ? 0 : lastVersion
     }
 
-    /// An answer was good.
     mutating func wasAccepted() { refusals = 0 }
 
-    /// Whether providers are being asked.
     var isAsked: Bool { if case .asking = state { true } else { false } }
 }
 
@@ -74,7 +69,6 @@ final class CredentialDesk {
         self.inbox = inbox
     }
 
-    /// The configured credential.
     func credential(for origin: Origin) -> HostCredential {
         var credential = HostCredential()
         if let kind = configured[origin] {
@@ -126,9 +120,7 @@ final class CredentialDesk {
         return ProvidedCredential(failures: [PluginError(plugin: names, code: code, message: message)])
     }
 
-    /// Providers have not answered in time: requests go out without a credential.
-    ///
-    /// - Returns: Whether the host was still waiting.
+    /// Providers have not answered in time: requests go out without a credential. As ``take(_:_:for:)``.
     func passDeadline(of host: HostState?, _ number: UInt64) -> Bool {
         guard let host, isWaiting(host, for: number) else { return false }
         overdue.insert(number)
@@ -159,13 +151,8 @@ final class CredentialDesk {
         host?.credential.state == .asking(number)
     }
 
-    /// A provider's credential was refused: requests another.
+    /// A provider's credential may have been refused: requests another.
     ///
-    /// - Parameters:
-    ///   - fault: Of the request.
-    ///   - piece: That was refused.
-    ///   - chain: Where.
-    ///   - host: Who refused it.
     /// - Returns: Whether the piece shall try again.
     func renew(after fault: Fault, of piece: Piece, chain: RedirectChain, at host: HostState?) -> Bool {
         guard case .status(let status) = fault.kind, status == 401 || status == 403,
@@ -184,7 +171,6 @@ final class CredentialDesk {
     }
 }
 
-/// What providers gave for one origin.
 struct ProvidedCredential: Sendable {
     var credential: Credential?
     var failures: [PluginError] = []

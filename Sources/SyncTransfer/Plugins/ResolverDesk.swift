@@ -41,7 +41,6 @@ final class ResolverDesk {
 
     private typealias Question = (entry: Entry, request: ResolverRequest, old: OldLink?)
 
-    /// What becomes of a request.
     enum Outcome {
         case goesOn(Piece, isUrgent: Bool)
         case cancelled(Piece, String)
@@ -81,10 +80,10 @@ final class ResolverDesk {
 
     init(
         _ configuration: TransportConfiguration,
-        router: Router,
-        announcer: Announcer,
-        agenda: Agenda,
-        inbox: Inbox
+        _ router: Router,
+        _ announcer: Announcer,
+        _ agenda: Agenda,
+        _ inbox: Inbox
     ) {
         resolvers = configuration.resolvers
         deadline = configuration.pluginDeadline
@@ -94,7 +93,6 @@ final class ResolverDesk {
         self.inbox = inbox
     }
 
-    /// Whether there are resolvers.
     var isOpen: Bool { !resolvers.isEmpty }
 
     func isWaiting(for number: UInt64) -> Bool { batches[number] != nil }
@@ -123,13 +121,8 @@ final class ResolverDesk {
         }
         let url = router.rewritten(source.url)?.url ?? source.url
         guard resolvers.contains(where: { $0.scope.covers(url) }) else { return nil }
-        let reason = source.refused.map { ResolverRequest.Reason.expired(status: $0.status) }
-        return ResolverRequest(
-            url: url.text,
-            original: source.url.text,
-            range: range,
-            reason: reason ?? .start
-        )
+        let reason = source.refused.map { ResolverRequest.Reason.expired(status: $0.status) } ?? .start
+        return ResolverRequest(url: url.text, original: source.url.text, range: range, reason: reason)
     }
 
     /// The link in whose place a piece needs another.
@@ -140,9 +133,7 @@ final class ResolverDesk {
         return OldLink(original: source.url.text, link: link.text)
     }
 
-    /// Gives a piece the link that another request has got in place of the same old one.
-    ///
-    /// - Returns: The question that is left.
+    /// The question that is left once a piece has the link that another request has got in place of the same old one.
     private func questionLeft(of piece: Piece) -> ResolverRequest? {
         var question = question(of: piece)
         // A renewed link may have been renewed itself.
@@ -154,9 +145,7 @@ final class ResolverDesk {
         return question
     }
 
-    /// Makes a piece wait for resolvers if they must be asked.
-    ///
-    /// - Returns: Whether it waits.
+    /// Makes a piece wait for resolvers if they must be asked; `false` if it need not wait.
     func mustWait(_ piece: Piece, priority: Int) -> Bool {
         guard isOpen, questionLeft(of: piece) != nil else {
             piece.unresolvedRedirect = nil
@@ -169,9 +158,7 @@ final class ResolverDesk {
         return true
     }
 
-    /// Asks about the next requests.
-    ///
-    /// - Returns: What need not be asked about any more.
+    /// Asks about the next requests; returns those that need not be asked about any more.
     func ask() -> [Outcome] {
         var unneeded: [Outcome] = []
         while !queue.isEmpty, batches.count < Self.mostBatches, ahead < Self.lookAhead {

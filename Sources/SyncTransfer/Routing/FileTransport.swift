@@ -10,7 +10,7 @@ package final class FileTransport: Transport {
     private struct Job: Sendable {
         var request: TransferRequest
         var sink: any TransferSink
-        var completion: @Sendable (Result<TransferReport, TransferError>) -> Void
+        var completion: TransferCompletion
     }
 
     private struct State: Sendable {
@@ -39,7 +39,7 @@ package final class FileTransport: Transport {
     package func start(
         _ request: TransferRequest,
         sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+        completion: @escaping TransferCompletion
     ) {
         let refusal = state.withLock { state -> TransferError? in
             if state.isShutDown { return .ended(request) }

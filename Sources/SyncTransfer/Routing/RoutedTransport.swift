@@ -17,7 +17,7 @@ package final class RoutedTransport: Transport {
     }
 
     /// - Parameters:
-    ///   - routes: Asked in this order; ``URLScope/all`` is for all URLs.
+    ///   - routes: Asked in this order.
     ///   - others: For URLs that no route is for.
     ///   - policy: What manifests may name. Routes are held to it where they are for a whole scheme; who names an origin
     ///     in the configuration means it.
@@ -80,7 +80,7 @@ package final class RoutedTransport: Transport {
     package func start(
         _ request: TransferRequest,
         sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+        completion: @escaping TransferCompletion
     ) {
         do throws(TransferError) {
             let legs = try legs(of: request)
@@ -96,7 +96,7 @@ package final class RoutedTransport: Transport {
         legs: ArraySlice<(route: Int, places: [Int])>,
         spent: Int,
         sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+        completion: @escaping TransferCompletion
     ) {
         guard let leg = legs.first else { return }
         let id = request.id

@@ -9,10 +9,8 @@ package struct Patience: Sendable, Equatable {
     /// For a person who is waiting.
     package static let ofPerson = Patience(firstContact: .seconds(10), silence: .seconds(60))
 
-    /// Both the same.
     package init(_ both: Duration) { (firstContact, silence) = (both, both) }
 
-    /// See the properties.
     package init(firstContact: Duration, silence: Duration) {
         self.firstContact = firstContact
         self.silence = silence

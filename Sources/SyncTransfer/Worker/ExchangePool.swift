@@ -87,9 +87,7 @@ final class ExchangePool {
         }
     }
 
-    /// Lets libcurl send and receive, and call back.
-    ///
-    /// - Returns: What is wrong with the multi handle itself; then nothing can go on.
+    /// Lets libcurl send and receive, and call back; returns what is wrong with the multi handle itself.
     func perform() -> String? {
         var active: Int32 = 0
         let code = curl_multi_perform(multi, &active)
@@ -111,9 +109,8 @@ final class ExchangePool {
         return nil
     }
 
-    /// Sleeps until something arrives, a command wakes it, or the time is over.
-    ///
-    /// - Returns: Whether addresses or routes of this machine have changed.
+    /// Sleeps until something arrives, a command wakes it, or the time is over; returns whether addresses or routes of
+    /// this machine have changed.
     func sleep(atMost milliseconds: Int32) -> Bool {
         guard let descriptor = network.descriptor else {
             _ = curl_multi_poll(multi, nil, 0, milliseconds, nil)

@@ -1,10 +1,13 @@
 import SyncCurl
-import SyncPlugins
+package import SyncPlugins
 import SyncSystem
+
+/// Called once, when a transfer has ended.
+package typealias TransferCompletion = @Sendable (Result<TransferReport, TransferError>) -> Void
 
 /// What other threads ask of the worker.
 enum Command: Sendable {
-    case start(TransferRequest, any TransferSink, @Sendable (Result<TransferReport, TransferError>) -> Void)
+    case start(TransferRequest, any TransferSink, TransferCompletion)
     case resume(TransferID)
     case cancel(TransferID)
     case blame(url: String, reason: String)
@@ -60,27 +63,14 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Publishes what is known about sources.
     func publish(_ sources: SourceRecords) { state.withLock { $0.sources = sources } }
 
     /// What was published since the last call; `nil` if nothing.
-    func takeSources() -> SourceRecords? {
-        state.withLock { state in
-            defer { state.sources = nil }
-            return state.sources
-        }
-    }
+    func takeSources() -> SourceRecords? { state.withLock { $0.sources.take() } }
 
-    /// Publishes what was learnt from redirects.
     func publish(_ links: LinkChanges) { state.withLock { $0.links = links } }
 
-    /// What was published since the last call; `nil` if nothing.
-    func takeLinks() -> LinkChanges? {
-        state.withLock { state in
-            defer { state.links = nil }
-            return state.links
-        }
-    }
+    func takeLinks() -> LinkChanges? { state.withLock { $0.links.take() } }
 
     /// To be called before the multi handle is freed.
     func end() { state.withLock { $0.multi = nil } }

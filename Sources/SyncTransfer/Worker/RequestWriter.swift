@@ -9,12 +9,8 @@ struct RequestWriter {
     /// Plans the next request of a piece.
     ///
     /// - Parameters:
-    ///   - piece: What it is for.
-    ///   - chain: Where it goes.
-    ///   - host: The same.
     ///   - isRangeless: Whether the server is known to give whole objects only.
     ///   - mayBeLocal: Whether a local address may answer.
-    ///   - agenda: When.
     func plan(
         for piece: Piece,
         chain: RedirectChain,
