@@ -318,7 +318,10 @@ let package = Package(
             ]
         ),
         tests("SyncTestKitTests", ["SyncModel", "SyncTestKit", "SyncPlugins"]),
-        tests("SyncTransferTests", ["SyncTransfer", "SyncCurl", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        tests(
+            "SyncTransferTests",
+            ["SyncTransfer", "SyncCurl", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]
+        ),
         // Lives in a store until SyncStoreTests kills it; never shipped.
         .executableTarget(
             name: "store-crash-helper",

@@ -188,7 +188,7 @@ final class ServerExchange: Sendable {
 
 extension HTTPResponse {
     /// It is not sent.
-    fileprivate func leave() {
+    func leave() {
         if case .stream(let stream, _) = body { stream.leave() }
         whenSent?(0, false)
     }

@@ -33,9 +33,7 @@ final class NetworkChanges {
         if let descriptor { close(descriptor) }
     }
 
-    /// Drains the socket; the content does not matter.
-    ///
-    /// - Returns: Whether there was anything.
+    /// Drains the socket, whatever the content; returns whether there was any.
     func takeChange() -> Bool {
         guard let descriptor else { return false }
         var changed = false

@@ -10,7 +10,6 @@ final class Exchange {
     enum Phase {
         case head
         case body
-        /// The rest of the body is of no use.
         case discarding
     }
 
@@ -128,7 +127,6 @@ final class Exchange {
         return true
     }
 
-    /// Counts its requests and bytes for ``lead``.
     func account() {
         lead.requests += requests
         lead.bytesReceived += received
@@ -145,9 +143,7 @@ final class Exchange {
         return done.filter { piece in !pieces.contains { $0 === piece } }
     }
 
-    /// Serves a piece no longer.
-    ///
-    /// - Returns: Whether no piece is left.
+    /// Serves a piece no longer; returns whether no piece is left.
     func remove(_ piece: Piece) -> Bool {
         pieces.removeAll { $0 === piece }
         if pieces.isEmpty { account() } else { passLead() }
@@ -179,9 +175,7 @@ final class Exchange {
     }
 
     var headers: ResponseHeaders { collector.headers }
-    /// Whether the head of an answer has come.
     var isAnswered: Bool { verdict != nil }
-    /// Whether the answer is usable.
     var isAccepted: Bool {
         switch verdict {
         case .body, .notModified: true
@@ -292,7 +286,7 @@ final class Exchange {
             piece.end = piece.position
             return
         }
-        if piece.end == nil { piece.end = total }
+        if piece.end == nil || isWhole && piece.transfer.hasOpenEnd { piece.end = total }
         if let end = piece.end, end > piece.hardEnd {
             piece.fault = piece.beyondLimit
             return

@@ -20,7 +20,9 @@ extension EasyHandle {
         try set(CURLOPT_BUFFERSIZE, configuration.bufferSize)
         try set(CURLOPT_TCP_KEEPALIVE, 1)
         try set(CURLOPT_PIPEWAIT, 0)  // Its bugs: techniques for 7.88, fixed in 8.0.0.
-        try set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
+        // 0 would be libcurl's own limit.
+        let timeout = min(max(1, configuration.connectTimeout / .milliseconds(1)), Double(Int32.max))
+        try set(CURLOPT_CONNECTTIMEOUT_MS, Int(timeout))
         try set(CURLOPT_MAXLIFETIME_CONN, 3600)  // Certificates rotate (F056).
         try set(CURLOPT_USERAGENT, configuration.userAgent)
         try set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))  // V21.
