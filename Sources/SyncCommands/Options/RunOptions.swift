@@ -242,51 +242,73 @@ struct PruneOptions: ParsableArguments {
     @Flag(help: "Prune even if that removes more than half of the installed files.")
     var force = false
 
-    @Option(
-        name: .customLong("max-delete"),
-        help: ArgumentHelp(
-            "Refuse to prune more than this many files, even with --force.",
-            valueName: "n"
-        )
-    )
-    var maximumRemovals: Int?
-
-    @Option(
-        name: .customLong("backup-dir"),
-        help: ArgumentHelp(
-            "Move removed and replaced files to this directory, which must be on the same file system as the destination and outside it.",
-            valueName: "dir"
-        ),
-        completion: .directory
-    )
-    var backupDirectory: String?
+    @OptionGroup
+    var keyed: KeyedOptions
 
     func validate() throws {
         if force, !prune {
             throw ValidationError("--force needs --prune; without it there is nothing to force.")
         }
-        if maximumRemovals != nil, !prune {
-            throw ValidationError("--max-delete needs --prune; without it nothing is removed.")
-        }
-        if let maximumRemovals, maximumRemovals < 0 {
-            throw ValidationError("--max-delete takes 0 or more, not \(maximumRemovals).")
-        }
-        if let backupDirectory, backupDirectory.isEmpty {
-            throw ValidationError("--backup-dir wants a directory, not an empty string.")
+        if !prune, let row = RunKey.all.first(where: { $0.needsPrune && keyed.said[$0.name] != nil }) {
+            throw ValidationError("\(row.option) needs --prune; without it nothing is removed.")
         }
     }
 
     /// Puts them into a recipe; the configuration file has the rest.
-    func apply(
-        to recipe: inout RunRecipe,
-        _ settings: RunSettings,
-        _ environment: EnvironmentPaths
-    ) throws {
-        recipe.prune = prune
-        recipe.force = force
-        recipe.maxDelete = maximumRemovals ?? settings.maximumRemovals
-        recipe.backupDir =
-            try backupDirectory.map { try environment.pathBase.absolute($0) } ?? settings.backupDirectory
+    func apply(to recipe: inout RunRecipe, _ settings: RunSettings, _ environment: EnvironmentPaths) throws {
+        (recipe.prune, recipe.force) = (prune, force)
+        try keyed.apply(to: &recipe, environment.pathBase)
+        for row in RunKey.all { row.merge(&recipe, settings.run) }
+    }
+}
+
+/// The options that ``RunKey`` has rows for.
+struct KeyedOptions: ParsableArguments, CustomReflectable {
+    /// What was said, by the rows' names.
+    private(set) var said: [String: String] = [:]
+
+    init() {}
+
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: Name.self)
+        for row in RunKey.all {
+            said[row.name] = try values.decodeIfPresent(String.self, forKey: Name(stringValue: row.name))
+        }
+    }
+
+    private struct Name: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    /// Where the parser looks for options, which are otherwise properties.
+    var customMirror: Mirror {
+        let options = RunKey.all.map { row in
+            Option<String?>(
+                name: .customLong(String(row.option.dropFirst(2))),
+                help: ArgumentHelp("\(row.help)", valueName: row.placeholder),
+                completion: row.placeholder == "dir" ? .directory : nil
+            )
+        }
+        let children = zip(RunKey.all, options).map { row, option -> Mirror.Child in
+            (label: "_\(row.name)", value: option)
+        }
+        return Mirror(self, children: children)
+    }
+
+    func validate() throws {
+        var recipe = RunRecipe(manifest: "")
+        try apply(to: &recipe, PathBase(directory: "/", home: nil))
+    }
+
+    func apply(to recipe: inout RunRecipe, _ base: PathBase) throws {
+        for row in RunKey.all {
+            guard let text = said[row.name] else { continue }
+            try option(row.option) { () throws(SettingsError) in try row.take(text, base, &recipe) }
+        }
     }
 }
 

@@ -244,7 +244,7 @@ struct TransferOptions: ParsableArguments {
 }
 
 /// Puts the option's name before what is wrong with its value.
-private func option<Value>(_ name: String, _ read: () throws(SettingsError) -> Value) throws -> Value {
+func option<Value>(_ name: String, _ read: () throws(SettingsError) -> Value) throws -> Value {
     do throws(SettingsError) {
         return try read()
     } catch {
