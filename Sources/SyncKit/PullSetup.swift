@@ -96,7 +96,7 @@ struct PullSetup {
                 listener: listener,
                 progress: progress,
                 adjust: { environment in
-                    environment.manifestLimits.schemes.formUnion(Self.schemes(plugins))
+                    environment.manifestLimits.schemes?.formUnion(Self.schemes(plugins))
                     // The program around it has heaps of its own.
                     environment.releasesMemory = false
                     environment.requests = requests
