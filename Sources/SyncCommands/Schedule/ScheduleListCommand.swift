@@ -1,6 +1,7 @@
 import ArgumentParser
 import SyncControl
 import SyncModel
+import SyncPlugins
 import SyncSchedule
 import SyncStore
 
@@ -154,7 +155,8 @@ struct ScheduleOutlook: Sendable {
         }
         if let rate = request.limitRate { rows.append(["most", "\(ByteCount(rate))/s"]) }
         for hook in request.hooks {
-            rows.append(["hook", hook.arguments.map(escaped).joined(separator: " ")])
+            let words = hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst()
+            rows.append(["hook", words.map(escaped).joined(separator: " ")])
         }
         if let session = record.memory.session ?? request.session {
             rows.append(["session", escaped(session)])

@@ -222,6 +222,25 @@ extension ScheduleRecords {
         }
     }
 
+    /// Keeps what came of firing a schedule; nothing where it has been removed meanwhile.
+    ///
+    /// - Parameters:
+    ///   - slot: The occurrence that was dealt with, if it was one.
+    ///   - fired: **Milliseconds** since 1970.
+    func remember(
+        _ name: String,
+        _ slot: Slot?,
+        _ reply: EnqueueReply,
+        fired: Int64
+    ) throws(ScheduleError) {
+        guard var memory = try find(name)?.memory else { return }
+        if let slot { memory.handled = slot }
+        memory.fired = WallTime(milliseconds: fired)
+        (memory.session, memory.run) = (reply.session, reply.run)
+        (memory.failure, memory.failed, memory.cause) = (nil, nil, nil)
+        try put(memory, for: name)
+    }
+
     /// Keeps for the report that a schedule could not start: with its session, or with itself where it has none yet.
     ///
     /// - Parameter store: The user's; `nil` where there is none.
@@ -286,13 +305,7 @@ extension AgentSchedules {
             },
             remember: { name, occurrence, reply in
                 do throws(ScheduleError) {
-                    var memory = try records.get(name).memory
-                    memory.handled = occurrence.slot
-                    memory.fired = WallTime(milliseconds: EngineAssembly.milliseconds())
-                    memory.session = reply.session
-                    memory.run = reply.run
-                    memory.failure = nil
-                    try records.put(memory, for: name)
+                    try records.remember(name, occurrence.slot, reply, fired: EngineAssembly.milliseconds())
                     return true
                 } catch {
                     log("schedule \(name): \(error)")
