@@ -153,6 +153,8 @@ enum StartTime {
     ///   - calendar: With the time zone that local times are in.
     /// - Returns: **Milliseconds** since 1970.
     static func parse(_ text: String, now: Date, calendar: Calendar) -> Int64? {
+        // A digit of another script is one to a regular expression, and none to Int.
+        guard text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
         let date: Date?
         if let wait = try? duration(text) {
             date = now.addingTimeInterval(wait / .seconds(1))

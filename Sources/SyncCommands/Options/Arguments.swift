@@ -136,7 +136,7 @@ struct TargetOptions: ParsableArguments {
     var exclude: [String] = []
 
     func validate() throws {
-        try validateManifest()
+        try requireLocation(manifest, "MANIFEST")
         if destination == "" { throw ValidationError("--into wants a directory, not an empty string.") }
         if let session, !Self.isIdentifier(session) {
             throw ValidationError(
@@ -161,14 +161,6 @@ struct TargetOptions: ParsableArguments {
         if groups.contains("") { throw ValidationError("--group wants a name, not an empty string.") }
     }
 
-    private func validateManifest() throws {
-        if manifest.isEmpty { throw ValidationError("MANIFEST wants a path or a URL, not an empty string.") }
-        guard isWebURL(manifest), let colon = manifest.range(of: "://") else { return }
-        guard manifest[colon.upperBound...].first.map({ $0 != "/" && $0 != "?" && $0 != "#" }) == true else {
-            throw ValidationError("MANIFEST is a URL without a host: \(redacted(url: manifest))")
-        }
-    }
-
     /// Whether `text` can name a session, by the rule that a manifest's `project` follows.
     static func isIdentifier(_ text: String) -> Bool {
         let isAlphanumeric = { (byte: UInt8) in
@@ -181,6 +173,15 @@ struct TargetOptions: ParsableArguments {
         return text.utf8.allSatisfy {
             isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D || $0 == 0x3A
         }
+    }
+}
+
+/// Refuses a manifest that is named by nothing.
+func requireLocation(_ location: String, _ name: String) throws {
+    if location.isEmpty { throw ValidationError("\(name) wants a path or a URL, not an empty string.") }
+    guard isWebURL(location), let colon = location.range(of: "://") else { return }
+    guard location[colon.upperBound...].first.map({ $0 != "/" && $0 != "?" && $0 != "#" }) == true else {
+        throw ValidationError("\(name) is a URL without a host: \(redacted(url: location))")
     }
 }
 

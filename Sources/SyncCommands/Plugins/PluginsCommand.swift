@@ -111,8 +111,8 @@ struct PluginRow: Sendable {
 
     var cells: [String] {
         let what =
-            path == nil ? "built-in" : escaped(path ?? "") + (fault.map { ": cannot be used: \($0)" } ?? "")
-        return [name, points.map(\.rawValue).joined(separator: ","), version ?? "", what]
+            path.map { escaped($0) + (fault.map { ": cannot be used: \(escaped($0))" } ?? "") } ?? "built-in"
+        return [escaped(name), points.map(\.rawValue).joined(separator: ","), version ?? "", what]
     }
 
     var json: JSONLine {

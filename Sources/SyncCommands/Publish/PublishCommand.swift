@@ -340,10 +340,18 @@ struct PublishCommand: AsyncParsableCommand {
         options.revision = revision
         let channel = channel ?? file.channel
         (options.channel, options.keepsReleases) = (ChannelName.meant(channel), channel != nil)
+        if let text = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"], !text.isEmpty,
+            Self.epoch(text) == nil
+        {
+            throw CommandFailure(
+                .usage,
+                "SOURCE_DATE_EPOCH is '\(escaped(text))'; it takes seconds since 1970, such as 1795140000."
+            )
+        }
         options.created = Self.now()
         options.packSize = packSize?.bytes ?? file.packSize ?? options.packSize
         options.level = level ?? file.level.map { Int32(clamping: $0) } ?? options.level
-        options.jobs = jobs ?? ProcessInfo.processInfo.activeProcessorCount
+        options.jobs = jobs ?? min(256, ProcessInfo.processInfo.activeProcessorCount)
         options.groups = try chosenGroups(file)
         options.mirrors = withoutMirrors ? [] : mirrors.isEmpty ? file.mirrors : mirrors
         options.filesURL = withoutFilesURL ? .none : (filesURL ?? file.filesURL).map { .at($0) } ?? .asBase
@@ -442,12 +450,13 @@ struct PublishCommand: AsyncParsableCommand {
 
     /// Now, or what reproducible builds ask for. <https://reproducible-builds.org/specs/source-date-epoch/>
     private static func now() -> String {
-        if let text = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"], let seconds = Int64(text),
-            (0..<253_402_300_800).contains(seconds)
-        {
-            return timestamp(milliseconds: seconds * 1000)
-        }
-        return timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+        let fixed = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"].flatMap(epoch)
+        return timestamp(milliseconds: fixed ?? EngineAssembly.milliseconds())
+    }
+
+    /// **Milliseconds** since 1970; `nil` for what no manifest can have.
+    private static func epoch(_ text: String) -> Int64? {
+        Int64(text).flatMap { (0..<253_402_300_800).contains($0) ? $0 * 1_000 : nil }
     }
 }
 

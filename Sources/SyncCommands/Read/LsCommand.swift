@@ -135,11 +135,6 @@ private struct Listing: Sendable {
     }
 }
 
-/// Refuses a manifest that is named by nothing.
-func requireLocation(_ location: String, _ name: String) throws {
-    if location.isEmpty { throw ValidationError("\(name) wants a path or a URL, not an empty string.") }
-}
-
 /// What all verbs that only read manifests take: whom to believe, how to fetch.
 struct ReadingOptions: ParsableArguments {
     @OptionGroup

@@ -37,10 +37,9 @@ struct MetricsCommand: AsyncParsableCommand {
         let store = try state.existingStore()
         guard let textfile else {
             guard let store else { return output.message("No sessions.") }
-            var text = try MetricsFile.text(store)
+            let text = try MetricsFile.text(store)
             // A line brings its own newline.
-            text.removeLast()
-            return output.line(text)
+            return output.line(text.hasSuffix("\n") ? String(text.dropLast()) : text)
         }
         guard let store else { throw StateAccess.noSessions }
         try MetricsFile(path: textfile).write(store)

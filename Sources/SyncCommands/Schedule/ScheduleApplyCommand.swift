@@ -98,7 +98,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         }
         var plans: [SchedulePlan] = []
         for entry in try ScheduleFile(bytes, shown: shown).entries {
-            if let reason = Self.unknownKey(entry.arguments) {
+            if let reason = Self.unknown(entry.keys) {
                 throw CommandFailure(.dataInvalid, "\(entry.place): \(reason)")
             }
             let former = (try? records.find(entry.name)) ?? nil
@@ -122,20 +122,13 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
     }
 
     /// What is said of the first key that is no option of `schedule add`; other faults may come of it.
-    private static func unknownKey(_ arguments: [String]) -> String? {
+    private static func unknown(_ keys: [String]) -> String? {
         let help = ScheduleAddCommand.helpMessage(includeHidden: true, columns: 200)
         let words = help.split { !$0.isLetter && !$0.isNumber && $0 != "-" && $0 != "_" }
-        let known = Set(words.filter { $0.hasPrefix("--") }.map { $0.dropFirst(2) })
-        for argument in arguments.prefix(while: { $0 != "--" }) {
-            let name = argument.dropFirst(2).prefix { $0 != "=" }
-            guard !known.contains(name) else { continue }
-            func key(_ name: some StringProtocol) -> String {
-                name.split(separator: "-").joined(separator: "_")
-            }
-            let meant = nearest(String(name), in: known.map(String.init).sorted()).map(key)
-            return "\(escaped(key(String(name)))): no such key"
-                + (meant.map { "; did you mean “\($0)”?" } ?? "")
-        }
-        return nil
+        let options = words.filter { $0.hasPrefix("--") }
+            .map { String($0.dropFirst(2)).replacing("-", with: "_") }
+        guard let key = keys.first(where: { !options.contains($0) }) else { return nil }
+        let meant = nearest(key, in: Set(options).sorted())
+        return "\(escaped(key)): no such key" + (meant.map { "; did you mean “\($0)”?" } ?? "")
     }
 }

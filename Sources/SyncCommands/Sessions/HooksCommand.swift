@@ -39,7 +39,10 @@ struct HooksListCommand: AsyncParsableCommand {
     func run() async throws {
         let terminal = Output()
         let state = try StateAccess(output: terminal)
-        guard let store = try state.existingStore() else { return }
+        guard let store = try state.existingStore() else {
+            if session != nil { throw StateAccess.noSessions }
+            return format.json ? () : terminal.message("No hooks.")
+        }
         if let session { _ = try StateAccess.session(session, in: store) }
         let hooks: [HookStatus]
         do throws(ControlError) {
@@ -173,7 +176,8 @@ struct HooksReceiptCommand: AsyncParsableCommand {
         let store = try StateAccess(environment: environment, output: Output()).store()
         return try asking { () throws(StoreError) in
             let session = try store.run(run).session
-            return try store.session(session)?.destination
-        } ?? ""
+            guard let found = try store.session(session) else { throw StoreError.noSession(session) }
+            return found.destination
+        }
     }
 }

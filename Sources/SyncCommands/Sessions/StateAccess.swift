@@ -24,7 +24,9 @@ struct StateAccess: Sendable {
     ///
     /// - Throws: ``CommandFailure`` with status 73 or 74.
     func existingStore() throws(CommandFailure) -> SyncStore? {
-        guard access(place.stateDirectory + "/syncagent.sqlite", F_OK) == 0 else { return nil }
+        // What is there and cannot be looked at is no missing state: opening it says why.
+        let isThere = access(place.stateDirectory + "/syncagent.sqlite", F_OK) == 0
+        guard isThere || ![ENOENT, ENOTDIR].contains(errno) else { return nil }
         return try EngineAssembly.openStore(place.stateDirectory, warn: output.warning)
     }
 

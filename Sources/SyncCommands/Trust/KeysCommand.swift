@@ -384,7 +384,8 @@ enum KeyTimes {
 @Sendable
 func validity(_ text: String) throws -> Int64 {
     let units: [Character: Int64] = ["m": 60_000, "h": 3_600_000, "d": KeyTimes.day, "y": 365 * KeyTimes.day]
-    let count = Int64(text.dropLast())
+    let digits = text.dropLast()
+    let count = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(digits) : nil
     let (time, overflow) = (count ?? 0).multipliedReportingOverflow(by: text.last.flatMap { units[$0] } ?? 0)
     guard !overflow, time > 0, time <= KeyTimes.most else {
         throw ValidationError("'\(escaped(text))' is not a time such as 30d, 12h or 2y.")

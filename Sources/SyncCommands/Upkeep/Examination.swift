@@ -115,9 +115,9 @@ enum Examination {
     static func disk(of path: String, _ subject: String, _ findings: inout Findings) {
         var space = statvfs()
         if statvfs(path, &space) == 0 {
-            let free = UInt64(space.f_bavail).multipliedReportingOverflow(by: UInt64(space.f_frsize))
-                .partialValue
-            if free < 64 << 20 {
+            let (free, overflow) = UInt64(space.f_bavail)
+                .multipliedReportingOverflow(by: UInt64(space.f_frsize))
+            if !overflow, free < 64 << 20 {
                 findings.problem(
                     subject,
                     "only \(ByteCount(free)) are free in \(escaped(path))",

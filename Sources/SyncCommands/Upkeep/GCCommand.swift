@@ -68,10 +68,13 @@ private struct GarbageCollection {
             let path = directory + "/" + name
             var status = stat()
             guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
-                now - Int(status.st_mtim.tv_sec) > Self.grace, !isNeeded(name, at: path, needed),
+                Int(status.st_mtim.tv_sec) < now - Self.grace, !isNeeded(name, at: path, needed),
                 !parts.contains(name)
             else { continue }
-            if !isDryRun, unlink(path) != 0 { continue }
+            if !isDryRun, unlink(path) != 0 {
+                state.output.warning("cannot remove \(escaped(path)): \(errnoText)")
+                continue
+            }
             count += 1
             bytes += UInt64(clamping: status.st_size)
         }
