@@ -14,29 +14,22 @@ struct RunOptions: ParsableArguments {
 
     @Option(
         name: .customLong("hook"),
-        help: ArgumentHelp(
-            "A program to run when the pull has ended; repeatable.",
-            valueName: "program"
-        ),
+        help: "A program to run when the pull has ended; repeatable.".taking("program"),
         completion: .file()
     )
     var hooks: [String] = []
 
     @Option(
         name: .customLong("group-hook"),
-        help: ArgumentHelp(
-            "A program to run when a group is complete; repeatable.",
-            valueName: "name=program"
-        )
+        help: "A program to run when a group is complete; repeatable.".taking("name=program")
     )
     var groupHooks: [String] = []
 
     @Option(
         name: .customLong("verify-program"),
-        help: ArgumentHelp(
-            "Run this program on each file before it is installed; exit status 0 accepts the file; repeatable.",
-            valueName: "command"
-        ),
+        help:
+            "Run this program on each file before it is installed; exit status 0 accepts the file; repeatable."
+            .taking("command"),
         transform: { try smallProgram($0, option: "--verify-program") }
     )
     var verifiers: [[String]] = []
@@ -128,10 +121,7 @@ struct RunOptions: ParsableArguments {
 
     /// Refuses programs that others could change, before anything is fetched for them. One that is missing may still come;
     /// it is looked at again when it is to run.
-    private static func check(
-        _ hooks: some Sequence<RunHook>,
-        _ status: ExitStatus
-    ) throws(CommandFailure) {
+    private static func check(_ hooks: some Sequence<RunHook>, _ status: ExitStatus) throws(CommandFailure) {
         for program in hooks.compactMap(\.arguments.first) where program.hasPrefix("/") {
             do throws(ProgramError) {
                 try physicalProgram(program, role: "hook", destination: nil)
@@ -164,8 +154,6 @@ func smallProgram(_ text: String, option: String) throws -> [String] {
 
 extension TargetOptions {
     /// A recipe for what is named, with nothing else asked for.
-    ///
-    /// - Throws: As ``RunSettings/location(_:)``.
     func recipe(_ settings: RunSettings) throws(CommandFailure) -> RunRecipe {
         var recipe = RunRecipe(manifest: try settings.location(manifest), destination: destination)
         recipe.session = session
@@ -209,20 +197,15 @@ extension RunSettings {
 
 extension TransferOptions {
     /// What is said on the command line, and everywhere below it.
-    ///
-    /// - Throws: ``CommandFailure`` with status 78.
-    func runSettings(_ said: TransferSettings, _ environment: EnvironmentPaths) throws(CommandFailure)
-        -> RunSettings
-    {
-        try configured { () throws(SettingsError) in
-            let source =
-                if let name = configurationFile {
-                    RunSettings.Source.named(try environment.pathBase.absolute(name))
-                } else {
-                    noConfigurationFile ? RunSettings.Source.none : .usual
-                }
-            return try RunSettings(said, source, environment.settings)
+    func runSettings(_ said: TransferSettings, _ environment: EnvironmentPaths) throws -> RunSettings {
+        let named = try configurationFile.map {
+            RunSettings.Source.named(try environment.pathBase.absolute($0))
         }
+        return try RunSettings(
+            said,
+            named ?? (noConfigurationFile ? RunSettings.Source.none : .usual),
+            environment.settings
+        )
     }
 }
 
@@ -289,7 +272,7 @@ struct KeyedOptions: ParsableArguments, CustomReflectable {
         let options = RunKey.all.map { row in
             Option<String?>(
                 name: .customLong(String(row.option.dropFirst(2))),
-                help: ArgumentHelp("\(row.help)", valueName: row.placeholder),
+                help: row.help.taking(row.placeholder),
                 completion: row.placeholder == "dir" ? .directory : nil
             )
         }
@@ -307,7 +290,7 @@ struct KeyedOptions: ParsableArguments, CustomReflectable {
     func apply(to recipe: inout RunRecipe, _ base: PathBase) throws {
         for row in RunKey.all {
             guard let text = said[row.name] else { continue }
-            try option(row.option) { () throws(SettingsError) in try row.take(text, base, &recipe) }
+            try setting(row.option) { () throws(SettingsError) in try row.take(text, base, &recipe) }
         }
     }
 }
@@ -315,10 +298,7 @@ struct KeyedOptions: ParsableArguments, CustomReflectable {
 /// What a pull is told for others: nothing of it changes what is brought.
 struct HandedOnOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "JSON to pass unchanged to hooks, observers, status and report; at most 64 KiB.",
-            valueName: "json"
-        ),
+        help: "JSON to pass unchanged to hooks, observers, status and report; at most 64 KiB.".taking("json"),
         transform: { text in
             guard let value = JSONValue(text: text) else {
                 throw ValidationError("--user-data takes JSON, such as '{\"model\": 7}' or '\"text\"'.")
@@ -335,10 +315,8 @@ struct HandedOnOptions: ParsableArguments {
     var userData: JSONValue?
 
     @Option(
-        help: ArgumentHelp(
-            "The size to expect in status and report, such as 20GB.  (default: the manifest's total)",
-            valueName: "size"
-        ),
+        help: "The size to expect in status and report, such as 20GB.  (default: the manifest's total)"
+            .taking("size"),
         transform: positiveByteCount
     )
     var expectedBytes: ByteCount?

@@ -5,7 +5,6 @@ import SyncManifest
 import SyncModel
 import SyncSettings
 
-/// `syncagent ls`: what a manifest has.
 struct LsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ls",
@@ -26,10 +25,7 @@ struct LsCommand: AsyncParsableCommand {
     )
     var manifest: String
 
-    @Option(
-        name: .customLong("group"),
-        help: ArgumentHelp("Only the files of this group; repeatable.", valueName: "name")
-    )
+    @Option(name: .customLong("group"), help: "Only the files of this group; repeatable.".taking("name"))
     var groups: [String] = []
 
     @OptionGroup

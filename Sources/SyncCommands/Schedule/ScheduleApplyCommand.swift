@@ -3,7 +3,6 @@ import SyncModel
 import SyncSchedule
 import SyncSettings
 
-/// `syncagent schedule apply`: the schedules of a file, on this machine.
 struct ScheduleApplyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apply",
@@ -41,32 +40,29 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         let now = EngineAssembly.milliseconds()
         var failure: CommandFailure?
         var needsAgent = false
-        for plan in plans {
-            do throws(CommandFailure) {
-                let change = try scheduling { () throws(ScheduleError) in
-                    let change = try plan.change(records, now: now)
-                    if change != .unchanged, !dryRun {
-                        _ = try records.replace(plan.name, plan.definition, plan.clock, output: output)
-                        if plan.choice.backend.needsAgent, !plan.definition.isPaused { needsAgent = true }
-                    }
-                    return change
-                }
-                tell(plan.name, change, output)
+        func apply(_ name: String, _ work: () throws -> SchedulePlan.Change) {
+            do {
+                tell(name, try work(), output)
             } catch {
-                output.error("\(plan.name): \(error.message)")
+                let error = CommandFailure(error) ?? CommandFailure(.internalError, "\(error)")
+                output.error("\(name): \(error.message)")
                 failure = failure ?? error
+            }
+        }
+        for plan in plans {
+            apply(plan.name) {
+                let change = try plan.change(records, now: now)
+                guard change != .unchanged, !dryRun else { return change }
+                _ = try records.replace(plan.name, plan.definition, plan.clock, output: output)
+                if plan.choice.backend.needsAgent, !plan.definition.isPaused { needsAgent = true }
+                return change
             }
         }
         if prune {
             for name in records.names where !plans.contains(where: { $0.name == name }) {
-                do throws(CommandFailure) {
-                    if !dryRun {
-                        _ = try scheduling { () throws(ScheduleError) in try records.discard(name) }
-                    }
-                    tell(name, .removed, output)
-                } catch {
-                    output.error("\(name): \(error.message)")
-                    failure = failure ?? error
+                apply(name) {
+                    if !dryRun { _ = try records.discard(name) }
+                    return .removed
                 }
             }
         }
@@ -93,7 +89,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
     private func plans(_ records: ScheduleRecords, _ output: Output) async throws -> [SchedulePlan] {
         let shown = escaped(file)
         let path = BackgroundPull.absolute(file)
-        guard let bytes = try scheduling({ () throws(ScheduleError) in try ScheduleFiles.read(path) }) else {
+        guard let bytes = try ScheduleFiles.read(path) else {
             throw CommandFailure(.noInput, "\(shown): there is no such file.")
         }
         var plans: [SchedulePlan] = []
@@ -108,14 +104,11 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
                 let isPaused = entry.isPaused ?? former?.definition.isPaused ?? false
                 plan.definition.paused = isPaused ? true : nil
                 plans.append(plan)
-            } catch let error as CommandFailure {
-                let status = error.status == .usage ? ExitStatus.dataInvalid : error.status
-                throw CommandFailure(status, "\(entry.place): \(error.message)")
             } catch {
-                throw CommandFailure(
-                    .dataInvalid,
-                    "\(entry.place): \(ScheduleAddCommand.message(for: error))"
-                )
+                let words = ScheduleAddCommand.message(for: error)
+                let failure = CommandFailure(error) ?? CommandFailure(.usage, words)
+                let status = failure.status == .usage ? .dataInvalid : failure.status
+                throw CommandFailure(status, "\(entry.place): \(failure.message)")
             }
         }
         return plans

@@ -5,7 +5,6 @@ import SyncPlugins
 import SyncSchedule
 import SyncStore
 
-/// `syncagent schedule list`.
 struct ScheduleListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
@@ -42,7 +41,6 @@ struct ScheduleListCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent schedule show`.
 struct ScheduleShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
@@ -55,7 +53,7 @@ struct ScheduleShowCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let records = try ScheduleRecords()
-        let record = try scheduling { () throws(ScheduleError) in try records.get(schedule.name) }
+        let record = try records.get(schedule.name)
         for line in try ScheduleOutlook(output).details(record, file: records.path(record.name)) {
             output.line(line)
         }
@@ -73,7 +71,6 @@ struct ScheduleOutlook: Sendable {
         store = try StateAccess(output: output).existingStore()
     }
 
-    /// A schedule as it is shown.
     struct View: Sendable {
         let record: ScheduleRecords.Record
         let isActive: Bool
@@ -103,9 +100,7 @@ struct ScheduleOutlook: Sendable {
         let record = view.record
         let next = view.next.map { text.moment(view.plan?.start ?? $0.fire) } ?? "never"
         let state = record.definition.isPaused ? "paused" : view.isActive ? next : "not in effect"
-        return [
-            record.name, text.rule(record.clock), state, last(view), record.backend.words,
-        ]
+        return [record.name, text.rule(record.clock), state, last(view), record.backend.words]
     }
 
     private func last(_ view: View) -> String {
@@ -124,9 +119,7 @@ struct ScheduleOutlook: Sendable {
             notes.append("\(view.record.name): starts \(text.moment(plan.start)): \(plan)")
         }
         if !view.isActive, !view.record.definition.isPaused {
-            notes.append(
-                "\(view.record.name): \(view.record.backend.words) does not have it; add it again."
-            )
+            notes.append("\(view.record.name): \(view.record.backend.words) does not have it; add it again.")
         }
         return notes
     }

@@ -6,7 +6,6 @@ import SyncControlServer
 import SyncModel
 import SyncSchedule
 
-/// `syncagent schedule run`: what systemd and cron start; also for people.
 struct ScheduleRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
@@ -62,7 +61,7 @@ struct ScheduleRun: Sendable {
     private static let clock = EngineAssembly.milliseconds
 
     func run() async throws {
-        let record = try scheduling { () throws(ScheduleError) in try records.get(name) }
+        let record = try records.get(name)
         let now = Self.clock()
         var request = record.definition.request
         var occurrence: Occurrence?
@@ -88,9 +87,7 @@ struct ScheduleRun: Sendable {
             records.note(name, error, in: try state.existingStore())
             throw error
         }
-        try scheduling { () throws(ScheduleError) in
-            try records.remember(name, occurrence?.slot, reply, fired: now)
-        }
+        try records.remember(name, occurrence?.slot, reply, fired: now)
         output.message(
             "\(name): run \(reply.run) of \(escaped(reply.session)) "
                 + (reply.isNew ? "is" : "continues and is")
@@ -158,27 +155,16 @@ struct ScheduleRun: Sendable {
     /// Waits for the end of the run, or of its time. If the agent is lost meanwhile, another one is started.
     private func wait(_ session: String, until end: Int64?, _ clock: ScheduleClock) async throws {
         let watch = RunWatch(store: try state.store(), session: session)
-        var care = RunCare(state)
-        while true {
-            switch try watch.look() {
-            case .over(let status, let words):
-                output.message("\(escaped(session)): \(words)")
-                guard status == .done else { throw CommandFailure(status) }
-                return
-            case .open(let status):
-                if let end, Self.clock() >= end {
-                    let next =
-                        clock.next(after: Self.clock()).map {
-                            " It continues \(Self.text.moment(WallTime(milliseconds: $0.fire)))."
-                        } ?? ""
-                    output.message(
-                        "\(escaped(session)): its window is over and the run is \(status.state).\(next)"
-                    )
-                    throw CommandFailure(.busy)
-                }
-                try await care.look(at: status)
-                try await TaskThreads.sleep(for: .milliseconds(500))
+        try await watch.wait(state, every: .milliseconds(500)) { status, _ in
+            guard let end, Self.clock() >= end else { return }
+            let next = clock.next(after: Self.clock()).map {
+                Self.text.moment(WallTime(milliseconds: $0.fire))
             }
+            output.message(
+                "\(escaped(session)): its window is over and the run is \(status.state)."
+                    + (next.map { " It continues \($0)." } ?? "")
+            )
+            throw CommandFailure(.busy)
         }
     }
 }

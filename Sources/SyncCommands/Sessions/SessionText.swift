@@ -11,7 +11,6 @@ struct SessionText: Sendable {
     let hasAgent: Bool
     var timeZone = TimeZone.current
 
-    /// All sessions as a table.
     func table(_ sessions: [SessionStatus]) -> [String] {
         var rows = [["SESSION", "STATE", "FILES", "BYTES", ""]]
         for session in sessions {
@@ -24,7 +23,6 @@ struct SessionText: Sendable {
         return TextTable.lines(rows)
     }
 
-    /// One session with everything about it.
     func details(_ session: SessionStatus) -> [String] {
         var rows = [
             ["session", escaped(session.session)],

@@ -32,7 +32,7 @@ enum Examination {
                 "chmod 700 \(escaped(directory))"
             )
         }
-        do throws(CommandFailure) {
+        do {
             guard let store = try access.existingStore() else { return nil }
             if case .rebuilt(let path) = store.opening {
                 findings.problem(
@@ -41,7 +41,7 @@ enum Examination {
                     "pull again; files are verified, and none is fetched twice"
                 )
             }
-            for what in try asking({ () throws(StoreError) in try store.findings() }) {
+            for what in try store.findings() {
                 findings.problem(
                     "state",
                     what,
@@ -50,7 +50,7 @@ enum Examination {
             }
             return store
         } catch {
-            findings.problem("state", error.message, "see above")
+            findings.problem("state", CommandFailure(error)?.message ?? "\(error)", "see above")
             return nil
         }
     }

@@ -10,13 +10,13 @@ import SyncSystem
 extension Examination {
     /// Each session: its destination, who works on it, what waits and why.
     static func sessions(_ store: SyncStore, _ findings: inout Findings) {
-        do throws(CommandFailure) {
-            for session in try asking({ () throws(StoreError) in try store.sessions() }) {
+        do {
+            for session in try store.sessions() {
                 destination(session, &findings)
                 try work(session, store, &findings)
             }
         } catch {
-            findings.problem("state", error.message, "see above")
+            findings.problem("state", CommandFailure(error)?.message ?? "\(error)", "see above")
         }
     }
 
@@ -78,14 +78,10 @@ extension Examination {
 
     /// Whether a running run is without a worker, and still the same a moment later: each worker that takes one up
     /// begins an epoch, and gives the session free only when its run is at rest.
-    private static func isAbandoned(_ session: String, _ store: SyncStore) throws(CommandFailure) -> Bool {
-        let before = try asking { () throws(StoreError) in
-            try store.runs(session: session, onlyOpen: true, limit: 1).first
-        }
+    private static func isAbandoned(_ session: String, _ store: SyncStore) throws -> Bool {
+        let before = try store.runs(session: session, onlyOpen: true, limit: 1).first
         guard store.holder(of: session) == nil else { return false }
-        let after = try asking { () throws(StoreError) in
-            try store.runs(session: session, onlyOpen: true, limit: 1).first
-        }
+        let after = try store.runs(session: session, onlyOpen: true, limit: 1).first
         return after?.state == .running && after?.epoch == before?.epoch && store.holder(of: session) == nil
     }
 
@@ -93,14 +89,9 @@ extension Examination {
         _ session: StoredSession,
         _ store: SyncStore,
         _ findings: inout Findings
-    ) throws(CommandFailure) {
+    ) throws {
         let subject = "session \(escaped(session.identifier))"
-        let status: SessionStatus
-        do throws(ControlError) {
-            status = try StateAccess.reader(store).session(session.identifier)
-        } catch {
-            throw CommandFailure(error)
-        }
+        let status = try StateAccess.reader(store).session(session.identifier)
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
         if status.state == .running, status.holder == nil, try isAbandoned(session.identifier, store) {
             findings.problem(
@@ -112,7 +103,7 @@ extension Examination {
             findings.note(subject, "its run is \(status.state)" + (text.why(status).map { ": \($0)" } ?? ""))
         }
         if let holder = status.holder { findings.note(subject, "process \(holder) is working on it") }
-        let hooks = try asking { () throws(StoreError) in try store.hooks(session: session.identifier) }
+        let hooks = try store.hooks(session: session.identifier)
         let latest = hooks.map(\.run).max()
         for hook in hooks where hook.run == latest && hook.state == .failed {
             findings.note(
