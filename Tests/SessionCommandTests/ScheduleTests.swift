@@ -167,6 +167,54 @@ struct ScheduleTests {
     }
 
     @Test(
+        "When the agent is killed meanwhile, another one goes on, and the run's own result is the command's"
+    )
+    func agentKilled() async throws {
+        let set = try ScheduledSet([
+            "large.bin": Data((0..<400_000).map { _ in UInt8.random(in: .min ... .max) })
+        ])
+        #expect(try set.add("--nightly", "02:00", "--max-rate", "100K", "--connections", "1").status == 0)
+        let said = try set.published.scratch.file()
+        let process = set.tool.process(["schedule", "run", "tower", "--now"])
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = try FileHandle(forWritingTo: said)
+        try process.run()
+        var agent: Int32?
+        while agent == nil, process.isRunning {
+            try await Task.sleep(for: .milliseconds(20))
+            let session = try set.tool.run(["status", "--json"]).objects().first
+            if session?["state"] as? String == "running" {
+                agent = (session?["holder"] as? Int).map(Int32.init)
+            }
+        }
+        kill(try #require(agent), SIGKILL)
+        let end = ContinuousClock.now + .seconds(60)
+        while process.isRunning, .now < end { try await Task.sleep(for: .milliseconds(50)) }
+        if process.isRunning { process.terminate() }
+        process.waitUntilExit()
+        let words = try String(contentsOf: said, encoding: .utf8)
+        #expect(process.terminationStatus == 0 && words.contains("complete"), "\(words)")
+        let large = set.published.scratch.path + "/tower/large.bin"
+        #expect(
+            FileManager.default.contentsEqual(
+                atPath: large,
+                andPath: set.published.scratch.path + "/assets/large.bin"
+            )
+        )
+    }
+
+    @Test("The path of a webhook is not shown: it is often a secret")
+    func webhook() throws {
+        let set = try ScheduledSet()
+        #expect(
+            try set.add("--nightly", "02:00", "--hook", "https://hooks.example.com/services/s3cret").status
+                == 0
+        )
+        let shown = try set.tool.run(["schedule", "show", "tower"]).output
+        #expect(shown.contains("hooks.example.com") && !shown.contains("s3cret"), "\(shown)")
+    }
+
+    @Test(
         "What makes no sense is refused by name, and nothing is kept",
         arguments: [
             (["--nightly", "25:00"], "--nightly"), (["--nightly", "02:00", "--window", "90s"], "--window"),

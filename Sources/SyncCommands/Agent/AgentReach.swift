@@ -33,15 +33,20 @@ struct AgentReach: Sendable {
 
     /// Asks the agent; its errors become the command's.
     func ask<R: Sendable>(_ work: @Sendable (ControlClient) async throws -> R) async throws -> R {
-        let end = ContinuousClock.now + .seconds(10)
+        var (since, freshStarts) = (ContinuousClock.now, 3)
         while true {
             let client = try await client()
+            let start = ContinuousClock.now
             do {
                 return try await work(client)
             } catch let error as ControlError {
+                // One that is lost after it has worked for a while: the next one gets its time, too.
+                if freshStarts > 0, .now - start > .seconds(1) {
+                    (since, freshStarts) = (.now, freshStarts - 1)
+                }
                 // It stopped between two words: the next one is asked. Every command may be repeated.
                 let mayBeRepeated = error.code == .stopping || error.code == .unreachable
-                guard mayBeRepeated, ContinuousClock.now < end else { throw CommandFailure(error) }
+                guard mayBeRepeated, .now - since < .seconds(10) else { throw CommandFailure(error) }
                 try await TaskThreads.sleep(for: .milliseconds(50))
             }
         }
@@ -57,8 +62,6 @@ struct AgentReach: Sendable {
 
     /// This program's file; its link in proc(5) also works after the file has been replaced. Without /proc, the path it
     /// was started by.
-    ///
-    /// - Throws: ``CommandFailure`` with status 69.
     static func ownProgram() throws(CommandFailure) -> String {
         let link = "/proc/self/exe"
         // No link: no /proc.

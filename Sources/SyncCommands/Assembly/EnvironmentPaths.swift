@@ -47,8 +47,6 @@ struct EnvironmentPaths: Sendable {
     }
 
     /// `$XDG_CONFIG_HOME/syncagent`, by default `~/.config/syncagent`; absolute.
-    ///
-    /// - Throws: ``CommandFailure`` with status 73 when there is no home directory either.
     func configurationDirectory() throws(CommandFailure) -> String {
         try own(baseDirectories.configuration, "XDG_CONFIG_HOME")
     }
@@ -64,7 +62,6 @@ struct EnvironmentPaths: Sendable {
         PathBase(directory: FileManager.default.currentDirectoryPath, home: lookup("HOME") ?? home)
     }
 
-    /// What settings are read from.
     var settings: RunSettings.Environment {
         RunSettings.Environment(base: pathBase, file: configurationFile, lookup: lookup)
     }
@@ -81,8 +78,6 @@ struct EnvironmentPaths: Sendable {
     /// The absolute path of a program given as `./reindex`, `/usr/bin/true` or `true`.
     ///
     /// A path need not exist yet, since a pull may bring it; a bare name has to be in `PATH` now.
-    ///
-    /// - Throws: `ValidationError` that names `option`.
     func absoluteProgram(_ text: String, option: String) throws -> String {
         guard !text.isEmpty, !text.contains("\0") else { throw ValidationError("\(option) wants a program.") }
         if isHookProgram(text) { return text }
@@ -115,7 +110,6 @@ struct EnvironmentPaths: Sendable {
         return !locale.lowercased().replacing("-", with: "").contains("utf8")
     }
 
-    /// Where the user's files are.
     var baseDirectories: BaseDirectories { BaseDirectories(home: home, lookup: lookup) }
 
     private func own(_ directory: String?, _ variable: String) throws(CommandFailure) -> String {
@@ -130,8 +124,6 @@ extension EnvironmentPaths {
     /// Where the agent's socket and state are.
     ///
     /// An agent that was started where there was no runtime directory, as by cron, is found where it listens.
-    ///
-    /// - Throws: ``CommandFailure`` with status 73 when there is no home directory.
     func agentPlace() throws(CommandFailure) -> AgentPlace {
         let place = AgentPlace(stateDirectory: try statePath(), runtimeDirectory: baseDirectories.runtime)
         let other = AgentPlace(stateDirectory: place.stateDirectory, runtimeDirectory: nil)

@@ -153,10 +153,7 @@ struct CheckedServer: Sendable {
         return try await withThrowingTaskGroup(of: R?.self) { group in
             group.addTask {
                 defer { port.finish() }
-                try await server.run(
-                    listening: { port.yield($0) },
-                    until: { for await _ in stops {} }
-                )
+                try await server.run(listening: { port.yield($0) }, until: { for await _ in stops {} })
                 return nil
             }
             group.addTask {

@@ -80,10 +80,7 @@ struct ScheduleInstallation: Sendable {
         }
         // Its file is gone, as in the middle of an update.
         guard !path.hasPrefix("/proc/") else {
-            throw ScheduleError(
-                .unavailable,
-                "The program was replaced just now: run the new one."
-            )
+            throw ScheduleError(.unavailable, "The program was replaced just now: run the new one.")
         }
         // Root would run it again and again.
         if geteuid() == 0 {

@@ -12,7 +12,6 @@ struct StatusWatch: Sendable {
     /// From one look to the next.
     private static let interval = Duration.seconds(1)
 
-    /// Looks until somebody ends it.
     func run() async throws {
         let output = access.output
         try await StopSignals.ending(within: StopSignals.onlooker, atOnce: { output.clearProgress() }) {

@@ -4,7 +4,6 @@ import SyncSystem
 
 /// Shows progress: on a terminal one line that is redrawn, elsewhere a line every few seconds, or nothing.
 package final class ProgressDisplay: Sendable {
-    /// How progress is shown.
     package enum Style: Sendable, Equatable {
         /// One line, redrawn.
         case terminal

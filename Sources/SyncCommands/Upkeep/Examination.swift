@@ -32,7 +32,7 @@ enum Examination {
                 "chmod 700 \(escaped(directory))"
             )
         }
-        do throws(CommandFailure) {
+        do {
             guard let store = try access.existingStore() else { return nil }
             if case .rebuilt(let path) = store.opening {
                 findings.problem(
@@ -41,7 +41,7 @@ enum Examination {
                     "pull again; files are verified, and none is fetched twice"
                 )
             }
-            for what in try asking({ () throws(StoreError) in try store.findings() }) {
+            for what in try store.findings() {
                 findings.problem(
                     "state",
                     what,
@@ -50,7 +50,7 @@ enum Examination {
             }
             return store
         } catch {
-            findings.problem("state", error.message, "see above")
+            findings.problem("state", CommandFailure(error)?.message ?? "\(error)", "see above")
             return nil
         }
     }
@@ -115,9 +115,9 @@ enum Examination {
     static func disk(of path: String, _ subject: String, _ findings: inout Findings) {
         var space = statvfs()
         if statvfs(path, &space) == 0 {
-            let free = UInt64(space.f_bavail).multipliedReportingOverflow(by: UInt64(space.f_frsize))
-                .partialValue
-            if free < 64 << 20 {
+            let (free, overflow) = UInt64(space.f_bavail)
+                .multipliedReportingOverflow(by: UInt64(space.f_frsize))
+            if !overflow, free < 64 << 20 {
                 findings.problem(
                     subject,
                     "only \(ByteCount(free)) are free in \(escaped(path))",

@@ -10,13 +10,13 @@ import SyncSystem
 extension Examination {
     /// Each session: its destination, who works on it, what waits and why.
     static func sessions(_ store: SyncStore, _ findings: inout Findings) {
-        do throws(CommandFailure) {
-            for session in try asking({ () throws(StoreError) in try store.sessions() }) {
+        do {
+            for session in try store.sessions() {
                 destination(session, &findings)
                 try work(session, store, &findings)
             }
         } catch {
-            findings.problem("state", error.message, "see above")
+            findings.problem("state", CommandFailure(error)?.message ?? "\(error)", "see above")
         }
     }
 
@@ -80,14 +80,9 @@ extension Examination {
         _ session: StoredSession,
         _ store: SyncStore,
         _ findings: inout Findings
-    ) throws(CommandFailure) {
+    ) throws {
         let subject = "session \(escaped(session.identifier))"
-        let status: SessionStatus
-        do throws(ControlError) {
-            status = try StateAccess.reader(store).session(session.identifier)
-        } catch {
-            throw CommandFailure(error)
-        }
+        let status = try StateAccess.reader(store).session(session.identifier)
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
         if status.isInterrupted == true {
             findings.problem(
@@ -99,7 +94,7 @@ extension Examination {
             findings.note(subject, "its run is \(status.state)" + (text.why(status).map { ": \($0)" } ?? ""))
         }
         if let holder = status.holder { findings.note(subject, "process \(holder) is working on it") }
-        let hooks = try asking { () throws(StoreError) in try store.hooks(session: session.identifier) }
+        let hooks = try store.hooks(session: session.identifier)
         let latest = hooks.map(\.run).max()
         for hook in hooks where hook.run == latest && hook.state == .failed {
             findings.note(

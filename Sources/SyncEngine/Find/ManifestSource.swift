@@ -27,7 +27,7 @@ struct ManifestSource: Sendable {
     {
         if let path = wanted.path { return try find(path, wanted, besides: Self.named(location)) }
         guard let scheme = urlScheme(of: location) else { return try read(location) }
-        guard limits.schemes.contains(scheme) else {
+        guard limits.schemes?.contains(scheme) ?? true else {
             throw EngineError(
                 .usage,
                 "\(redacted(url: location)): a manifest is a path or an http(s) URL; no transport plugin handles \(scheme):"

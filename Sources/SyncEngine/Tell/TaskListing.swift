@@ -80,7 +80,9 @@ package struct TaskListing: Sendable {
         project: String,
         _ stateDirectory: String
     ) throws(EngineError) -> Manifest {
-        let limits = ManifestLimits(ownText: 1 << 30)
+        var limits = ManifestLimits(ownText: 1 << 30)
+        // The run has accepted its URLs; nothing is fetched here.
+        limits.schemes = nil
         let nobody = NoTransport()
         let cache = try ManifestCache(stateDirectory: stateDirectory, limit: limits.ownTextBytes) { _ in true
         }
