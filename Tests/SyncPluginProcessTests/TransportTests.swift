@@ -199,6 +199,30 @@ extension TransportTests {
         #expect(!left.contains { $0.contains("syncagent-plugin-") && !$0.hasPrefix("plugins") }, "\(left)")
     }
 
+    @Test("A transfer for which there is no pipe for now is tried again [F095]")
+    func pipeLater() async throws {
+        let fixture = try PluginFixture()
+        let runtime = fixture.root.path("runtime")
+        let fine = TransportFault(
+            testDescription: "",
+            body: "head(message, size=1000)\nbody(message, b'x' * 1000)\nanswer(message, {})",
+            code: nil
+        )
+        let client = try fixture.client(fine.program, point: .transport) { $0.runtimeDirectory = runtime }
+        var retries = PluginTransport.Retries()
+        retries.firstDelay = .milliseconds(10)
+        let transport = PluginTransport(client, retries: retries) { event in
+            if case .retrying = event { mkdir(runtime, 0o700) }
+        }
+        let run = TransferRun(
+            TransferRequest(id: TransferID(rawValue: 1), urls: ["x://a/b"], limit: 1_000),
+            on: transport
+        )
+        if case .failure(let error) = try await run.end() { Issue.record("\(error)") }
+        #expect(run.sink.bytes.count == 1_000)
+        await blocking { transport.shutdown() }
+    }
+
     @Test("A cancel that comes before its transfer counts; of very many only the latest are kept")
     func earlyCancels() async throws {
         let fixture = try PluginFixture()

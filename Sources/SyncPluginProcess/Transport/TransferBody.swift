@@ -222,12 +222,17 @@ extension TransferPump {
     ) {
         count(transfer, requests)
         leave(transfer, attempt)
+        again(transfer, attempt.source, code, detail)
+    }
+
+    /// Tries a transfer again after a failure that one of its URLs stands for, or ends it.
+    func again(_ transfer: PluginTransfer, _ source: Int, _ code: TransferError.Code, _ detail: String) {
         transfer.failures += 1
         let isTransient = TransferAnswer.isTransient(code)
         if isTransient {
-            transfer.failuresOfSource[attempt.source, default: 0] += 1
+            transfer.failuresOfSource[source, default: 0] += 1
         } else {
-            transfer.deadSources.insert(attempt.source)
+            transfer.deadSources.insert(source)
         }
         guard transfer.failures < retries.most, transfer.deadSources.count < transfer.request.urls.count
         else {
@@ -248,7 +253,7 @@ extension TransferPump {
         events(
             .retrying(
                 transfer.request.id,
-                url: redacted(url: transfer.request.urls[attempt.source]),
+                url: redacted(url: transfer.request.urls[source]),
                 reason: detail,
                 attempt: transfer.failures + 1,
                 after: delay

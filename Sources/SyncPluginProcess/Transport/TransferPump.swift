@@ -147,8 +147,8 @@ final class TransferPump {
         do throws(PluginError) {
             pipe = try BodyPipe(in: client.directory, for: client)
         } catch {
-            finish(transfer, .misuse, error.description)
-            return
+            // Descriptors may be short for now (F095).
+            return again(transfer, source, .unreachable, error.description)
         }
         attempts += 1
         // The plugin may have to be started first.
