@@ -44,11 +44,7 @@ public struct AgentLauncher: Sendable {
             if Self.isLocked(state.raw) { return }
             log = try openFile(logFile, O_WRONLY | O_CREAT | O_APPEND, trust: .ownState)
         } catch {
-            throw ControlError(
-                .failed,
-                "Cannot start the agent. \(error.ofState)",
-                exitStatus: .cannotCreate
-            )
+            throw ControlError(.failed, "Cannot start the agent. \(error.ofState)", exitStatus: .cannotCreate)
         }
         if let size = status(log.raw)?.size, size > Self.logLimit { _ = ftruncate(log.raw, 0) }
         let variables = environment.filter { !$0.key.contains("=") }.map { "\($0.key)=\($0.value)" }.sorted()

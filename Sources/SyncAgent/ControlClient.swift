@@ -86,7 +86,6 @@ public struct ControlClient: Sendable {
     /// The tasks of the session's latest run, one by one, as fast as they are requested.
     ///
     /// - Parameters:
-    ///   - session: The session.
     ///   - state: Only tasks in this state.
     ///   - path: Only tasks whose path matches this pattern: `**` for any directories, `*` within a name.
     public func tasks(of session: String, state: TaskState? = nil, path: String? = nil) -> SessionTasks {

@@ -40,36 +40,28 @@ enum Route: Equatable, Sendable {
         guard path.first == "v1" else { throw .notFound }
         path.removeFirst()
 
+        func only(_ allowed: String, _ route: @autoclosure () -> Route) throws(Refusal) -> Route {
+            guard method == allowed else { throw .methodNotAllowed(allowed: allowed) }
+            return route()
+        }
         switch (path.count, path.first, path.last) {
-        case (1, "agent", _):
-            try Self.check(method, "GET")
-            self = .agent
-        case (2, "agent", "stop"):
-            try Self.check(method, "POST")
-            self = .stopAgent
-        case (1, "sessions", _):
-            try Self.check(method, "GET")
-            self = .sessions
-        case (1, "runs", _):
-            try Self.check(method, "POST")
-            self = .enqueue
-        case (1, "metrics", _):
-            try Self.check(method, "GET")
-            self = .metrics
-        case (1, "hooks", _):
-            try Self.check(method, "GET")
-            self = .hooks(session: query.text("session"))
+        case (1, "agent", _): self = try only("GET", .agent)
+        case (2, "agent", "stop"): self = try only("POST", .stopAgent)
+        case (1, "sessions", _): self = try only("GET", .sessions)
+        case (1, "runs", _): self = try only("POST", .enqueue)
+        case (1, "metrics", _): self = try only("GET", .metrics)
+        case (1, "hooks", _): self = try only("GET", .hooks(session: query.text("session")))
+        case (2, "sessions", _) where method == "DELETE":
+            self = .remove(path[1], files: try query.flag("files"))
         case (2, "sessions", _):
-            try Self.check(method, "GET", "DELETE")
-            self = method == "GET" ? .session(path[1]) : .remove(path[1], files: try query.flag("files"))
-        case (3, "sessions", "requests"):
-            try Self.check(method, "GET")
-            self = .requests(path[1])
+            guard method == "GET" else { throw .methodNotAllowed(allowed: "GET, DELETE") }
+            self = .session(path[1])
+        case (3, "sessions", "requests"): self = try only("GET", .requests(path[1]))
         case (3, "sessions", "tasks"):
-            try Self.check(method, "GET")
+            guard method == "GET" else { throw .methodNotAllowed(allowed: "GET") }
             self = .tasks(path[1], state: try query.taskState("state"), path: query.text("path"))
         case (3, "sessions", "events"):
-            try Self.check(method, "GET")
+            guard method == "GET" else { throw .methodNotAllowed(allowed: "GET") }
             self = .events(
                 path[1],
                 since: try query.number("since"),
@@ -82,21 +74,13 @@ enum Route: Equatable, Sendable {
                 "prioritize": Route.prioritize,
             ]
             guard let command = verb.flatMap({ commands[$0] }) else { throw .notFound }
-            try Self.check(method, "POST")
-            self = command(path[1])
+            self = try only("POST", command(path[1]))
         case (3, "hooks", "replay"):
             guard let number = Int64(path[1]), number > 0 else { throw .notFound }
-            try Self.check(method, "POST")
-            self = .replay(number)
+            self = try only("POST", .replay(number))
         default: throw .notFound
         }
         try query.finish()
-    }
-
-    private static func check(_ method: String, _ allowed: String...) throws(Refusal) {
-        guard allowed.contains(method) else {
-            throw .methodNotAllowed(allowed: allowed.joined(separator: ", "))
-        }
     }
 }
 

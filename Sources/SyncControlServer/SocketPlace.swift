@@ -48,7 +48,6 @@ struct SocketPlace: Sendable {
     /// Takes the rights that bind(2) has given to others; the directory has kept them out until now.
     func protect() { chmod(path, 0o600) }
 
-    /// Removes the socket.
     func remove() { unlink(path) }
 
     private func bad(_ path: String) -> ControlServerError {

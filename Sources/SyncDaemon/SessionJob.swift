@@ -44,7 +44,6 @@ final class SessionJob: Sendable {
 
     /// Whether a hook is running: the job then transfers nothing and takes no other job's turn.
     var isCallingHooks: Bool { state.withLock(\.isCallingHooks) }
-    /// Whether a hook has been called.
     var hasCalledHooks: Bool { state.withLock(\.hasCalledHooks) }
 
     // MARK: Its rate

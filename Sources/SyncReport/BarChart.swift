@@ -2,7 +2,6 @@ import SyncModel
 
 /// Bars over nights, as an inline SVG that reads without colours and without a pointer.
 struct BarChart {
-    /// One night.
     struct Bar {
         var label: String
         var value: Double

@@ -27,11 +27,8 @@ struct EventFacts {
 
     /// The names whose lines matter; the others, one for every file, are not even parsed.
     private static let wanted: Set<EventName> = [
-        .runStarted, .runSummary, .taskCancelled, .taskFailed, .sourceWrongBytes,
-        .taskRedirected,
-        .transferRetrying,
-        .transferWaiting,
-        .conditionBlocked, .conditionCleared, .scheduleFailed,
+        .runStarted, .runSummary, .taskCancelled, .taskFailed, .sourceWrongBytes, .taskRedirected,
+        .transferRetrying, .transferWaiting, .conditionBlocked, .conditionCleared, .scheduleFailed,
     ]
 
     /// Takes the next line. What is no event of ours is left alone.
@@ -157,14 +154,7 @@ struct EventFacts {
             guard waits.count < Self.limit else { return }
             delays[key] = waits.count
             let detail = origin.isEmpty ? reason : "\(origin): \(reason)"
-            let wait = Wait(
-                cause: cause,
-                detail: detail,
-                from: time,
-                to: end,
-                count: 1,
-                elapsed: elapsed
-            )
+            let wait = Wait(cause: cause, detail: detail, from: time, to: end, count: 1, elapsed: elapsed)
             return waits.append(wait)
         }
         waits[index].count += 1

@@ -26,7 +26,6 @@ package struct MorningReport: Sendable, Equatable {
         self.sessions = sessions.sorted { ($0.verdict, $0.session) < ($1.verdict, $1.session) }
     }
 
-    /// The sessions that need somebody.
     package var needy: Int { sessions.count { $0.verdict.needsSomebody } }
 }
 
@@ -48,11 +47,9 @@ package enum Verdict: Int, Sendable, Comparable, CaseIterable {
     /// Whether it is worth getting up for.
     package var needsSomebody: Bool { self == .failed || self == .attention }
 
-    /// The word for programs.
     package var word: String { "\(self)" }
 }
 
-/// One session.
 package struct SessionReport: Sendable, Equatable {
     package var session: String
     package var label: String?

@@ -8,9 +8,7 @@ package struct ReportClock: Sendable {
     package let now: Int64
     private let offset: @Sendable (_ time: Int64) -> Int
 
-    /// - Parameters:
-    ///   - now: **Milliseconds** since 1970.
-    ///   - offset: How many **seconds** local time is ahead of UTC at a time in **milliseconds** since 1970.
+    /// - Parameter offset: How many **seconds** local time is ahead of UTC at a time in **milliseconds** since 1970.
     package init(now: Int64, offset: @escaping @Sendable (_ time: Int64) -> Int) {
         self.now = now
         self.offset = offset

@@ -5,7 +5,6 @@ import SyncStore
 ///
 /// It is described in Documentation/REPORT.md. Nothing that a hook wrote is in it, and no argument of one: secrets could be.
 package enum ReportPayload {
-    /// `application/json`.
     package static let contentType = "application/json"
 
     /// The object on one line, without a newline.

@@ -57,10 +57,7 @@ package struct ReportReader: Sendable {
     package static let nightLimit = 30
 
     /// - Parameters:
-    ///   - store: The user's store.
     ///   - clock: The time of the report.
-    ///   - version: Of the program.
-    ///   - host: The machine's name.
     ///   - schedules: By session.
     ///   - unmet: Schedules without a session.
     package init(
@@ -83,9 +80,7 @@ package struct ReportReader: Sendable {
     ///
     /// - Parameters:
     ///   - names: Only these; `nil` for all.
-    ///   - since: **Milliseconds** since 1970.
     ///   - hasNights: Whether ``SessionReport/nights`` are wanted; they are read from a month of events.
-    /// - Returns: The report.
     /// - Throws: ``StoreError``; a session that is not there is left out.
     package func report(
         of names: [String]? = nil,

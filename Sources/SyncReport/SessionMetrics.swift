@@ -1,7 +1,6 @@
 import SyncModel
 import SyncStore
 
-/// One metric of every session.
 struct SessionMetrics {
     /// What is known of a session.
     struct Facts {

@@ -20,7 +20,6 @@ extension SyncStore {
     /// - Parameters:
     ///   - session: The session; it need not exist yet.
     ///   - process: This process's id, to be named to whoever comes second.
-    ///   - now: **Milliseconds** since 1970, likewise.
     /// - Returns: The lease; the session is free again when the last reference goes.
     /// - Throws: ``StoreError`` with code `busy`, which names the holder; `refused` for a name that is too long.
     package func lease(of session: String, process: Int32, now: Int64) throws(StoreError) -> SessionLease {
@@ -59,13 +58,11 @@ extension SyncStore {
     }
 
     /// Whether a run is recorded as running although no process works on it: its worker was killed.
-    ///
-    /// - Throws: ``StoreError``.
     package func isInterrupted(_ run: StoredRun) throws(StoreError) -> Bool {
         // The runs of a store in memory are this process's.
         guard run.state == .running, leaseDirectory != nil, !isHeld(run.session) else { return false }
         // A worker records the end of a run before it lets go, and one that takes a run up begins an epoch.
-        let now = try runs(session: run.session, onlyOpen: true, limit: 1).first
+        let now = try openRun(of: run.session)
         return now?.state == .running && now?.identifier == run.identifier && now?.epoch == run.epoch
             && !isHeld(run.session)
     }

@@ -29,12 +29,7 @@ struct StoreFiles: Sendable {
             for suffix in ["", "-wal", "-shm"] {
                 // Not opened: closing a file that SQLite has open in this process would drop its locks, fcntl(2) and
                 // https://sqlite.org/howtocorrupt.html §2.2.
-                _ = try checkFile(
-                    name + suffix,
-                    in: directory.raw,
-                    trust: .ownState,
-                    limit: Self.maximumSize
-                )
+                _ = try checkFile(name + suffix, in: directory.raw, trust: .ownState, limit: Self.maximumSize)
             }
         } catch {
             guard error.isMissing else { throw Self.failure(error, below: directory) }
@@ -70,7 +65,6 @@ struct StoreFiles: Sendable {
 
     /// Renames the database with its log out of the way; of those set aside before, only the newest is kept.
     ///
-    /// - Returns: The new name.
     /// - Throws: ``StoreError`` with code `cannotCreate`.
     func setAside(at time: Int64) throws(StoreError) -> String {
         let former = damagedStores()
@@ -111,10 +105,7 @@ struct StoreFiles: Sendable {
     /// Runs `body` while no other process makes, migrates or sets aside the store; makes the directory, 0700,
     /// with those above it.
     ///
-    /// - Parameters:
-    ///   - wait: Most **milliseconds** to wait for another process.
-    ///   - body: The work.
-    /// - Returns: What `body` returns.
+    /// - Parameter wait: Most **milliseconds** to wait for another process.
     /// - Throws: ``StoreError`` with code `busy` or `cannotCreate`; what `body` throws.
     func locked<R>(wait: Int, _ body: () throws(StoreError) -> R) throws(StoreError) -> R {
         let lock: FileLock?

@@ -8,7 +8,6 @@ package struct StoredEvent: Sendable, Equatable {
     /// The event's JSON line, UTF-8, without a newline.
     package let line: [UInt8]
 
-    /// The line as text.
     package var text: String { String(decoding: line, as: UTF8.self) }
 }
 
@@ -46,12 +45,8 @@ private struct EventRecord: StoreRecord {
 extension SyncStore {
     /// Records events in one row; their order is the array's.
     ///
-    /// - Parameters:
-    ///   - lines: JSON lines, UTF-8, without newlines. Many at a time cost little more than one.
-    ///   - session: The session they belong to.
-    ///   - time: **Milliseconds** since 1970.
+    /// - Parameter lines: JSON lines, UTF-8, without newlines. Many at a time cost little more than one.
     /// - Returns: The sequence number of the first.
-    /// - Throws: ``StoreError``.
     @discardableResult
     package func append(_ lines: [[UInt8]], to session: String, time: Int64) throws(StoreError) -> Int64 {
         try write(.eventual) { db in
@@ -62,11 +57,9 @@ extension SyncStore {
     /// Reads a session's events after one that the reader has seen.
     ///
     /// - Parameters:
-    ///   - session: The session.
     ///   - seen: The last sequence number that was read; 0 for the beginning.
     ///   - limit: At most so many events.
     /// - Returns: The events, and whether some before them are gone.
-    /// - Throws: ``StoreError``.
     package func events(of session: String, after seen: Int64, limit: Int = 1_000) throws(StoreError)
         -> EventPage
     {
@@ -140,12 +133,8 @@ extension SyncStore {
 
     /// Where to begin reading a session's events for those from some time on.
     ///
-    /// - Parameters:
-    ///   - session: The session.
-    ///   - time: **Milliseconds** since 1970.
     /// - Returns: The number to give to ``events(of:after:limit:)``: every event of that time or later comes after it,
     ///   and a few before that time may, too.
-    /// - Throws: ``StoreError``.
     package func sequence(before time: Int64, of session: String) throws(StoreError) -> Int64 {
         try read { db in
             let found = try StoredSession.named(session, db)

@@ -100,8 +100,6 @@ extension StoredSession: FetchableRecord {
     }
 
     /// Whoever held the session before holds it no longer: hooks that were left running are owed again.
-    ///
-    /// - Returns: Those hooks.
     @discardableResult
     mutating func beginEpoch(since former: StoredSession? = nil, _ db: Database) throws -> [StoredHook] {
         let former = former ?? self
@@ -165,10 +163,16 @@ extension SyncStore {
         try read { db in try StoredSession.find(identifier, db) }
     }
 
+    /// A session by its name.
+    ///
+    /// - Throws: ``StoreError`` with code `unknownSession`.
+    package func session(named identifier: String) throws(StoreError) -> StoredSession {
+        try read { db in try StoredSession.named(identifier, db) }
+    }
+
     /// Forgets a session with its runs, hooks and events. Files stay.
     ///
     /// - Parameter identifier: The session; nothing happens when there is none.
-    /// - Throws: ``StoreError``.
     package func remove(session identifier: String) throws(StoreError) {
         try write(.synced) { db in
             try db.execute(literal: "DELETE FROM sessions WHERE identifier = \(identifier)")
@@ -179,10 +183,8 @@ extension SyncStore {
     /// Keeps what the launch limiter of a session came to (S59–S62).
     ///
     /// - Parameters:
-    ///   - session: The session.
     ///   - delay: **Milliseconds**; 0 at rest.
     ///   - raised: When it was raised, **milliseconds** since 1970; `nil` at rest.
-    /// - Throws: ``StoreError``.
     package func keepLimiter(of session: String, delay: Int64, raised: Int64?) throws(StoreError) {
         try write(.eventual) { db in
             var found = try StoredSession.find(session, db)
@@ -231,8 +233,6 @@ package struct SessionTotals: Sendable, Equatable {
 
 extension SyncStore {
     /// Adds what one process did for a run of a session. Its runs are counted where they end.
-    ///
-    /// - Throws: ``StoreError``.
     package func add(_ work: SessionTotals, to session: String) throws(StoreError) {
         try write(.eventual) { db in
             let found = try StoredSession.named(session, db)
@@ -250,8 +250,6 @@ extension SyncStore {
     }
 
     /// The totals of every session that has some.
-    ///
-    /// - Throws: ``StoreError``.
     package func totals() throws(StoreError) -> [String: SessionTotals] {
         try read { db in
             let rows = try Row.fetchAll(

@@ -22,7 +22,6 @@ extension SyncStore {
     ///   - hook: A hook of a run.
     ///   - includingOwn: Whether what its own run has put in place counts, too: another process has done it.
     /// - Returns: `nil` when there is nothing.
-    /// - Throws: ``StoreError``.
     package func untold(_ hook: StoredHook, includingOwn: Bool) throws(StoreError) -> UntoldWork? {
         try read { db in
             let run = try StoredRun.named(hook.run, db)
@@ -77,8 +76,6 @@ extension SyncStore {
     }
 
     /// Whether a run of a manifest is open, or hooks of one are owed.
-    ///
-    /// - Throws: ``StoreError``.
     package func isNeeded(_ manifest: SHA256Digest) throws(StoreError) -> Bool {
         try read { db in
             try SQLRequest<Bool>(

@@ -3,6 +3,7 @@ import SyncControl
 import SyncModel
 import SyncStore
 import SyncTestKit
+import Synchronization
 import Testing
 
 @testable import SyncDaemon
@@ -27,6 +28,7 @@ struct InterruptedTests {
             recipe: RunRecipe(manifest: bench.manifest)
         )
         start.deadline = deadline
+        start.recipe.hooks = [RunHook(arguments: ["/bin/true"])]
         try bench.store.begin(start, now: bench.now(), isHeld: isHeld)
     }
 
@@ -56,6 +58,15 @@ struct InterruptedTests {
             #"{"session":"s","project":"p","destination":"/d","state":"idle","owed_hooks":0,"#
             + #""limiter_delay_seconds":0,"last_sequence":0}"#
         #expect(try ControlJSON.decode(SessionStatus.self, from: Array(old.utf8)).isInterrupted == nil)
+    }
+
+    @Test("A person who stops everything stops a run whose process was killed, too [S24]")
+    func stoppedByPerson() async throws {
+        let bench = try AgentBench(files: 1)
+        try begin(bench, isHeld: true)
+        await bench.agent().stop(.pause)
+        let run = try bench.store.run("r")
+        #expect(run.state == .paused && run.reason == .userStop)
     }
 
     @Test("A row of events that cannot be read is told to whoever reads them, by the agent's own error")
@@ -118,5 +129,42 @@ struct InterruptedTests {
         }
         #expect(try bench.store.run("r").state == .waiting && bench.store.session(session)?.epoch == epoch)
         withExtendedLifetime(lease) {}
+    }
+
+    @Test(
+        "Owed hooks of a session that another process has are looked at now and then, not without a pause [S19]"
+    )
+    func owedAndHeld() async throws {
+        let bench = try AgentBench(files: 1)
+        let lease = try bench.store.lease(of: session, process: 99, now: 1)
+        try begin(bench, isHeld: true)
+        let owed = try bench.store.complete(
+            [CompletedGroup(name: "all", result: .ok, changed: 1)],
+            of: "r",
+            now: 2
+        )
+        try bench.store.finish(run: "r", result: .ok, counts: RunCounts(), now: 3)
+        #expect(owed.count == 1)
+        let asked = Mutex(0)
+        let agent = bench.agent { environment in
+            let now = environment.now
+            environment.now = {
+                asked.withLock { $0 += 1 }
+                return now()
+            }
+        }
+        try await whileRunning(agent) { try await Task.sleep(for: .seconds(1)) }
+        // The bench's agent looks every 20 ms and asks for the time some five times; each attempt costs as much.
+        #expect(asked.withLock { $0 } < 600)
+        withExtendedLifetime(lease) {}
+    }
+
+    @Test("Requests with absurd times for hooks are refused", arguments: [-1, 31_536_001, .max])
+    func hookTimeouts(timeout: Int) async throws {
+        let bench = try AgentBench(files: 1)
+        var request = bench.request(hook: "/bin/true")
+        request.hooks[0].timeout = timeout
+        let error = await #expect(throws: ControlError.self) { try await bench.agent().enqueue(request) }
+        #expect(error?.code == .invalid && error?.message.contains("timeout is 0 to 31536000") == true)
     }
 }

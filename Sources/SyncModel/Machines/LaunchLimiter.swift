@@ -19,10 +19,8 @@ package struct LaunchLimiter: Sendable, Equatable {
 
     /// A hook is about to be started, and nobody watches. Told before the hook is.
     ///
-    /// - Parameters:
-    ///   - now: **Milliseconds** since 1970.
-    ///   - isChained: Whether it ends a run that a hook asked for: such a run has waited for the whole delay, and the
-    ///     chain goes on all the same.
+    /// - Parameter isChained: Whether it ends a run that a hook asked for: such a run has waited for the whole delay, and the
+    ///   chain goes on all the same.
     package mutating func raise(now: Int64, isChained: Bool) {
         if !isChained { settle(now: now) }
         delay = delay == 0 ? Self.first : min(delay * 2, Self.longest)

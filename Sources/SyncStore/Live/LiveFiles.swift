@@ -21,8 +21,6 @@ package struct LiveFiles: Sendable {
     var tasksPath: String { "\(directory)/\(name).tasks" }
 
     /// Replaces what is known about transfers. Not synced: after a power cut the run begins anew in any case.
-    ///
-    /// - Throws: ``FileError``.
     package func write(requests json: [UInt8]) throws(FileError) {
         try replaceFile(requestsPath, with: json, isDurable: false)
     }

@@ -55,10 +55,7 @@ package final class TaskFile: Sendable {
 
     /// Makes the file of a run anew.
     ///
-    /// - Parameters:
-    ///   - files: Where.
-    ///   - run: The run.
-    ///   - marks: Where each row stands.
+    /// - Parameter marks: Where each row stands.
     /// - Throws: ``FileError``; the former file is then as it was.
     package init(_ files: LiveFiles, run: String, marks: [Mark]) throws(FileError) {
         let path = files.tasksPath
@@ -71,11 +68,16 @@ package final class TaskFile: Sendable {
         file = try createFile(temporary)
         rows = marks.count
         let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
-        guard code == 0 else { throw FileError(step: "write", path: temporary, code: code) }
         // The transfers' part is a hole until a row is given to one.
-        guard ftruncate(file.raw, off_t(Self.headerLength + 5 * marks.count)) == 0,
+        guard code == 0, ftruncate(file.raw, off_t(Self.headerLength + 5 * marks.count)) == 0,
             rename(temporary, path) == 0
-        else { throw .last("replace", path) }
+        else {
+            let failure =
+                code == 0
+                ? FileError.last("replace", path) : FileError(step: "write", path: temporary, code: code)
+            unlink(temporary)
+            throw failure
+        }
     }
 
     /// Rows have come to a state. What cannot be written is only not shown.
