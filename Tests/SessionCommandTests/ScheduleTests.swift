@@ -170,37 +170,38 @@ struct ScheduleTests {
         "When the agent is killed meanwhile, another one goes on, and the run's own result is the command's"
     )
     func agentKilled() async throws {
-        let set = try ScheduledSet([
-            "large.bin": Data((0..<400_000).map { _ in UInt8.random(in: .min ... .max) })
-        ])
-        #expect(try set.add("--nightly", "02:00", "--max-rate", "100K", "--connections", "1").status == 0)
+        let set = try ScheduledSet()
+        try set.published.script(
+            "hook.sh",
+            """
+            echo $SYNCAGENT_ATTEMPT >> ../calls
+            echo $$ > ../hook-process
+            [ $SYNCAGENT_ATTEMPT != 1 ] || exec sleep 60
+            """
+        )
+        #expect(try set.add("--nightly", "02:00", "--hook", "./hook.sh").status == 0)
         let said = try set.published.scratch.file()
         let process = set.tool.process(["schedule", "run", "tower", "--now"])
         process.standardOutput = FileHandle.nullDevice
         process.standardError = try FileHandle(forWritingTo: said)
         try process.run()
-        var agent: Int32?
-        while agent == nil, process.isRunning {
+        var hook: Int32?
+        while hook == nil, process.isRunning {
             try await Task.sleep(for: .milliseconds(20))
-            let session = try set.tool.run(["status", "--json"]).objects().first
-            if session?["state"] as? String == "running" {
-                agent = (session?["holder"] as? Int).map(Int32.init)
-            }
+            let text = (try? set.published.text("hook-process")) ?? ""
+            hook = Int32(text.trimmingCharacters(in: .whitespacesAndNewlines))
         }
-        kill(try #require(agent), SIGKILL)
-        let end = ContinuousClock.now + .seconds(60)
+        let agent = try set.tool.run(["agent", "status", "--json"]).objects().first?["process"] as? Int
+        kill(Int32(try #require(agent)), SIGKILL)
+        // Its hook would outlive it.
+        kill(try #require(hook), SIGKILL)
+        let end = ContinuousClock.now + .seconds(120)
         while process.isRunning, .now < end { try await Task.sleep(for: .milliseconds(50)) }
         if process.isRunning { process.terminate() }
         process.waitUntilExit()
         let words = try String(contentsOf: said, encoding: .utf8)
         #expect(process.terminationStatus == 0 && words.contains("complete"), "\(words)")
-        let large = set.published.scratch.path + "/tower/large.bin"
-        #expect(
-            FileManager.default.contentsEqual(
-                atPath: large,
-                andPath: set.published.scratch.path + "/assets/large.bin"
-            )
-        )
+        #expect(try set.published.text("calls") == "1\n2\n")
     }
 
     @Test("The path of a webhook is not shown: it is often a secret")
