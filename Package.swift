@@ -160,7 +160,7 @@ let package = Package(
             "SyncEngine",
             [
                 "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-                "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "SyncTrust", "SyncReport", "CPosix",
+                "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "SyncTrust", "SyncReport",
             ]
         ),
         tests(

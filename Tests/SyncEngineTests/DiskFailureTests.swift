@@ -89,7 +89,7 @@ struct DiskFailureTests {
         }
         let outcome = committer.finish()
         #expect(outcome.records.count == 0 && outcome.failures.count == manifest.files.count)
-        #expect(outcome.failures.allSatisfy { $0.error.code == EIO } && !outcome.leftUnsynced)
+        #expect(outcome.failures.allSatisfy { $0.error.code == .ioError } && !outcome.leftUnsynced)
         #expect(AssetTree.read(scene.destination).paths == [] && scene.staged == [])
     }
 
@@ -145,7 +145,7 @@ struct DiskFailureTests {
         for member in members { committer.add(member) }
         let outcome = committer.finish()
         #expect(outcome.failures.map(\.row) == [0, 1])
-        #expect(outcome.failures.allSatisfy { $0.error.code == ESTALE })
+        #expect(outcome.failures.allSatisfy { $0.error.code == .staleNFSFileHandle })
         #expect(scene.root.read("dest/d100/f") == Array("mine".utf8))
         #expect(outcome.records.count == rows.count - 2)
     }
@@ -181,7 +181,7 @@ struct DiskFailureTests {
             Issue.record("\(installer.troubles)")
             return
         }
-        #expect(error.code == ENOENT)
+        #expect(error.code == .noSuchFileOrDirectory)
         _ = context.committer.finish()
     }
 }

@@ -107,7 +107,7 @@ final class Scene: Sendable {
             let calls = SharedCounter()
             return Disk { destination throws(FileError) in
                 if calls.take() + 1 == number {
-                    throw FileError(step: "sync", path: destination.path, code: EIO)
+                    throw FileError(step: "sync", path: destination.path, code: .ioError)
                 }
             }
         }

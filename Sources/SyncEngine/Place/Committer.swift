@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -199,12 +198,9 @@ final class Committer: Sendable {
             return max(newest, status.changed, status.modified)
         }
         var tries = 0
-        var now = timespec()
-        while tries < 25, clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0,
-            Int64(now.tv_sec) &* 1_000_000_000 &+ Int64(now.tv_nsec) <= newest
-        {
+        while tries < 25, Machine.fileTime <= newest {
             tries += 1
-            usleep(2_000)
+            pauseThread(milliseconds: 2)
         }
     }
 

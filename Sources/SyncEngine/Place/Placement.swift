@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -149,7 +148,7 @@ final class Placement {
                 return false
             }
             let name = own[(above.isEmpty ? 0 : above.count + 1)...]
-            return staging.place(whole.staged, as: name, in: parent) == 0
+            return staging.place(whole.staged, as: name, in: parent) == nil
         }
     }
 
@@ -167,7 +166,7 @@ final class Placement {
     private func place(_ member: Member, from directory: Staging.Directory, _ result: inout Result) {
         place(member.row, member.record.digest, member.record.status, &result) { name, target in
             let code = staging.rename(memberNamed: name, of: directory, into: target)
-            if code != 0 { staging.remove(memberNamed: name, of: directory) }
+            if code != nil { staging.remove(memberNamed: name, of: directory) }
             return code
         }
     }
@@ -194,7 +193,9 @@ final class Placement {
                     return try record(of: row, digest, known, leaf, directory, code: rename(leaf, directory))
                 }
             }
-            guard let placed else { throw FileError(step: "enter", path: files.path(row), code: ENOENT) }
+            guard let placed else {
+                throw FileError(step: "enter", path: files.path(row), code: .noSuchFileOrDirectory)
+            }
             result.records.append((row, placed))
             return true
         } catch {
@@ -219,15 +220,15 @@ final class Placement {
         func failed(_ step: String, _ code: Errno?) -> FileError {
             let remark: String? =
                 switch code {
-                case EISDIR, ENOTEMPTY, EEXIST: "a directory is in the way; move it away"
-                case ESTALE: "another process changed it in staging after it was verified"
+                case .isDirectory, .directoryNotEmpty, .fileExists: "a directory is in the way; move it away"
+                case .staleNFSFileHandle: "another process changed it in staging after it was verified"
                 default: nil
                 }
             return FileError(step: step, path: files.path(row), code: code, remark: remark)
         }
         let kind = files.indexKind(row)
         let there = status(directory, name)
-        if code != 0 {
+        if let code {
             guard known != nil, case .success(let found?) = there, found.isSame(as: known, kind) else {
                 throw failed("put in place", code)
             }
@@ -242,7 +243,7 @@ final class Placement {
                 let record = reader.verify(row, of: manifest, installed: true)
             else {
                 // No path may show unverified bytes.
-                _ = unlinkat(directory, name, 0)
+                removeFile(name, in: directory)
                 throw failed("put in place", .staleNFSFileHandle)
             }
             return record

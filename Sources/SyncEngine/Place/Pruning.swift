@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -131,7 +130,8 @@ extension BackupDirectory {
         do throws(FileError) {
             return try open(path: path, beside: destination)
         } catch {
-            let status: ExitStatus = error.code == EINVAL || error.code == EXDEV ? .usage : .cannotCreate
+            let status: ExitStatus =
+                [.invalidArgument, .improperLink].contains(error.code) ? .usage : .cannotCreate
             throw EngineError(status, "\(error); nothing was changed", cause: error.cause)
         }
     }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncModel
 import SyncSystem
@@ -81,7 +80,7 @@ struct Removal: Sendable {
         do throws(FileError) {
             return try directories.descriptor(path.parentPath, create: false) != nil
         } catch {
-            if error.isMissing || error.code == ELOOP { return false }
+            if error.isMissing || error.code == .tooManySymbolicLinkLevels { return false }
             throw error
         }
     }
@@ -95,12 +94,12 @@ struct Removal: Sendable {
         try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> End in
             switch status(directory, leaf) {
             case .success(nil): return .missing
-            case .failure(let code): throw error("look at", path, code.errno)
+            case .failure(let code): throw error("look at", path, code)
             case .success(let found?):
                 guard record.matches(found) else { return .theirs }
                 try keeper?.keep(leaf, in: directory, path: path)
-                if unlinkat(directory, leaf, 0) == 0 { return .removed }
-                guard sa_errno() == ENOENT else { throw error("remove", path, sa_errno()) }
+                guard let code = SyncSystem.removeFile(leaf, in: directory) else { return .removed }
+                guard code == .noSuchFileOrDirectory else { throw error("remove", path, code) }
                 // Without hard links, the backup is the file itself.
                 return keeper == nil ? .missing : .removed
             }
@@ -112,20 +111,20 @@ struct Removal: Sendable {
         _ directories: Directories
     ) throws(FileError) -> End {
         try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> End in
-            guard unlinkat(directory, leaf, AT_REMOVEDIR) != 0 else { return .removed }
-            switch sa_errno() {
-            case ENOENT, ENOTDIR: return .missing
-            case ENOTEMPTY, EEXIST: return .theirs
-            case let code:
+            switch SyncSystem.removeDirectory(leaf, in: directory) {
+            case nil: return .removed
+            case .noSuchFileOrDirectory, .notDirectory: return .missing
+            case .directoryNotEmpty, .fileExists: return .theirs
+            case let code?:
                 // Missing permission is told before the directory's contents. rmdir(2)
-                let opened = openDirectory(leaf, in: directory, O_NOFOLLOW)
+                let opened = openDirectory(leaf, in: directory, .noFollow)
                 if let opened, !directoryEntries(opened.raw).isEmpty { return .theirs }
                 throw error("remove", path, code)
             }
         } ?? .missing
     }
 
-    private func error(_ step: String, _ path: UnsafeBufferPointer<UInt8>, _ code: Int32) -> FileError {
+    private func error(_ step: String, _ path: UnsafeBufferPointer<UInt8>, _ code: Errno) -> FileError {
         FileError(step: step, path: String(decoding: path, as: UTF8.self), code: code)
     }
 
@@ -134,8 +133,8 @@ struct Removal: Sendable {
         var rest = path
         let directories = Directories(destination, capacity: 1)
         while !rest.isEmpty {
-            let code = try? directories.withLeaf(of: rest) { unlinkat($0, $1, AT_REMOVEDIR) }
-            guard code == 0 else { return }
+            let isGone = try? directories.withLeaf(of: rest) { SyncSystem.removeDirectory($1, in: $0) == nil }
+            guard isGone == true else { return }
             rest.removeSubrange((rest.lastIndex(of: 0x2F) ?? 0)...)
         }
     }

@@ -37,7 +37,7 @@ struct SmallEntries: Sendable {
         do {
             file.name.digest = try sha256(target)
         } catch {
-            throw FileError(step: "hash", path: target, code: 0, remark: "\(error)")
+            throw FileError(step: "hash", path: target, remark: "\(error)")
         }
         if let member = try context.wholes.stage(
             row,

@@ -128,7 +128,7 @@ private final class LocalCopier {
             let found = status(reading.raw), found.size == size
         else {
             // The next run looks again.
-            if !stop.isStopped { staging.remove(file) }
+            if !context.isStopped { staging.remove(file) }
             return nil
         }
         return (file, found)

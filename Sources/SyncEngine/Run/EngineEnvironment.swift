@@ -1,4 +1,3 @@
-import CPosix
 package import SyncFiles
 package import SyncManifest
 package import SyncModel
@@ -184,14 +183,14 @@ package final class StopRequest: Sendable {
 ///
 /// To be called once, before there are threads. mallopt(3); without effect where the C library has no such thing.
 package func boundHeaps(processors: Int) {
-    sa_bound_heaps(Int32(min(max(processors, 1), 8)), 1 << 20)
+    Heap.bound(arenas: min(max(processors, 1), 8), large: 1 << 20)
 }
 
 /// Returns memory of the last phase: free pages of the heaps, and code that has run. malloc_trim(3), madvise(2). Takes
 /// well below a millisecond.
 package func releaseMemory() {
-    sa_trim_heaps()
-    sa_release_code()
+    Heap.trim()
+    Heap.releaseCode()
 }
 
 extension EngineEnvironment {

@@ -187,7 +187,6 @@ extension PullEngine {
                     error: FileError(
                         step: "place",
                         path: manifest.files.path(row),
-                        code: 0,
                         remark: UpwardLinks.astray
                     )
                 )

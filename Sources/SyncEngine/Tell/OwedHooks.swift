@@ -1,8 +1,8 @@
-import CPosix
 import SyncFiles
 import SyncModel
 import SyncPlugins
 import SyncStore
+import SyncSystem
 
 /// Runs owed hooks: recorded before they start and after they end, so that after a crash in between they are owed
 /// again, with a higher attempt (S19, S33, F089).
@@ -102,7 +102,7 @@ struct OwedHooks {
     /// Waits, or until a stop is requested.
     private func wait(_ duration: Duration) {
         let end = ContinuousClock.now + duration
-        while !environment.stop.isStopped, ContinuousClock.now < end { usleep(50_000) }
+        while !environment.stop.isStopped, ContinuousClock.now < end { pauseThread(milliseconds: 50) }
     }
 
     private static func word(_ end: HookOutcome.End) -> String {
