@@ -99,7 +99,6 @@ package struct ZstdDecompressor: ~Copyable {
         package let consumed: Int
         /// Bytes written to the output.
         package let produced: Int
-        /// Whether a frame ended here.
         package let frameEnded: Bool
     }
 

@@ -68,15 +68,12 @@ package struct ManifestAssembly {
     /// What blobs are decoded with, in version 3.
     package var dictionary: Manifest.SharedDictionary? { decoder.dictionary }
 
-    /// Where they are.
     package func pack(of part: Manifest.Part) -> Manifest.Pack { decoder.packs[Int(part.blob.pack)] }
 
-    /// Where the dictionary is.
     package func pack(of dictionary: Manifest.SharedDictionary) -> Manifest.Pack {
         decoder.packs[Int(dictionary.blob.pack)]
     }
 
-    /// Where their deltas are.
     package func pack(of delta: Manifest.PartDelta) -> Manifest.Pack { decoder.packs[Int(delta.pack)] }
 
     /// Reads the text of the next part.

@@ -49,12 +49,8 @@ extension ManifestDecoder {
 
     /// `[pack index, offset, stored length, sha256 of the former text]`
     private mutating func readPartDelta() throws(ManifestFault) -> Manifest.PartDelta {
-        func next() throws(ManifestFault) -> UInt64 {
-            guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
-            return try reader.integer()
-        }
         try reader.beginArray()
-        let (pack, offset, stored) = (try next(), try next(), try next())
+        let (pack, offset, stored) = (try nextNumber(), try nextNumber(), try nextNumber())
         guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
         let base = try readDigest()
         guard try !reader.nextElement(), let pack = UInt32(exactly: pack) else {
@@ -180,7 +176,6 @@ extension ManifestDecoder {
         return packs
     }
 
-    /// Entries of the part that is read.
     private var entriesHere: Int { files.count - (partStarts.last ?? 0) }
 
     /// Entries that the root promises for the part that is read.

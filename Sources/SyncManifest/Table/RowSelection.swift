@@ -45,7 +45,6 @@ extension Manifest {
         return found
     }
 
-    /// The rows that belong to one group.
     package func rows(of group: Group) -> RowSelection {
         rows(of: group) { false } ?? RowSelection(none: files.count)
     }
@@ -65,7 +64,6 @@ extension FileTable {
         return selection
     }
 
-    /// - Returns: Whether it was not stopped.
     func add(_ group: Manifest.Group, to selection: inout RowSelection, _ isStopped: () -> Bool) -> Bool {
         if let number = number(ofGroup: group.name) {
             forEachRow(ofGroup: number) { selection.insert($0) }
@@ -138,9 +136,7 @@ package struct RowSelection: Sendable, Equatable {
 
 /// A group was asked for that the manifest does not have.
 package struct UnknownGroup: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What was asked for.
     package let name: String
-    /// What there is.
     package let known: [String]
 
     /// The caller asked for the wrong thing: 64.

@@ -45,7 +45,7 @@ struct EncodeWorker: ~Copyable {
     }
 
     private static func encoder(_ source: Source) throws(PublishError) -> BlobEncoder {
-        try BlobEncoder.make(level: source.options.level, dictionary: source.dictionary?.encoding)
+        try BlobEncoder(level: source.options.level, dictionary: source.dictionary?.encoding)
     }
 
     private mutating func work(_ number: Int, _ job: EncodeJob) throws(PublishError) -> EncodeResult {

@@ -10,12 +10,12 @@ import SyncSystem
 ///
 /// Machines with the former version fetch the delta, all others the blob.
 struct DeltaMaker {
-    private let root: SharedRoot
-    private let tree: SourceTree
-    private let places: [Catalogue.Entry]
-    private let base: BaseSet
-    private let options: PublishOptions
-    private let output: OutputDirectory
+    let root: SharedRoot
+    let tree: SourceTree
+    let places: [Catalogue.Entry]
+    let base: BaseSet
+    let options: PublishOptions
+    let output: OutputDirectory
 
     /// The most that a file's deltas may take of what its new blobs take, in percent, since they are stored
     /// additionally. If all together stay below, even deltas that save nothing are stored, so that an update finds
@@ -23,22 +23,6 @@ struct DeltaMaker {
     private static let mostPercent: UInt64 = 70
     /// Tasks processed before their results are written; affects the output.
     private static let batch = 32
-
-    init(
-        _ root: SharedRoot,
-        _ tree: SourceTree,
-        _ places: [Catalogue.Entry],
-        _ base: BaseSet,
-        _ options: PublishOptions,
-        _ output: OutputDirectory
-    ) {
-        self.root = root
-        self.tree = tree
-        self.places = places
-        self.base = base
-        self.options = options
-        self.output = output
-    }
 
     /// Makes and writes deltas.
     ///
@@ -76,7 +60,7 @@ struct DeltaMaker {
             for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) {
                 trials.note(task, pays: made != nil)
                 guard let made else { continue }
-                let place = try writer.append(made.bytes[...])
+                let place = try writer.append(made.bytes)
                 guard let pack = UInt32(exactly: base.packs.count + place.pack),
                     let blob = UInt32(exactly: task.blob)
                 else { throw .tooManyBlobs }

@@ -44,7 +44,7 @@ final class OutputDirectory {
             throw PublishError(
                 .busy,
                 "another publish is writing to \(shown(path))",
-                remedy: "wait for it, or name another output directory"
+                "wait for it, or name another output directory"
             )
         }
         packs = SharedDescriptor(openDirectory("packs", in: top.raw))
@@ -65,10 +65,9 @@ final class OutputDirectory {
         guard packs == nil, access == .publishing else { return }
         let directory = descriptor(.top)
         if mkdirat(directory, "packs", 0o777) != 0, sa_errno() != EEXIST {
-            throw PublishError(
-                .cannotCreate,
+            throw .cannotCreate(
                 "cannot create \(shown(path))/packs: \(errnoText)",
-                remedy: "make the output directory writable"
+                "make the output directory writable"
             )
         }
         packs = SharedDescriptor(try Self.open("packs", in: directory, path + "/packs"))
@@ -109,11 +108,6 @@ final class OutputDirectory {
             }
         }
         guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
-    }
-
-    /// Puts a statement into `trust/`, if it is not there.
-    func placeStatement(_ bytes: [UInt8], _ name: String) throws(PublishError) {
-        try put(bytes, name, in: "trust")
     }
 
     /// Puts a small file into a folder, if it is not there.
@@ -217,7 +211,7 @@ final class OutputDirectory {
     /// Makes a temporary file durable and renames it to a pack's name. fsync(2), rename(2).
     func placePack(_ file: consuming TemporaryFile, as name: String) throws(PublishError) {
         try sync(file)
-        let isNew = !exists(.packs, name)
+        let isNew = size(.packs, name) == nil
         try rename(file, to: name)
         if isNew { placed.append(name) }
     }
@@ -294,8 +288,6 @@ final class OutputDirectory {
         return found.size
     }
 
-    private func exists(_ folder: Folder, _ name: String) -> Bool { size(folder, name) != nil }
-
     /// Opens a file for reading; `nil` if there is none, or something else with that name.
     func open(_ folder: Folder, _ name: String) -> Descriptor? {
         let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
@@ -310,13 +302,11 @@ final class OutputDirectory {
 
     /// SHA-256 of an open file; `nil` if it cannot be read.
     static func digest(_ file: Int32) throws(PublishError) -> SHA256Digest? {
-        var hasher: SHA256Hasher
-        do { hasher = try SHA256Hasher() } catch { throw .refusedCall(error) }
+        var hasher = try calling { try SHA256Hasher() }
         let isComplete = try forEachPiece(of: file) { piece, _ throws(PublishError) in
-            do throws(DigestError) { try hasher.update(piece) } catch { throw .refusedCall(error) }
+            try calling { try hasher.update(piece) }
         }
-        guard isComplete else { return nil }
-        do { return try hasher.finish() } catch { throw .refusedCall(error) }
+        return isComplete ? try calling { try hasher.finish() } : nil
     }
 
     /// Reads a file from its start; `false` on failure.
@@ -384,10 +374,9 @@ final class OutputDirectory {
         _ shownPath: String
     ) throws(PublishError) -> Descriptor {
         if let directory = openDirectory(name, in: parent) { return directory }
-        throw PublishError(
-            .cannotCreate,
+        throw .cannotCreate(
             "cannot open the output directory \(shown(shownPath)): \(errnoText)",
-            remedy: "name a directory that this user may write to"
+            "name a directory that this user may write to"
         )
     }
 
@@ -395,10 +384,9 @@ final class OutputDirectory {
         do throws(FileError) {
             try SyncSystem.makeDirectories(path)
         } catch {
-            throw PublishError(
-                .cannotCreate,
+            throw .cannotCreate(
                 "cannot create \(shown(error.path)): \(error.reason)",
-                remedy: "name a directory that this user may write to"
+                "name a directory that this user may write to"
             )
         }
     }

@@ -17,19 +17,17 @@ enum OutputPlacement: Equatable {
         guard let root = status(source.raw) else { throw .reading(source.path, "look at", code: sa_errno()) }
         if let there = openDirectory(output), status(there.raw)?.isSameFile(as: root) == true { return .same }
         if let start = nearestDirectory(output), isInside(start.raw, root) {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "the output \(shown(output)) is inside the source \(shown(source.path))",
-                remedy: "name an output directory outside it"
+                "name an output directory outside it"
             )
         }
         if let packs = openDirectory(output + "/packs"), let status = status(packs.raw),
             isInside(source.raw, status)
         {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "the source \(shown(source.path)) is inside the output's packs",
-                remedy: "name another output directory"
+                "name another output directory"
             )
         }
         guard let from = realPath(output), let to = realPath(source.path), to.hasPrefix(from + "/") else {

@@ -182,14 +182,8 @@ package struct PublishPreview: Sendable {
                 line.field("raw", rawBytes)
                 line.field("encoded", encodedBytes)
             }
-            line.key("kept")
-            line.array { list in
-                for choice in kept { list.value(choice) }
-            }
-            line.key("warnings")
-            line.array { list in
-                for warning in warnings { list.value(warning) }
-            }
+            line.field("kept", list: kept)
+            line.field("warnings", list: warnings)
             line.field("elapsed_ms", elapsed)
         }
     }

@@ -104,10 +104,7 @@ package struct PublishReport: Sendable, Equatable {
             line.field("directories", directories)
             line.field("excluded", excluded)
             line.field("loose", isLoose)
-            line.key("kept")
-            line.array { list in
-                for choice in kept { list.value(choice) }
-            }
+            line.field("kept", list: kept)
             line.field("unread", unreadFiles)
             line.key("bytes")
             line.object { bytes in
@@ -146,11 +143,17 @@ package struct PublishReport: Sendable, Equatable {
             line.field("deltas", deltas)
             line.field("repack_pays", repackPays)
             line.field("manifest_sha256", optional: manifestDigest?.hex)
-            line.key("warnings")
-            line.array { list in
-                for warning in warnings { list.value(warning) }
-            }
+            line.field("warnings", list: warnings)
             line.field("elapsed_ms", elapsed)
+        }
+    }
+}
+
+extension JSONLine {
+    mutating func field(_ name: String, list: [String]) {
+        key(name)
+        array { values in
+            for text in list { values.value(text) }
         }
     }
 }

@@ -33,7 +33,7 @@ package struct KeyDirectory {
             throw PublishError(
                 isMissing ? .notFound : .cannotRead,
                 "cannot read the directory of keys \(shown(path)): \(errnoText)",
-                remedy: isMissing
+                isMissing
                     ? "make one with 'syncagent keys new'" : "check the path and its permissions"
             )
         }
@@ -50,10 +50,9 @@ package struct KeyDirectory {
             roots.append(root)
         }
         guard !roots.isEmpty else {
-            throw PublishError(
-                .notFound,
+            throw .notFound(
                 "\(shown(path)) has no root, such as 1.root",
-                remedy: "make one with 'syncagent keys new', or name the directory that has it"
+                "make one with 'syncagent keys new', or name the directory that has it"
             )
         }
     }
@@ -100,10 +99,9 @@ package struct KeyDirectory {
                 )
             }
         } else if roots.isEmpty {
-            throw PublishError(
-                .notFound,
+            throw .notFound(
                 "\(shown(output)) has no trust/1.root: nothing signed was published there",
-                remedy: "name the directory with the roots with --sign, beside --signer"
+                "name the directory with the roots with --sign, beside --signer"
             )
         }
     }
@@ -144,7 +142,7 @@ package struct KeyDirectory {
             throw PublishError(
                 error.isMissing ? .notFound : .cannotRead,
                 "\(error)",
-                remedy: "check the path"
+                "check the path"
             )
         }
     }
@@ -174,8 +172,8 @@ package struct KeyDirectory {
             text = try readSecret(file, limit: PrivateKey.fileLimit)
         } catch {
             throw error.isMissing
-                ? PublishError(.notFound, "\(error)", remedy: "check the path")
-                : PublishError(.cannotRead, "\(error)", remedy: "only its owner may have access to a key")
+                ? .notFound("\(error)", "check the path")
+                : .cannotRead("\(error)", "only its owner may have access to a key")
         }
         do throws(TrustFault) {
             return try PrivateKey(file: text, passphrase: passphrase)
@@ -185,7 +183,7 @@ package struct KeyDirectory {
     }
 
     static func unusable(_ file: String, _ reason: String) -> PublishError {
-        PublishError(.cannotSign, "\(shown(file)): \(reason)", remedy: "nothing was signed")
+        .cannotSign("\(shown(file)): \(reason)", "nothing was signed")
     }
 
     // MARK: Making
@@ -225,19 +223,14 @@ package struct KeyDirectory {
         do throws(FileError) {
             _ = try openPrivateDirectory(path, create: true)
         } catch {
-            throw PublishError(
-                .cannotCreate,
-                "\(error)",
-                remedy: "name a directory that only you may write to"
-            )
+            throw .cannotCreate("\(error)", "name a directory that only you may write to")
         }
         let there = (directoryEntries(path) ?? []).filter { $0.hasSuffix(".key") || $0.contains(".root") }
             .sorted()
         if let name = there.first {
-            throw PublishError(
-                .cannotCreate,
+            throw .cannotCreate(
                 "\(shown(path)) has keys already: \(shown(name))",
-                remedy: "name another directory, or change a key with 'syncagent keys rotate'"
+                "name another directory, or change a key with 'syncagent keys rotate'"
             )
         }
         do {
@@ -436,10 +429,9 @@ package struct KeyDirectory {
         _ root: UInt64
     ) throws(PublishError) {
         guard rename(name, other) != 0 else { return }
-        throw PublishError(
-            .cannotCreate,
+        throw .cannotCreate(
             "cannot rename \(shown(name)) to \(shown(other)): \(errnoText)",
-            remedy: "root \(root) is signed and valid, and \(shown(new)) is its new key"
+            "root \(root) is signed and valid, and \(shown(new)) is its new key"
         )
     }
 }

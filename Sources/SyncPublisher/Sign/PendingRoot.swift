@@ -45,10 +45,9 @@ package struct PendingRoot {
     package init(_ path: String, orIn directory: String?) throws(PublishError) {
         self.path = path
         guard path.hasSuffix(".root" + Self.ending) else {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "\(shown(path)) is not a root that waits for signatures",
-                remedy: "name a file such as 2.root\(Self.ending)"
+                "name a file such as 2.root\(Self.ending)"
             )
         }
         let bytes = try KeyDirectory.bytes(ofRoot: path)
@@ -66,10 +65,9 @@ package struct PendingRoot {
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         let places = [folder, directory].compactMap { $0 }.map { "\($0)/\(name)" }
         guard let place = places.first(where: { access($0, F_OK) == 0 }) else {
-            throw PublishError(
-                .notFound,
+            throw .notFound(
                 "\(name) is not next to \(shown(path))",
-                remedy: "copy it there: its keys must sign the next root"
+                "copy it there: its keys must sign the next root"
             )
         }
         let before = try KeyDirectory.root(place)
@@ -134,10 +132,9 @@ package struct PendingRoot {
             let files =
                 isDirectory ? KeyDirectory.names(.root, in: place).map { "\(place)/\($0)" } : [place]
             guard !files.isEmpty else {
-                throw PublishError(
-                    .notFound,
+                throw .notFound(
                     "there is no root.key in \(shown(place))",
-                    remedy: "name the key's file, or the directory that has it"
+                    "name the key's file, or the directory that has it"
                 )
             }
             for file in files { keys.append(try KeyDirectory.key(file, passphrase: passphrase)) }
@@ -185,7 +182,7 @@ package struct PendingRoot {
         do throws(FileError) {
             try replaceFile(target, with: statement.bytes, mode: 0o644)
         } catch {
-            throw PublishError(.cannotCreate, "\(error)", remedy: "make the directory writable")
+            throw .cannotCreate("\(error)", "make the directory writable")
         }
         // A leftover would only be signed in vain.
         if isComplete { unlink(path) }

@@ -28,14 +28,12 @@ struct SourceReader: ~Copyable {
 
     /// The body of the reader's thread.
     static func run(_ source: EncodeWorker.Source) {
-        do {
-            var reader = SourceReader(source, try SHA256Hasher())
+        do throws(PublishError) {
+            var reader = SourceReader(source, try calling { try SHA256Hasher() })
             _ = try reader.readAll()
             source.pipeline.close()
-        } catch let error as PublishError {
-            source.pipeline.fail(error)
         } catch {
-            source.pipeline.fail(.refusedCall(error))
+            source.pipeline.fail(error)
         }
     }
 
@@ -99,11 +97,7 @@ struct SourceReader: ~Copyable {
             }
         }
         guard source.root.isUnchanged(opened.raw, entry) else { throw .changed(source.tree.path(file)) }
-        do {
-            return source.pipeline.submit(.endOfFile(file: file, try hasher.finish()))
-        } catch {
-            throw .refusedCall(error)
-        }
+        return source.pipeline.submit(.endOfFile(file: file, try calling { try hasher.finish() }))
     }
 
     /// Zeros are always cut alike, so search only once.
@@ -135,9 +129,7 @@ struct SourceReader: ~Copyable {
             throw isSame
                 ? .reading(source.tree.path(file), "read", code: code) : .changed(source.tree.path(file))
         }
-        do throws(DigestError) { try hasher.update(UnsafeRawBufferPointer(target)) } catch {
-            throw .refusedCall(error)
-        }
+        try calling { try hasher.update(UnsafeRawBufferPointer(target)) }
     }
 }
 
@@ -154,11 +146,10 @@ struct SourceRoot: ~Copyable, Sendable {
             guard code == ENOENT || code == ENOTDIR else {
                 throw .reading(path, "open the directory", code: code)
             }
-            throw PublishError(
-                .notFound,
+            throw .notFound(
                 code == ENOENT
                     ? "there is no directory \(shown(path))" : "\(shown(path)) is not a directory",
-                remedy: "name the directory that holds the files"
+                "name the directory that holds the files"
             )
         }
         self.descriptor = descriptor

@@ -87,12 +87,7 @@ struct TreeWalk: ~Copyable {
             return notes.refuse(path, reason)
         }
         let status = item.status
-        let stamp = SourceTree.FileStamp(
-            size: status.size,
-            inode: status.inode,
-            modified: status.modified,
-            changed: status.changed
-        )
+        let stamp = SourceTree.FileStamp(status)
         switch status.kind {
         case .directory:
             if !tree.kept.isEmpty { nameDirectory(status) }
@@ -120,10 +115,9 @@ struct TreeWalk: ~Copyable {
             )
         }
         guard fits else {
-            throw PublishError(
-                .refusedEntries,
+            throw .refusedEntries(
                 "the source has more than 4 GiB of path names, or more bytes than 64 bits count",
-                remedy: "publish it as several projects"
+                "publish it as several projects"
             )
         }
     }
