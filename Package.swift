@@ -122,7 +122,7 @@ let package = Package(
         // What sessions did, for people, programs and Prometheus.
         library("SyncReport", ["SyncModel", "SyncStore"]),
         tests("SyncReportTests", ["SyncReport", "SyncStore", "SyncModel"]),
-        library("SyncHooks", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "CPosix"]),
+        library("SyncHooks", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl"]),
         // Plugins that are programs of their own.
         library("SyncPluginProcess", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncHooks", "CPosix"]),
         // What every plugin must do, for people who write one and for tests.
@@ -278,7 +278,8 @@ let package = Package(
             [
                 "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
                 "SyncSettings",
-                "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", "SyncStore", argumentParser,
+                "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", "SyncStore",
+                argumentParser,
             ]
         ),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
@@ -330,6 +331,6 @@ let package = Package(
             ["SyncStore", "SyncModel", "store-crash-helper", database],
             resources: [.copy("Golden")]
         ),
-        tests("SyncHooksTests", ["SyncHooks", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        tests("SyncHooksTests", ["SyncHooks", "SyncSystem", "SyncPlugins", "SyncModel", "SyncTestKit"]),
     ]
 )

@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncPlugins
 package import SyncSystem
@@ -22,7 +21,7 @@ package struct ProgramError: Error, Sendable, Equatable {
         /// The system refused for now: processes, memory, descriptors (F095).
         case exhausted
         /// Anything else the system said.
-        case system(Int32)
+        case system(Errno)
     }
 
     package let code: Code
@@ -38,24 +37,26 @@ package struct ProgramError: Error, Sendable, Equatable {
     }
 
     /// What the system said about a step with `subject`.
-    package static func system(_ step: String, _ subject: String, _ number: Int32) -> ProgramError {
+    package static func system(_ step: String, _ subject: String, _ reason: Errno) -> ProgramError {
         let code: Code =
-            switch number {
-            case ENOENT, ENOTDIR: .missing
-            case EACCES, ENOEXEC, EPERM: .notExecutable
-            case EAGAIN, ENOMEM, EMFILE, ENFILE, ETXTBSY: .exhausted
-            default: .system(number)
+            switch reason {
+            case .noSuchFileOrDirectory, .notDirectory: .missing
+            case .permissionDenied, .execFormatError, .notPermitted: .notExecutable
+            case .resourceTemporarilyUnavailable, .noMemory, .tooManyOpenFiles, .tooManyOpenFilesInSystem,
+                .textFileBusy:
+                .exhausted
+            default: .system(reason)
             }
         let hint =
-            switch number {
-            case ENOEXEC: " A script needs a first line such as #!/bin/sh."
-            case EACCES: " Check its permissions (chmod +x)."
+            switch reason {
+            case .execFormatError: " A script needs a first line such as #!/bin/sh."
+            case .permissionDenied: " Check its permissions (chmod +x)."
             default: ""
             }
         return ProgramError(
             code: code,
             subject: subject,
-            message: "Cannot \(step) '\(escaped(subject))': \(errorText(number)).\(hint)"
+            message: "Cannot \(step) '\(escaped(subject))': \(reason).\(hint)"
         )
     }
 
@@ -64,7 +65,7 @@ package struct ProgramError: Error, Sendable, Equatable {
         if let remark = error.remark {
             self.init(code: .unusable, subject: error.path, message: remark)
         } else {
-            self = .system(error.step, error.path, error.code)
+            self = .system(error.step, error.path, error.code ?? .ioError)
         }
     }
 

@@ -1,4 +1,3 @@
-import CPosix
 import SyncPlugins
 import SyncSystem
 
@@ -120,15 +119,15 @@ struct ChildProcess {
             destination: invocation.directory
         )
         guard let directory = openDirectory(invocation.directory) else {
-            throw .system("open the destination", invocation.directory, sa_errno())
+            throw .system("open the destination", invocation.directory, .last)
         }
         let input: Descriptor
         do throws(FileError) {
             input = try unnamedFile("syncagent-report", holding: invocation.input)
         } catch {
-            throw .system("keep a report for", "a hook", error.code)
+            throw .system("keep a report for", "a hook", error.code ?? .ioError)
         }
-        guard let pipe = Pipe() else { throw .system("make a pipe for", path, sa_errno()) }
+        guard let pipe = Pipe() else { throw .system("make a pipe for", path, .last) }
         var start = ProgramStart(invocation.arguments, variables: environment.variables(for: invocation))
         start.program = path
         start.directory = directory.raw

@@ -139,8 +139,8 @@ struct DestinationTests {
         try root.write("old", to: "dest/file")
         let file = staging.newFile(lane: 0, digest: try FilesFixture.digest([7]))
         _ = try [UInt8(7)].withUnsafeBytes { try staging.write($0, to: file, executable: true) }
-        #expect(staging.rename(file, to: "file", in: destination.root) == 0)
+        #expect(staging.rename(file, to: "file", in: destination.root) == nil)
         #expect(AssetTree.read(root.path("dest")).nodes == ["file": .file([7], executable: true)])
-        #expect(staging.rename(file, to: "file", in: destination.root) == ENOENT)
+        #expect(staging.rename(file, to: "file", in: destination.root) == .noSuchFileOrDirectory)
     }
 }

@@ -20,7 +20,7 @@ struct FileTrustTests {
             _ = try readFile(path, trust: trust, limit: limit)
             return nil
         } catch {
-            return error.remark ?? "errno \(error.code)"
+            return error.reason
         }
     }
 
@@ -89,7 +89,7 @@ struct FileTrustTests {
         #expect(link(path, root.path + "/other") == 0)
         let reason = { (trust: FileTrust) -> String? in
             do throws(FileError) {
-                _ = try openFile(path, O_WRONLY | O_APPEND, trust: trust)
+                _ = try openFile(path, [.writeOnly, .append], trust: trust)
                 return nil
             } catch {
                 return error.reason
@@ -186,7 +186,7 @@ struct PrivateDirectoryTests {
             try body()
             return nil
         } catch {
-            return error.remark ?? "errno \(error.code)"
+            return error.reason
         }
     }
 
@@ -198,7 +198,7 @@ struct PrivateDirectoryTests {
         #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o700)
         #expect(
             refusal { () throws(FileError) in _ = try openPrivateDirectory(path + "/c", create: false) }
-                == "errno 2"
+                == "No such file or directory"
         )
     }
 
@@ -207,7 +207,7 @@ struct PrivateDirectoryTests {
         let (real, link) = (root.path + "/real", root.path + "/link")
         #expect(mkdir(real, 0o700) == 0 && symlink(real, link) == 0)
         let reason = refusal { () throws(FileError) in _ = try openPrivateDirectory(link, create: true) }
-        #expect(reason == "errno \(ENOTDIR)")
+        #expect(reason == "Not a directory")
         _ = try openStateDirectory(link, create: true)
     }
 

@@ -183,7 +183,7 @@ final class Placement {
     /// - Parameters:
     ///   - known: What the file system said of it when it was hashed; `nil` for a link.
     ///   - file: A name in staging for what turns out to be something else.
-    ///   - rename: Moves it to a name in a directory; gives errno, 0 for success.
+    ///   - rename: Moves it to a name in a directory; gives why not.
     /// - Returns: Whether it is there now.
     private func place(
         _ row: Int,
@@ -191,7 +191,7 @@ final class Placement {
         _ known: IndexRecord.Status?,
         _ file: Staging.File,
         _ result: inout Result,
-        rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Int32
+        rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Errno?
     ) -> Bool {
         let files = manifest.files
         do throws(FileError) {
@@ -229,10 +229,10 @@ final class Placement {
         _ known: IndexRecord.Status?,
         _ name: UnsafePointer<CChar>,
         _ directory: Int32,
-        code: Int32
+        code: Errno?
     ) throws(FileError) -> IndexRecord {
         let files = manifest.files
-        func failed(_ step: String, _ code: Int32) -> FileError {
+        func failed(_ step: String, _ code: Errno?) -> FileError {
             let remark: String? =
                 switch code {
                 case EISDIR, ENOTEMPTY, EEXIST: "a directory is in the way; move it away"
@@ -254,11 +254,11 @@ final class Placement {
             else {
                 // No path may show unverified bytes.
                 _ = unlinkat(directory, name, 0)
-                throw failed("put in place", ESTALE)
+                throw failed("put in place", .staleNFSFileHandle)
             }
             return record
-        case .success(nil): throw failed("find again", ENOENT)
-        case .failure(let code): throw failed("look at", code.errno)
+        case .success(nil): throw failed("find again", .noSuchFileOrDirectory)
+        case .failure(let code): throw failed("look at", code)
         }
     }
 }

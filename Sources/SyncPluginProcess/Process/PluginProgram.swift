@@ -108,7 +108,7 @@ final class PluginChild {
         // A pipe has a reader that does not wait; here the plugin reads, and we must not wait when we write.
         guard let input = Pipe(), let output = Pipe(), let error = Pipe(),
             sa_set_blocking(input.reader.raw, 1) == 0, sa_set_blocking(input.writer.raw, 0) == 0
-        else { throw .system("make pipes for", path, sa_errno()) }
+        else { throw .system("make pipes for", path, .last) }
         var start = ProgramStart([path], variables: variables)
         start.input = input.reader.raw
         start.output = output.writer.raw

@@ -96,6 +96,14 @@ extension PublishError {
         )
     }
 
+    static func reading(_ path: String, _ attempt: String, code: Errno?) -> PublishError {
+        reading(path, attempt, code: code?.rawValue ?? 0)
+    }
+
+    static func writing(_ path: String, _ attempt: String, code: Errno?) -> PublishError {
+        writing(path, attempt, code: code?.rawValue ?? 0)
+    }
+
     /// A write to the output that failed with an errno.
     static func writing(_ path: String, _ attempt: String, code: Int32) -> Self {
         Self(

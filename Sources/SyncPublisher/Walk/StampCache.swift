@@ -67,7 +67,9 @@ enum StampCache {
     ) -> Int32 {
         let temporary = path + ".tmp"
         let file: Descriptor
-        do throws(FileError) { file = try createFile(temporary, O_WRONLY) } catch { return error.code }
+        do throws(FileError) { file = try createFile(temporary, O_WRONLY) } catch {
+            return error.code?.rawValue ?? EIO
+        }
         var code = writeRecords(tree, file.raw, now, digestOf)
         if code == 0, sa_rename(AT_FDCWD, temporary, AT_FDCWD, path) != 0 { code = sa_errno() }
         if code != 0 { unlink(temporary) }
