@@ -14,13 +14,7 @@ package struct ManifestAssembly {
     private var packs: [SHA256Digest: UInt32] = [:]
     private let digest: SHA256Digest
 
-    /// Reads the manifest's own text.
-    ///
-    /// - Parameters:
-    ///   - bytes: The JSON text, uncompressed, UTF-8.
-    ///   - digest: SHA-256 of `bytes`.
-    ///   - limits: The most that it and its parts may hold.
-    /// - Throws: ``ManifestError`` with the JSON path of the first rule that is broken.
+    /// Reads the manifest's own text, uncompressed; `digest` is its SHA-256.
     package init(
         _ bytes: UnsafeRawBufferPointer,
         digest: SHA256Digest,
@@ -76,10 +70,8 @@ package struct ManifestAssembly {
 
     package func pack(of delta: Manifest.PartDelta) -> Manifest.Pack { decoder.packs[Int(delta.pack)] }
 
-    /// Reads the text of the next part.
-    ///
-    /// - Parameter bytes: The text, uncompressed; the caller has checked its SHA-256.
-    /// - Throws: ``ManifestError``; its JSON path begins with the part, its line and column count in the part's text.
+    /// Reads the text of the next part, uncompressed; the caller has checked its SHA-256. The JSON path of an error begins
+    /// with the part, its line and column count in the part's text.
     package mutating func add(_ bytes: UnsafeRawBufferPointer) throws(ManifestError) {
         guard decoder.partStarts.count < decoder.parts.count else {
             throw ManifestError(path: "$.parts", reason: "one part too many", remedy: "report this as a bug")

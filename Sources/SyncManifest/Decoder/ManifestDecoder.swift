@@ -251,10 +251,7 @@ extension ManifestDecoder {
     /// Most **bytes** at a file.
     private static let longestOfFile = 4 << 10
 
-    /// Takes `x-user-data`, or skips any other key that starts with `x-`.
-    ///
-    /// - Parameter isOfFile: Whether it stands at a file.
-    /// - Returns: The value as JSON text on one line; `nil` for another key.
+    /// Takes `x-user-data` as JSON text on one line, or skips any other key that starts with `x-` and gives `nil`.
     mutating func readUserData(
         _ key: UnsafeBufferPointer<UInt8>,
         isOfFile: Bool = false,

@@ -119,7 +119,6 @@ extension ManifestDecoder {
 
     /// Reads the next part's text: `{"packs": ["sha256", …], "files": […]}`.
     ///
-    /// - Parameter numbers: The root's packs by their digests.
     /// - Returns: The numbers that the part's own packs have in the root, for ``renumberPacks(_:from:)``.
     mutating func readPart(
         _ bytes: UnsafeBufferPointer<UInt8>,

@@ -21,13 +21,10 @@ extension TableChecks {
         }
     }
 
-    /// Finds rows whose paths are equal in another form without being the same bytes.
+    /// Finds rows whose paths are equal in another form without being the same bytes, each with the first that it collides
+    /// with. The form is that of one component; Swift's string equality normalises it.
     ///
-    /// - Parameters:
-    ///   - files: The table, without rows that are the same in bytes.
-    ///   - all: Whether paths of ASCII alone take part.
-    ///   - form: The form that counts, of one component; Swift's string equality normalises it.
-    /// - Returns: Each row with the first that it collides with.
+    /// - Parameter all: Whether paths of ASCII alone take part.
     /// - Complexity: O(*n*) for *n* bytes of paths.
     static func collisions(in files: FileTable, all: Bool, form: (String) -> String) -> [PathCollision] {
         var rows: [Int: Int] = [:]

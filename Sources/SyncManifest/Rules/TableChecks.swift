@@ -314,14 +314,10 @@ extension Manifest {
     /// Files, links and named directories alike: paths and kinds in ``PathOrder``.
     package var allPaths: FileTable { files.merged(with: directories) }
 
-    /// The directories that go with some rows: those that are not empty with what is wanted below them, empty ones where
-    /// they are wanted themselves.
+    /// The directories that go with some rows of files and links: those that are not empty with what is wanted below them,
+    /// empty ones where they are wanted themselves. All rows ascend.
     ///
-    /// - Parameters:
-    ///   - rows: Of files and links, ascending.
-    ///   - groups: Names of groups of this manifest; none means everything.
-    ///   - filter: Which paths are wanted; `nil` for all.
-    /// - Returns: Rows of ``directories``, ascending.
+    /// - Parameter names: Groups of this manifest; none means everything.
     package func directories(with rows: [Int], groups names: [String], filter: PathFilter?) -> [Int] {
         guard directories.count > 0 else { return [] }
         var selection = RowSelection(all: directories.count)

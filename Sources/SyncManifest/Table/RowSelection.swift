@@ -1,14 +1,10 @@
 package import SyncModel
 
 extension Manifest {
-    /// The rows that belong to any of the named groups.
+    /// The rows that belong to any of the named groups; none means all files.
     ///
     /// A row belongs to a group when its own `group` names it, or when one of the group's patterns matches its
     /// path. Every row belongs to ``RunRecipe/groupOfAll``.
-    ///
-    /// - Parameter names: Groups; none means all files.
-    /// - Returns: The rows of all of them together.
-    /// - Throws: ``UnknownGroup`` for the first name that is no group of this manifest.
     package func selection(groups names: [String]) throws(UnknownGroup) -> RowSelection {
         try selection(groups: names) { false } ?? RowSelection(none: files.count)
     }

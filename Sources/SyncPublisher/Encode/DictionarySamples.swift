@@ -25,7 +25,6 @@ struct DictionarySamples {
     /// One piece in this many is kept out of the dictionary, to try it on.
     private static let onePieceOf = 8
 
-    /// The samples found.
     struct Found {
         /// Compressible pieces in a row, and the length of each.
         var bytes: [UInt8] = []
@@ -61,11 +60,7 @@ struct DictionarySamples {
         return few.compressibleContent >= least ? few : nil
     }
 
-    /// Takes the samples for a dictionary.
-    ///
-    /// - Parameters:
-    ///   - few: What was found before, which says how much there is.
-    ///   - isForced: Whether there will be a dictionary, however long it takes.
+    /// Takes the samples for a dictionary; if it is forced, however long that takes.
     func takeMany(after few: Found, isForced: Bool) throws(PublishError) -> Found {
         let subject = subject
         let share = few.compressibleContent / max(1, subject.total)

@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncModel
 import SyncSystem
@@ -122,7 +121,7 @@ struct EncodeWorker: ~Copyable {
         let opened = try source.root.openFile(source.tree, file)
         let target = UnsafeMutableRawBufferPointer(rebasing: raw[..<size])
         let count = readFully(opened.raw, into: target, at: 0)
-        let code = sa_errno()
+        let code = Errno.last
         guard source.root.isUnchanged(opened.raw, entry), count == size || count < 0 else {
             throw .changed(source.tree.path(file))
         }

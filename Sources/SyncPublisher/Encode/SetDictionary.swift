@@ -33,10 +33,6 @@ struct SetDictionary: Sendable {
     }
 
     /// Writes it to a pack of its own, where it stays whatever happens to the blobs.
-    ///
-    /// - Parameters:
-    ///   - stored: Its stored form.
-    ///   - firstPack: The number of the writer's first pack in the catalogue.
     func write(
         _ stored: Stored,
         to writer: PackWriter,

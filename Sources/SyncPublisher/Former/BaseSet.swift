@@ -1,4 +1,3 @@
-import CPosix
 import SyncCompression
 import SyncDigest
 import SyncFiles
@@ -126,7 +125,9 @@ struct BaseSet {
     }
 
     private static func size(_ path: String) -> UInt64? {
-        guard case .success(let found?) = status(AT_FDCWD, path), found.kind == .file else { return nil }
+        guard case .success(let found?) = status(currentDirectory, path), found.kind == .file else {
+            return nil
+        }
         return found.size
     }
 

@@ -7,7 +7,6 @@ import SyncSystem
 
 /// What one thread needs for making deltas: contexts, memory, and the base's packs. About **4 MiB**.
 final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` has it, and is joined.
-    /// A delta that was made.
     struct Made: Sendable {
         var bytes: [UInt8]
         var base: Range<UInt64>
@@ -28,11 +27,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
         hasher = try calling { try SHA256Hasher() }
     }
 
-    /// Makes the delta of a task; `nil` if it cannot be made.
-    ///
-    /// - Parameters:
-    ///   - file: The new version, open.
-    ///   - place: The blob, which is stored already.
+    /// Makes the delta of a task, whose blob is stored already; `nil` if it cannot be made.
     func encode(
         _ task: DeltaPlan.Task,
         in file: borrowing Descriptor,

@@ -83,10 +83,7 @@ struct DeltaMaker {
     }
 
     /// The results, with `nil` for deltas that do not pay.
-    private func paying(
-        _ tasks: [DeltaPlan.Task],
-        _ results: [DeltaEncoder.Made?]
-    ) -> [DeltaEncoder.Made?] {
+    private func paying(_ tasks: [DeltaPlan.Task], _ results: [DeltaEncoder.Made?]) -> [DeltaEncoder.Made?] {
         func isShort(_ delta: UInt64, _ blob: UInt64) -> Bool { delta * 100 <= blob * Self.mostPercent }
         func stored(_ task: DeltaPlan.Task) -> UInt64 { UInt64(places[Int(task.number)].storedLength) }
         var sums: [Int: (delta: UInt64, blob: UInt64)] = [:]
@@ -164,10 +161,7 @@ struct DeltaMaker {
             while let index = results.take() {
                 let task = batch[index]
                 let file = try root.openFile(tree, task.file)
-                results.put(
-                    try encoder.encode(task, in: file, places[Int(task.number)], regions),
-                    at: index
-                )
+                results.put(try encoder.encode(task, in: file, places[Int(task.number)], regions), at: index)
             }
         } catch {
             results.fail(error)
@@ -219,7 +213,6 @@ struct RenameTrials {
         return task.file == file ? vain.blobs < Self.most.blobs : vain.files < Self.most.files
     }
 
-    /// Notes the result of a task.
     mutating func note(_ task: DeltaPlan.Task, pays: Bool) {
         guard task.former.isGuess else { return }
         if task.file != file {

@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncModel
 import SyncSystem
@@ -28,11 +27,7 @@ struct IgnoreRules {
         }
     }
 
-    /// Descends into a directory.
-    ///
-    /// - Parameters:
-    ///   - file: Its `.syncignore`, open; `nil` when it has none.
-    ///   - path: The directory's.
+    /// Descends into a directory; `file` is its `.syncignore`, open.
     mutating func enter(_ file: Int32?, _ path: [UInt8]) throws(PublishError) {
         guard let file else { return levels.append(nil) }
         let name = shown(

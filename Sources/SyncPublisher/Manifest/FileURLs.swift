@@ -23,11 +23,7 @@ struct FileURLs: Sendable, Equatable {
         return prefixes.map { $0 + encoded }
     }
 
-    /// Checks a user's URL for the place of files, and adds a final `/`.
-    ///
-    /// - Parameters:
-    ///   - option: For messages.
-    ///   - mayBeRelative: Whether it may be relative to the manifest.
+    /// Checks a user's URL for the place of files, and adds a final `/`. A relative one resolves against the manifest's.
     static func prefix(_ url: String, option: String, mayBeRelative: Bool) throws(PublishError) -> String {
         func refusal(_ reason: String, _ remedy: String) -> PublishError {
             .usage("\(option) \(redacted(url: url)): \(reason)", remedy)

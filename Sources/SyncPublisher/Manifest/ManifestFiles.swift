@@ -1,4 +1,3 @@
-import CPosix
 import SyncCompression
 import SyncDigest
 import SyncFiles
@@ -82,8 +81,9 @@ struct ManifestFiles {
         let raw = text.descriptor.raw
         try forEachPiece(revision: revision, created: created) { piece throws(PublishError) in
             try calling { try hasher.update(piece) }
-            let code = writeAll(raw, piece, at: size)
-            guard code == 0 else { throw .writing("\(output.path)/manifest.json", "write", code: code) }
+            if let code = writeAll(piece, to: raw, at: size) {
+                throw .writing("\(output.path)/manifest.json", "write", code: code)
+            }
             size += UInt64(piece.count)
         }
         let digest = try calling { try hasher.finish() }
@@ -113,13 +113,12 @@ struct ManifestFiles {
             let wanted = Int(min(UInt64(piece.count), size - offset))
             let bytes = UnsafeMutableRawBufferPointer(rebasing: piece[..<wanted])
             guard readFully(source, into: bytes, at: offset) == wanted else {
-                throw .writing("\(output.path)/manifest.json", "read back", code: sa_errno())
+                throw .writing("\(output.path)/manifest.json", "read back", code: .last)
             }
             offset += UInt64(wanted)
             let failure = try stream.encode(UnsafeRawBufferPointer(bytes), isLast: offset == size) {
                 made throws(PublishError) in
-                let code = writeAll(target, made, at: written)
-                guard code == 0 else {
+                if let code = writeAll(made, to: target, at: written) {
                     throw .writing("\(output.path)/manifest.json.zst", "write", code: code)
                 }
                 written += UInt64(made.count)

@@ -66,10 +66,7 @@ struct PartMaker: ~Copyable {
         self.deltas = deltas
     }
 
-    /// Makes all parts.
-    ///
-    /// - Parameters:
-    ///   - moves: The base's packs whose parts are written anew, given the **bytes** that are needed of each.
+    /// Makes all parts. `moves` gets the **bytes** that are needed of each of the base's packs, and says which are written anew.
     mutating func run(
         _ writer: PackWriter,
         moving moves: ([Int: UInt64]) -> Set<Int>

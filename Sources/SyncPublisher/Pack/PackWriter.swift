@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -101,8 +100,9 @@ final class PackWriter {
     private func write(_ bytes: UnsafeRawBufferPointer) throws(PublishError) {
         try calling { try hasher.update(bytes) }
         guard let raw = current?.descriptor.raw else { return }
-        let code = writeAll(raw, bytes, at: written)
-        guard code == 0 else { throw .writing("\(output.path)/packs", "write to", code: code) }
+        if let code = writeAll(bytes, to: raw, at: written) {
+            throw .writing("\(output.path)/packs", "write to", code: code)
+        }
     }
 
     private func closePack() throws(PublishError) {
@@ -116,7 +116,7 @@ final class PackWriter {
         size = 0
         if wasThere { return output.discard(file) }
         // The disk can start; fsync(2) waits later. sync_file_range(2).
-        sa_start_writeback(file.descriptor.raw)
+        startWriteback(file.descriptor.raw)
         waiting.append(Waiting(file, name))
         if waiting.count > Self.mostWaiting { try placeOldest() }
     }

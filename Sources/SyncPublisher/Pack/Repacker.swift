@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -41,7 +40,7 @@ struct Repacker {
             : UnsafeMutableRawBufferPointer(rebasing: buffer[..<length])
         defer { if large { target.deallocate() } }
         guard readFully(pack.raw, into: target, at: place.offset) == length else {
-            throw .writing("\(output.path)/packs", "read back", code: sa_errno())
+            throw .writing("\(output.path)/packs", "read back", code: .last)
         }
         return try writer.append(UnsafeRawBufferPointer(target))
     }

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncModel
 import SyncSystem
 
@@ -87,29 +86,21 @@ extension PublishError {
     static func bug(_ what: String) -> Self { Self(.internalError, what, "report this as a bug") }
 
     /// A read of the source that failed with an errno.
-    static func reading(_ path: String, _ attempt: String, code: Int32) -> Self {
+    static func reading(_ path: String, _ attempt: String, code: Errno?) -> Self {
         .cannotRead(
-            "cannot \(attempt) \(escaped(path)): \(errorText(code))",
-            code == EACCES
+            "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
+            code == .permissionDenied
                 ? "give this user the right to read it, or publish as its owner"
                 : "check the source disk; the published set is unchanged"
         )
     }
 
-    static func reading(_ path: String, _ attempt: String, code: Errno?) -> PublishError {
-        reading(path, attempt, code: code?.rawValue ?? 0)
-    }
-
-    static func writing(_ path: String, _ attempt: String, code: Errno?) -> PublishError {
-        writing(path, attempt, code: code?.rawValue ?? 0)
-    }
-
     /// A write to the output that failed with an errno.
-    static func writing(_ path: String, _ attempt: String, code: Int32) -> Self {
+    static func writing(_ path: String, _ attempt: String, code: Errno?) -> Self {
         Self(
             .cannotWrite,
-            "cannot \(attempt) \(escaped(path)): \(errorText(code))",
-            code == ENOSPC || code == EDQUOT
+            "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
+            code == .noSpace || code == .diskQuotaExceeded
                 ? "free space in the output directory; the published set is unchanged"
                 : "check the output directory; the published set is unchanged"
         )

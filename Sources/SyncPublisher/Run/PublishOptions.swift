@@ -144,7 +144,6 @@ package struct PublishOptions: Sendable {
 
     /// A URL to which the paths of files are appended.
     package enum FilesURL: Sendable, Equatable {
-        /// The base's.
         case asBase
         case none
         /// Absolute, or relative to the manifest.

@@ -153,11 +153,7 @@ package struct PublishPreview: Sendable {
         }
     }
 
-    /// The last line of `publish --dry-run --json`.
-    ///
-    /// - Parameters:
-    ///   - time: RFC 3339.
-    ///   - elapsed: **Milliseconds** the look took.
+    /// The last line of `publish --dry-run --json`; `elapsed` in **milliseconds**.
     package func json(time: String, elapsed: Int64) -> JSONLine {
         JSONLine.object { line in
             line.field("event", EventName.publishPlanned)

@@ -436,10 +436,9 @@ extension PublishRun {
     mutating func keepStamps(_ entries: ManifestEntries) {
         guard let path = options.stampCache, let now = options.now else { return }
         let code = StampCache.write(entries.tree, to: path, now: now) { entries.digest(of: $0) }
-        guard code != 0 else { return }
-        let reason = errorText(code)
+        guard let code else { return }
         report.warnings.append(
-            "cannot write \(shown(path)): \(reason); the next publish reads every file again"
+            "cannot write \(shown(path)): \(code); the next publish reads every file again"
         )
     }
 }

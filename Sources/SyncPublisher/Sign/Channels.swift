@@ -186,7 +186,6 @@ package struct Channels {
         try output.give("manifest.json.zst", "\(revision).json.zst", in: "channels", replacing: false)
     }
 
-    /// A kept manifest.
     private func kept(_ revision: UInt64) throws(PublishError) -> (
         manifest: Manifest, text: [UInt8], file: String
     ) {

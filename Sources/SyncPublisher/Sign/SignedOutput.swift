@@ -26,10 +26,7 @@ struct SignedOutput {
         let content: ReleaseStatement
     }
 
-    /// Signs a manifest that is in place, and the channel pointing at it. The project is that of the keys.
-    ///
-    /// - Parameter file: Its frame.
-    /// - Returns: What says that it is the newest.
+    /// Signs a manifest that is in place, with its frame, and the channel pointing at it. The project is that of the keys.
     func publish(
         project: String,
         revision: UInt64,
@@ -158,12 +155,7 @@ struct SignedOutput {
     }
 
     private func finish(_ release: Known, _ channel: String?) throws(PublishError) -> FreshStatement {
-        try say(
-            release.content.revision,
-            release.statement.digest,
-            of: channel,
-            with: release.statement
-        )
+        try say(release.content.revision, release.statement.digest, of: channel, with: release.statement)
     }
 
     /// Signs and publishes a channel's newest release: the release, the roots, and last the fresh statement.

@@ -42,7 +42,6 @@ package struct Signing: Sendable {
         for role in roles { try requireEnough(role, in: directory) }
     }
 
-    /// The newest root.
     package var root: RootStatement { roots[roots.count - 1].content }
 
     /// Checks before anything is written that it can be signed.
@@ -73,7 +72,6 @@ package struct Signing: Sendable {
         )
     }
 
-    /// Signs a statement.
     func sign(_ json: [UInt8], _ role: Role) throws(PublishError) -> SignedStatement {
         let counting = root[role]
         do throws(TrustFault) {

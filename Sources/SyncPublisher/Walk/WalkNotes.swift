@@ -17,7 +17,6 @@ struct WalkNotes: Sendable {
     /// Links out of the tree that were left out.
     var unsafeLinks = 0
     private(set) var refused: [String] = []
-    /// Whether links are among what was refused.
     private var refusesLinks = false
     private(set) var refusedCount = 0
     private(set) var caseWarnings: [String] = []
