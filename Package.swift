@@ -144,7 +144,7 @@ let package = Package(
             "SyncPublisher",
             [
                 "SyncModel", "SyncSystem", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles",
-                "SyncTrust", "CPosix",
+                "SyncTrust",
             ]
         ),
         tests(

@@ -128,23 +128,37 @@ package func directoryEntries(_ path: String) -> [String]? {
     return directoryEntries(directory.raw)
 }
 
-/// Names in a directory, without `.` and `..`, in no order. readdir(3)
+/// Names in a directory, without `.` and `..`, in no order.
 package func directoryEntries(_ directory: Int32) -> [String] {
-    let copy = openRaw(".", in: directory, .directory)
-    guard copy >= 0 else { return [] }
-    guard let stream = fdopendir(copy) else {
-        close(copy)
-        return []
+    guard let copy = openDirectory(".", in: directory) else { return [] }
+    var names: [String] = []
+    _ = forEachName(in: copy) { name, _ in names.append(String(cString: name)) }
+    return names
+}
+
+/// Calls `body` with every name in a directory and its length in **bytes**, without `.` and `..`, in no order; then closes
+/// the directory. readdir(3)
+///
+/// - Returns: Why not all of it could be read.
+package func forEachName<Failure: Error>(
+    in directory: consuming Descriptor,
+    _ body: (UnsafePointer<CChar>, Int) throws(Failure) -> Void
+) throws(Failure) -> Errno? {
+    let raw = directory.release()
+    guard let stream = fdopendir(raw), let offset = MemoryLayout<dirent>.offset(of: \.d_name) else {
+        let code = Errno.last
+        close(raw)
+        return code
     }
     defer { closedir(stream) }
-    var names: [String] = []
-    while let entry = readdir(stream) {
-        let name = withUnsafePointer(to: &entry.pointee.d_name) {
-            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-        }
-        if name != ".", name != ".." { names.append(name) }
+    while true {
+        sa_set_errno(0)
+        guard let entry = readdir(stream) else { return sa_errno() == 0 ? nil : .last }
+        let name = UnsafeRawPointer(entry).advanced(by: offset).assumingMemoryBound(to: CChar.self)
+        let length = strlen(name)
+        if name[0] == 0x2E, length == 1 || length == 2 && name[1] == 0x2E { continue }
+        try body(name, length)
     }
-    return names
 }
 
 /// Makes every missing directory of `path`, as mkdir(1) `-p` does.

@@ -119,7 +119,7 @@ struct BaseTests {
         try #require(packs.count > 2 * OldPacks.mostOpen)
         do {
             let output = try OutputDirectory(set.root.path("out"))
-            var old = OldPacks(Set(packs.indices), packs, output)
+            var old = OldPacks(worthRepacking: Set(packs.indices), packs: packs, output: output)
             for index in packs.indices {
                 #expect(try old.open(UInt32(index)) != nil)
                 #expect(old.files.count == index % OldPacks.mostOpen + 1)
@@ -129,7 +129,7 @@ struct BaseTests {
                 [UInt8](repeating: 1, count: Int(packs[1].size)),
                 to: "out/\(packs[1].urls[0])"
             )
-            var damaged = OldPacks(Set(packs.indices), packs, output)
+            var damaged = OldPacks(worthRepacking: Set(packs.indices), packs: packs, output: output)
             #expect(try damaged.open(1) == nil && damaged.open(2) != nil && damaged.open(1) == nil)
         }
         let report = try set.publish { $0.repack = true }

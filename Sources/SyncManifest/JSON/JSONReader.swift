@@ -171,7 +171,6 @@ package struct JSONReader {
         return ManifestFault("expected \(what), found \(found)", "write \(what) here")
     }
 
-    /// Not JSON at all.
     mutating func syntax(_ what: String) -> ManifestFault {
         let found = peek().map { quoted(CollectionOfOne($0)) } ?? "the end of the text"
         return ManifestFault("not JSON: expected \(what), found \(found)", "write JSON as in RFC 8259")

@@ -12,14 +12,10 @@ final class BaseReader {
     private let dictionary: DecodingDictionary?
     private var decompressor: ZstdDecompressor
     private var hasher: SHA256Hasher
-    private(set) var packs: [UInt32: Pack] = [:]
+    /// `nil` for one that is not here.
+    private(set) var packs: [UInt32: SharedDescriptor?] = [:]
     /// The last row read, and where each of its blobs ends in the file.
     private var ends: (row: Int, offsets: [UInt64]) = (-1, [])
-
-    final class Pack {
-        let file: Descriptor?
-        init(_ file: consuming Descriptor?) { self.file = file }
-    }
 
     /// Longer blobs are not read, to bound memory.
     private static let longestBlob: UInt64 = 16 << 20
@@ -36,12 +32,8 @@ final class BaseReader {
         readers: Int
     ) throws(PublishError) {
         mostPacks = max(1, Self.mostPacks / max(1, readers))
-        do {
-            decompressor = try ZstdDecompressor()
-            hasher = try SHA256Hasher()
-        } catch {
-            throw .refusedCall(error)
-        }
+        decompressor = try calling { try ZstdDecompressor() }
+        hasher = try calling { try SHA256Hasher() }
         self.base = base
         self.dictionary = dictionary
         self.output = output
@@ -104,15 +96,11 @@ final class BaseReader {
         if packs[blob.pack] == nil {
             if packs.count >= mostPacks { packs = [:] }
             let name = base.packs[Int(blob.pack)].sha256.hex + ".pack"
-            packs[blob.pack] = Pack(output.open(.packs, name))
+            packs[blob.pack] = .some(SharedDescriptor(output.open(.packs, name)))
         }
-        guard let pack = packs[blob.pack] else { return nil }
+        guard case .some(.some(let pack)) = packs[blob.pack] else { return nil }
         var bytes = [UInt8](repeating: 0, count: Int(blob.storedLength))
-        switch pack.file {
-        case .some(let file):
-            let count = bytes.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: blob.offset) }
-            return count == bytes.count ? bytes : nil
-        case .none: return nil
-        }
+        let count = bytes.withUnsafeMutableBytes { readFully(pack.raw, into: $0, at: blob.offset) }
+        return count == bytes.count ? bytes : nil
     }
 }

@@ -153,11 +153,7 @@ package struct PublishPreview: Sendable {
         }
     }
 
-    /// The last line of `publish --dry-run --json`.
-    ///
-    /// - Parameters:
-    ///   - time: RFC 3339.
-    ///   - elapsed: **Milliseconds** the look took.
+    /// The last line of `publish --dry-run --json`; `elapsed` in **milliseconds**.
     package func json(time: String, elapsed: Int64) -> JSONLine {
         JSONLine.object { line in
             line.field("event", EventName.publishPlanned)
@@ -182,14 +178,8 @@ package struct PublishPreview: Sendable {
                 line.field("raw", rawBytes)
                 line.field("encoded", encodedBytes)
             }
-            line.key("kept")
-            line.array { list in
-                for choice in kept { list.value(choice) }
-            }
-            line.key("warnings")
-            line.array { list in
-                for warning in warnings { list.value(warning) }
-            }
+            line.field("kept", list: kept)
+            line.field("warnings", list: warnings)
             line.field("elapsed_ms", elapsed)
         }
     }

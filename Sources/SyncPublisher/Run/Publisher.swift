@@ -17,12 +17,8 @@ package struct Publisher {
 
     package init(_ options: PublishOptions) { self.options = options }
 
-    /// Publishes.
+    /// Publishes. `isCancelled` and `progress` are called on this thread, between pieces.
     ///
-    /// - Parameters:
-    ///   - isCancelled: Asked between pieces; when `true` the run ends with ``PublishError/Code/cancelled``.
-    ///   - progress: Called on this thread, between pieces.
-    /// - Returns: What was done.
     /// - Throws: ``PublishError``; the old manifest is in place then, and nothing new, unless only the signing failed.
     package func run(
         isCancelled: () -> Bool = { false },

@@ -32,11 +32,7 @@ package struct Channels {
     /// Opens a published directory.
     package init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
         guard directoryEntries(path) != nil else {
-            throw PublishError(
-                .notFound,
-                "\(shown(path)): there is no such directory",
-                remedy: "check the path"
-            )
+            throw .notFound("\(shown(path)): there is no such directory", "check the path")
         }
         output = try OutputDirectory(path, for: isReadOnly ? .reading : .publishing)
     }
@@ -61,20 +57,18 @@ package struct Channels {
         let kept = try kept(revision)
         let release = try signed?.signed(revision)
         if let release, release.content.manifest != kept.manifest.digest {
-            throw PublishError(
-                .cannotSign,
+            throw .cannotSign(
                 "\(shown(output.path))/\(kept.file) is not the manifest that was signed",
-                remedy: "publish the files again with --sign"
+                "publish the files again with --sign"
             )
         }
         let former = try current(channel)
         // Followers of a removed channel have seen its last release.
         if let last = [former, output.word(channel)?.fresh.revision].compactMap(\.self).max(), last > revision
         {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
-                remedy: "machines do not go back: publish the older files again as a new revision"
+                "machines do not go back: publish the older files again as a new revision"
             )
         }
         try begin()
@@ -118,10 +112,9 @@ package struct Channels {
     private func requireSigner(_ signing: Signing?) throws(PublishError) {
         let isSigned = output.statementNames().contains { $0 == "fresh" || $0.hasSuffix(".fresh") }
         guard isSigned, signing == nil else { return }
-        throw PublishError(
-            .usage,
+        throw .usage(
             "what is published to \(shown(output.path)) is signed",
-            remedy: "add --sign with the directory that has fresh.key and the roots"
+            "add --sign with the directory that has fresh.key and the roots"
         )
     }
 
@@ -131,10 +124,9 @@ package struct Channels {
         index.channels[channel] = revision
         let json = index.json
         guard json.count <= ChannelIndex.limit else {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "\(shown(output.path)) has too many channels",
-                remedy: "remove those that nobody follows with 'syncagent channel remove'"
+                "remove those that nobody follows with 'syncagent channel remove'"
             )
         }
         try output.put(json, "index.json", in: "channels")
@@ -148,10 +140,9 @@ package struct Channels {
         {
             return index
         }
-        throw PublishError(
-            .invalidBase,
+        throw .invalidBase(
             "\(shown(output.path))/\(ChannelIndex.path) cannot be read, or is damaged",
-            remedy: "restore it, or remove it: channels are listed again as they are published"
+            "restore it, or remove it: channels are listed again as they are published"
         )
     }
 
@@ -178,10 +169,9 @@ package struct Channels {
                 return found
             }
             let names = try list().map { $0.channel ?? ChannelName.ofDefault }
-            throw PublishError(
-                .notFound,
+            throw .notFound(
                 "\(shown(output.path)) has no channel \(name ?? ChannelName.ofDefault)",
-                remedy: names.isEmpty ? "publish first" : "there are \(names.joined(separator: ", "))"
+                names.isEmpty ? "publish first" : "there are \(names.joined(separator: ", "))"
             )
         }
     }
@@ -196,7 +186,6 @@ package struct Channels {
         try output.give("manifest.json.zst", "\(revision).json.zst", in: "channels", replacing: false)
     }
 
-    /// A kept manifest.
     private func kept(_ revision: UInt64) throws(PublishError) -> (
         manifest: Manifest, text: [UInt8], file: String
     ) {
@@ -208,19 +197,17 @@ package struct Channels {
         for file in files where output.size(.top, file) != nil {
             let manifest = try BaseSet.read("\(output.path)/\(file)", output, remedy: "publish it again")
             guard let text = output.text(ofFrame: file), manifest.revision == revision else {
-                throw PublishError(
-                    .invalidBase,
+                throw .invalidBase(
                     "\(shown(output.path))/\(file) is not revision \(revision)",
-                    remedy: "publish it again"
+                    "publish it again"
                 )
             }
             return (manifest, text, file)
         }
         let there = output.keptRevisions().map { "\($0)" }
-        throw PublishError(
-            .notFound,
+        throw .notFound(
             "\(shown(output.path)) has not kept revision \(revision)",
-            remedy: there.isEmpty
+            there.isEmpty
                 ? "releases are kept from the first 'publish --channel' or 'publish --sign' on"
                 : "there are \(there.joined(separator: ", "))"
         )

@@ -42,7 +42,6 @@ package struct Signing: Sendable {
         for role in roles { try requireEnough(role, in: directory) }
     }
 
-    /// The newest root.
     package var root: RootStatement { roots[roots.count - 1].content }
 
     /// Checks before anything is written that it can be signed.
@@ -53,30 +52,26 @@ package struct Signing: Sendable {
         guard counting.count < root[role].threshold else { return }
         let folder = shown(directory.path)
         guard !here.isEmpty else {
-            throw PublishError(
-                .cannotSign,
+            throw .cannotSign(
                 "there is no \(folder)/\(role.rawValue).key",
-                remedy: "put it there, or name a program that signs with --signer; if it is lost: "
+                "put it there, or name a program that signs with --signer; if it is lost: "
                     + "syncagent keys rotate \(folder) --role \(role.rawValue)"
             )
         }
         guard counting.isEmpty else {
-            throw PublishError(
-                .cannotSign,
+            throw .cannotSign(
                 "root \(root.number) requires \(root[role].threshold) \(role.rawValue) keys, and \(folder) has "
                     + "\(counting.count) of them",
-                remedy: "put the others there, or name a program that signs with --signer"
+                "put the others there, or name a program that signs with --signer"
             )
         }
         let names = KeyDirectory.names(role, in: directory.path).map { "\(folder)/\(shown($0))" }
-        throw PublishError(
-            .cannotSign,
+        throw .cannotSign(
             "\(names.joined(separator: ", ")): not among the \(role.rawValue) keys of root \(root.number)",
-            remedy: "use the key that the root names, or change the root with 'syncagent keys rotate'"
+            "use the key that the root names, or change the root with 'syncagent keys rotate'"
         )
     }
 
-    /// Signs a statement.
     func sign(_ json: [UInt8], _ role: Role) throws(PublishError) -> SignedStatement {
         let counting = root[role]
         do throws(TrustFault) {
@@ -96,11 +91,7 @@ package struct Signing: Sendable {
             }
             return statement
         } catch {
-            throw PublishError(
-                .cannotSign,
-                "cannot sign: \(error.reason)",
-                remedy: "what was signed before stays valid"
-            )
+            throw .cannotSign("cannot sign: \(error.reason)", "what was signed before stays valid")
         }
     }
 
