@@ -228,6 +228,7 @@ static inline int sa_set_executable(int fd, int executable) {
     return fchmod(fd, mode);
 }
 
+static inline int sa_is_open(int fd) { return fcntl(fd, F_GETFD) != -1; }
 static inline void sa_set_close_on_exec(int fd) { (void)fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 /* UTIME_OMIT, which Swift does not see. */

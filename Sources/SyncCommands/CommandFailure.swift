@@ -39,7 +39,8 @@ package struct CommandFailure: Error, Sendable, Equatable {
         case let error as EngineError: self.init(error.status, error.message, cause: error.cause)
         case let error as PublishError: self.init(error.exitStatus, error.description)
         case let error as ScheduleError: self.init(error.exitStatus, error.description)
-        case let error as SettingsError: self.init(.configuration, error.description)
+        case let error as SettingsError:
+            self.init(error == .workingDirectoryIsGone ? .cannotCreate : .configuration, error.description)
         case let error as StoreError: self.init(error.status, error.message)
         case let error as ThreadError: self.init(.ioError, "\(error)")
         default: return nil

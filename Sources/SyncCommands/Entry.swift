@@ -1,5 +1,4 @@
 import ArgumentParser
-import CPosix
 import Foundation
 import SyncControlServer
 import SyncEngine
@@ -11,7 +10,7 @@ import SyncSystem
 ///
 /// Not an asynchronous `main`: that starts libdispatch's threads, and the agent does without (``TaskThreads``).
 package func runSyncagent() -> Never {
-    Output.holdStandardDescriptors()
+    CurrentProcess.holdStandardDescriptors()
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
@@ -23,7 +22,7 @@ package func runSyncagent() -> Never {
             leave(ExitStatus.done.rawValue)
         }
         // libdispatch's pool reads /proc once a second, and ends the process where it is not mounted.
-        if command is AgentRunCommand || access("/proc/self/stat", R_OK) != 0 { TaskThreads.takeOver() }
+        if command is AgentRunCommand || !isPermitted(.read, "/proc/self/stat") { TaskThreads.takeOver() }
         Task {
             var command = asynchronous
             do {
@@ -42,11 +41,8 @@ package func runSyncagent() -> Never {
 
 /// The arguments, without the program's name. Swift's own need /proc; without it every one would be lost.
 private func arguments() -> [String] {
-    var count: Int32 = 0
-    guard let first = sa_arguments(&count) else {
-        return keptArguments() ?? Array(CommandLine.arguments.dropFirst())
-    }
-    return (1..<max(1, Int(count))).compactMap { first[$0].map { String(cString: $0) } }
+    CurrentProcess.arguments.map { Array($0.dropFirst()) }
+        ?? keptArguments() ?? Array(CommandLine.arguments.dropFirst())
 }
 
 /// The arguments as the kernel keeps them. proc(5). A library that was loaded before us, such as faketime's, may have put the
@@ -66,9 +62,9 @@ private func keptArguments() -> [String]? {
 /// ours may still be using, one that hashes or one that waits for a name server past a deadline.
 private func leave(_ status: Int32) -> Never {
     // A truncated listing must not exit with 0, nor with diff's 1.
-    guard Output.lost != 0, status <= 1 else { _exit(status) }
-    Output().error("cannot write to standard output: \(errorText(Output.lost))")
-    _exit(ExitStatus.ioError.rawValue)
+    guard let lost = Output.lost, status <= 1 else { CurrentProcess.exit(status) }
+    Output().error("cannot write to standard output: \(lost)")
+    CurrentProcess.exit(ExitStatus.ioError.rawValue)
 }
 
 private func leave(because error: any Error) -> Never {

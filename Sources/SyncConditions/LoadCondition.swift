@@ -1,7 +1,8 @@
-import CPosix
 package import SyncModel
 package import SyncPlugins
 import SyncSystem
+
+import func Foundation.exp
 
 /// The machine has little else to do: the load average of the last minute for each core is below a limit (S49).
 ///
@@ -16,7 +17,7 @@ package final class LoadCondition: Condition {
         /// proc_pid_task(5) of this process.
         package var ownThreads = "/proc/self/task"
         /// Processors of the machine that are on.
-        package var cores = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+        package var cores = Machine.processors
 
         package init() {}
     }
@@ -77,9 +78,7 @@ package final class LoadCondition: Condition {
         if let line = systemLine(places.loadAverage) {
             return line.split(separator: " ").first.flatMap { Double($0) }.flatMap { $0 >= 0 ? $0 : nil }
         }
-        guard sa_errno() == ENOENT else { return nil }
-        var average = 0.0
-        return getloadavg(&average, 1) == 1 ? average : nil
+        return exists(places.loadAverage) ? nil : Machine.load
     }
 
     /// Threads in the states R and D, proc_pid_stat(5).

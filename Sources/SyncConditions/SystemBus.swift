@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncSystem
 
@@ -79,7 +78,7 @@ package struct SystemBus: Sendable {
     }
 
     private func program(_ name: String) -> String? {
-        directories.lazy.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
+        directories.lazy.map { "\($0)/\(name)" }.first { isPermitted(.execute, $0) }
     }
 
     /// Reads `v u 4` as busctl(1) prints it, `variant uint32 4` as dbus-send(1) does.

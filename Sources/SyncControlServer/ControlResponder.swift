@@ -1,8 +1,8 @@
-import CPosix
 import Logging
 import SyncControl
 import SyncHTTPServer
 import SyncModel
+import SyncSystem
 
 /// Answers requests of the control API.
 struct ControlResponder: Sendable {
@@ -31,7 +31,8 @@ struct ControlResponder: Sendable {
     }
 
     private func answer(_ request: HTTPRequest) async throws(ControlError) -> HTTPResponse {
-        guard let user = request.peerUser, PeerCredentials(user: user).mayAsk(agentOf: geteuid()) else {
+        guard let user = request.peerUser, PeerCredentials(user: user).mayAsk(agentOf: CurrentProcess.user)
+        else {
             logger.warning("refused a connection of another user")
             return Self.response(
                 ControlError(.refused, "This agent belongs to another user.", exitStatus: .refused),

@@ -105,8 +105,6 @@ package final class Destination: Sendable {
         return found.isSameFile(as: own)
     }
 
-    package typealias FreeSpace = FileSystemSpace
-
     package func freeSpace() throws(FileError) -> FileSystemSpace {
         guard let space = FileSystemSpace(of: root) else { throw .last("determine the free space of", path) }
         return space

@@ -1,5 +1,4 @@
 import CMicroHTTPD
-import CPosix
 import SyncSystem
 
 /// One request and its answer, as far as they have come.
@@ -144,8 +143,7 @@ final class ServerExchange: Sendable {
     var isFileTooShort: Bool {
         state.withLock { state in
             guard case .answering = state.step, let file = state.file else { return false }
-            var status = stat()
-            return fstat(file.descriptor, &status) != 0 || UInt64(clamping: status.st_size) < file.end
+            return status(file.descriptor).map { $0.size < file.end } ?? true
         }
     }
 

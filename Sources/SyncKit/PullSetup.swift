@@ -24,8 +24,8 @@ struct PullSetup {
     init(_ pull: Sync.Pull) throws {
         try Self.check(pull)
         options = pull.options
-        destination = Self.absolute(pull.destination)
-        guard let state = options.stateDirectory.map(Self.absolute) ?? Self.usualStateDirectory else {
+        destination = try Self.absolute(pull.destination)
+        guard let state = try options.stateDirectory.map(Self.absolute) ?? Self.usualStateDirectory else {
             throw Sync.Failure(
                 .cannotCreate,
                 "There is no home directory: set the state directory."
@@ -42,7 +42,7 @@ struct PullSetup {
         switch pull.subject {
         case .manifest(let text):
             let named = withAuthority(text, schemes: Self.schemes(plugins))
-            manifest = urlScheme(of: named) == nil ? Self.absolute(named) : named
+            manifest = urlScheme(of: named) == nil ? try Self.absolute(named) : named
         case .entries(let entries, let project):
             manifest = try Self.write(entries, project, under: state)
         }
@@ -206,9 +206,12 @@ struct PullSetup {
         return path
     }
 
-    private static func absolute(_ path: String) -> String {
-        let full = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
-        return URL(fileURLWithPath: full).standardizedFileURL.path
+    private static func absolute(_ path: String) throws(Sync.Failure) -> String {
+        do throws(FileError) {
+            return URL(fileURLWithPath: try absolutePath(path)).standardizedFileURL.path
+        } catch {
+            throw Sync.Failure(.cannotCreate, "\(error).")
+        }
     }
 
     private static var usualStateDirectory: String? {

@@ -320,7 +320,7 @@ final class PullWork: Sendable {
         return try WorkerThread(name: "conditions") {
             var next = ContinuousClock.now + Self.look
             while !ended.isSet, !stop.isStopped {
-                usleep(50_000)
+                pauseThread(milliseconds: 50)
                 guard ContinuousClock.now >= next else { continue }
                 next = ContinuousClock.now + Self.look
                 let now = SystemTime.milliseconds()

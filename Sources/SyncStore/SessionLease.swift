@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncSystem
 
@@ -33,7 +32,7 @@ extension SyncStore {
         }
         do throws(FileError) {
             let place = try openPrivateDirectory(directory, create: true)
-            let file = try openFile("\(name).lock", in: place.raw, O_RDWR | O_CREAT, trust: .ownState)
+            let file = try openFile("\(name).lock", in: place.raw, [.readWrite, .create], trust: .ownState)
             // A run of this very process that has just ended lets go with its last reference, a moment later.
             let isOwn = Self.signature(in: file)?.process == "\(process)"
             if let lock = try FileLock.take(file, path: "\(directory)/\(name).lock", wait: isOwn ? 200 : 0) {
@@ -78,7 +77,7 @@ extension SyncStore {
 
     private func lockFile(of session: String) throws(FileError) -> Descriptor {
         let path = "\(leaseDirectory ?? "")/\(Self.fileName(session)).lock"
-        return try openFile(path, O_RDWR, trust: .state)
+        return try openFile(path, .readWrite, trust: .state)
     }
 
     /// What a holder writes into the file.

@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncSystem
 
@@ -41,23 +40,22 @@ struct StoreFiles: Sendable {
     /// - Throws: ``StoreError`` with code `cannotCreate`.
     func create() throws(StoreError) {
         // Only a file that is not there is opened here, see ``check()``.
-        let file = sa_openat(AT_FDCWD, database, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
-        if file >= 0 { close(file) }
-        if file < 0, sa_errno() != EEXIST { throw failure("create", database) }
+        guard Descriptor(opening: database, .newFile, mode: 0o600) == nil else { return }
+        let code = Errno.last
+        if code != .fileExists { throw failure("create", database, code) }
     }
 
     /// Whether there is a database file with anything in it.
     var hasDatabase: Bool {
-        var status = stat()
-        return stat(database, &status) == 0 && status.st_size > 0
+        status(following: database).map { $0.size > 0 } ?? false
     }
 
-    var isMarkedDamaged: Bool { access(marker, F_OK) == 0 }
+    var isMarkedDamaged: Bool { exists(marker) }
 
     /// Asks the next open to start anew.
     func markDamaged() {
         // Left out, the next open meets the damage once more.
-        _ = try? openFile(marker, O_WRONLY | O_CREAT, trust: .state)
+        _ = try? openFile(marker, [.writeOnly, .create], trust: .state)
     }
 
     /// The log first: a new database beside an old log would have the log played into it.
@@ -69,11 +67,12 @@ struct StoreFiles: Sendable {
     func setAside(at time: Int64) throws(StoreError) -> String {
         let former = damagedStores()
         let target = former.last.flatMap { isCutShort($0) ? $0 : nil } ?? freeName(time, former)
-        for suffix in Self.suffixes where rename(database + suffix, target + suffix) != 0 {
-            if sa_errno() != ENOENT { throw failure("rename", database + suffix) }
+        for suffix in Self.suffixes {
+            let code = renameEntry(database + suffix, to: target + suffix)
+            if let code, code != .noSuchFileOrDirectory { throw failure("rename", database + suffix, code) }
         }
-        for old in former.dropLast() { for suffix in Self.suffixes { unlink(old + suffix) } }
-        unlink(marker)
+        for old in former.dropLast() { for suffix in Self.suffixes { removeFile(old + suffix) } }
+        removeFile(marker)
         return target
     }
 
@@ -89,8 +88,7 @@ struct StoreFiles: Sendable {
 
     /// Whether a process was killed when it had only moved the log there: the database follows.
     private func isCutShort(_ store: String) -> Bool {
-        access(store, F_OK) != 0
-            && Self.suffixes.allSatisfy { access(store + $0, F_OK) != 0 || access(database + $0, F_OK) != 0 }
+        !exists(store) && Self.suffixes.allSatisfy { !exists(store + $0) || !exists(database + $0) }
     }
 
     /// A name with the time, or with the next second that no other store has.
@@ -111,7 +109,7 @@ struct StoreFiles: Sendable {
         let lock: FileLock?
         do throws(FileError) {
             let directory = try openStateDirectory(directory, create: true)
-            let file = try openFile(name + ".lock", in: directory.raw, O_RDWR | O_CREAT, trust: .state)
+            let file = try openFile(name + ".lock", in: directory.raw, [.readWrite, .create], trust: .state)
             lock = try FileLock.take(file, path: name + ".lock", wait: wait)
         } catch {
             throw Self.failure(error, below: directory)
@@ -125,8 +123,8 @@ struct StoreFiles: Sendable {
         return try result.get()
     }
 
-    private func failure(_ step: String, _ path: String) -> StoreError {
-        Self.failure(.last(step, path), below: directory)
+    private func failure(_ step: String, _ path: String, _ code: Errno) -> StoreError {
+        Self.failure(FileError(step: step, path: path, code: code), below: directory)
     }
 
     private static func failure(_ error: FileError, below directory: String) -> StoreError {

@@ -18,6 +18,14 @@ package enum CurrentProcess {
         return text.hasPrefix("/") ? text : nil
     }
 
+    /// Opens /dev/null for each standard descriptor that the caller has closed. Otherwise the next file to be opened would get
+    /// its number, and what is written there. open(2) takes the lowest number.
+    package static func holdStandardDescriptors() {
+        for descriptor in STDIN_FILENO...STDERR_FILENO where sa_is_open(descriptor) == 0 {
+            _ = Descriptor(opening: "/dev/null", .readWrite)?.release()
+        }
+    }
+
     /// The value of an environment variable. getenv(3)
     package static func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
@@ -76,6 +84,11 @@ package struct Signal: RawRepresentable, Hashable, Sendable {
     package static let kill = Signal(rawValue: SIGKILL)
     package static let interrupt = Signal(rawValue: SIGINT)
     package static let hangUp = Signal(rawValue: SIGHUP)
+}
+
+extension Signal: CustomStringConvertible {
+    /// strsignal(3)
+    package var description: String { strsignal(rawValue).map { String(cString: $0) } ?? "unknown" }
 }
 
 /// Sends a signal to a process. kill(2)

@@ -80,6 +80,26 @@ package func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32, at 
     return nil
 }
 
+/// Writes every byte at a descriptor's own position, however many calls it takes, and however long it is not ready. write(2)
+///
+/// - Returns: Why a write failed.
+package func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Errno? {
+    var rest = bytes[...]
+    while !rest.isEmpty {
+        let count = writeSome(descriptor, UnsafeRawBufferPointer(rebasing: rest))
+        if count > 0 {
+            rest = rest.dropFirst(count)
+            continue
+        }
+        let code = count == 0 ? .ioError : Errno.last
+        guard code.isTransient else { return code }
+        // Whoever has made it not wait, as ssh(1) does, has done so for everyone who writes there.
+        var entries = [PollEntry(descriptor, for: .writing)]
+        if code != .interrupted { waitForAny(of: &entries, atMost: -1) }
+    }
+    return nil
+}
+
 /// Reads until `target` is full or the file ends.
 ///
 /// - Returns: **Bytes** read, or -1; ``Errno/last`` says why.

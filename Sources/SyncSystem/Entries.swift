@@ -46,6 +46,16 @@ package func makeDirectory(
     failure(mkdirat(directory, name, mode_t(mode)))
 }
 
+/// Makes a directory of a name that nobody has yet, 0700. mkdtemp(3)
+///
+/// - Parameter prefix: What its path begins with.
+/// - Returns: Its path; `nil` when it cannot be made, and ``Errno/last`` says why.
+package func makeTemporaryDirectory(_ prefix: String) -> String? {
+    var template = Array("\(prefix)XXXXXX".utf8CString)
+    guard mkdtemp(&template) != nil else { return nil }
+    return String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+}
+
 /// Gives a file one more name. A link gets one itself, not its target. linkat(2)
 ///
 /// - Parameter followsLinks: Whether the target of a link gets it instead.

@@ -77,6 +77,12 @@ package func owner(of descriptor: Int32) -> UInt32? {
     return fstat(descriptor, &buffer) == 0 ? buffer.st_uid : nil
 }
 
+/// The user to whom what a path leads to belongs, links followed. stat(2)
+package func owner(following path: UnsafePointer<CChar>) -> UInt32? {
+    var buffer = stat()
+    return stat(path, &buffer) == 0 ? buffer.st_uid : nil
+}
+
 /// What is neither a file nor a directory nor a link. inode(7)
 package enum SpecialFile: Sendable {
     case fifo, socket, blockDevice, characterDevice

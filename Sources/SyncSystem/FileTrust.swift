@@ -1,6 +1,8 @@
 import CPosix
 import SyncModel
 
+import struct Synchronization.Atomic
+
 /// What must hold of a file before a byte of it is read or written. A name proves nothing: whoever can write to the
 /// directory can put a link, a FIFO, a sparse monster or somebody else's file there.
 ///
@@ -255,21 +257,24 @@ package func replaceFile(
 ) throws(FileError) {
     // systemd, cron and our own readers pass over names with a dot first.
     let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
-    let temporary = "\(path[..<slash]).\(path[slash...]).\(CurrentProcess.identifier).new"
+    // Others here may be replacing it as well.
+    let number = replacements.wrappingAdd(1, ordering: .relaxed).newValue
+    let temporary = "\(path[..<slash]).\(path[slash...]).\(CurrentProcess.identifier).\(number).new"
     let file = try createFile(temporary, .writeOnly, mode: mode)
     var step = "write"
     var code = bytes.withUnsafeBytes { writeAll($0, to: file.raw, at: 0) }
-    func next(_ name: String, _ call: () -> Errno?) {
-        guard code == nil else { return }
-        (step, code) = (name, call())
-    }
-    if mode != 0o600 { next("set the mode of") { setMode(file.raw, mode) } }
-    if isDurable { next("sync") { synchronize(file.raw) } }
-    next("replace") { renameEntry(temporary, to: path) }
+    if code == nil, mode != 0o600 { (step, code) = ("set the mode of", setMode(file.raw, mode)) }
+    if code == nil, isDurable { (step, code) = ("sync", synchronize(file.raw)) }
+    let closed = file.close()
+    if code == nil, closed != nil { (step, code) = ("write", closed) }
+    if code == nil { (step, code) = ("replace", renameEntry(temporary, to: path)) }
     guard let code else { return }
     removeFile(temporary)
     throw FileError(step: step, path: path, code: code)
 }
+
+/// How many files this process has replaced.
+private let replacements = Atomic<UInt64>(0)
 
 private func tooLarge(_ path: String, _ size: UInt64, _ limit: UInt64) -> FileError {
     FileError(

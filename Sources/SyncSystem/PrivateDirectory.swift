@@ -143,6 +143,27 @@ private func parent(of path: String) -> String {
     return slash == path.startIndex ? "/" : String(path[..<slash])
 }
 
+/// A path against the working directory.
+///
+/// - Throws: ``FileError`` for a relative one where the working directory has been removed: taken for one below `/`, it
+///   would mean something else.
+package func absolutePath(_ path: String) throws(FileError) -> String {
+    if path.hasPrefix("/") { return path }
+    guard let directory = CurrentProcess.workingDirectory else {
+        throw FileError(
+            step: "find",
+            path: path,
+            code: .noSuchFileOrDirectory,
+            remark: workingDirectoryIsGone
+        )
+    }
+    return directory == "/" ? "/" + path : "\(directory)/\(path)"
+}
+
+/// What keeps a relative path from meaning anything, and what to do.
+package let workingDirectoryIsGone =
+    "the working directory is gone: change into one that exists, or give an absolute path"
+
 /// A file's name that any text has, and no other: letters, digits, `-` and `_` as they are, every other byte as `%` and two
 /// digits.
 ///

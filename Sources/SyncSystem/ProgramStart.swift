@@ -75,6 +75,9 @@ package struct ProgramStart: Sendable {
         var argv = arguments.map { strdup($0) } + [nil]
         var envp = variables.map { strdup($0) } + [nil]
         defer { for text in argv + envp { free(text) } }
+        guard !argv.dropLast().contains(nil), !envp.dropLast().contains(nil) else {
+            throw FileError(step: "run", path: program, code: .noMemory)
+        }
         func spawn(_ limits: UnsafePointer<sa_limits>?) -> Int32 {
             sa_spawn_limited(
                 program,

@@ -88,7 +88,10 @@ package enum ReadResult: Equatable, Sendable {
 
 /// Reads what is there, at a descriptor's own position. read(2)
 package func readSome(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
-    let count = read(descriptor, buffer.baseAddress, buffer.count)
+    readResult(read(descriptor, buffer.baseAddress, buffer.count))
+}
+
+private func readResult(_ count: Int) -> ReadResult {
     if count > 0 { return .bytes(count) }
     if count == 0 { return .ended }
     let code = Errno.last
@@ -101,3 +104,13 @@ package func readSome(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPo
 package func writeSome(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
     sa_write(descriptor, bytes.baseAddress, bytes.count)
 }
+
+/// Whether a connected socket has something to read, or its other end has gone; reads nothing and does not wait. recv(2),
+/// MSG_PEEK
+package func peek(_ socket: Int32) -> ReadResult {
+    var byte: UInt8 = 0
+    return readResult(recv(socket, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)))
+}
+
+/// Ends both directions of a connection: whoever has the socket sees it. shutdown(2)
+package func shutDown(_ socket: Int32) { _ = shutdown(socket, Int32(SHUT_RDWR)) }

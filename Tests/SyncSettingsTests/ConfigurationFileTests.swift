@@ -238,6 +238,13 @@ struct ConfigurationFileTests {
         #expect(error?.description.contains("secret") != true)
     }
 
+    @Test("Without a working directory a relative path is refused, and no other")
+    func goneDirectory() throws {
+        let base = PathBase(directory: nil, home: "/home/u")
+        #expect(throws: SettingsError.workingDirectoryIsGone) { try base.absolute("a") }
+        #expect(try base.absolute("/a") == "/a" && base.absolute("~/a") == "/home/u/a")
+    }
+
     @Test(
         "Numbers are read in every form of JSON5, with a sign or without",
         arguments: [

@@ -267,6 +267,28 @@ struct PrivateDirectoryTests {
         #expect(made?.contains("uid 4242") == true && access(path + "/state", F_OK) != 0)
     }
 
+    @Test(
+        "Of several threads that replace one file each writes all of its own, and the last one's stays whole"
+    )
+    func concurrentReplacements() throws {
+        let path = root.path("shared")
+        let errors = concurrently(8, name: "replace") { thread -> FileError? in
+            let bytes = [UInt8](repeating: UInt8(thread), count: 300_000)
+            for _ in 0..<40 {
+                do throws(FileError) {
+                    try replaceFile(path, with: bytes, isDurable: false)
+                } catch {
+                    return error
+                }
+            }
+            return nil
+        }
+        #expect(errors.allSatisfy { $0 == nil })
+        let bytes = try readFile(path, trust: .state, limit: 1 << 20)
+        #expect(bytes.count == 300_000 && bytes.allSatisfy { $0 == bytes[0] })
+        #expect(directoryEntries(root.path) == ["shared"])
+    }
+
     @Test("Where a file is reached through a link, both directories count")
     func directoryBehindALink() {
         let path = root.path + "/open"

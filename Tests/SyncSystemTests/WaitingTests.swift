@@ -23,6 +23,26 @@ struct WaitingTests {
         #expect(buffer.withUnsafeMutableBytes { readSome(-1, into: $0) } == .failed(Errno.last))
     }
 
+    @Test("Everything is written, also to a pipe that does not wait for its reader")
+    func wholeWrite() throws {
+        let pipe = try #require(Pipe())
+        #expect(setBlocking(pipe.writer.raw, false) == nil)
+        let bytes = [UInt8](repeating: 7, count: 1 << 20)
+        let code = Monitor<[Errno?]>([])
+        let thread = try WorkerThread(name: "writer") {
+            let end = bytes.withUnsafeBytes { writeAll($0, to: pipe.writer.raw) }
+            code.change { $0.append(end) }
+        }
+        var (buffer, count) = ([UInt8](repeating: 0, count: 1 << 16), 0)
+        while count < bytes.count, waitToRead(pipe.reader.raw, atMost: .seconds(60)) {
+            let result = buffer.withUnsafeMutableBytes { readSome(pipe.reader.raw, into: $0) }
+            if case .bytes(let more) = result { count += more }
+        }
+        thread.join()
+        #expect(count == bytes.count && code.withLock { $0 } == [nil])
+        #expect(bytes.withUnsafeBytes { writeAll($0, to: -1) } != nil)
+    }
+
     @Test("A pause takes its time")
     func pause() {
         let begin = ContinuousClock.now

@@ -1,4 +1,3 @@
-import CPosix
 import Foundation
 import SyncAgent
 import SyncControl
@@ -66,11 +65,11 @@ struct AgentReach: Sendable {
         let link = "/proc/self/exe"
         // No link: no /proc.
         if let path = try? FileManager.default.destinationOfSymbolicLink(atPath: link) {
-            return access(path, X_OK) == 0 ? path : link
+            return isPermitted(.execute, path) ? path : link
         }
-        let name = sa_program_path().map { String(cString: $0) } ?? ""
-        let path = name.hasPrefix("/") ? name : "\(FileManager.default.currentDirectoryPath)/\(name)"
-        guard !name.isEmpty, access(path, X_OK) == 0 else {
+        let name = CurrentProcess.startPath ?? ""
+        let path = try EnvironmentPaths.absolute(name)
+        guard !name.isEmpty, isPermitted(.execute, path) else {
             throw CommandFailure(
                 .unavailable,
                 "Cannot find the program's own file: /proc is not mounted and there is no '\(escaped(name))'. "
@@ -84,7 +83,7 @@ struct AgentReach: Sendable {
     private func startUnit() async {
         let environment = EnvironmentPaths.ofProcess
         // Without a user manager systemctl(1) only says so.
-        guard let runtime = environment.baseDirectories.runtime, access(runtime + "/systemd", F_OK) == 0,
+        guard let runtime = environment.baseDirectories.runtime, exists(runtime + "/systemd"),
             let program = environment.program(named: "systemctl")
         else { return }
         guard await Self.run(program, ["--user", "--quiet", "is-enabled", Self.unit]) else { return }

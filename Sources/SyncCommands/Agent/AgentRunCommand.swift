@@ -1,5 +1,4 @@
 import ArgumentParser
-import CPosix
 import Foundation
 import Logging
 import SyncAgent
@@ -116,7 +115,9 @@ struct AgentRunCommand: AsyncParsableCommand {
                 do {
                     try await server.run(
                         listening: {
-                            logger.info("ready on \(state.place.socketPath), process \(getpid())")
+                            logger.info(
+                                "ready on \(state.place.socketPath), process \(CurrentProcess.identifier)"
+                            )
                             notice.ready()
                             releaseMemory()  // What starting took.
                         },
@@ -165,7 +166,7 @@ extension AgentRunCommand {
             store: store,
             stateDirectory: state.place.stateDirectory,
             version: syncagentVersion,
-            process: getpid(),
+            process: CurrentProcess.identifier,
             now: EngineAssembly.milliseconds,
             sleep: { try await TaskThreads.sleep(for: $0) },
             log: { logger.info("\($0)") },
@@ -259,9 +260,9 @@ final class AgentLock: Sendable {
     static func take(in directory: String) throws(CommandFailure) -> AgentLock? {
         do throws(FileError) {
             let place = try openStateDirectory(directory, create: true)
-            let file = try openFile(name, in: place.raw, O_RDWR | O_CREAT, trust: .ownState)
+            let file = try openFile(name, in: place.raw, [.readWrite, .create], trust: .ownState)
             guard let lock = try FileLock.take(file, path: "\(directory)/\(name)") else { return nil }
-            lock.sign("\(getpid())")
+            lock.sign("\(CurrentProcess.identifier)")
             return AgentLock(lock)
         } catch {
             throw CommandFailure(.cannotCreate, error.ofState)
@@ -271,7 +272,9 @@ final class AgentLock: Sendable {
     /// Whether some process has it; takes nothing.
     static func isHeld(in directory: String) -> Bool {
         // Without the file, or where it is not ours, none has.
-        guard let file = try? openFile("\(directory)/\(name)", O_RDWR, trust: .state) else { return false }
+        guard let file = try? openFile("\(directory)/\(name)", .readWrite, trust: .state) else {
+            return false
+        }
         return FileLock.isTaken(file)
     }
 }
@@ -284,7 +287,9 @@ struct ServiceNotice: Sendable {
 
     init(environment: EnvironmentPaths) {
         path = environment.notifySocket()
-        watchdogInterval = environment.watchdogMicroseconds(process: getpid()).map { .microseconds($0 / 2) }
+        watchdogInterval = environment.watchdogMicroseconds(process: CurrentProcess.identifier).map {
+            .microseconds($0 / 2)
+        }
     }
 
     func ready() { send("READY=1") }
@@ -294,9 +299,8 @@ struct ServiceNotice: Sendable {
     /// Sends, or does nothing where nobody listens: the agent works all the same.
     private func send(_ text: String) {
         guard let path, path.utf8.count > 1, path.hasPrefix("/") || path.hasPrefix("@"),
-            let address = UnixAddress(path), let descriptor = Descriptor(opened: sa_datagram_socket(AF_UNIX))
+            let address = UnixAddress(path)
         else { return }
-        let message = Array(text.utf8)
-        _ = address.withSockaddr { sendto(descriptor.raw, message, message.count, 0, $0, $1) }
+        _ = address.send(Array(text.utf8))
     }
 }

@@ -1,11 +1,11 @@
 import ArgumentParser
-import CPosix
 import SyncEngine
 import SyncHooks
 import SyncModel
 import SyncPluginProcess
 import SyncPlugins
 import SyncSettings
+import SyncSystem
 
 /// What a run is asked for on a command line: the same for `pull` and for what a schedule pulls every night.
 struct RunOptions: ParsableArguments {
@@ -156,6 +156,8 @@ extension TargetOptions {
     /// A recipe for what is named, with nothing else asked for.
     func recipe(_ settings: RunSettings) throws(CommandFailure) -> RunRecipe {
         var recipe = RunRecipe(manifest: try settings.location(manifest), destination: destination)
+        // What is below no directory is not made below the root directory.
+        _ = try EnvironmentPaths.absolute(destination ?? ".")
         recipe.session = session
         recipe.groups = groups
         (recipe.include, recipe.exclude) = (include + paths, exclude)
@@ -183,7 +185,7 @@ extension RunSettings {
         }
         // A release of a directory such as `a:b` need not have the file that is named.
         let directory = location.lastIndex(of: "/").map { String(location[..<$0]) }
-        guard access(location, F_OK) != 0, directory.map({ access($0, F_OK) != 0 }) ?? true else {
+        guard !exists(location), directory.map({ !exists($0) }) ?? true else {
             return location
         }
         if webSchemes.contains(scheme) {

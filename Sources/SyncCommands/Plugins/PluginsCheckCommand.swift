@@ -67,8 +67,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         let output = Output()
         let environment = EnvironmentPaths.ofProcess
         var subject = CheckSubject(
-            name: plugin.contains("/") && !plugin.hasPrefix("/")
-                ? "\(FileManager.default.currentDirectoryPath)/\(plugin)" : plugin,
+            name: plugin.contains("/") ? try EnvironmentPaths.absolute(plugin) : plugin,
             settings: try source.settings(environment),
             place: environment.pluginPlace,
             output: output

@@ -331,7 +331,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.base = withoutBase ? .none : base.map { .manifest($0) } ?? .inOutput
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
-        options.stampCache = stampCache(environment)
+        options.stampCache = try stampCache(environment)
         options.signing = try signing.signing(for: output, [.release, .fresh])
         // The keys know whose they are.
         options.project = options.project ?? options.signing?.root.project
@@ -344,7 +344,7 @@ struct PublishCommand: AsyncParsableCommand {
     /// What does not change; nothing where there is no such file.
     private func settings(_ environment: EnvironmentPaths) throws -> PublishFile {
         guard !withoutConfig else { return PublishFile() }
-        let path = Self.absolute(config ?? "\(directory)/\(PublishFile.name)")
+        let path = try Self.absolute(config ?? "\(directory)/\(PublishFile.name)")
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
         do throws(SettingsError) {
             let base = PathBase(directory: folder.isEmpty ? "/" : folder, home: environment.lookup("HOME"))
@@ -366,20 +366,20 @@ struct PublishCommand: AsyncParsableCommand {
     }
 
     /// A file of the state directory, one for each pair of directories; `nil` where there can be none.
-    private func stampCache(_ environment: EnvironmentPaths) -> String? {
+    private func stampCache(_ environment: EnvironmentPaths) throws(CommandFailure) -> String? {
         // Without a state directory every file is read, as with --rehash.
         guard let state = try? environment.stateDirectory() else { return nil }
         let name = PublishOptions.stampCacheName(
-            directory: Self.absolute(directory),
-            output: Self.absolute(output)
+            directory: try Self.absolute(directory),
+            output: try Self.absolute(output)
         )
         let folder = "\(state)/publish"
         guard (try? openStateDirectory(folder, create: !isDryRun)) != nil else { return nil }
         return "\(folder)/\(name)"
     }
 
-    private static func absolute(_ path: String) -> String {
-        URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+    private static func absolute(_ path: String) throws(CommandFailure) -> String {
+        URL(fileURLWithPath: try EnvironmentPaths.absolute(path)).resolvingSymlinksInPath().path
     }
 
     private func declaredGroups() throws -> [Manifest.Group] {

@@ -1,5 +1,4 @@
 import ArgumentParser
-import CPosix
 import Foundation
 import SyncEngine
 import SyncManifest
@@ -54,11 +53,10 @@ struct CatCommand: AsyncParsableCommand {
             guard let row = hand.row(of: path) else { throw Self.unknown(path, hand.manifest) }
             try hand.bring(row, spoolDirectory: temporary) { piece throws(EngineError) in
                 output.clearProgress()
-                guard !writeAll(Array(piece), to: STDOUT_FILENO) else { return }
+                guard let code = writeAll(Array(piece), to: STDOUT_FILENO) else { return }
                 // The reader has had enough.
-                let code = sa_errno()
-                if code == EPIPE { throw EngineError(.done, "") }
-                throw EngineError(.ioError, "cannot write to standard output: \(errorText(code))")
+                if code == .brokenPipe { throw EngineError(.done, "") }
+                throw EngineError(.ioError, "cannot write to standard output: \(code)")
             }
         }
     }

@@ -88,7 +88,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
     /// Everything the file says, checked as a whole before anything is done.
     private func plans(_ records: ScheduleRecords, _ output: Output) async throws -> [SchedulePlan] {
         let shown = escaped(file)
-        let path = BackgroundPull.absolute(file)
+        let path = try BackgroundPull.absolute(file)
         guard let bytes = try ScheduleFiles.read(path) else {
             throw CommandFailure(.noInput, "\(shown): there is no such file.")
         }

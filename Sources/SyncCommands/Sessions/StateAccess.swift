@@ -4,6 +4,7 @@ import SyncControl
 import SyncDaemon
 import SyncModel
 import SyncStore
+import SyncSystem
 
 /// What verbs about sessions work with: the user's state, and the place of the agent.
 ///
@@ -22,7 +23,7 @@ struct StateAccess: Sendable {
     /// Opens the state; `nil` when there is none yet, and none is made.
     func existingStore() throws(CommandFailure) -> SyncStore? {
         // What is there and cannot be looked at is no missing state: opening it says why.
-        let isThere = access(place.stateDirectory + "/syncagent.sqlite", F_OK) == 0
+        let isThere = exists(place.stateDirectory + "/syncagent.sqlite")
         guard isThere || ![ENOENT, ENOTDIR].contains(errno) else { return nil }
         return try EngineAssembly.openStore(place.stateDirectory, warn: output.warning)
     }

@@ -1,5 +1,4 @@
 import ArgumentParser
-import CPosix
 import Foundation
 import SyncAgent
 import SyncFiles
@@ -43,7 +42,7 @@ private struct GarbageCollection {
     private var verb: String { isDryRun ? "would go" : "gone" }
 
     /// A manifest is there a moment before its run is recorded: what is younger stays, in **seconds**.
-    private static let grace: Int = 3_600
+    private static let grace: Int64 = 3_600
     /// A receipt older than so many **milliseconds** goes, 90 days.
     private static let receiptAge: Int64 = 90 * 86_400_000
 
@@ -57,22 +56,21 @@ private struct GarbageCollection {
         let directory = state.place.stateDirectory + "/manifests"
         let needed = try store.neededManifests().map(\.hex)
         let parts = neededParts(of: needed, in: directory)
-        let now = Int(EngineAssembly.milliseconds() / 1_000)
+        let now = EngineAssembly.milliseconds() / 1_000
         var (count, bytes) = (0, UInt64(0))
         // Without the directory there is none.
         for name in directoryEntries(directory) ?? [] {
             let path = directory + "/" + name
-            var status = stat()
-            guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
-                Int(status.st_mtim.tv_sec) < now - Self.grace, !isNeeded(name, at: path, needed),
+            guard case .success(let found?) = status(currentDirectory, path), found.kind == .file,
+                found.modified / 1_000_000_000 < now - Self.grace, !isNeeded(name, at: path, needed),
                 !parts.contains(name)
             else { continue }
-            if !isDryRun, unlink(path) != 0 {
-                state.output.warning("cannot remove \(escaped(path)): \(errnoText)")
+            if !isDryRun, let code = removeFile(path) {
+                state.output.warning("cannot remove \(escaped(path)): \(code)")
                 continue
             }
             count += 1
-            bytes += UInt64(clamping: status.st_size)
+            bytes += found.size
         }
         tell("cached manifests", count, "file", bytes)
     }
@@ -118,7 +116,7 @@ private struct GarbageCollection {
 
     private func clear(_ session: StoredSession) throws(FileError) {
         let path = session.destination
-        guard access("\(path)/\(Destination.stateName)/staging", F_OK) == 0 else { return }
+        guard exists("\(path)/\(Destination.stateName)/staging") else { return }
         let destination = try Destination.open(path: path, create: false)
         guard let lock = try destination.lock() else { return }
         let staging = try Staging(destination, lanes: 1)

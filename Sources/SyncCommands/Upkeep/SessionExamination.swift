@@ -1,4 +1,3 @@
-import CPosix
 import Foundation
 import SyncControl
 import SyncDaemon
@@ -23,8 +22,7 @@ extension Examination {
     private static func destination(_ session: StoredSession, _ findings: inout Findings) {
         let subject = "session \(escaped(session.identifier))"
         let path = escaped(session.destination)
-        var status = stat()
-        guard stat(session.destination, &status) == 0 else {
+        guard let found = status(following: session.destination) else {
             let reason = errnoText
             return findings.problem(
                 subject,
@@ -32,17 +30,17 @@ extension Examination {
                 "mount it, or pull again to create it; 'syncagent rm' removes the session"
             )
         }
-        guard status.st_mode & S_IFMT == S_IFDIR else {
+        guard found.kind == .directory else {
             return findings.problem(
                 subject,
                 "\(path) is not a directory",
                 "move it away, or pull --into elsewhere"
             )
         }
-        if access(session.destination, W_OK | X_OK) != 0 {
+        if !isPermitted(.change, session.destination) {
             findings.problem(subject, "\(path) cannot be written to", "give this user write permission")
         }
-        if UInt64(status.st_dev) != session.device || UInt64(status.st_ino) != session.inode {
+        if found.device != session.device || found.inode != session.inode {
             findings.problem(
                 subject,
                 "\(path) is not the directory of the last pull",
@@ -55,7 +53,7 @@ extension Examination {
 
     private static func index(_ session: StoredSession, _ subject: String, _ findings: inout Findings) {
         let directory = session.destination + "/" + Destination.stateName
-        guard access(directory + "/index", F_OK) == 0 else { return }
+        guard exists(directory + "/index") else { return }
         do throws(FileError) {
             let destination = try Destination.open(path: session.destination, create: false)
             // An index without entries is not written: one that reads as empty is damaged.
@@ -72,8 +70,7 @@ extension Examination {
     }
 
     private static func isLarge(_ path: String) -> Bool {
-        var status = stat()
-        return stat(path, &status) == 0 && status.st_size > 256
+        status(following: path).map { $0.size > 256 } ?? false
     }
 
     private static func work(

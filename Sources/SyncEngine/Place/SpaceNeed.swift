@@ -17,7 +17,7 @@ struct SpaceNeed: Sendable, Equatable {
     }
 
     /// The error if it does not fit; `nil` if it does (F061).
-    func shortage(_ free: Destination.FreeSpace, _ path: String) -> EngineError? {
+    func shortage(_ free: FileSystemSpace, _ path: String) -> EngineError? {
         let need: String
         if free.bytes <= bytes {
             need = "\(ByteCount(bytes)), \(ByteCount(free.bytes))"
@@ -34,7 +34,7 @@ struct SpaceNeed: Sendable, Equatable {
 extension Destination {
     /// Refuses, before it starts, a fetch that cannot fit (F061).
     func checkSpace(_ need: SpaceNeed) throws(EngineError) {
-        let free: FreeSpace
+        let free: FileSystemSpace
         do throws(FileError) { free = try freeSpace() } catch { throw EngineError(cannotUse: error) }
         if let shortage = need.shortage(free, path) { throw shortage }
     }

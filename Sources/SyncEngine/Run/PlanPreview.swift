@@ -31,7 +31,7 @@ extension PullEngine {
                 )
             )
         }
-        let space: Destination.FreeSpace?
+        let space: FileSystemSpace?
         do throws(FileError) {
             space = try Destination.prospect(path)
         } catch {

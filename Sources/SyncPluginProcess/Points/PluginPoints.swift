@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 package import SyncPlugins
 import SyncSystem
@@ -115,7 +114,7 @@ package struct PluginHook: GroupHook {
 
     private func call(_ invocation: HookInvocation) throws(PluginError) -> JSONValue {
         let report = try client.directory.file(holding: invocation.input, for: client)
-        defer { unlink(report) }
+        defer { removeFile(report) }
         return try client.call(
             "hook.run",
             timeout: .seconds(max(1, invocation.timeout)),

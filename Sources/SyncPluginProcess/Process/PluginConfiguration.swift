@@ -1,4 +1,3 @@
-import CPosix
 import Dispatch
 package import SyncPlugins
 package import SyncSystem
@@ -86,7 +85,7 @@ package struct PluginConfiguration: Sendable {
         group.enter()
         do throws(ThreadError) {
             _ = try startThread(name) {
-                sa_block_pipe_signal()
+                CurrentProcess.blockPipeSignal()
                 body()
                 group.leave()
             }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncHooks
 import SyncModel
 import SyncPlugins
@@ -125,7 +124,7 @@ extension PluginWorker {
         guard let child else { return }
         if case .ending(.killed) = phase { return }
         if let reason { endReason = reason }
-        child.program.signalGroup(SIGKILL)
+        child.program.signalGroup(.kill)
         enter(.ending(.killed), for: nil)
     }
 
@@ -137,11 +136,11 @@ extension PluginWorker {
             enter(.ending(.inputClosed), for: limits.shutdown)
         case .inputClosed:
             tell(.warning, "it did not exit when it was asked to shut down")
-            child.program.signalGroup(SIGTERM)
+            child.program.signalGroup(.terminate)
             enter(.ending(.terminated), for: limits.shutdown)
         case .terminated:
             tell(.warning, "it did not exit on SIGTERM either, and was killed")
-            child.program.signalGroup(SIGKILL)
+            child.program.signalGroup(.kill)
             enter(.ending(.killed), for: nil)
         case .killed: phaseDue = nil
         }

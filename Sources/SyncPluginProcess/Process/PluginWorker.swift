@@ -1,4 +1,3 @@
-import CPosix
 import SyncHooks
 import SyncModel
 import SyncPlugins
@@ -172,7 +171,7 @@ final class PluginWorker {
         while queueStart < queue.count {
             let count = queue[queueStart...].withUnsafeBytes { Self.put(child.input, $0) }
             guard count > 0 else {
-                if count < 0, sa_errno() == EPIPE {
+                if count < 0, Errno.last == .brokenPipe {
                     child.closeInput()
                     broken = broken ?? (now, "it closed its input")
                     // It has not seen what waits here.
@@ -189,7 +188,7 @@ final class PluginWorker {
     }
 
     private static func put(_ file: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
-        sa_write(file, buffer.baseAddress, buffer.count)
+        writeSome(file, buffer)
     }
 
     // MARK: Waiting
@@ -197,23 +196,20 @@ final class PluginWorker {
     private func wait() {
         let hasInput = queueStart < queue.count
         var entries = [
-            pollfd(fd: inbox.pipe.reader, events: Int16(POLLIN), revents: 0),
-            // poll(2) ignores an entry with a negative descriptor.
-            pollfd(fd: hasInput ? child?.input ?? -1 : -1, events: Int16(POLLOUT), revents: 0),
-            pollfd(fd: child?.output ?? -1, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: child?.error ?? -1, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: child?.program.ended ?? -1, events: Int16(POLLIN), revents: 0),
+            PollEntry(inbox.pipe.reader),
+            PollEntry(hasInput ? child?.input ?? -1 : -1, for: .writing),
+            PollEntry(outputIsClosed ? -1 : child?.output ?? -1),
+            PollEntry(errorIsClosed ? -1 : child?.error ?? -1),
+            PollEntry(child?.program.ended ?? -1),
         ]
-        if errorIsClosed { entries[3].fd = -1 }
-        if outputIsClosed { entries[2].fd = -1 }
-        guard poll(&entries, nfds_t(entries.count), timeToWait) > 0 else {
+        guard waitForAny(of: &entries, atMost: timeToWait) else {
             lookForEnd(false)
             return
         }
-        if entries[0].revents != 0 { inbox.pipe.drain() }
-        if entries[3].revents != 0 { readErrors() }
-        if entries[2].revents != 0 { readOutput() }
-        lookForEnd(entries[4].revents != 0)
+        if entries[0].isReady { inbox.pipe.drain() }
+        if entries[3].isReady { readErrors() }
+        if entries[2].isReady { readOutput() }
+        lookForEnd(entries[4].isReady)
     }
 
     private var timeToWait: Int32 {
@@ -237,9 +233,9 @@ extension PluginWorker {
         guard let child, !outputIsClosed else { return }
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
             for _ in 0..<8 {
-                let count = read(child.output, buffer.baseAddress, buffer.count)
-                if count < 0, sa_errno() == EAGAIN || sa_errno() == EINTR { return }
-                guard count > 0 else {
+                let result = readSome(child.output, into: buffer)
+                if result == .nothing { return }
+                guard case .bytes(let count) = result else {
                     outputIsClosed = true
                     broken = broken ?? (now, "it closed its output")
                     return
@@ -337,9 +333,9 @@ extension PluginWorker {
         guard let child, !errorIsClosed else { return }
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
             for _ in 0..<8 {
-                let count = read(child.error, buffer.baseAddress, buffer.count)
-                if count < 0, sa_errno() == EAGAIN || sa_errno() == EINTR { return }
-                guard count > 0 else {
+                let result = readSome(child.error, into: buffer)
+                if result == .nothing { return }
+                guard case .bytes(let count) = result else {
                     errorIsClosed = true
                     return
                 }

@@ -59,7 +59,7 @@ extension TransferPump {
         guard transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver else { return false }
         switch attempt.pipe.read(into: buffer) {
         case .nothing: return false
-        case .end:
+        case .ended, .failed:
             // Whoever had it open has closed it: poll(2) does not wake for a pipe that was never opened.
             attempt.isBodyOver = true
         case .bytes(let count):

@@ -1,6 +1,6 @@
-import CPosix
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// Moves bodies from pipes to sinks, and decides what is fetched when. Confined to one thread.
 final class TransferPump {
@@ -202,23 +202,23 @@ final class TransferPump {
     // MARK: Waiting
 
     private func wait() {
-        var entries = [pollfd(fd: inbox.pipe.reader, events: Int16(POLLIN), revents: 0)]
+        var entries = [PollEntry(inbox.pipe.reader)]
         var readers: [PluginTransfer] = []
         for transfer in transfers.values {
             guard let attempt = transfer.attempt, attempt.head != nil, !attempt.isPaused, !attempt.isBodyOver
             else { continue }
             readers.append(transfer)
-            entries.append(pollfd(fd: attempt.pipe.reader, events: Int16(POLLIN), revents: 0))
+            entries.append(PollEntry(attempt.pipe.reader))
         }
         for abandoned in abandonedPipes {
-            entries.append(pollfd(fd: abandoned.pipe.reader, events: Int16(POLLIN), revents: 0))
+            entries.append(PollEntry(abandoned.pipe.reader))
         }
-        guard poll(&entries, nfds_t(entries.count), timeToWait) > 0 else { return }
-        if entries[0].revents != 0 { inbox.pipe.drain() }
-        for (index, transfer) in readers.enumerated() where entries[index + 1].revents != 0 {
+        guard waitForAny(of: &entries, atMost: timeToWait) else { return }
+        if entries[0].isReady { inbox.pipe.drain() }
+        for (index, transfer) in readers.enumerated() where entries[index + 1].isReady {
             if let attempt = transfer.attempt { pump(transfer, attempt) }
         }
-        let opened = entries[(readers.count + 1)...].map { $0.revents != 0 }
+        let opened = entries[(readers.count + 1)...].map(\.isReady)
         var index = 0
         abandonedPipes.removeAll { _ in
             defer { index += 1 }

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncSystem
 
 /// What the latest run of a session is at, beside the store: two files in `sessions/` that are written while it is worked
@@ -32,8 +31,8 @@ package struct LiveFiles: Sendable {
     package func tasks() -> TaskFile.Contents? { TaskFile.read(tasksPath) }
 
     func remove() {
-        unlink(requestsPath)
-        unlink(tasksPath)
+        removeFile(requestsPath)
+        removeFile(tasksPath)
     }
 }
 

@@ -1,3 +1,5 @@
+import SyncSystem
+
 /// A real server program on a free port of 127.0.0.1, with a configuration of its own in a temporary directory.
 ///
 /// Started in the foreground and stopped by its process identifier when the last reference goes.

@@ -1,5 +1,7 @@
 import Synchronization
 
+import func SyncSystem.pauseThread
+
 /// The threads and sockets of one ``FaultServer``.
 ///
 /// One thread takes connections, one thread serves each connection. A thread owns its connection's socket;

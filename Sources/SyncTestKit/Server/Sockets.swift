@@ -94,17 +94,16 @@ struct Socket: Sendable {
 
     /// Waits until there is something to read, at most `milliseconds`.
     func waitReadable(milliseconds: Int32) -> Bool {
-        var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        return poll(&entry, 1, milliseconds) > 0
+        var entries = [PollEntry(descriptor)]
+        return waitForAny(of: &entries, atMost: milliseconds)
     }
 
     /// Whether the peer has closed its end, or the connection is broken. Reads nothing.
     var isAbandoned: Bool {
-        guard waitReadable(milliseconds: 0) else { return false }
-        var byte: UInt8 = 0
-        let flags = Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)
-        let count = recv(descriptor, &byte, 1, flags)
-        return count == 0 || (count < 0 && sa_errno() != EAGAIN && sa_errno() != EINTR)
+        switch peek(descriptor) {
+        case .bytes, .nothing: false
+        case .ended, .failed: true
+        }
     }
 
     /// Sends small answers at once. `tcp(7)`
@@ -112,7 +111,7 @@ struct Socket: Sendable {
 
     /// Wakes whoever blocks in this socket, and ends the connection with FIN. `shutdown(2)`
     func endBothWays() {
-        _ = shutdown(descriptor, Int32(SHUT_RDWR))
+        shutDown(descriptor)
     }
 
     /// Says "no more bytes" with FIN and still reads. `shutdown(2)`
@@ -181,4 +180,4 @@ private func withLoopback(_ port: UInt16, _ body: (UnsafePointer<sockaddr>, sock
 }
 
 /// Whether this process may do anything; some servers then want to be told whose rights to keep.
-var isSuperuser: Bool { geteuid() == 0 }
+var isSuperuser: Bool { CurrentProcess.user == 0 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 package import SyncPlugins
 import SyncSystem
@@ -131,14 +130,13 @@ package final class FileTransport: Transport {
         if state.withLock({ $0.hasEnded(request.id) }) { throw error(.cancelled, "cancelled") }
         guard let name = path(ofFileURL: url) else { throw error(.misuse, "not the URL of a file") }
         // It may be a FIFO without a writer, or a device.
-        let raw = (name.map(CChar.init(bitPattern:)) + [0]).withUnsafeBufferPointer {
-            sa_openat(AT_FDCWD, $0.baseAddress, O_RDONLY | O_NONBLOCK, 0)
-        }
-        guard let file = Descriptor(opened: raw) else {
-            switch sa_errno() {
-            case EACCES, EPERM: throw error(.badStatus(403), "it may not be read: \(errnoText)")
-            case ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG: throw error(.badStatus(404), errnoText)
-            default: throw error(.unreachable, "it cannot be opened: \(errnoText)")
+        guard let file = Descriptor(opening: name.map(CChar.init(bitPattern:)) + [0], .nonBlocking) else {
+            let code = Errno.last
+            switch code {
+            case .permissionDenied, .notPermitted: throw error(.badStatus(403), "it may not be read: \(code)")
+            case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels, .fileNameTooLong:
+                throw error(.badStatus(404), "\(code)")
+            default: throw error(.unreachable, "it cannot be opened: \(code)")
             }
         }
         guard let status = status(file.raw) else { throw error(.badAnswer, errnoText) }

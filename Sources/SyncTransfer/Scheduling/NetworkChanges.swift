@@ -1,5 +1,4 @@
 import CPosix
-import Glibc
 
 /// Tells when this machine's addresses or routes change, so that unreachable hosts are tried again at once.
 ///

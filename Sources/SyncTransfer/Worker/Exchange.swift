@@ -1,5 +1,4 @@
 import CCurl
-import Glibc
 import SyncCurl
 import SyncPlugins
 
@@ -209,8 +208,8 @@ final class Exchange {
     }
 
     /// - Returns: Whether libcurl may connect there. `CURLOPT_OPENSOCKETFUNCTION`.
-    func mayConnect(to address: UnsafePointer<sockaddr>) -> Bool {
-        if plan.mayBeLocal || plan.isProxied || AddressScope(socketAddress: address) == .global {
+    func mayConnect(to scope: @autoclosure () -> AddressScope) -> Bool {
+        if plan.mayBeLocal || plan.isProxied || scope() == .global {
             return true
         }
         refusedAddress = true

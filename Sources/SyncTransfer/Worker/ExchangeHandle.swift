@@ -1,6 +1,4 @@
 import CCurl
-import CPosix
-import Glibc
 import SyncCurl
 import SyncPlugins
 
@@ -68,15 +66,10 @@ extension EasyHandle {
         }
         _ = sa_curl_set_opensocket(raw) { context, purpose, address in
             guard let address, let exchange = exchange(context) else { return sa_curl_socket_bad() }
-            let mayConnect = withUnsafePointer(to: &address.pointee.addr) { exchange.mayConnect(to: $0) }
-            guard mayConnect else { return sa_curl_socket_bad() }
-            let type = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
-            let descriptor = socket(address.pointee.family, type, address.pointee.protocol)
-            if descriptor >= 0, var size = exchange.socketBuffer {
-                // Best effort: without it the limit holds, only less smoothly.
-                setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+            let mayConnect = withUnsafePointer(to: &address.pointee.addr) {
+                exchange.mayConnect(to: AddressScope(socketAddress: $0))
             }
-            return descriptor
+            return mayConnect ? sa_curl_socket(address, exchange.socketBuffer ?? 0) : sa_curl_socket_bad()
         }
     }
 
