@@ -245,10 +245,6 @@ static inline int sa_hands_down(int directory) {
 #endif
 }
 
-static inline int sa_rename(int olddir, const char *oldname, int newdir, const char *newname) {
-    return renameat(olddir, oldname, newdir, newname);
-}
-
 /* renameat2(2) with RENAME_NOREPLACE: EEXIST where there is something of that name. Where the file system cannot, a look
    before the rename. */
 static inline int sa_rename_to_free(int olddir, const char *oldname, int newdir, const char *newname) {

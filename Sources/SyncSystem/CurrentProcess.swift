@@ -82,8 +82,6 @@ package struct Signal: RawRepresentable, Hashable, Sendable {
 
     package static let terminate = Signal(rawValue: SIGTERM)
     package static let kill = Signal(rawValue: SIGKILL)
-    package static let interrupt = Signal(rawValue: SIGINT)
-    package static let hangUp = Signal(rawValue: SIGHUP)
 }
 
 extension Signal: CustomStringConvertible {

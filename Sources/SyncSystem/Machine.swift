@@ -11,15 +11,10 @@ package enum Machine {
         return getloadavg(&average, 1) == 1 ? average : nil
     }
 
-    /// Since some moment, in **nanoseconds**; no change of the clock on the wall moves it. clock_gettime(2), CLOCK_MONOTONIC
-    package static var monotonic: Int64 { nanoseconds(CLOCK_MONOTONIC) }
-
     /// The time that file systems write, as exact as that: **nanoseconds** since 1970. clock_gettime(2), CLOCK_REALTIME_COARSE
-    package static var fileTime: Int64 { nanoseconds(CLOCK_REALTIME_COARSE) }
-
-    private static func nanoseconds(_ clock: clockid_t) -> Int64 {
+    package static var fileTime: Int64 {
         var now = timespec()
-        guard clock_gettime(clock, &now) == 0 else { return 0 }
+        guard clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 else { return 0 }
         return Int64(now.tv_sec) &* 1_000_000_000 &+ Int64(now.tv_nsec)
     }
 }

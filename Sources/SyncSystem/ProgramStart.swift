@@ -101,7 +101,7 @@ package struct ProgramStart: Sendable {
         var child: Int32 = -1
         for _ in 0..<20 {
             child = limits == nil ? spawn(nil) : spawn(&bounds)
-            if child > 0 || sa_errno() != ETXTBSY { break }
+            if child > 0 || Errno.last != .textFileBusy { break }
             pauseThread(milliseconds: 10)
         }
         guard child > 0 else { throw .last("run", program) }
@@ -142,7 +142,7 @@ package struct StartedProgram: Sendable {
     /// Whether any process, a zombie too, is left in its group. kill(2), signal 0.
     ///
     /// Asked right after it was reaped: while a member is left, the number is not given to another.
-    package var groupIsEmpty: Bool { kill(-identifier, 0) != 0 && sa_errno() == ESRCH }
+    package var groupIsEmpty: Bool { send(Signal(rawValue: 0), to: -identifier) == .noSuchProcess }
 
     /// Whether it has ended; its end is left to be taken.
     package var hasEnded: Bool { sa_has_ended(identifier) != 0 }

@@ -200,7 +200,7 @@ func setting<Value>(_ name: String? = nil, _ read: () throws(SettingsError) -> V
     do throws(SettingsError) {
         return try read()
     } catch {
-        if error == .workingDirectoryIsGone { throw error }
+        if error == .workingDirectoryIsGone { throw CommandFailure(.cannotCreate, "\(error).") }
         throw ValidationError("\(name.map { $0 + ": " } ?? "")\(error.description).")
     }
 }

@@ -57,7 +57,8 @@ struct RunOptions: ParsableArguments {
 
     func validate() throws {
         try hookOptions.check(hasHooks: !hooks.isEmpty || !groupHooks.isEmpty)
-        _ = try runHooks(.ofProcess)
+        // A working directory that is gone has an exit status of its own, which a parse has not.
+        do { _ = try runHooks(.ofProcess) } catch is CommandFailure {}
     }
 
     /// The one place where a run's recipe is made: of the command line, the configuration file and the environment. What the
@@ -142,7 +143,11 @@ func smallProgram(_ text: String, option: String) throws -> [String] {
         )
     }
     if !name.hasPrefix("/") {
-        words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option)
+        do {
+            words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option)
+        } catch let error as CommandFailure {
+            throw ValidationError(error.message)
+        }
     }
     do throws(PluginError) {
         _ = try SmallProgram(words, destination: nil, limit: .seconds(1), environment: [:])
@@ -156,8 +161,6 @@ extension TargetOptions {
     /// A recipe for what is named, with nothing else asked for.
     func recipe(_ settings: RunSettings) throws(CommandFailure) -> RunRecipe {
         var recipe = RunRecipe(manifest: try settings.location(manifest), destination: destination)
-        // What is below no directory is not made below the root directory.
-        _ = try EnvironmentPaths.absolute(destination ?? ".")
         recipe.session = session
         recipe.groups = groups
         (recipe.include, recipe.exclude) = (include + paths, exclude)

@@ -152,11 +152,7 @@ package struct PullEngine: Sendable {
     static func destinationPath(_ recipe: RunRecipe, project: String) throws(EngineError) -> String {
         let path = recipe.destination ?? project
         if let path = absolute(path) { return path }
-        throw EngineError(
-            .cannotCreate,
-            "the working directory was removed, so there is no \(escaped(path)) in it; change to another directory, or "
-                + "name the destination by its whole path"
-        )
+        throw EngineError(.cannotCreate, "cannot find \(escaped(path)): \(workingDirectoryIsGone)")
     }
 
     static func open(_ path: String, create: Bool) throws(EngineError) -> Destination {

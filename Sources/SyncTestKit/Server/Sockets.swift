@@ -70,7 +70,7 @@ struct Socket: Sendable {
                 sa_set_close_on_exec(made)
                 return Socket(descriptor: made)
             }
-            guard sa_errno() == EINTR || sa_errno() == ECONNABORTED else { return nil }
+            guard [.interrupted, .connectionAbort].contains(Errno.last) else { return nil }
         }
     }
 
@@ -79,7 +79,7 @@ struct Socket: Sendable {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
             if count >= 0 { return count }
-            guard sa_errno() == EINTR else { return nil }
+            guard Errno.last == .interrupted else { return nil }
         }
     }
 
@@ -88,7 +88,7 @@ struct Socket: Sendable {
         while true {
             let count = sa_send_quietly(descriptor, buffer.baseAddress, buffer.count)
             if count >= 0 { return count }
-            guard sa_errno() == EINTR else { return nil }
+            guard Errno.last == .interrupted else { return nil }
         }
     }
 
