@@ -199,12 +199,7 @@ struct ResolverTests {
             ($0.connections, $0.connectionsPerHost, $0.initialConnections) = (1, 1, 1)
             ($0.idleTimeout, $0.resourceDeadline) = (.seconds(60), .seconds(60))
         }
-        let object = object
-        let gate = DispatchSemaphore(value: 0)
-        bench.server.respond(to: "/a") { _ in
-            gate.wait()
-            return .object(object)
-        }
+        bench.server.script("/a", .object(object).stalling(at: 0), .object(object))
         // All but the first have been resolved to the same link and wait for their turn when that ends.
         let runs = (0..<6).map { _ in bench.start(object) }
         try await waitFor {
@@ -212,7 +207,7 @@ struct ResolverTests {
             return told?.count { $0.state == .queued } == 5 ? true : nil
         }
         time.withLock { $0 += 200 }
-        for _ in runs { gate.signal() }
+        bench.server.releaseStalls()
         for run in runs { try await bench.finish(run, object) }
         #expect(resolver.requests.count == 7, "\(resolver.requests.map(\.reason))")
     }
