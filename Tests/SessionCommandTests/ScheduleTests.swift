@@ -176,7 +176,7 @@ struct ScheduleTests {
             """
             echo $SYNCAGENT_ATTEMPT >> ../calls
             echo $$ > ../hook-process
-            [ $SYNCAGENT_ATTEMPT != 1 ] || exec sleep 60
+            [ $SYNCAGENT_ATTEMPT != 1 ] || exec sleep 500
             """
         )
         #expect(try set.add("--nightly", "02:00", "--hook", "./hook.sh").status == 0)
