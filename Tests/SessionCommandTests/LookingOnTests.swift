@@ -89,7 +89,7 @@ struct LookingOnTests {
     )
     func paused() async throws {
         let background = try BackgroundSet(["a.bin": Data(patternedBytes(size: 400_000, seed: 7))])
-        #expect(try background.pull("--limit-rate", "20K").status == 0)
+        #expect(try background.pull("--limit-rate", "2K").status == 0)
         let (waiting, attached) = (
             try Onlooker(background.tool, ["wait"]), try Onlooker(background.tool, ["attach"])
         )
@@ -134,7 +134,7 @@ struct LookingOnTests {
     @Test("A run whose process is lost again and again is put aside, and whoever waits is told so [F087]")
     func putAside() async throws {
         let background = try BackgroundSet(["a.bin": Data(patternedBytes(size: 400_000, seed: 7))])
-        #expect(try background.pull("--limit-rate", "20K").status == 0)
+        #expect(try background.pull("--limit-rate", "2K").status == 0)
         // It brings each next agent up.
         let waiting = try Onlooker(background.tool, ["wait"])
         try await waiting.until {
