@@ -208,8 +208,8 @@ enum Schema {
         let found = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
         if found == version { return found }
         guard db.isInsideTransaction else {
-            // Another process may make the tables meanwhile: their owner must not be taken for none's because it was
-            // asked for before and the tables after.
+            // Owner and tables are read at one moment: another process may be making the store. Deferred, so that nobody
+            // who writes is waited for.
             var found = 0
             try db.inTransaction(.deferred) {
                 found = try read(db)
