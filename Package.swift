@@ -101,7 +101,7 @@ let package = Package(
             "SyncSettingsTests",
             ["SyncSettings", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]
         ),
-        library("SyncFiles", ["SyncModel", "SyncSystem", "SyncDigest", "CPosix"]),
+        library("SyncFiles", ["SyncModel", "SyncSystem", "SyncDigest"]),
         tests(
             "SyncFilesTests",
             [
@@ -118,19 +118,20 @@ let package = Package(
             "SyncUnpackTests",
             ["SyncUnpack", "SyncSystem", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]
         ),
-        library("SyncStore", ["SyncModel", "SyncSystem", "CPosix", "CSQLite", database]),
+        library("SyncStore", ["SyncModel", "SyncSystem", "CSQLite", database]),
         // What sessions did, for people, programs and Prometheus.
         library("SyncReport", ["SyncModel", "SyncStore"]),
         tests("SyncReportTests", ["SyncReport", "SyncStore", "SyncModel"]),
-        library("SyncHooks", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "CPosix"]),
+        library("SyncHooks", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl"]),
         // Plugins that are programs of their own.
-        library("SyncPluginProcess", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncHooks", "CPosix"]),
+        library("SyncPluginProcess", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncHooks"]),
         // What every plugin must do, for people who write one and for tests.
         library("SyncPluginChecks", ["SyncSystem", "SyncPlugins", "SyncPluginProcess", "SyncModel"]),
         tests(
             "SyncPluginProcessTests",
             [
-                "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncTestKit",
+                "SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncSystem",
+                "SyncTestKit",
             ]
         ),
         tests(
@@ -144,13 +145,14 @@ let package = Package(
             "SyncPublisher",
             [
                 "SyncModel", "SyncSystem", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles",
-                "SyncTrust", "CPosix",
+                "SyncTrust",
             ]
         ),
         tests(
             "SyncPublisherTests",
             [
-                "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTestKit",
+                "SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTrust",
+                "SyncTestKit",
             ]
         ),
 
@@ -159,7 +161,7 @@ let package = Package(
             "SyncEngine",
             [
                 "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-                "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "SyncTrust", "SyncReport", "CPosix",
+                "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "SyncTrust", "SyncReport",
             ]
         ),
         tests(
@@ -175,15 +177,15 @@ let package = Package(
         // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out.
         library("SyncHTTPServer", ["SyncSystem", "CMicroHTTPD", "CPosix"]),
         tests("SyncHTTPServerTests", ["SyncHTTPServer"]),
-        library("SyncServer", ["SyncSystem", "SyncModel", "SyncHTTPServer", "CPosix"]),
+        library("SyncServer", ["SyncSystem", "SyncModel", "SyncHTTPServer"]),
         tests("SyncServerTests", ["SyncServer", "SyncHTTPServer", "SyncModel"]),
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock.
-        library("SyncSchedule", ["SyncModel", "SyncSystem", "CPosix"]),
+        library("SyncSchedule", ["SyncModel", "SyncSystem"]),
         tests("SyncScheduleTests", ["SyncSchedule", "SyncModel"]),
         // Whether a run may go on now: what the machine says of power, network, load, people, space and time.
-        library("SyncConditions", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule", "CPosix"]),
+        library("SyncConditions", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule"]),
         tests(
             "SyncConditionsTests",
             [
@@ -255,7 +257,7 @@ let package = Package(
             path: "Examples/EmbeddedServer/Sources/embedded-server",
             swiftSettings: strict
         ),
-        library("SyncAgent", ["SyncControl", "SyncCurl", "SyncModel", "SyncSystem", "CPosix", "CCurl"]),
+        library("SyncAgent", ["SyncControl", "SyncCurl", "SyncModel", "SyncSystem", "CCurl"]),
         tests(
             "SyncAgentTests",
             ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]
@@ -267,7 +269,7 @@ let package = Package(
                 "SyncTransfer", "SyncSettings",
                 "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "SyncTrust",
                 "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
-                "SyncDigest", "CPosix",
+                "SyncDigest",
                 "SyncConditions", "SyncPluginProcess", "SyncPluginChecks", "SyncReport", "SyncCurl",
                 argumentParser, logging,
             ]
@@ -277,7 +279,8 @@ let package = Package(
             [
                 "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
                 "SyncSettings",
-                "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", "SyncStore", argumentParser,
+                "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", "SyncStore",
+                argumentParser,
             ]
         ),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
@@ -316,7 +319,10 @@ let package = Package(
             ]
         ),
         tests("SyncTestKitTests", ["SyncModel", "SyncTestKit", "SyncPlugins"]),
-        tests("SyncTransferTests", ["SyncTransfer", "SyncCurl", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        tests(
+            "SyncTransferTests",
+            ["SyncTransfer", "SyncCurl", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]
+        ),
         // Lives in a store until SyncStoreTests kills it; never shipped.
         .executableTarget(
             name: "store-crash-helper",
@@ -329,6 +335,6 @@ let package = Package(
             ["SyncStore", "SyncModel", "store-crash-helper", database],
             resources: [.copy("Golden")]
         ),
-        tests("SyncHooksTests", ["SyncHooks", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        tests("SyncHooksTests", ["SyncHooks", "SyncSystem", "SyncPlugins", "SyncModel", "SyncTestKit"]),
     ]
 )

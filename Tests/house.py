@@ -10,7 +10,8 @@ What is checked comes from `swift package dump-package`, so that it cannot drift
  2. what a target declares is imported: an arrow that nobody walks goes;
  3. some arrows must never be drawn (FORBIDDEN), and Foundation and Dispatch stay where they are needed (SYSTEM);
  4. a folder has at most 25 files;
- 5. what differs between systems is in few files (PLATFORM): nowhere else is asked which one this is.
+ 5. what differs between systems is in few files (PLATFORM): nowhere else is asked which one this is;
+ 6. C's functions are called in SyncSystem, and in few other files (CALLERS): the rest has Swift's types for them.
 """
 
 import json
@@ -61,6 +62,17 @@ PLATFORM = {
     "Sources/CPosix/tasks.h": "where Swift's tasks run",
     "Sources/CMicroHTTPD/shim.h": "sockets of a server",
     "Sources/SyncControlServer/TaskThreads.swift": "where Swift's tasks run",
+}
+# Who calls the C library's functions itself, a file or a whole module, and for what.
+CALLERS = {
+    "Sources/SyncSystem": "makes Swift's types of them",
+    "Sources/SyncControlServer/TaskThreads.swift": "a hook of Swift's runtime, and conditions",
+    "Sources/SyncHTTPServer/ConnectionWatch.swift": "sockets of a server",
+    "Sources/SyncHTTPServer/ListeningSocket.swift": "sockets of a server",
+    "Sources/SyncTestKit/Fixtures/TemporaryRoot.swift": "leases",
+    "Sources/SyncTestKit/Server/Sockets.swift": "sockets that break rules",
+    "Sources/SyncTransfer/Routing/AddressScope.swift": "addresses of sockets",
+    "Sources/SyncTransfer/Scheduling/NetworkChanges.swift": "rtnetlink(7)",
 }
 BRANCH = re.compile(
     r"^\s*#\s*(?:(?:if|elseif)\b.*\b(?:os|arch|canImport|targetEnvironment)\(|(?:if|ifdef|ifndef|elif)\b.*\b__(?:linux|APPLE|GLIBC)__)",
@@ -147,6 +159,22 @@ def branches(shipped):
         yield f"{path}: asks no longer which system this is; PLATFORM in Tests/house.py need not name it"
 
 
+def callers(shipped):
+    """Where the C library is imported, and should not be."""
+    found = set()
+    for module in shipped:
+        for path, text in module.texts.items():
+            name = str(path.relative_to(ROOT))
+            if not name.startswith("Sources/") or not imports(text) & {"CPosix", "Glibc"}:
+                continue
+            known = [caller for caller in CALLERS if name == caller or name.startswith(caller + "/")]
+            found.update(known)
+            if not known:
+                yield f"{name}: imports CPosix or Glibc; SyncSystem has what it needs, or CALLERS in Tests/house.py says why not"
+    for name in sorted(CALLERS.keys() - found):
+        yield f"{name}: imports neither CPosix nor Glibc; CALLERS in Tests/house.py need not name it"
+
+
 def floor(name, modules, known):
     """How many stories are below a module."""
     if name not in known:
@@ -183,6 +211,7 @@ def main():
         table({name: module for name, module in shipped.items() if "Tests" not in str(module.directory.relative_to(ROOT))})
     problems = [problem for module in shipped.values() for problem in module.problems()]
     problems += branches(shipped.values())
+    problems += callers(shipped.values())
     for problem in problems:
         print(problem)
     if not problems:

@@ -43,8 +43,8 @@ EXAMPLES = [
     (
         "option of a run, and its key",
         "--max-delete",
-        r"\bmaxDelete\b|\bmax_delete\b|\bmaximumRemovals\b",
-        3,
+        r"\bmaxDelete\b|\bmax_delete\b",
+        2,
         ["SyncDaemon/RunEntry", "SyncEngine/Place/Pruning"],
         {OLD_WORDS: ["SyncStore/KeptRecipe"]},
     ),

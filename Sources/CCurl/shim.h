@@ -1,6 +1,9 @@
 #ifndef SYNCAGENT_CCURL_SHIM_H
 #define SYNCAGENT_CCURL_SHIM_H
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <curl/curl.h>
 
 #if LIBCURL_VERSION_NUM < 0x075500
@@ -24,7 +27,6 @@ static inline CURLcode sa_curl_get_string(CURL *h, CURLINFO i, const char **out)
 static inline CURLcode sa_curl_get_pointer(CURL *h, CURLINFO i, void **out) { return curl_easy_getinfo(h, i, out); }
 static inline CURLcode sa_curl_set_prereq(CURL *h, curl_prereq_callback v) { return curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, v); }
 static inline CURLcode sa_curl_set_opensocket(CURL *h, curl_opensocket_callback v) { return curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, v); }
-static inline CURLcode sa_curl_set_progress(CURL *h, curl_xferinfo_callback v) { return curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, v); }
 static inline CURLcode sa_curl_set_list(CURL *h, CURLoption o, struct curl_slist *v) { return curl_easy_setopt(h, o, v); }
 static inline CURLMcode sa_curl_multi_set_long(CURLM *m, CURLMoption o, long v) { return curl_multi_setopt(m, o, v); }
 
@@ -35,6 +37,27 @@ static inline CURLcode sa_curl_message_result(const CURLMsg *m) { return m->data
 static inline curl_socket_t sa_curl_socket_bad(void) { return CURL_SOCKET_BAD; }
 static inline long sa_curl_auth_basic(void) { return (long)CURLAUTH_BASIC; }
 static inline const curl_version_info_data *sa_curl_version(void) { return curl_version_info(CURLVERSION_NOW); }
+/* A socket for an address that libcurl is about to connect to, close-on-exec: other threads start programs. The kernel
+   buffers `buffer` bytes of what is received, as many as it likes for 0: best effort. CURL_SOCKET_BAD with errno set.
+   CURLOPT_OPENSOCKETFUNCTION(3) */
+static inline curl_socket_t sa_curl_socket(const struct curl_sockaddr *address, int buffer) {
+#ifdef SOCK_CLOEXEC
+    int descriptor = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+#else
+    int descriptor = socket(address->family, address->socktype, address->protocol);
+    if (descriptor >= 0) (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+#endif
+    if (descriptor < 0) return CURL_SOCKET_BAD;
+    if (buffer > 0) (void)setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+    return descriptor;
+}
+
+/* The bytes of a literal IP address, 16 at most, and how many they are; 0 for any other text. inet_pton(3) */
+static inline int sa_curl_address(const char *text, unsigned char *bytes) {
+    if (inet_pton(AF_INET, text, bytes) == 1) return 4;
+    return inet_pton(AF_INET6, text, bytes) == 1 ? 16 : 0;
+}
+
 static inline CURLcode sa_curl_global_init(void) { return curl_global_init(CURL_GLOBAL_DEFAULT); }
 
 #endif

@@ -22,10 +22,6 @@ static inline int sa_set_versions(SSL_CTX *context, int minimum, int maximum) {
         && SSL_CTX_set_max_proto_version(context, maximum) == 1;
 }
 
-static inline int sa_add_chain(SSL_CTX *context, X509 *certificate) {
-    return (int)SSL_CTX_add1_chain_cert(context, certificate);
-}
-
 static inline long sa_bio_bytes(BIO *bio, char **bytes) { return BIO_get_mem_data(bio, bytes); }
 
 #endif

@@ -61,7 +61,7 @@ static inline int sa_apply_limits(const struct sa_limits *limits) {
     return code;
 }
 
-/* The child's half of sa_spawn: between fork and execve only async-signal-safe calls, signal-safety(7). */
+/* The child's half of sa_spawn_limited: between fork and execve only async-signal-safe calls, signal-safety(7). */
 static inline int sa_become(
     const char *program, char *const argv[], char *const envp[], int directory, int input, int output, int error,
     mode_t mask, const struct sa_limits *limits
@@ -134,13 +134,6 @@ static inline pid_t sa_spawn_limited(
     close(report[0]);
     errno = code;
     return child;
-}
-
-/* sa_spawn_limited without limits, and with standard output and error in one, so that their order is kept. */
-static inline pid_t sa_spawn(
-    const char *program, char *const argv[], char *const envp[], int directory, int input, int output, mode_t mask
-) {
-    return sa_spawn_limited(program, argv, envp, directory, input, output, output, mask, 0);
 }
 
 /* Whether a child has ended, without taking its end: its number and its group's stay its own. waitid(2), WNOWAIT. */

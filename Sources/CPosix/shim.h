@@ -11,6 +11,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -157,6 +158,42 @@ static inline int sa_clone_file(int target, int source) { return -1; }
 static inline void sa_name_thread(const char *name) { pthread_setname_np(name); }
 #endif
 
+/* CLOCK_MONOTONIC in nanoseconds. clock_gettime(2) */
+static inline int64_t sa_monotonic(void) {
+    struct timespec now;
+    return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? (int64_t)now.tv_sec * 1000000000 + now.tv_nsec : 0;
+}
+
+/* A condition whose deadlines are on CLOCK_MONOTONIC. pthread_condattr_setclock(3) */
+static inline int sa_cond_init_monotonic(pthread_cond_t *condition) {
+#ifdef __APPLE__
+    return pthread_cond_init(condition, NULL);
+#else
+    pthread_condattr_t attributes;
+    int code = pthread_condattr_init(&attributes);
+    if (code != 0) return code;
+    code = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    if (code == 0) code = pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return code;
+#endif
+}
+
+/* pthread_cond_timedwait(3), for a condition of sa_cond_init_monotonic(), until so many nanoseconds of sa_monotonic(). */
+static inline int sa_cond_wait_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t nanoseconds) {
+#ifdef __APPLE__
+    nanoseconds -= sa_monotonic();
+    if (nanoseconds < 0) nanoseconds = 0;
+#endif
+    struct timespec time = {
+        .tv_sec = (time_t)(nanoseconds / 1000000000), .tv_nsec = (long)(nanoseconds % 1000000000)};
+#ifdef __APPLE__
+    return pthread_cond_timedwait_relative_np(condition, mutex, &time);
+#else
+    return pthread_cond_timedwait(condition, mutex, &time);
+#endif
+}
+
 /* Who is at the other end of a Unix socket. 0, or -1 with errno set. */
 static inline int sa_peer_user(int fd, uid_t *user) {
 #ifdef __linux__
@@ -191,6 +228,7 @@ static inline int sa_set_executable(int fd, int executable) {
     return fchmod(fd, mode);
 }
 
+static inline int sa_is_open(int fd) { return fcntl(fd, F_GETFD) != -1; }
 static inline void sa_set_close_on_exec(int fd) { (void)fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 /* UTIME_OMIT, which Swift does not see. */
@@ -205,10 +243,6 @@ static inline int sa_hands_down(int directory) {
 #else
     return 0;
 #endif
-}
-
-static inline int sa_rename(int olddir, const char *oldname, int newdir, const char *newname) {
-    return renameat(olddir, oldname, newdir, newname);
 }
 
 /* renameat2(2) with RENAME_NOREPLACE: EEXIST where there is something of that name. Where the file system cannot, a look

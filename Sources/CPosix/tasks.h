@@ -5,10 +5,8 @@
    include/swift/Runtime/Concurrency.h of Swift. */
 
 #if defined(__linux__) && __has_attribute(swiftcall)
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 /* Defined by whoever includes this and calls sa_take_tasks_over(). */
 extern void sa_take_job(void *job);
@@ -29,29 +27,6 @@ static inline int sa_take_tasks_over(void) {
     void *expected = NULL;
     if (hook == NULL) return 0;
     return __atomic_compare_exchange_n(hook, &expected, (void *)sa_enqueue_job, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-
-/* pthread_cond_timedwait(3), for a condition of sa_cond_init_monotonic(). */
-static inline int sa_cond_wait_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t nanoseconds) {
-    struct timespec deadline = {
-        .tv_sec = (time_t)(nanoseconds / 1000000000), .tv_nsec = (long)(nanoseconds % 1000000000)};
-    return pthread_cond_timedwait(condition, mutex, &deadline);
-}
-
-/* CLOCK_MONOTONIC in nanoseconds. clock_gettime(2) */
-static inline int64_t sa_monotonic(void) {
-    struct timespec now;
-    return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? (int64_t)now.tv_sec * 1000000000 + now.tv_nsec : 0;
-}
-
-/* A condition whose deadlines are on CLOCK_MONOTONIC. pthread_condattr_setclock(3) */
-static inline int sa_cond_init_monotonic(pthread_cond_t *condition) {
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0) return -1;
-    int code = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    if (code == 0) code = pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
-    return code;
 }
 #endif
 

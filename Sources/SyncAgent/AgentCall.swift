@@ -47,7 +47,7 @@ struct AgentCall: Sendable {
         var stranger: uid_t?
         call.mayUse = { socket in
             let peer = peerUser(of: socket)
-            if peer == geteuid() { return true }
+            if peer == CurrentProcess.user { return true }
             stranger = peer ?? .max
             return false
         }

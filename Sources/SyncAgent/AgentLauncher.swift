@@ -1,4 +1,3 @@
-import CPosix
 import Foundation
 import SyncControl
 import SyncModel
@@ -42,15 +41,11 @@ public struct AgentLauncher: Sendable {
         do throws(FileError) {
             let state = try openStateDirectory(stateDirectory, create: true)
             if Self.isLocked(state.raw) { return }
-            log = try openFile(logFile, O_WRONLY | O_CREAT | O_APPEND, trust: .ownState)
+            log = try openFile(logFile, [.writeOnly, .create, .append], trust: .ownState)
         } catch {
-            throw ControlError(
-                .failed,
-                "Cannot start the agent. \(error.ofState)",
-                exitStatus: .cannotCreate
-            )
+            throw ControlError(.failed, "Cannot start the agent. \(error.ofState)", exitStatus: .cannotCreate)
         }
-        if let size = status(log.raw)?.size, size > Self.logLimit { _ = ftruncate(log.raw, 0) }
+        if let size = status(log.raw)?.size, size > Self.logLimit { _ = setLength(log.raw, 0) }
         let variables = environment.filter { !$0.key.contains("=") }.map { "\($0.key)=\($0.value)" }.sorted()
         var start = ProgramStart([program] + arguments, variables: variables)
         start.output = log.raw
@@ -66,7 +61,7 @@ public struct AgentLauncher: Sendable {
 
     private static func isLocked(_ directory: Int32) -> Bool {
         // Without the file none runs.
-        guard let file = try? openFile("agent.lock", in: directory, O_RDWR, trust: .state) else {
+        guard let file = try? openFile("agent.lock", in: directory, .readWrite, trust: .state) else {
             return false
         }
         return FileLock.isTaken(file)
@@ -117,9 +112,11 @@ extension ControlClient {
 /// is not mounted.
 ///
 /// - Throws: `CancellationError`, when the moment is over.
-func rest(milliseconds: UInt32) async throws {
+func rest(milliseconds: Int) async throws {
     // Without a thread this one waits.
-    if (try? await onThread("rest", { usleep(milliseconds * 1_000) })) == nil { usleep(milliseconds * 1_000) }
+    if (try? await onThread("rest", { pauseThread(milliseconds: milliseconds) })) == nil {
+        pauseThread(milliseconds: milliseconds)
+    }
     try Task.checkCancellation()
 }
 

@@ -66,7 +66,6 @@ public struct AgentSession: Sendable {
     ///   - cursor: The number of the last event that has been handled; 0 for the beginning.
     ///   - following: Whether to wait for more.
     ///   - progress: Whether to add unnumbered `progress` events, at most a few per second.
-    /// - Returns: The events.
     public func events(after cursor: Int64 = 0, following: Bool = true, progress: Bool = false)
         -> SessionEvents
     {
@@ -84,7 +83,6 @@ public struct AgentSession: Sendable {
     ///
     /// - Parameter cursor: The file that stores the position. It advances when the next end is requested, after the loop's body
     ///   has handled the previous one; a program that dies inside the body gets the same end again.
-    /// - Returns: The ends.
     /// - Throws: `ControlError` when the cursor's file cannot be read.
     public func completions(_ cursor: CursorFile) throws -> RunCompletions {
         RunCompletions(events: events(after: try cursor.read()), cursor: cursor)

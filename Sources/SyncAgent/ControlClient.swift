@@ -86,7 +86,6 @@ public struct ControlClient: Sendable {
     /// The tasks of the session's latest run, one by one, as fast as they are requested.
     ///
     /// - Parameters:
-    ///   - session: The session.
     ///   - state: Only tasks in this state.
     ///   - path: Only tasks whose path matches this pattern: `**` for any directories, `*` within a name.
     public func tasks(of session: String, state: TaskState? = nil, path: String? = nil) -> SessionTasks {
@@ -153,18 +152,6 @@ public struct ControlClient: Sendable {
         )
     }
 
-    /// A part of a path: everything but unreserved characters as `%` and two digits. RFC 3986 §2.3.
-    static func encoded(_ text: String) -> String {
-        let digits = Array("0123456789ABCDEF")
-        return text.utf8.reduce(into: "") { result, byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E:
-                result.unicodeScalars.append(UnicodeScalar(byte))
-            default:
-                result.append("%")
-                result.append(digits[Int(byte >> 4)])
-                result.append(digits[Int(byte & 15)])
-            }
-        }
-    }
+    /// A part of a path, or of a query.
+    static func encoded(_ text: String) -> String { percentEncoded(bytes: text.utf8, keepsSlash: false) }
 }

@@ -41,11 +41,7 @@ public struct CursorFile: Sendable {
     }
 
     private func failure(_ step: String, _ reason: String) -> ControlError {
-        ControlError(
-            .failed,
-            "Cannot \(step) the cursor \(escaped(path)): \(reason).",
-            exitStatus: .ioError
-        )
+        ControlError(.failed, "Cannot \(step) the cursor \(escaped(path)): \(reason).", exitStatus: .ioError)
     }
 }
 

@@ -18,7 +18,6 @@ final class LineStream: Sendable {
     /// Lines that wait here; beyond that libcurl stops reading.
     private static let capacity = 512
 
-    /// Begins the call.
     init(_ call: AgentCall) {
         do throws(ThreadError) {
             try WorkerThread(name: "agent events") { [state, cancellation] in

@@ -76,7 +76,7 @@ package struct AssembledEngine: Sendable {
             now: SystemTime.milliseconds,
             random: { .random(in: .min ... .max) },
             workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
-            process: getpid(),
+            process: CurrentProcess.identifier,
             store: store,
             stateDirectory: stateDirectory,
             events: events,

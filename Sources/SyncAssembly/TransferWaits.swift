@@ -21,11 +21,11 @@ final class TransferWaits: Sendable {
                     host: Self.host(url),
                     attempt: attempt,
                     attempts: attempts,
-                    until: time + after.inMilliseconds
+                    until: time + after.milliseconds
                 )
             )
         case .waitingForConnectivity(_, let url, _, let after, _):
-            set(TransferWait(host: Self.host(url), until: time + after.inMilliseconds))
+            set(TransferWait(host: Self.host(url), until: time + after.milliseconds))
         default: break
         }
     }
@@ -41,8 +41,4 @@ final class TransferWaits: Sendable {
     private func set(_ wait: TransferWait) { state.withLock { $0.wait = wait } }
 
     private static func host(_ url: String) -> String { (try? CurlURL(url))?.origin.host ?? url }
-}
-
-extension Duration {
-    fileprivate var inMilliseconds: Int64 { Int64(self / .milliseconds(1)) }
 }

@@ -1,10 +1,8 @@
 import ArgumentParser
-import CPosix
 import Foundation
-import SyncControl
 import SyncControlServer
 import SyncEngine
-package import SyncModel
+import SyncModel
 import SyncSettings
 import SyncSystem
 
@@ -12,7 +10,7 @@ import SyncSystem
 ///
 /// Not an asynchronous `main`: that starts libdispatch's threads, and the agent does without (``TaskThreads``).
 package func runSyncagent() -> Never {
-    Output.holdStandardDescriptors()
+    CurrentProcess.holdStandardDescriptors()
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
@@ -24,7 +22,7 @@ package func runSyncagent() -> Never {
             leave(ExitStatus.done.rawValue)
         }
         // libdispatch's pool reads /proc once a second, and ends the process where it is not mounted.
-        if command is AgentRunCommand || access("/proc/self/stat", R_OK) != 0 { TaskThreads.takeOver() }
+        if command is AgentRunCommand || !isPermitted(.read, "/proc/self/stat") { TaskThreads.takeOver() }
         Task {
             var command = asynchronous
             do {
@@ -43,11 +41,8 @@ package func runSyncagent() -> Never {
 
 /// The arguments, without the program's name. Swift's own need /proc; without it every one would be lost.
 private func arguments() -> [String] {
-    var count: Int32 = 0
-    guard let first = sa_arguments(&count) else {
-        return keptArguments() ?? Array(CommandLine.arguments.dropFirst())
-    }
-    return (1..<max(1, Int(count))).compactMap { first[$0].map { String(cString: $0) } }
+    CurrentProcess.arguments.map { Array($0.dropFirst()) }
+        ?? keptArguments() ?? Array(CommandLine.arguments.dropFirst())
 }
 
 /// The arguments as the kernel keeps them. proc(5). A library that was loaded before us, such as faketime's, may have put the
@@ -67,14 +62,13 @@ private func keptArguments() -> [String]? {
 /// ours may still be using, one that hashes or one that waits for a name server past a deadline.
 private func leave(_ status: Int32) -> Never {
     // A truncated listing must not exit with 0, nor with diff's 1.
-    guard Output.lost != 0, status <= 1 else { _exit(status) }
-    Output().error("cannot write to standard output: \(errorText(Output.lost))")
-    _exit(ExitStatus.ioError.rawValue)
+    guard let lost = Output.lost, status <= 1 else { CurrentProcess.exit(status) }
+    Output().error("cannot write to standard output: \(lost)")
+    CurrentProcess.exit(ExitStatus.ioError.rawValue)
 }
 
 private func leave(because error: any Error) -> Never {
-    switch error {
-    case let failure as CommandFailure:
+    if let failure = CommandFailure(error) {
         // Help in place of an error needs no name before it.
         if failure.message.hasPrefix("OVERVIEW:") {
             Output().message(HelpText.arranged(failure.message))
@@ -82,28 +76,31 @@ private func leave(because error: any Error) -> Never {
             Output().error(failure.message)
         }
         leave(failure.status.rawValue)
-    case let error as ControlError:
-        Output().error(error.message)
-        leave(error.exitStatus.rawValue)
-    case let error as ThreadError:
-        Output().error("\(error)")
-        leave(ExitStatus.ioError.rawValue)
-    default:
-        // Wrong arguments, and --help and --version, which end a parse by throwing.
-        let words = arguments()
-        if words.first == "pull", words.contains("--json") { PullEnd().tell(error, on: Output()) }
-        let (code, text) = (SyncagentCommand.exitCode(for: error), SyncagentCommand.fullMessage(for: error))
-        if code.isSuccess {
-            Output().line(HelpText.arranged(text))
-        } else if !text.isEmpty {
-            Output().message(text)
-        }
-        leave(code.rawValue)
+    }
+    // Wrong arguments, and --help and --version, which end a parse by throwing.
+    let words = arguments()
+    if words.first == "pull", words.contains("--json") { PullEnd().tell(error, on: Output()) }
+    let (code, text) = (SyncagentCommand.exitCode(for: error), SyncagentCommand.fullMessage(for: error))
+    if code.isSuccess {
+        Output().line(HelpText.arranged(text))
+    } else if !text.isEmpty {
+        Output().message(text)
+    }
+    leave(code.rawValue)
+}
+
+/// A command that only has commands below it. Alone it ends with its help as an error, so that a script with an empty verb does
+/// not seem to succeed.
+protocol CommandGroup: AsyncParsableCommand {}
+
+extension CommandGroup {
+    func run() async throws {
+        throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: Self.self))
     }
 }
 
-/// `syncagent`: the one executable. Every verb is a subcommand in a file of its own.
-struct SyncagentCommand: AsyncParsableCommand {
+/// The one executable. Every verb is a subcommand in a file of its own.
+struct SyncagentCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "syncagent",
         abstract: "Make a directory match a published manifest: verified, and with few requests.",
@@ -128,11 +125,6 @@ struct SyncagentCommand: AsyncParsableCommand {
             GCCommand.self, CompletionCommand.self,
         ]
     )
-
-    /// No verb: the help text as an error, so that a script with an empty verb does not seem to succeed.
-    func run() async throws {
-        throw CommandFailure(.usage, SyncagentCommand.helpMessage())
-    }
 }
 
 /// The version of the program, as in its change notes. Semantic Versioning 2.0.0.
@@ -175,25 +167,6 @@ enum VerbCheck {
             .usage,
             "'\(escaped(word))' is not a command. \(advice)'\(line) --help' lists all commands."
         )
-    }
-}
-
-/// Ends a command: what the caller is told and what the process exits with.
-package struct CommandFailure: Error, Sendable, Equatable {
-    /// The exit status.
-    package let status: ExitStatus
-    /// For people: what happened, to what, what to do. Empty when everything has been said already.
-    package let message: String
-    /// What matters for what to do.
-    let cause: FailureCause
-
-    /// Makes a failure; foreign text in `message` must have gone through `escaped(_:)` or `redacted(url:)`.
-    ///
-    /// - Parameter cause: `nil` where the exit status says it.
-    package init(_ status: ExitStatus, _ message: String = "", cause: FailureCause? = nil) {
-        self.status = status
-        self.message = message
-        self.cause = cause ?? FailureCause(status)
     }
 }
 

@@ -3,11 +3,11 @@ import Foundation
 import SyncEngine
 import SyncModel
 import SyncPlugins
+import SyncReport
 import SyncSettings
 import SyncSystem
 import SyncTransfer
 
-/// `syncagent plan`: what a pull would fetch, in which requests, and why.
 struct PlanCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plan",
@@ -117,11 +117,10 @@ struct PlannedRoute: Sendable {
     /// `nil` when nobody was asked.
     var answer: Answer?
 
-    /// In plain words.
     var lines: [String] {
-        let count = source.objects == 1 ? "1 object" : "\(source.objects) objects"
-        let requests = source.requests == 1 ? "1 request" : "\(source.requests) requests"
-        var lines = ["from       \(redacted(url: source.prefix)): \(count), \(requests)"]
+        let counts =
+            "\(Figures.count(source.objects, "object")), \(Figures.count(source.requests, "request"))"
+        var lines = ["from       \(redacted(url: source.prefix)): \(counts)"]
         if source.requests == 0 { lines[0] += ", only if others fail" }
         func add(_ word: String, _ text: String) {
             lines.append("  " + word + String(repeating: " ", count: max(1, 9 - word.count)) + text)
@@ -162,13 +161,12 @@ struct PlannedRoute: Sendable {
 
     private var answerText: String {
         guard let answer else { return "not probed: there are more than \(RouteProbe.limit) sources" }
-        let cost = " (\(answer.requests == 1 ? "1 request" : "\(answer.requests) requests") sent to find out)"
+        let cost = " (\(Figures.count(answer.requests, "request")) sent to find out)"
         return
             (answer.failure ?? "\(answer.status), ranges " + (answer.status == 206 ? "work" : "are ignored"))
             + cost
     }
 
-    /// The `plan.route` event.
     func event(time: Int64) -> SyncEvent {
         SyncEvent(.planRoute, time: time) { line in
             line.field("prefix", redacted(url: source.prefix))

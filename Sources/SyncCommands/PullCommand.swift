@@ -5,7 +5,6 @@ import SyncModel
 import SyncReport
 import SyncSettings
 
-/// `syncagent pull`: brings the files of a manifest onto this machine.
 struct PullCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pull",
@@ -114,13 +113,13 @@ struct PullCommand: AsyncParsableCommand {
         return (recipe, settings)
     }
 
-    /// One line about what a pull did.
     static func summary(_ report: PullReport) -> String {
-        var parts = ["\(Figures.grouped(report.files.installed)) installed"]
-        if report.files.reused > 0 { parts.append("\(Figures.grouped(report.files.reused)) reused") }
-        parts.append("\(Figures.grouped(report.files.unchanged)) unchanged")
-        if report.files.removed > 0 { parts.append("\(Figures.grouped(report.files.removed)) removed") }
-        if report.files.failed > 0 { parts.append("\(Figures.grouped(report.files.failed)) failed") }
+        let files = report.files
+        let parts = [
+            (files.installed, "installed"), (files.reused, "reused"), (files.unchanged, "unchanged"),
+            (files.removed, "removed"), (files.failed, "failed"),
+        ].filter { $0.0 > 0 || ["installed", "unchanged"].contains($0.1) }
+            .map { "\(Figures.grouped($0.0)) \($0.1)" }
         var folders: [String] = []
         for (count, what) in [(report.folders.made, "made"), (report.folders.removed, "removed")]
         where count > 0 {

@@ -4,7 +4,6 @@ import SyncEngine
 import SyncModel
 import SyncServer
 
-/// `syncagent serve`: a static server with ranges, for a LAN or a trial.
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
@@ -23,25 +22,21 @@ struct ServeCommand: AsyncParsableCommand {
     @Argument(help: "The directory to serve.", completion: .directory)
     var directory: String
 
-    @Option(help: ArgumentHelp("The port; 0 picks a free one.", valueName: "n"))
+    @Option(help: "The port; 0 picks a free one.".taking("n"))
     var port = 8080
 
-    @Option(help: ArgumentHelp("The address to listen on; 0.0.0.0 or :: for all.", valueName: "address"))
+    @Option(help: "The address to listen on; 0.0.0.0 or :: for all.".taking("address"))
     var bind = "127.0.0.1"
 
-    @Option(help: ArgumentHelp("The most connections at a time; others wait.", valueName: "n"))
+    @Option(help: "The most connections at a time; others wait.".taking("n"))
     var maxConnections = 1_024
 
-    @Option(
-        help: ArgumentHelp("The most connections per client address; others are closed.", valueName: "n")
-    )
+    @Option(help: "The most connections per client address; others are closed.".taking("n"))
     var maxPerAddress = 256
 
     @Option(
-        help: ArgumentHelp(
-            "Drop a client that reads nothing, or sends no request, for this long.  (default: 60s)",
-            valueName: "time"
-        ),
+        help: "Drop a client that reads nothing, or sends no request, for this long.  (default: 60s)"
+            .taking("time"),
         transform: duration
     )
     var timeout = Duration.seconds(60)
@@ -72,20 +67,16 @@ struct ServeCommand: AsyncParsableCommand {
             maximumPerAddress: maxPerAddress,
             timeout: timeout
         )
-        do {
-            let log: @Sendable (AccessRecord) -> Void = { output.message(Self.line($0)) }
-            let server = try StaticServer(options, idle: { releaseMemory() }, log: verbose ? log : nil)
-            let path = server.serves("/manifest.json") ? "/manifest.json" : "/"
-            try await server.run(
-                listening: { [bind, directory] port in
-                    output.line(Self.url(address: bind, port: port, path: path))
-                    output.message("Serving \(escaped(directory)). Stop with ^C.")
-                },
-                until: { await StopSignals.firstRequest(atOnce: {}) }
-            )
-        } catch let error as ServerError {
-            throw CommandFailure(error.status, error.message)
-        }
+        let log: @Sendable (AccessRecord) -> Void = { output.message(Self.line($0)) }
+        let server = try StaticServer(options, idle: { releaseMemory() }, log: verbose ? log : nil)
+        let path = server.serves("/manifest.json") ? "/manifest.json" : "/"
+        try await server.run(
+            listening: { [bind, directory] port in
+                output.line(Self.url(address: bind, port: port, path: path))
+                output.message("Serving \(escaped(directory)). Stop with ^C.")
+            },
+            until: { await StopSignals.firstRequest(atOnce: {}) }
+        )
     }
 
     /// The URL under which clients reach the server; "all addresses" is shown as this host's name.

@@ -4,7 +4,6 @@ import SyncModel
 import SyncReport
 import SyncSettings
 
-/// `syncagent verify`: re-hashes what is here.
 struct VerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",

@@ -28,11 +28,7 @@ package enum FrameHeader {
     package static let longest = 18
 
     /// The most **bytes** that a decoder of the frame keeps besides one block: its window, or its content where that is
-    /// said to be shorter.
-    ///
-    /// - Parameter bytes: The first bytes of the frame.
-    /// - Returns: `nil` when the header goes on behind `bytes`.
-    /// - Throws: ``CompressionError`` when this is no zstd frame.
+    /// said to be shorter; `nil` when the header goes on behind `bytes`, which are the first ones of the frame.
     package static func window(_ bytes: [UInt8]) throws(CompressionError) -> UInt64? {
         let magic: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD]
         guard bytes.prefix(4).elementsEqual(magic.prefix(bytes.count)) else {

@@ -30,9 +30,7 @@ package struct ZstdCompressor: ~Copyable {
         self.dictionary = dictionary
     }
 
-    private static func context(
-        _ set: (OpaquePointer) -> [Int]
-    ) throws(CompressionError) -> OpaquePointer {
+    private static func context(_ set: (OpaquePointer) -> [Int]) throws(CompressionError) -> OpaquePointer {
         guard let context = ZSTD_createCCtx() else {
             throw CompressionError(reason: "no memory for an encoder")
         }

@@ -99,7 +99,6 @@ package struct ZstdDecompressor: ~Copyable {
         package let consumed: Int
         /// Bytes written to the output.
         package let produced: Int
-        /// Whether a frame ended here.
         package let frameEnded: Bool
     }
 
@@ -119,14 +118,11 @@ package struct ZstdDecompressor: ~Copyable {
 @available(*, unavailable)
 extension ZstdDecompressor: Sendable {}
 
-/// Decodes zstd frames held in memory, such as `manifest.json.zst`, which need not say how long they are.
+/// Decodes zstd frames held in memory, such as `manifest.json.zst`, which need not say how long they are, to at most
+/// `limit` **bytes**; a bomb stops there (V46).
 ///
 /// They are decoded in place, without a window beside the output, so no more memory is touched than bytes come out,
 /// whatever a frame says of itself. `ZSTD_decompressDCtx`.
-///
-/// - Parameters:
-///   - limit: Most **bytes** to produce; a bomb stops there (V46).
-/// - Throws: ``CompressionError`` for damaged or unfinished input, and for output past `limit`.
 package func decodeZstd(_ input: UnsafeRawBufferPointer, limit: Int) throws(CompressionError) -> [UInt8] {
     let tooMuch = CompressionError(reason: "more than \(limit) bytes inside")
     let decompressor = try ZstdDecompressor()

@@ -45,11 +45,8 @@ package final class EncodingDictionary: @unchecked Sendable {  // Safe: immutabl
 ///
 /// Equal samples give an equal dictionary with one libzstd. Takes about as long as compressing the samples twice.
 ///
-/// - Parameters:
-///   - samples: All samples, one after the other.
-///   - sizes: Their lengths in **bytes**; at least 8 samples, or there is none.
-///   - capacity: Most **bytes** of it.
-/// - Returns: The dictionary in the format of RFC 8878 section 5; `nil` when the samples are too few or too much alike.
+/// - Returns: The dictionary in the format of RFC 8878 section 5, of at most `capacity` **bytes**; `nil` when the samples
+///   are fewer than 8, or too much alike.
 package func trainDictionary(_ samples: UnsafeRawBufferPointer, sizes: [Int], capacity: Int) -> [UInt8]? {
     guard sizes.count >= 8, let count = UInt32(exactly: sizes.count) else { return nil }
     var parameters = ZDICT_fastCover_params_t()

@@ -6,12 +6,7 @@ import CZstd
 package struct ZstdStream: ~Copyable {
     private let context: OpaquePointer
 
-    /// Starts a frame.
-    ///
-    /// - Parameters:
-    ///   - level: 1...19.
-    ///   - size: **Bytes** that ``encode(_:isLast:_:)`` will be given in all. `ZSTD_CCtx_setPledgedSrcSize`.
-    /// - Throws: ``CompressionError`` when there is no memory.
+    /// Starts a frame of `size` **bytes** in all. `ZSTD_CCtx_setPledgedSrcSize`
     package init(level: Int32, size: UInt64) throws(CompressionError) {
         guard let context = ZSTD_createCCtx() else {
             throw CompressionError(reason: "no memory for an encoder")

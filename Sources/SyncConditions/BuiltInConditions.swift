@@ -9,23 +9,18 @@ package struct MachinePlaces: Sendable {
     package var load = LoadCondition.Places()
     /// NetworkManager and logind.
     package var bus = SystemBus()
-    /// Time of day.
     package var clock: WindowClock = wallClock
 
-    /// The usual places.
     package init() {}
 }
 
-/// What a built-in condition is made with.
 package struct ConditionSettings: Sendable {
     /// What must hold; each condition takes its own part, and its usual value where that says nothing.
     package var wanted: RunConditions
-    /// Where to look.
     package var machine: MachinePlaces
     /// Names of conditions that blocked when they were looked at last.
     package var blocked: Set<String>
 
-    /// See the properties.
     package init(_ wanted: RunConditions, on machine: MachinePlaces, blocked: Set<String> = []) {
         self.wanted = wanted
         self.machine = machine
@@ -33,7 +28,6 @@ package struct ConditionSettings: Sendable {
     }
 }
 
-/// The built-in conditions, by name.
 package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> = {
     var registry = PluginRegistry<any Condition, ConditionSettings>(.condition)
     registry.register("power") { .success(PowerCondition(root: $0.machine.powerSupplies)) }

@@ -49,7 +49,6 @@ package final class ConditionCheck: Sendable {
         )
     }
 
-    /// Whether there are no conditions.
     package var isEmpty: Bool { probes.isEmpty }
 
     /// Since when conditions block, by name, **milliseconds** since 1970.

@@ -1,13 +1,11 @@
 import SyncModel
 package import SyncPlugins
 
-/// The answer of one condition.
 package struct ConditionAnswer: Sendable, Equatable {
     /// ``/SyncPlugins/Condition/name``.
     package var name: String
     package var state: ConditionState
 
-    /// See the properties.
     package init(_ name: String, _ state: ConditionState) {
         self.name = name
         self.state = state
@@ -34,12 +32,10 @@ package struct ConditionReport: Sendable, Equatable {
     package var until: Int64?
     /// Since when that one blocks, **milliseconds** since 1970.
     package var since: Int64?
-    /// The changes since the last evaluation.
     package var changes: [Change] = []
     /// Conditions that could not be determined and so count as met, each reported once, when nothing else blocks (S49).
     package var warnings: [String] = []
 
-    /// Whether the run has to wait.
     package var isBlocked: Bool { condition != nil }
 
     /// When to check again, **milliseconds** since 1970.
@@ -47,14 +43,17 @@ package struct ConditionReport: Sendable, Equatable {
     /// - Parameters:
     ///   - now: The present.
     ///   - interval: **Milliseconds** between looks while it is not known when things will change.
-    /// - Returns: When all that block have said until when, the last of these times; else `interval` from now.
+    /// - Returns: The last of the times until which conditions block, in two days at most; `interval` from now at least.
     package func nextCheck(after now: Int64, every interval: Int64) -> Int64 {
         let times = answers.compactMap { answer -> Int64? in
             guard case .blocked(_, let until) = answer.state else { return nil }
-            return until ?? now
+            return until
         }
-        return max(times.max() ?? now, now + interval)
+        return max(min(times.max() ?? now, now + Self.longestWait), now + interval)
     }
+
+    /// **Milliseconds** after which conditions are asked again, whatever they have said. A part of the day begins sooner.
+    private static let longestWait: Int64 = 2 * 86_400_000
 }
 
 /// Decides from answers, and keeps state between evaluations. Pure.
@@ -67,22 +66,24 @@ package struct ConditionLedger: Sendable, Equatable {
     private static let reasonLimit = 300
 
     /// - Parameter blockedSince: What was known before a restart.
-    package init(blockedSince: [String: Int64] = [:]) { self.blockedSince = blockedSince }
+    package init(blockedSince: [String: Int64] = [:]) {
+        self.blockedSince = blockedSince.mapValues { max(0, $0) }
+    }
 
     /// Takes the answers of one evaluation, at a time in **milliseconds** since 1970.
     package mutating func take(_ answers: [ConditionAnswer], at now: Int64) -> ConditionReport {
         var report = ConditionReport()
-        for answer in answers {
-            let answer = Self.safe(answer)
-            report.answers.append(answer)
-            switch answer.state {
-            case .blocked(let reason, let until):
-                note(blocked: answer.name, reason, until, at: now, in: &report)
-            case .ok, .unknown:
-                if let since = blockedSince.removeValue(forKey: answer.name) {
-                    report.changes.append(.cleared(condition: answer.name, after: max(0, now - since)))
-                }
-            }
+        report.answers = answers.map { Self.safe($0, at: now) }
+        // Several programs may have one name.
+        var blocking: Set<String> = []
+        for answer in report.answers {
+            guard case .blocked(let reason, let until) = answer.state else { continue }
+            blocking.insert(answer.name)
+            note(blocked: answer.name, reason, until, at: now, in: &report)
+        }
+        for answer in report.answers where !blocking.contains(answer.name) {
+            guard let since = blockedSince.removeValue(forKey: answer.name) else { continue }
+            report.changes.append(.cleared(condition: answer.name, after: max(0, now - since)))
         }
         if !report.isBlocked { warn(in: &report) }
         return report
@@ -114,13 +115,17 @@ package struct ConditionLedger: Sendable, Equatable {
         (report.condition, report.reason, report.until, report.since) = (name, reason, until, since)
     }
 
-    /// The answer with its texts made safe for terminals and logs.
-    private static func safe(_ answer: ConditionAnswer) -> ConditionAnswer {
+    /// The answer with its texts made safe for terminals and logs, and without a time that makes no sense.
+    private static func safe(_ answer: ConditionAnswer, at now: Int64) -> ConditionAnswer {
         let text = { (reason: String) in escaped(String(reason.prefix(reasonLimit))) }
         let state: ConditionState =
             switch answer.state {
             case .ok: .ok
-            case .blocked(let reason, let until): .blocked(reason: text(reason), until: until)
+            case .blocked(let reason, let until):
+                .blocked(
+                    reason: text(reason),
+                    until: until.flatMap { ConditionState.isEnd($0, at: now) ? $0 : nil }
+                )
             case .unknown(let reason): .unknown(reason: text(reason))
             }
         return ConditionAnswer(escaped(answer.name), state)

@@ -45,7 +45,6 @@ final class ConditionProbe: Sendable {
         }
     }
 
-    /// A pending answer.
     final class Answer: Sendable {
         private let state = Mutex<ConditionState?>(nil)
         private let arrival = DispatchSemaphore(value: 0)

@@ -1,7 +1,8 @@
-import CPosix
 package import SyncModel
 package import SyncPlugins
 import SyncSystem
+
+import func Foundation.exp
 
 /// The machine has little else to do: the load average of the last minute for each core is below a limit (S49).
 ///
@@ -10,14 +11,13 @@ import SyncSystem
 /// process in the same states and lets the number fade as the kernel does, by e^(-t/60 s). What is left is the work of
 /// others. A run in progress goes on until that is a quarter above the limit.
 package final class LoadCondition: Condition {
-    /// Where the numbers come from.
     package struct Places: Sendable {
         /// proc_loadavg(5); where it does not exist, getloadavg(3) is asked.
         package var loadAverage = "/proc/loadavg"
         /// proc_pid_task(5) of this process.
         package var ownThreads = "/proc/self/task"
         /// Processors of the machine that are on.
-        package var cores = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+        package var cores = Machine.processors
 
         package init() {}
     }
@@ -78,9 +78,7 @@ package final class LoadCondition: Condition {
         if let line = systemLine(places.loadAverage) {
             return line.split(separator: " ").first.flatMap { Double($0) }.flatMap { $0 >= 0 ? $0 : nil }
         }
-        guard sa_errno() == ENOENT else { return nil }
-        var average = 0.0
-        return getloadavg(&average, 1) == 1 ? average : nil
+        return exists(places.loadAverage) ? nil : Machine.load
     }
 
     /// Threads in the states R and D, proc_pid_stat(5).
@@ -88,9 +86,7 @@ package final class LoadCondition: Condition {
         (directoryEntries(directory) ?? []).count { name in
             // The second field is a name in parentheses, which may hold anything.
             guard let line = systemLine("\(directory)/\(name)/stat"), let end = line.lastIndex(of: ")")
-            else {
-                return false
-            }
+            else { return false }
             return ["R", "D"].contains(line[end...].dropFirst(2).first)
         }
     }

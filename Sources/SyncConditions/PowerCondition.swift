@@ -20,7 +20,6 @@ package struct PowerCondition: Condition {
         return Self.judge(names.map { Supply("\(root)/\($0)") })
     }
 
-    /// What one entry says of itself.
     struct Supply: Sendable, Equatable {
         /// `Mains`, `USB`, `Battery`, …; `nil` when it cannot be read.
         var type: String?
@@ -30,7 +29,6 @@ package struct PowerCondition: Condition {
         var scope: String?
         /// `Charging`, `Discharging`, `Full`, `Not charging`, `Unknown`.
         var status: String?
-        /// Whether a battery is in its place.
         var isPresent = true
     }
 
@@ -56,7 +54,6 @@ package struct PowerCondition: Condition {
 }
 
 extension PowerCondition.Supply {
-    /// Reads one directory of power supplies.
     init(_ directory: String) {
         func value(_ name: String) -> String? { systemLine("\(directory)/\(name)").map(String.init) }
         // 2 is "online at a programmable voltage".

@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 package import SyncPlugins
 import SyncSystem
@@ -43,12 +42,14 @@ package final class SpaceCondition: Condition {
     }
 
     private static func free(at path: String) -> UInt64? {
-        var (path, info) = (path, statvfs())
-        while statvfs(path, &info) != 0 {
-            guard sa_errno() == ENOENT, let slash = path.lastIndex(of: "/"), path != "/" else { return nil }
+        var path = path
+        while true {
+            if let space = FileSystemSpace(at: path) { return space.bytes }
+            guard Errno.last == .noSuchFileOrDirectory, let slash = path.lastIndex(of: "/"), path != "/"
+            else {
+                return nil
+            }
             path = slash == path.startIndex ? "/" : String(path[..<slash])
         }
-        let (bytes, overflow) = UInt64(info.f_bavail).multipliedReportingOverflow(by: UInt64(info.f_frsize))
-        return overflow ? .max : bytes
     }
 }

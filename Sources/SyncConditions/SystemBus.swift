@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncSystem
 
@@ -9,7 +8,6 @@ import SyncSystem
 /// killing the program keeps the deadline, whatever the bus does: `--timeout` of both does not hold while they log in.
 /// It costs about 8 ms of a processor for each question. D-Bus Specification 0.41.
 package struct SystemBus: Sendable {
-    /// A property of an object of a service.
     struct Property: Sendable {
         var service: String
         var path: String
@@ -80,7 +78,7 @@ package struct SystemBus: Sendable {
     }
 
     private func program(_ name: String) -> String? {
-        directories.lazy.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
+        directories.lazy.map { "\($0)/\(name)" }.first { isPermitted(.execute, $0) }
     }
 
     /// Reads `v u 4` as busctl(1) prints it, `variant uint32 4` as dbus-send(1) does.

@@ -9,7 +9,6 @@ package struct WindowTimes: Sendable, Equatable {
     /// When the next one begins, **milliseconds** since 1970.
     package var nextBegin: Int64
 
-    /// See the properties.
     package init(end: Int64?, nextBegin: Int64) {
         self.end = end
         self.nextBegin = nextBegin

@@ -17,7 +17,6 @@ public protocol AgentControl: Sendable {
     /// The tasks of a session's latest run, a JSON object a line: ``TaskStatus``.
     ///
     /// - Parameters:
-    ///   - session: The session.
     ///   - state: Only tasks in this state.
     ///   - path: Only tasks whose path matches this pattern, as in a group of a manifest.
     func tasks(
@@ -52,7 +51,6 @@ public protocol AgentControl: Sendable {
     /// Lines of events: `{"seq":N,"event":…}`. Ends after what there is, or follows until the reader goes.
     ///
     /// - Parameters:
-    ///   - session: The session.
     ///   - since: The last sequence number that the reader has seen; 0 for the beginning.
     ///   - follow: Whether to wait for more.
     ///   - progress: Whether lines without number, `{"event":"progress",…}`, come between, a few a second at most.

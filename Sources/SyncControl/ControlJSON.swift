@@ -51,11 +51,7 @@ package enum ControlJSON {
         } catch let error as ControlError {
             throw error
         } catch let refusal as StrictJSON.Refusal {
-            throw ControlError(
-                .invalid,
-                "The request is invalid: \(refusal).",
-                exitStatus: .usage
-            )
+            throw ControlError(.invalid, "The request is invalid: \(refusal).", exitStatus: .usage)
         } catch {
             let what = escaped(describe(error))
             throw ControlError(.invalid, "The request is invalid: \(what).", exitStatus: .usage)

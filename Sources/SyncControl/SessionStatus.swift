@@ -12,6 +12,9 @@ public struct SessionStatus: Sendable, Equatable, Codable {
     public var label: String?
     /// `idle` when no run is open, else the open run's state.
     public var state: SessionState
+    /// Whether the open run says `running` although no process works on it: its process was killed. `nil` from an agent of an
+    /// earlier version.
+    public var isInterrupted: Bool? = false
     /// Why it waits or is paused (S27, S53).
     public var reason: RestReason?
     /// Until when it waits, as far as that is known (S53).
@@ -102,6 +105,8 @@ public struct RunStatus: Sendable, Equatable, Codable {
     public var revision: UInt64?
     /// Where it is in its life.
     public var state: RunState
+    /// As in ``SessionStatus/isInterrupted``.
+    public var isInterrupted: Bool? = false
     /// Why it waits, is paused or was given up.
     public var reason: RestReason?
     /// What went wrong last, for people.

@@ -1,8 +1,8 @@
-import CPosix
 import Logging
 import SyncControl
 import SyncHTTPServer
 import SyncModel
+import SyncSystem
 
 /// Answers requests of the control API.
 struct ControlResponder: Sendable {
@@ -31,14 +31,11 @@ struct ControlResponder: Sendable {
     }
 
     private func answer(_ request: HTTPRequest) async throws(ControlError) -> HTTPResponse {
-        guard let user = request.peerUser, PeerCredentials(user: user).mayAsk(agentOf: geteuid()) else {
+        guard let user = request.peerUser, PeerCredentials(user: user).mayAsk(agentOf: CurrentProcess.user)
+        else {
             logger.warning("refused a connection of another user")
             return Self.response(
-                ControlError(
-                    .refused,
-                    "This agent belongs to another user.",
-                    exitStatus: .refused
-                ),
+                ControlError(.refused, "This agent belongs to another user.", exitStatus: .refused),
                 status: 403
             )
         }
@@ -131,11 +128,7 @@ extension ControlResponder {
     ) throws(ControlError) -> HTTPResponse {
         var bytes = try ControlJSON.encode(value)
         bytes.append(0x0A)
-        return HTTPResponse(
-            status: status,
-            headers: [.contentType: "application/json"],
-            body: .bytes(bytes)
-        )
+        return HTTPResponse(status: status, headers: [.contentType: "application/json"], body: .bytes(bytes))
     }
 
     /// An error as an answer; with the status that its code means, unless another is given.
@@ -154,10 +147,7 @@ extension ControlResponder {
             return response(ControlError(.invalid, message, exitStatus: .usage))
         case .methodNotAllowed(let allowed):
             let what = "\(escaped(request.method)) is not allowed here; \(allowed) is."
-            var answer = response(
-                ControlError(.invalid, what, exitStatus: .usage),
-                status: 405
-            )
+            var answer = response(ControlError(.invalid, what, exitStatus: .usage), status: 405)
             answer.headers[.allow] = allowed
             return answer
         }

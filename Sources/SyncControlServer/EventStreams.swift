@@ -58,13 +58,16 @@ final class EventStreams: Sendable {
     private static func tell(_ lines: AsyncThrowingStream<String, any Error>, to stream: BodyStream) async {
         do {
             for try await line in lines where await !stream.write(line.utf8 + [0x0A]) { break }
-        } catch let error as ControlError {
+        } catch is CancellationError {
+            // Nobody reads any more.
+        } catch {
+            let error =
+                error as? ControlError
+                ?? ControlError(.internal, escaped("\(error)"), exitStatus: .internalError)
             // The head has gone out: the reader learns of it as a last line. Text and one number: it encodes.
             if let line = try? ControlJSON.encode(ErrorAnswer(error)) {
                 _ = await stream.write(line + [0x0A])
             }
-        } catch {
-            // Cancelled: nobody reads any more.
         }
         stream.end()
     }

@@ -34,44 +34,34 @@ enum Route: Equatable, Sendable {
         var query = try Query(parts.count > 1 ? parts[1] : "")
         var path: [String] = []
         for part in (parts.first ?? "").split(separator: "/") {
-            guard let decoded = percentDecoded(part), !decoded.isEmpty, !decoded.contains("\0") else {
-                throw .notFound
-            }
-            path.append(decoded)
+            guard let name = decoded(part) else { throw .notFound }
+            path.append(name)
         }
         guard path.first == "v1" else { throw .notFound }
         path.removeFirst()
 
+        func only(_ allowed: String, _ route: @autoclosure () -> Route) throws(Refusal) -> Route {
+            guard method == allowed else { throw .methodNotAllowed(allowed: allowed) }
+            return route()
+        }
         switch (path.count, path.first, path.last) {
-        case (1, "agent", _):
-            try Self.check(method, "GET")
-            self = .agent
-        case (2, "agent", "stop"):
-            try Self.check(method, "POST")
-            self = .stopAgent
-        case (1, "sessions", _):
-            try Self.check(method, "GET")
-            self = .sessions
-        case (1, "runs", _):
-            try Self.check(method, "POST")
-            self = .enqueue
-        case (1, "metrics", _):
-            try Self.check(method, "GET")
-            self = .metrics
-        case (1, "hooks", _):
-            try Self.check(method, "GET")
-            self = .hooks(session: query.text("session"))
+        case (1, "agent", _): self = try only("GET", .agent)
+        case (2, "agent", "stop"): self = try only("POST", .stopAgent)
+        case (1, "sessions", _): self = try only("GET", .sessions)
+        case (1, "runs", _): self = try only("POST", .enqueue)
+        case (1, "metrics", _): self = try only("GET", .metrics)
+        case (1, "hooks", _): self = try only("GET", .hooks(session: query.text("session")))
+        case (2, "sessions", _) where method == "DELETE":
+            self = .remove(path[1], files: try query.flag("files"))
         case (2, "sessions", _):
-            try Self.check(method, "GET", "DELETE")
-            self = method == "GET" ? .session(path[1]) : .remove(path[1], files: try query.flag("files"))
-        case (3, "sessions", "requests"):
-            try Self.check(method, "GET")
-            self = .requests(path[1])
+            guard method == "GET" else { throw .methodNotAllowed(allowed: "GET, DELETE") }
+            self = .session(path[1])
+        case (3, "sessions", "requests"): self = try only("GET", .requests(path[1]))
         case (3, "sessions", "tasks"):
-            try Self.check(method, "GET")
+            guard method == "GET" else { throw .methodNotAllowed(allowed: "GET") }
             self = .tasks(path[1], state: try query.taskState("state"), path: query.text("path"))
         case (3, "sessions", "events"):
-            try Self.check(method, "GET")
+            guard method == "GET" else { throw .methodNotAllowed(allowed: "GET") }
             self = .events(
                 path[1],
                 since: try query.number("since"),
@@ -84,21 +74,13 @@ enum Route: Equatable, Sendable {
                 "prioritize": Route.prioritize,
             ]
             guard let command = verb.flatMap({ commands[$0] }) else { throw .notFound }
-            try Self.check(method, "POST")
-            self = command(path[1])
+            self = try only("POST", command(path[1]))
         case (3, "hooks", "replay"):
             guard let number = Int64(path[1]), number > 0 else { throw .notFound }
-            try Self.check(method, "POST")
-            self = .replay(number)
+            self = try only("POST", .replay(number))
         default: throw .notFound
         }
         try query.finish()
-    }
-
-    private static func check(_ method: String, _ allowed: String...) throws(Refusal) {
-        guard allowed.contains(method) else {
-            throw .methodNotAllowed(allowed: allowed.joined(separator: ", "))
-        }
     }
 }
 
@@ -109,11 +91,9 @@ private struct Query {
     init(_ text: Substring) throws(Route.Refusal) {
         for part in text.split(separator: "&") {
             let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let name = pair.first.flatMap(percentDecoded), let value = percentDecoded(pair.last ?? "")
-            else {
-                throw .badQuery("The query is not percent-encoded text.")
+            guard let name = pair.first.flatMap(decoded), let value = decoded(pair.last ?? "") else {
+                throw .badQuery("The query is not percent-encoded text without NUL characters.")
             }
-            guard !value.contains("\0") else { throw .badQuery("'\(escaped(name))' has a NUL character.") }
             guard values.updateValue(pair.count == 2 ? value : "", forKey: name) == nil else {
                 throw .badQuery("'\(escaped(name))' is given twice.")
             }
@@ -153,21 +133,7 @@ private struct Query {
     }
 }
 
-/// Text with `%2F` and the like decoded. RFC 3986 §2.1.
-///
-/// - Returns: `nil` for a `%` without two digits, for what is not UTF-8, and for a NUL.
-private func percentDecoded(_ text: Substring) -> String? {
-    var bytes: [UInt8] = []
-    var rest = text.utf8[...]
-    while let byte = rest.popFirst() {
-        guard byte == 0x25 else {
-            bytes.append(byte)
-            continue
-        }
-        guard let high = rest.popFirst(), let low = rest.popFirst(),
-            let value = UInt8(String(decoding: [high, low], as: UTF8.self), radix: 16)
-        else { return nil }
-        bytes.append(value)
-    }
-    return bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
+/// Text with `%2F` and the like decoded; `nil` for broken encoding, what is not UTF-8, and a NUL.
+private func decoded(_ text: Substring) -> String? {
+    percentDecoded(text.utf8).flatMap { String(validating: $0, as: UTF8.self) }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncSystem
 
 /// The place of the socket in the file system: a directory, 0700 and this user's, and the socket in it, 0600.
@@ -23,16 +22,17 @@ struct SocketPlace: Sendable {
         } catch {
             throw .badDirectory(path: directory, reason: error.reason)
         }
-        if mkdir(directory, 0o700) != 0, sa_errno() != EEXIST { throw bad(directory) }
+        if let code = makeDirectory(directory, mode: 0o700), code != .fileExists {
+            throw bad(directory, code)
+        }
         // Not through a link: somebody else may have put it there.
-        let raw = sa_openat(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-        guard raw >= 0 else { throw bad(directory) }
-        let opened = Descriptor(owning: raw)
-        var status = stat()
-        guard fstat(opened.raw, &status) == 0 else { throw bad(directory) }
+        guard let opened = openDirectory(directory, .noFollow), let found = status(opened.raw),
+            let owner = owner(of: opened.raw)
+        else { throw bad(directory, .last) }
         // Others' rights in a directory of our own are taken away; one that is not ours is left as it is.
-        if status.st_uid == geteuid(), status.st_mode & 0o077 != 0, fchmod(opened.raw, 0o700) != 0 {
-            throw bad(directory)
+        if owner == CurrentProcess.user, found.permissions & 0o077 != 0, let code = setMode(opened.raw, 0o700)
+        {
+            throw bad(directory, code)
         }
         do throws(FileError) {
             try checkPrivate(opened.raw, shown: directory)
@@ -40,18 +40,17 @@ struct SocketPlace: Sendable {
             throw .badDirectory(path: directory, reason: error.reason)
         }
 
-        guard lstat(path, &status) == 0 else { return }
-        guard status.st_mode & mode_t(S_IFMT) == mode_t(S_IFSOCK) else { throw .inTheWay(path: path) }
-        guard unlink(path) == 0 || sa_errno() == ENOENT else { throw bad(path) }
+        guard case .success(_?) = status(currentDirectory, path) else { return }
+        guard SpecialFile(path) == .socket else { throw .inTheWay(path: path) }
+        if let code = removeFile(path), code != .noSuchFileOrDirectory { throw bad(path, code) }
     }
 
     /// Takes the rights that bind(2) has given to others; the directory has kept them out until now.
-    func protect() { chmod(path, 0o600) }
+    func protect() { _ = setMode(path, 0o600) }
 
-    /// Removes the socket.
-    func remove() { unlink(path) }
+    func remove() { removeFile(path) }
 
-    private func bad(_ path: String) -> ControlServerError {
-        .badDirectory(path: path, reason: errnoText)
+    private func bad(_ path: String, _ code: Errno) -> ControlServerError {
+        .badDirectory(path: path, reason: "\(code)")
     }
 }

@@ -106,6 +106,10 @@ package enum TaskThreads {
                     if taken == jobs.count {
                         jobs.removeAll(keepingCapacity: jobs.capacity < 1_024)
                         taken = 0
+                    } else if taken >= 1_024, taken > jobs.count / 2 {
+                        // The queue need not ever be empty.
+                        jobs.removeFirst(taken)
+                        taken = 0
                     }
                     pthread_mutex_unlock(mutex)
                     job.runSynchronously(on: executor)

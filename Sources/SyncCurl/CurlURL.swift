@@ -148,15 +148,11 @@ extension String {
     package var hasEncodedControl: Bool {
         let bytes = Array(utf8)
         return bytes.indices.dropLast(2).contains { index in
-            guard bytes[index] == UInt8(ascii: "%"), let high = hexadecimal(bytes[index + 1]),
-                let low = hexadecimal(bytes[index + 2])
+            guard bytes[index] == UInt8(ascii: "%"), let high = hexadecimalValue(bytes[index + 1]),
+                let low = hexadecimalValue(bytes[index + 2])
             else { return false }
             return high < 2 || high == 7 && low == 15
         }
-    }
-
-    private func hexadecimal(_ digit: UInt8) -> UInt8? {
-        UInt8(String(UnicodeScalar(digit)), radix: 16)
     }
 }
 

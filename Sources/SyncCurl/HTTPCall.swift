@@ -1,5 +1,4 @@
 package import CCurl
-import Glibc
 
 /// One HTTP request and its answer, on the calling thread, which waits. No redirect is followed, nothing is tried again.
 package final class HTTPCall {
@@ -56,12 +55,7 @@ package final class HTTPCall {
         }
         _ = sa_curl_set_opensocket(easy.raw) { context, _, address in
             guard let address, let call = HTTPCall.of(context) else { return sa_curl_socket_bad() }
-            let place = address.pointee
-            call.socket = Glibc.socket(
-                place.family,
-                place.socktype | Int32(SOCK_CLOEXEC.rawValue),
-                place.protocol
-            )
+            call.socket = sa_curl_socket(address, 0)
             return call.socket
         }
         _ = sa_curl_set_prereq(easy.raw) { context, _, _, _, _ in

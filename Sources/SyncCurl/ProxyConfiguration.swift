@@ -1,5 +1,4 @@
 import CCurl
-import Glibc
 
 /// An HTTP proxy and what to tell it.
 package struct ProxyConfiguration: Sendable {
@@ -59,13 +58,9 @@ private struct IPAddress: Equatable {
         var text = text
         if text.hasPrefix("["), text.hasSuffix("]") { text = String(text.dropFirst().dropLast()) }
         var bytes = [UInt8](repeating: 0, count: 16)
-        if inet_pton(AF_INET, text, &bytes) == 1 {
-            self.bytes = Array(bytes[..<4])
-        } else if inet_pton(AF_INET6, text, &bytes) == 1 {
-            self.bytes = bytes
-        } else {
-            return nil
-        }
+        let count = Int(sa_curl_address(text, &bytes))
+        guard count > 0 else { return nil }
+        self.bytes = Array(bytes[..<count])
     }
 }
 

@@ -66,7 +66,9 @@ package struct ResponseHeaders: Equatable {
         _ value: String
     ) {
         if let before = self[keyPath: field], before != value {
-            contradiction = "\(name) twice: \(before.prefix(80)) and \(value.prefix(80))"
+            // The query of a `Location` may be a secret.
+            contradiction =
+                "\(name) twice: \(redacted(url: before).prefix(80)) and \(redacted(url: value).prefix(80))"
         }
         self[keyPath: field] = value
     }

@@ -26,8 +26,11 @@ package actor Agent {
     var spares: [String: EngineHandle] = [:]
     /// Stops the work that commands wait for, such as reading a manifest.
     var answering: [ObjectIdentifier: StopRequest] = [:]
-    /// Failed attempts in a row to start a run, by run.
+    /// Failed attempts in a row to start a run, or the owed hooks of a session, by either's name.
     var failedStarts: [String: Int] = [:]
+    /// After a failed attempt: since when the next one of its session waits and for how many **milliseconds**, for what the
+    /// store does not say, such as that it cannot be written.
+    var retries: [String: (since: Int64, wait: Int64)] = [:]
     var stopMode: AgentStop?
     /// The state of its own schedules.
     var mind = ScheduleMind()
@@ -70,8 +73,12 @@ package actor Agent {
             pruneHistory()
             let due = startWhatMay()
             endSpares()
-            if isIdle(), stopMode == nil { break }
-            await rest(until: due)
+            if isIdle() {
+                // What is asked from here on is told to ask the next agent.
+                stopMode = .release
+            } else {
+                await rest(until: due)
+            }
         }
         // A run that is just being enqueued is not waited for: the next agent asks again.
         schedules.cancel()
@@ -132,7 +139,9 @@ package actor Agent {
     private func isIdle() -> Bool {
         guard environment.isOnDemand else { return false }
         // An agent with schedules of its own stays, since nothing else would run them.
-        let isBusy = !jobs.isEmpty || live.hasFollowers || mind.hasSchedules || hasWork()
+        let isBusy =
+            !jobs.isEmpty || !answering.isEmpty || !turns.isEmpty || live.hasFollowers || mind.hasSchedules
+            || hasWork()
         guard !isBusy else {
             idleSince = nil
             return false
@@ -167,7 +176,20 @@ extension Agent {
         do throws(StoreError) {
             var open = try store.runs(onlyOpen: true, limit: 10_000)
             open.reverse()
-            for run in open where jobs[run.session] == nil && turns[run.session] == nil {
+            let owed = try store.owedHooks()
+            let known = Set(open.map(\.identifier) + owed.map(\.session))
+            failedStarts = failedStarts.filter { known.contains($0.key) }
+            /// Whether nothing is done for a session now, and not because it waits after a failure.
+            func isFree(_ session: String) -> Bool {
+                guard jobs[session] == nil, turns[session] == nil else { return false }
+                // A clock that was set back does not prolong it.
+                guard let retry = retries[session], (0..<retry.wait).contains(now - retry.since) else {
+                    return true
+                }
+                later(retry.since + retry.wait)
+                return false
+            }
+            for run in open where isFree(run.session) {
                 if let changed = changes[run.session] {
                     if (0..<Self.quietTime).contains(now - changed) {
                         later(changed + Self.quietTime)
@@ -190,10 +212,7 @@ extension Agent {
                 }
             }
             let paused = Set(open.filter { $0.state == .paused }.map(\.identifier))
-            for hook in try store.owedHooks()
-            where jobs[hook.session] == nil && turns[hook.session] == nil
-                && !paused.contains(hook.run)
-            {
+            for hook in owed where !paused.contains(hook.run) && isFree(hook.session) {
                 if let due = hook.due, due > now { later(due) } else { begin(hook.session, nil) }
             }
         } catch {
@@ -268,35 +287,37 @@ extension Agent {
         jobs[job.session] = nil
         weights[job.session] = nil
         live.set(nil, for: job.session)
-        if let run = job.run {
-            switch end {
-            case .done: failedStarts[run] = nil
-            case .notYet(let reason, let error): hold(run, job.session, reason, error)
-            case .blocked(let report): hold(run, job, report)
-            }
+        switch end {
+        case .done: (failedStarts[job.run ?? job.session], retries[job.session]) = (nil, nil)
+        case .notYet(let reason, let error): hold(job, reason, error)
+        case .blocked(let report):
+            if let run = job.run { hold(run, job, report) }
         }
         job.end()
         wake()
     }
 
-    /// A run that could not start: tried again after ever longer waits, until its deadline (S51, S53).
-    private func hold(_ run: String, _ session: String, _ reason: RestReason, _ error: ControlError?) {
-        let count = (failedStarts[run] ?? 0) + 1
-        failedStarts[run] = count
+    /// What could not start: tried again after ever longer waits, a run until its deadline (S51, S53).
+    private func hold(_ job: SessionJob, _ reason: RestReason, _ error: ControlError?) {
+        let count = (failedStarts[job.run ?? job.session] ?? 0) + 1
+        failedStarts[job.run ?? job.session] = count
         let seconds: Int64 = reason == .sessionBusy ? 1 : min(1 << Int64(min(count, 12)), 3_600)
         let now = environment.now()
+        retries[job.session] = (now, seconds * 1_000)
         do throws(StoreError) {
-            let stored = try store.run(run)
-            guard stored.state == .waiting else { return }
-            if try isGivenUp(stored, last: error?.message, now: now) { return }
-            try store.hold(
-                run: run,
-                reason: reason,
-                error: error?.message,
-                cause: error?.cause,
-                due: now + seconds * 1_000
-            )
-            if let error { environment.log("\(escaped(session)): \(error); retrying in \(seconds) s") }
+            if let run = job.run {
+                let stored = try store.run(run)
+                guard stored.state == .waiting else { return }
+                if try isGivenUp(stored, last: error?.message, now: now) { return }
+                try store.hold(
+                    run: run,
+                    reason: reason,
+                    error: error?.message,
+                    cause: error?.cause,
+                    due: now + seconds * 1_000
+                )
+            }
+            if let error { environment.log("\(escaped(job.session)): \(error); retrying in \(seconds) s") }
         } catch {
             environment.log("\(error)")
         }
@@ -321,6 +342,7 @@ extension Agent {
                 environment.log("\(escaped(job.session)): waits, \(escaped(report.reason ?? ""))")
             }
         } catch {
+            retries[job.session] = (now, 5_000)
             environment.log("\(error)")
         }
     }
@@ -328,6 +350,15 @@ extension Agent {
     /// Fails a run whose deadline has passed.
     private func isGivenUp(_ run: StoredRun, last: String?, now: Int64) throws(StoreError) -> Bool {
         guard let deadline = run.deadline, deadline <= now else { return false }
+        let lease: SessionLease
+        do throws(StoreError) {
+            lease = try store.lease(of: run.session, process: environment.process, now: now)
+        } catch {
+            // Whoever has the session may be about to take the run's place.
+            guard error.code == .busy else { throw error }
+            return false
+        }
+        defer { withExtendedLifetime(lease) {} }
         _ = try store.take(run: run.identifier, now: now)
         try store.finish(
             run: run.identifier,

@@ -11,7 +11,6 @@ package struct AgentEnvironment: Sendable {
     package var store: SyncStore
     /// Absolute.
     package var stateDirectory: String
-    /// Of the program.
     package var version: String
     package var process: Int32
     /// Most runs at a time; others wait for their turn.
@@ -39,11 +38,9 @@ package struct AgentEnvironment: Sendable {
         @Sendable (RunConditions, [String: Int64]) -> Result<ConditionCheck, ControlError> = {
             wanted,
             since in
-            do throws(PluginError) {
-                return .success(try ConditionCheck(wanted, on: MachinePlaces(), blockedSince: since))
-            } catch {
-                return .failure(ControlError(.invalid, "\(error)", exitStatus: .configuration))
-            }
+            Result { () throws(PluginError) in
+                try ConditionCheck(wanted, on: MachinePlaces(), blockedSince: since)
+            }.mapError { ControlError(.invalid, "\($0)", exitStatus: .configuration) }
         }
     /// The calendar, for rates by time of day.
     package var windowClock: WindowClock = wallClock
@@ -55,10 +52,8 @@ package struct AgentEnvironment: Sendable {
     package var schedules: AgentSchedules?
     /// When sessions run next by their schedules, **milliseconds** since 1970; for metrics.
     package var nextRuns: @Sendable () -> [String: Int64] = { [:] }
-    /// One line for the log.
     package var log: @Sendable (String) -> Void
 
-    /// See the properties.
     package init(
         store: SyncStore,
         stateDirectory: String,
@@ -93,12 +88,9 @@ package struct EngineNeeds: Sendable {
     /// Longest time to wait before any server has answered; `nil` for ``patience``.
     package var firstContact: Duration?
     package var stop: StopRequest
-    /// Receives every event.
     package var listener: @Sendable (SyncEvent) -> Void = { _ in }
-    /// Receives the progress.
     package var progress: @Sendable (PullProgress) -> Void = { _ in }
 
-    /// See the properties.
     package init(_ recipe: RunRecipe? = nil, deadline: Duration, patience: Duration?, stop: StopRequest) {
         self.recipe = recipe
         self.deadline = deadline
@@ -132,7 +124,6 @@ package struct EngineHandle: Sendable {
     /// Changes how long it takes and waits at most, as its needs say.
     package var setWaiting: @Sendable (EngineNeeds) -> Void = { _ in }
 
-    /// See the properties.
     package init(_ engine: PullEngine, for client: EngineClient, end: @escaping @Sendable () -> Void) {
         self.engine = engine
         self.client = client

@@ -45,7 +45,7 @@ extension Agent: AgentControl {
         var status = try reader.session(identifier)
         addLive(&status)
         // A foreground pull was killed since the last look, which may be a minute ago.
-        if status.holder == nil, status.state == .running { wake() }
+        if status.isInterrupted == true { wake() }
         return status
     }
 
@@ -99,30 +99,24 @@ extension Agent: AgentControl {
     package func prioritize(_ session: String, paths: [String]) async throws(ControlError) -> SessionStatus {
         try await requireNamed(paths, session)
         await enter(session)
-        let failure = failure { () throws(ControlError) in
-            try asking { () throws(StoreError) in
-                guard let run = try openRun(of: session) else { throw StoreError.noOpenRun(session) }
-                try store.prioritize(run: run.identifier, paths: paths)
-            }
+        defer { leave(session) }
+        try asking { () throws(StoreError) in
+            guard let run = try openRun(of: session) else { throw StoreError.noOpenRun(session) }
+            try store.prioritize(run: run.identifier, paths: paths)
         }
-        if failure == nil, let job = jobs[session] {
+        if let job = jobs[session] {
             // It plans again with the new order; what has come stays.
             job.stop.stop(.released)
             await job.untilEnd()
         }
-        leave(session)
-        if let failure { throw failure }
         return try self.session(session)
     }
 
     package func remove(_ session: String, files: Bool) async throws(ControlError) {
         try await giveUp(session, clearing: files)
         await enter(session)
-        let failure = failure { () throws(ControlError) in
-            try asking { () throws(StoreError) in try store.remove(session: session) }
-        }
-        leave(session)
-        if let failure { throw failure }
+        defer { leave(session) }
+        try asking { () throws(StoreError) in try store.remove(session: session) }
     }
 
     package func hooks(session: String?) throws(ControlError) -> [HookStatus] {
@@ -134,6 +128,7 @@ extension Agent: AgentControl {
             try store.replay(hook: hook)
             return try store.hook(hook)
         }
+        retries[found.session] = nil
         wake()
         return HookStatus(found)
     }
@@ -151,7 +146,9 @@ extension Agent: AgentControl {
     /// A person stops everything: nothing moves until it is resumed (S24).
     private func pauseAll() {
         do throws(StoreError) {
-            for run in try store.runs(onlyOpen: true, limit: 10_000) where run.state == .waiting {
+            for run in try store.runs(onlyOpen: true, limit: 10_000) {
+                let isInterrupted = try store.isInterrupted(run)
+                guard run.state == .waiting || isInterrupted else { continue }
                 try store.apply(
                     .paused,
                     to: run.identifier,
@@ -205,12 +202,8 @@ extension Agent: AgentControl {
         let found: Result<TaskList, ControlError>
         do throws(ThreadError) {
             found = try await onThread("tasks") {
-                do throws(ControlError) {
-                    return .success(
-                        try reader.tasks(session, state: state, path: path, stateDirectory: directory)
-                    )
-                } catch {
-                    return .failure(error)
+                Result { () throws(ControlError) in
+                    try reader.tasks(session, state: state, path: path, stateDirectory: directory)
                 }
             }
         } catch {
@@ -227,25 +220,16 @@ extension Agent: AgentControl {
     /// - Parameter clearing: Whether what is installed goes, too.
     private func giveUp(_ session: String, clearing: Bool) async throws(ControlError) {
         await enter(session)
+        defer { leave(session) }
         if let job = jobs[session] {
             job.stop.stop(.cancelled)
             await job.untilEnd()
         }
-        var failure = failure { () throws(ControlError) in
-            try asking { () throws(StoreError) in
-                guard let run = try openRun(of: session) else { return }
-                try bring(run, .cancelled, .cancelled)
-            }
+        try asking { () throws(StoreError) in
+            guard let run = try openRun(of: session) else { return }
+            try bring(run, .cancelled, .cancelled)
         }
-        if failure == nil {
-            do throws(ControlError) {
-                try await clear(session, files: clearing)
-            } catch {
-                failure = error
-            }
-        }
-        leave(session)
-        if let failure { throw failure }
+        try await clear(session, files: clearing)
     }
 
     /// Refuses paths none of which the manifest of a session's run names. What cannot be found out is let through.
@@ -297,16 +281,6 @@ extension Agent: AgentControl {
     func resetLimiter(_ session: String) {
         // A limiter that cannot be reset runs out by itself.
         try? store.keepLimiter(of: session, delay: 0, raised: nil)
-    }
-
-    /// The error of `body`, to be thrown after what must happen in any case.
-    func failure(_ body: () throws(ControlError) -> Void) -> ControlError? {
-        do throws(ControlError) {
-            try body()
-            return nil
-        } catch {
-            return error
-        }
     }
 }
 

@@ -11,7 +11,6 @@ package struct AgentSchedules: Sendable {
         /// The last occurrence that was dealt with; `nil` for none.
         package let handled: Slot?
 
-        /// See the properties.
         package init(name: String, clock: ScheduleClock, handled: Slot?) {
             self.name = name
             self.clock = clock
@@ -31,7 +30,6 @@ package struct AgentSchedules: Sendable {
     /// Called each time a run could not be started.
     package var failed: @Sendable (_ name: String, ControlError) -> Void
 
-    /// See the properties.
     package init(
         load: @escaping @Sendable () -> [Entry],
         request: @escaping @Sendable (String, Occurrence) -> Result<(EnqueueRequest, String?), ControlError>,

@@ -41,6 +41,6 @@ enum BandwidthShares {
             left = max(0, modest.reduce(left) { $0 - shares[$1] })
             open.removeAll { modest.contains($0) }
         }
-        return shares.map { max(1, UInt64($0)) }
+        return shares.map { max(1, UInt64(exactly: $0.rounded(.down)) ?? total) }
     }
 }

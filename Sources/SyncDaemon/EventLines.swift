@@ -47,14 +47,17 @@ final class EventLines: Sendable {
     func next(_ cursor: inout Cursor) async throws -> String? {
         while true {
             if let line = cursor.lines.popFirst() { return line }
-            let page = try store.events(of: session, after: cursor.seen, limit: Self.page)
+            let seen = cursor.seen
+            let page = try asking { () throws(StoreError) in
+                try store.events(of: session, after: seen, limit: Self.page)
+            }
             if cursor.seen < page.prunedSequence {
                 cursor.seen = page.prunedSequence
                 return EventLine.pruned(through: page.prunedSequence).text
             }
             if let last = page.events.last {
                 cursor.seen = last.sequence
-                cursor.lines = page.events.map { Self.numbered($0) }[...]
+                cursor.lines = page.events.map { EventLine(sequence: $0.sequence, event: $0.text).text }[...]
                 continue
             }
             guard follows, !isOver() else { return nil }
@@ -65,11 +68,6 @@ final class EventLines: Sendable {
             }
             try await sleep(Self.interval)
         }
-    }
-
-    /// `{"seq":7,"event":…}`
-    private static func numbered(_ event: StoredEvent) -> String {
-        "{\"seq\":\(event.sequence),\(event.text.dropFirst())"
     }
 
     private static func line(_ progress: RunStatus.Progress) -> String {

@@ -38,7 +38,9 @@ struct JobWork: Sendable {
         do throws(StoreError) {
             lease = try store.lease(of: job.session, process: environment.process, now: environment.now())
         } catch {
-            return .notYet(reason: error.code == .busy ? .sessionBusy : .state, error: nil)
+            return error.code == .busy
+                ? .notYet(reason: .sessionBusy, error: nil)
+                : .notYet(reason: .state, error: ControlError(error))
         }
         defer { withExtendedLifetime(lease) {} }
         do throws(ControlError) {
@@ -46,11 +48,8 @@ struct JobWork: Sendable {
                 _ = try store.recover(session: job.session, now: environment.now())
             }
             let block = try checkConditions()
-            if let block {
-                try settle()
-                return .blocked(block)
-            }
             try settle()
+            if let block { return .blocked(block) }
             guard let identifier = job.run, !job.stop.isStopped else { return .done }
             // Its turn may have been taken while hooks ran: it queues again.
             if job.hasCalledHooks { return .done }
@@ -97,7 +96,6 @@ struct JobWork: Sendable {
         }
     }
 
-    /// The recipe of a run, with its destination.
     private func recipe(of run: StoredRun) throws(ControlError) -> RunRecipe {
         var recipe = run.recipe
         recipe.destination = try asking { () throws(StoreError) in try store.session(job.session)?.destination
@@ -120,7 +118,9 @@ struct JobWork: Sendable {
             )
             return .done
         }
-        let left = run.deadline.map { Duration.milliseconds(max(1_000, $0 - now)) } ?? .seconds(7 * 86_400)
+        let left =
+            run.deadline.map { Duration.milliseconds(max(1_000, $0.saturatingSubtract(now))) }
+            ?? .seconds(7 * 86_400)
         var needs = EngineNeeds(try recipe(of: run), deadline: left, patience: nil, stop: job.stop)
         needs.connectionShare = share(for: run.recipe.connections)
         needs = watched(needs)
@@ -164,13 +164,13 @@ struct JobWork: Sendable {
     /// A recorded run has its result; one that could not be recorded waits, or fails if waiting cannot help.
     private func after(_ error: EngineError, _ run: String) -> End {
         environment.log("\(escaped(job.session)): \(error.message)")
-        let reason: RestReason
-        switch error.status {
-        case .busy: reason = .destinationBusy
-        case .unavailable, .noInput: reason = .connectivity
-        case .cannotCreate, .ioError: reason = .resources
-        default: reason = .error
-        }
+        let reason: RestReason =
+            switch error.status {
+            case .busy: .destinationBusy
+            case .unavailable, .noInput: .connectivity
+            case .cannotCreate, .ioError: .resources
+            default: .error
+            }
         let isHopeless = [.dataInvalid, .usage, .refused, .configuration].contains(error.status)
         do throws(StoreError) {
             guard try store.run(run).state == .waiting else { return .done }
@@ -219,7 +219,6 @@ struct JobWork: Sendable {
 }
 
 extension ControlError {
-    /// Converts an error of the engine.
     init(_ error: EngineError) {
         let code: Code =
             switch error.status {
@@ -239,9 +238,7 @@ func onEngineThread<R: Sendable>(
 ) async throws(EngineError) -> R {
     let result: Result<R, EngineError>
     do throws(ThreadError) {
-        result = try await onThread("engine") {
-            do throws(EngineError) { return .success(try work()) } catch { return .failure(error) }
-        }
+        result = try await onThread("engine") { Result { () throws(EngineError) in try work() } }
     } catch {
         throw EngineError(.ioError, "\(error)")
     }

@@ -60,7 +60,11 @@ final class RunConditionCheck: Sendable {
         let received = state.withLock { $0.handle?.received() ?? 0 }
         let now = environment.now()
         let report = check.evaluate(
-            ConditionContext(destination: destination, receivedBytes: earlier &+ received, now: now)
+            ConditionContext(
+                destination: destination,
+                receivedBytes: earlier.saturatingAdd(received),
+                now: now
+            )
         )
         state.withLock { $0.report = report }
         for warning in report.warnings { environment.log("\(escaped(session)): \(warning)") }

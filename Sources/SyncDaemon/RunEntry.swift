@@ -26,6 +26,7 @@ extension Agent {
             }
             try await enter(&prepared, request, handle)
             reply = await record(prepared, request, handle)
+            retries[prepared.session] = nil
             leave(prepared.session)
             if !prepared.warnings.isEmpty { reply = reply.map { warned($0, prepared.warnings) } }
         } catch {
@@ -133,46 +134,51 @@ extension Agent {
 
     /// Checks what can be checked without asking anybody.
     private func check(_ request: EnqueueRequest) throws(ControlError) {
-        func invalid(_ text: String) -> ControlError { ControlError(.invalid, text, exitStatus: .usage) }
-        let destination = request.destination ?? ""
-        guard destination.hasPrefix("/") else {
-            throw invalid("destination: an absolute path is expected, not '\(escaped(destination))'")
+        func require(_ holds: Bool, _ text: @autoclosure () -> String) throws(ControlError) {
+            if !holds { throw ControlError(.invalid, text(), exitStatus: .usage) }
         }
-        guard request.manifest.hasPrefix("/") || request.manifest.contains("://") else {
-            throw invalid("manifest: an absolute path or a URL is expected")
+        let (destination, backups) = (request.destination ?? "", request.backupDir ?? "/")
+        let absolute = "an absolute path is expected, not"
+        try require(destination.hasPrefix("/"), "destination: \(absolute) '\(escaped(destination))'")
+        try require(
+            request.manifest.hasPrefix("/") || request.manifest.contains("://"),
+            "manifest: an absolute path or a URL is expected"
+        )
+        for hook in request.hooks {
+            let word = hook.arguments.first ?? ""
+            try require(
+                isHookProgram(word),
+                "hooks: an absolute path, a URL or plugin:NAME is expected, not '\(escaped(word))'"
+            )
+            let (times, batches) = (RunHook.timeouts, RunHook.batches)
+            try require(
+                times.contains(hook.timeout),
+                "hooks: timeout is 0 to \(times.upperBound), not \(hook.timeout)"
+            )
+            let batch = hook.batch ?? 1
+            try require(batches.contains(batch), "hooks: batch is 1 to \(batches.upperBound), not \(batch)")
         }
-        for hook in request.hooks where !isHookProgram(hook.arguments.first ?? "") {
-            let word = escaped(hook.arguments.first ?? "")
-            throw invalid("hooks: an absolute path, a URL or plugin:NAME is expected, not '\(word)'")
-        }
-        for batch in request.hooks.compactMap(\.batch) where !RunHook.batches.contains(batch) {
-            throw invalid("hooks: batch is 1 to \(RunHook.batches.upperBound), not \(batch)")
-        }
-        if let label = request.label, label.utf8.count > 4096 { throw invalid("label: at most 4096 bytes") }
-        if let session = request.session, session.isEmpty { throw invalid("session: the name is empty") }
-        if let connections = request.connections, !(1...64).contains(connections) {
-            throw invalid("connections: 1 to 64")
-        }
-        if let reason = request.channel.flatMap(ChannelName.objection) { throw invalid("channel: \(reason)") }
-        if request.revision == 0 { throw invalid("revision: 1 or more") }
-        if let most = request.maxDelete, most < 0 { throw invalid("max_delete: 0 or more") }
-        if let path = request.backupDir, !path.hasPrefix("/") {
-            throw invalid("backup_dir: an absolute path is expected, not '\(escaped(path))'")
-        }
-        if let size = request.userData?.text.utf8.count, size > RunRecipe.longestUserData {
-            throw invalid("user_data: at most \(RunRecipe.longestUserData) bytes")
-        }
-        guard request.staleSeconds == nil else {
-            throw invalid("stale_seconds: only for a pull in the foreground")
-        }
-        if let deadline = request.deadlineSeconds, !(1...31_536_000).contains(deadline) {
-            throw invalid("deadline_seconds: 1 to a year")
-        }
+        try require((request.label ?? "").utf8.count <= 4096, "label: at most 4096 bytes")
+        try require(request.session != "", "session: the name is empty")
+        try require((1...64).contains(request.connections ?? 1), "connections: 1 to 64")
+        let objection = request.channel.flatMap(ChannelName.objection)
+        try require(objection == nil, "channel: \(objection ?? "")")
+        try require(request.revision != 0, "revision: 1 or more")
+        try require(request.maxDelete ?? 0 >= 0, "max_delete: 0 or more")
+        try require(backups.hasPrefix("/"), "backup_dir: \(absolute) '\(escaped(backups))'")
+        let longest = RunRecipe.longestUserData
+        try require(
+            (request.userData?.text ?? "").utf8.count <= longest,
+            "user_data: at most \(longest) bytes"
+        )
+        try require(request.staleSeconds == nil, "stale_seconds: only for a pull in the foreground")
+        try require((1...31_536_000).contains(request.deadlineSeconds ?? 1), "deadline_seconds: 1 to a year")
         guard !request.conditions.isEmpty else { return }
         let windows = [request.conditions.window].compactMap(\.self) + request.conditions.rates.map(\.window)
-        guard windows.allSatisfy(\.isValid) else {
-            throw invalid("conditions: start_minute is 0 to 1439, length_minutes 1 to 1440")
-        }
+        try require(
+            windows.allSatisfy(\.isValid),
+            "conditions: start_minute is 0 to 1439, length_minutes 1 to 1440"
+        )
         _ = try environment.conditionCheck(request.conditions, [:]).get()
     }
 }

@@ -44,7 +44,6 @@ final class SessionJob: Sendable {
 
     /// Whether a hook is running: the job then transfers nothing and takes no other job's turn.
     var isCallingHooks: Bool { state.withLock(\.isCallingHooks) }
-    /// Whether a hook has been called.
     var hasCalledHooks: Bool { state.withLock(\.hasCalledHooks) }
 
     // MARK: Its rate
@@ -73,7 +72,8 @@ final class SessionJob: Sendable {
             guard !state.isCallingHooks else { return nil }
             var claim = BandwidthShares.Claim(weight: weight, limit: state.ownLimit, share: state.share)
             let bytes = received - min(state.received, received)
-            claim.used = UInt64(Double(bytes) / max(time / .seconds(1), 0.001))
+            let rate = Double(bytes) / max(time / .seconds(1), 0.001)
+            claim.used = UInt64(exactly: rate.rounded(.down)) ?? .max
             state.received = received
             return claim
         }

@@ -59,15 +59,14 @@ extension Agent {
             await job.untilEnd()
         }
         if first == .resumed || others.contains(where: { $0.input == .resumed }) { resetLimiter(session) }
-        let failure = failure { () throws(ControlError) in
+        let recorded = Result { () throws(ControlError) in
             try asking { () throws(StoreError) in try record(last, session) }
         }
         leave(session)
         let status = Result { () throws(ControlError) in try self.session(session) }
         /// Only the commands that were refused get the failure.
         func answer(_ input: RunInput) -> Result<SessionStatus, ControlError> {
-            guard input == last, let failure else { return status }
-            return .failure(failure)
+            input == last ? recorded.flatMap { _ in status } : status
         }
         for wish in others { wish.granted.resume(returning: answer(wish.input)) }
         return answer(first)
@@ -79,6 +78,7 @@ extension Agent {
             try bring(run, .paused, .user)
         } else {
             failedStarts[run.identifier] = nil
+            retries[session] = nil
             if run.state == .paused {
                 try store.apply(.resumed, to: run.identifier, now: environment.now())
                 changes[session] = environment.now()
@@ -92,8 +92,7 @@ extension Agent {
     ///
     /// - Throws: ``StoreError`` with code `unknownSession`.
     func openRun(of session: String) throws(StoreError) -> StoredRun? {
-        guard try store.session(session) != nil else { throw StoreError.noSession(session) }
-        return try store.runs(session: session, onlyOpen: true, limit: 1).first
+        try store.openRun(of: store.session(named: session).identifier)
     }
 
     /// Pauses or cancels a run that this agent does not work on. A command in the foreground may: its own terminal

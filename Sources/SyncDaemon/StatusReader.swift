@@ -9,15 +9,11 @@ package struct StatusReader: Sendable {
     private let store: SyncStore
     private let now: @Sendable () -> Int64
 
-    /// - Parameters:
-    ///   - store: The user's store.
-    ///   - now: **Milliseconds** since 1970.
     package init(store: SyncStore, now: @escaping @Sendable () -> Int64) {
         self.store = store
         self.now = now
     }
 
-    /// Every session, by name.
     package func sessions() throws(ControlError) -> [SessionStatus] {
         try asking { () throws(StoreError) in
             var all: [SessionStatus] = []
@@ -31,8 +27,7 @@ package struct StatusReader: Sendable {
     /// - Throws: ``ControlError`` with code `unknown_session`.
     package func session(_ identifier: String) throws(ControlError) -> SessionStatus {
         try asking { () throws(StoreError) in
-            guard let session = try store.session(identifier) else { throw StoreError.noSession(identifier) }
-            return try status(of: session)
+            try status(of: store.session(named: identifier))
         }
     }
 
@@ -46,8 +41,7 @@ package struct StatusReader: Sendable {
     /// What is on the wire for a session's open run, as far as it is known.
     package func requests(_ identifier: String) throws(ControlError) -> RequestList {
         try asking { () throws(StoreError) in
-            guard let session = try store.session(identifier) else { throw StoreError.noSession(identifier) }
-            guard let run = try latestRun(of: session),
+            guard let run = try latestRun(of: store.session(named: identifier)),
                 let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
             else { return RequestList() }
             return RequestList(requests: live.requests, more: live.more)
@@ -57,11 +51,9 @@ package struct StatusReader: Sendable {
     /// The tasks of a session's latest run, one by one.
     ///
     /// - Parameters:
-    ///   - identifier: The session.
     ///   - state: Only tasks in this state.
     ///   - path: Only paths that match this pattern, as in a group of a manifest.
     ///   - stateDirectory: Where manifests are kept, absolute.
-    /// - Throws: ``ControlError``.
     package func tasks(
         _ identifier: String,
         state: TaskState?,
@@ -70,9 +62,7 @@ package struct StatusReader: Sendable {
     ) throws(ControlError) -> TaskList {
         let found =
             try asking { () throws(StoreError) in
-                guard let session = try store.session(identifier) else {
-                    throw StoreError.noSession(identifier)
-                }
+                let session = try store.session(named: identifier)
                 guard let run = try latestRun(of: session) else { return nil }
                 return (session, run)
             } as (StoredSession, StoredRun)?
@@ -100,9 +90,7 @@ package struct StatusReader: Sendable {
 
     /// The open run, else the latest one.
     private func latestRun(of session: StoredSession) throws(StoreError) -> StoredRun? {
-        if let open = try store.runs(session: session.identifier, onlyOpen: true, limit: 1).first {
-            return open
-        }
+        if let open = try store.openRun(of: session.identifier) { return open }
         return try store.runs(session: session.identifier, limit: 1).first
     }
 
@@ -122,6 +110,10 @@ package struct StatusReader: Sendable {
         let now = now()
         status.limiterDelaySeconds = limiter.earliestStart(now: now).map { ($0 - now) / 1_000 } ?? 0
         status.run = run.map(RunStatus.init)
+        if let open, try store.isInterrupted(open) {
+            status.isInterrupted = true
+            status.run?.isInterrupted = true
+        }
         status.reason = open?.reason
         if let open, open.state == .waiting {
             let start = max(open.notBefore ?? 0, open.due ?? 0)
@@ -154,7 +146,6 @@ package struct StatusReader: Sendable {
     }
 }
 
-/// Tasks, one by one.
 package struct TaskList: Sendable {
     private var listing: TaskListing?
 
@@ -176,7 +167,6 @@ package struct TaskList: Sendable {
 }
 
 extension RunStatus {
-    /// A run as the store knows it.
     init(_ run: StoredRun) {
         self.init(
             run: run.identifier,
@@ -202,7 +192,6 @@ extension RunStatus {
 }
 
 extension HookStatus {
-    /// A hook as the store knows it.
     package init(_ hook: StoredHook) {
         self.init(
             number: hook.identifier,
@@ -232,7 +221,6 @@ func asking<R>(_ body: () throws(StoreError) -> R) throws(ControlError) -> R {
 }
 
 extension ControlError {
-    /// What the store could not do.
     init(_ error: StoreError) {
         let code: Code =
             switch error.code {

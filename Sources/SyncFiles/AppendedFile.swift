@@ -1,4 +1,3 @@
-import CPosix
 import SyncSystem
 
 /// A file that grows at its end, through a buffer of 64 KiB. It is created when the buffer is full for the first time,
@@ -56,7 +55,7 @@ struct AppendedFile: ~Copyable {
                 used = max(0, read)
             }
             guard read == count else {
-                throw FileError(step: "read back", path: other.shown, code: read < 0 ? sa_errno() : EIO)
+                throw FileError(step: "read back", path: other.shown, code: read < 0 ? .last : .ioError)
             }
             length += UInt64(count)
             offset += UInt64(count)
@@ -78,11 +77,12 @@ struct AppendedFile: ~Copyable {
                 failure = error
                 return
             }
-            if isUnnamed { unlinkat(directory, name, 0) }
+            if isUnnamed { removeFile(name, in: directory) }
         }
         let start = length - UInt64(buffer.count)
-        let code = buffer.withUnsafeBytes { writeAll(raw, $0, at: start) }
-        if code != 0 { failure = FileError(step: "write", path: shown, code: code) }
+        if let code = buffer.withUnsafeBytes({ writeAll($0, to: raw, at: start) }) {
+            failure = FileError(step: "write", path: shown, code: code)
+        }
         buffer.removeAll(keepingCapacity: true)
     }
 }

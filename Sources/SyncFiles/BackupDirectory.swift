@@ -1,4 +1,3 @@
-import CPosix
 package import SyncSystem
 
 /// Keeps what a run removes or replaces under the same relative path: `--backup-dir`, as in rclone.
@@ -20,7 +19,7 @@ package final class BackupDirectory: Sendable {
 
     /// Opens the directory, creating it if missing.
     ///
-    /// - Throws: ``FileError``; with code `EXDEV` on another file system, with `EINVAL` where one of the two directories is
+    /// - Throws: ``FileError``; with code ``Errno/improperLink`` on another file system, with ``Errno/invalidArgument`` where one of the two directories is
     ///   in the other.
     package static func open(path: String, beside destination: Destination) throws(FileError)
         -> BackupDirectory
@@ -34,7 +33,7 @@ package final class BackupDirectory: Sendable {
             throw FileError(
                 step: step,
                 path: path,
-                code: EINVAL,
+                code: .invalidArgument,
                 remark: "it and the destination must not be inside one another; choose a directory beside it"
             )
         }
@@ -42,7 +41,7 @@ package final class BackupDirectory: Sendable {
             throw FileError(
                 step: step,
                 path: path,
-                code: EXDEV,
+                code: .improperLink,
                 remark: "it is on another file system than the destination; choose one beside it"
             )
         }
@@ -77,7 +76,7 @@ package final class BackupDirectory: Sendable {
             switch status(directory, name) {
             case .success(nil): return
             case .success(let status?): found = status
-            case .failure(let code): throw FileError(step: "back up", path: shown, code: code.errno)
+            case .failure(let code): throw FileError(step: "back up", path: shown, code: code)
             }
             guard found.kind != .directory else { return }
             let above: Int32
@@ -92,38 +91,36 @@ package final class BackupDirectory: Sendable {
             for number in 0...BackupDirectory.limit {
                 let target = number == 0 ? leaf : "\(leaf).~\(number)~"
                 switch keep(name, in: directory, found, as: target, in: above) {
-                case 0: return
-                case EEXIST: continue
+                case nil: return
+                case .fileExists: continue
                 case let code: throw FileError(step: "back up", path: shown, code: code)
                 }
             }
             throw FileError(
                 step: "back up",
                 path: shown,
-                code: EEXIST,
+                code: .fileExists,
                 remark: "\(backup.path) has \(BackupDirectory.limit) backups of it; remove old ones"
             )
         }
 
-        /// - Returns: An errno; 0 if it is kept, now or by an earlier run that was cut off.
+        /// - Returns: Why not; `nil` if it is kept, now or by an earlier run that was cut off.
         private func keep(
             _ name: UnsafePointer<CChar>,
             in directory: Int32,
             _ found: FileStatus,
             as target: String,
             in above: Int32
-        ) -> Int32 {
-            // Links to a link itself, not to its target. linkat(2)
-            if linkat(directory, name, above, target, 0) == 0 { return 0 }
-            switch sa_errno() {
-            case EEXIST:
+        ) -> Errno? {
+            switch addName(target, in: above, to: name, in: directory) {
+            case .fileExists:
                 guard case .success(let there?) = status(above, target), there.isSameFile(as: found) else {
-                    return EEXIST
+                    return .fileExists
                 }
-                return 0
-            case EPERM, EOPNOTSUPP, EMLINK, ENOSYS:
-                return sa_rename_to_free(directory, name, above, target) == 0 ? 0 : sa_errno()
-            default: return sa_errno()
+                return nil
+            case .notPermitted, .notSupported, .tooManyLinks, .noFunction:
+                return renameEntry(name, in: directory, toFree: target, in: above)
+            case let code: return code
             }
         }
     }

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncModel
 import SyncSystem
 
@@ -105,14 +104,14 @@ package struct ChunkMapWriter: ~Copyable {
     private let directory: Int32
     private var buffer: [UInt8] = ChunkMap.magic
     private var offset: UInt64 = 0
-    private var code: Int32 = 0
+    private var code: Errno?
 
     private static let temporaryName = ChunkMap.name + ".new"
 
     /// `nil` if the file cannot be created.
     package init?(_ destination: Destination) {
         directory = destination.state
-        guard let file = try? createFile(Self.temporaryName, in: directory, O_WRONLY) else { return nil }
+        guard let file = try? createFile(Self.temporaryName, in: directory, .writeOnly) else { return nil }
         self.file = file
         buffer.reserveCapacity(1 << 16)
     }
@@ -131,14 +130,12 @@ package struct ChunkMapWriter: ~Copyable {
     /// Renames the map into place. On failure the old one stays, which is as good as before.
     package consuming func finish() {
         flush()
-        guard code == 0, sa_rename(directory, Self.temporaryName, directory, ChunkMap.name) == 0 else {
-            _ = unlinkat(directory, Self.temporaryName, 0)
-            return
-        }
+        code = code ?? renameEntry(Self.temporaryName, in: directory, to: ChunkMap.name, in: directory)
+        if code != nil { removeFile(Self.temporaryName, in: directory) }
     }
 
     private mutating func flush() {
-        if code == 0 { code = buffer.withUnsafeBytes { writeAll(file.raw, $0, at: offset) } }
+        if code == nil { code = buffer.withUnsafeBytes { writeAll($0, to: file.raw, at: offset) } }
         offset += UInt64(buffer.count)
         buffer.removeAll(keepingCapacity: true)
     }

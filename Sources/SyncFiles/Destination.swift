@@ -1,4 +1,3 @@
-import CPosix
 package import SyncSystem
 
 /// A session's destination directory, by descriptor: nothing in it is reached through a path that leaves it (V5–V8).
@@ -52,8 +51,8 @@ package final class Destination: Sendable {
         guard usesState, let state = try openState(below: root.raw, path, create: create) else {
             return Destination(path: path, root: root, state: nil, status: status)
         }
-        if create, mkdirat(state.raw, "staging", 0o700) != 0, sa_errno() != EEXIST {
-            throw .last("create", "\(path)/\(stateName)/staging")
+        if create, let code = makeDirectory("staging", in: state.raw, mode: 0o700), code != .fileExists {
+            throw FileError(step: "create", path: "\(path)/\(stateName)/staging", code: code)
         }
         return Destination(path: path, root: root, state: state, status: status)
     }
@@ -71,7 +70,7 @@ package final class Destination: Sendable {
                 shown: "\(path)/\(stateName)"
             )
         } catch {
-            if create || error.code != ENOENT { throw error }
+            if create || error.code != .noSuchFileOrDirectory { throw error }
             return nil
         }
     }
@@ -81,9 +80,9 @@ package final class Destination: Sendable {
     /// - Returns: The lock, or `nil` when another process has it.
     package func lock() throws(FileError) -> FileLock? {
         let shown = path + "/.syncagent/lock"
-        let file = try openFile("lock", in: state, O_RDWR | O_CREAT, trust: .state, shown: shown)
+        let file = try openFile("lock", in: state, [.readWrite, .create], trust: .state, shown: shown)
         guard let lock = try FileLock.take(file, path: shown) else { return nil }
-        lock.sign("\(getpid())")
+        lock.sign("\(CurrentProcess.identifier)")
         return lock
     }
 
@@ -95,7 +94,7 @@ package final class Destination: Sendable {
 
     /// Makes everything written so far on this filesystem durable. syncfs(2): one call for a whole batch.
     package func synchronize() throws(FileError) {
-        guard sa_syncfs(root) == 0 else { throw .last("sync", path) }
+        if let code = synchronizeFileSystem(root) { throw FileError(step: "sync", path: path, code: code) }
     }
 
     /// Whether names that differ only in case are the same here: tested with the name of the state directory.
@@ -106,56 +105,50 @@ package final class Destination: Sendable {
         return found.isSameFile(as: own)
     }
 
-    /// Free space of a file system: **bytes** for this user, and inodes (`nil` if there is no fixed number).
-    package typealias FreeSpace = (bytes: UInt64, inodes: UInt64?)
-
-    package func freeSpace() throws(FileError) -> FreeSpace {
-        var info = statvfs()
-        guard fstatvfs(root, &info) == 0 else { throw .last("determine the free space of", path) }
-        return Self.free(info)
-    }
-
-    private static func free(_ info: statvfs) -> FreeSpace {
-        let (bytes, overflow) = UInt64(info.f_bavail).multipliedReportingOverflow(by: UInt64(info.f_frsize))
-        return (overflow ? .max : bytes, info.f_files == 0 ? nil : UInt64(info.f_favail))
+    package func freeSpace() throws(FileError) -> FileSystemSpace {
+        guard let space = FileSystemSpace(of: root) else { throw .last("determine the free space of", path) }
+        return space
     }
 
     /// The free space where a destination is, or would be created; creates nothing.
     ///
     /// - Throws: ``FileError`` that tells what would keep ``open(path:create:usesState:)`` from making it, as far as one can
     ///   know without trying.
-    package static func prospect(_ path: String) throws(FileError) -> FreeSpace {
-        var (place, found) = (path, stat())
-        while stat(place, &found) != 0 {
-            let code = sa_errno()
-            guard code == ENOENT, let slash = place.lastIndex(of: "/"), place != "/" else {
+    package static func prospect(_ path: String) throws(FileError) -> FileSystemSpace {
+        var (place, found) = (path, status(following: path))
+        while found == nil {
+            let code = Errno.last
+            guard code == .noSuchFileOrDirectory, let slash = place.lastIndex(of: "/"), place != "/" else {
                 throw FileError(step: "create", path: path, code: code)
             }
             place = slash == place.startIndex ? "/" : String(place[..<slash])
+            found = status(following: place)
         }
         let step = place == path ? "open the destination" : "create"
-        guard FileStatus(found).kind == .directory else {
-            throw FileError(step: step, path: path, code: ENOTDIR)
+        guard found?.kind == .directory else {
+            throw FileError(step: step, path: path, code: .notDirectory)
         }
         // In a destination that has been filled, the state directory will be written to.
         let state = "\(place)/\(stateName)"
-        let isFilled = place == path && access(state, F_OK) == 0
-        guard faccessat(AT_FDCWD, isFilled ? state : place, W_OK | X_OK, AT_EACCESS) == 0 else {
-            throw .last(step, path)
-        }
-        var info = statvfs()
-        guard statvfs(place, &info) == 0 else { throw .last("determine the free space of", path) }
+        let isFilled = place == path && exists(state)
+        guard isPermitted(.change, isFilled ? state : place) else { throw .last(step, path) }
+        guard let space = FileSystemSpace(at: place) else { throw .last("determine the free space of", path) }
         // Nothing can be created in /proc or /sys: they have no blocks.
-        guard info.f_blocks > 0 || info.f_files > 0 || isFilled else {
-            throw FileError(step: step, path: path, code: EROFS, remark: "nothing can be written there")
+        guard space.keepsFiles || isFilled else {
+            throw FileError(
+                step: step,
+                path: path,
+                code: .readOnlyFileSystem,
+                remark: "nothing can be written there"
+            )
         }
-        return free(info)
+        return space
     }
 
     /// Whether another process has locked it.
     package var isTaken: Bool {
         // Without the file it is not locked.
-        guard state >= 0, let file = try? openFile("lock", in: state, O_RDWR, trust: .state) else {
+        guard state >= 0, let file = try? openFile("lock", in: state, .readWrite, trust: .state) else {
             return false
         }
         return FileLock.isTaken(file)
@@ -163,10 +156,10 @@ package final class Destination: Sendable {
 
     /// **Bytes** that an interrupted pull has left in staging.
     package var leftoverBytes: UInt64 {
-        guard state >= 0, let staging = openDirectory("staging", in: state, O_NOFOLLOW) else { return 0 }
+        guard state >= 0, let staging = openDirectory("staging", in: state, .noFollow) else { return 0 }
         var bytes: UInt64 = 0
         for lane in directoryEntries(staging.raw) {
-            guard let directory = openDirectory(lane, in: staging.raw, O_NOFOLLOW) else { continue }
+            guard let directory = openDirectory(lane, in: staging.raw, .noFollow) else { continue }
             for name in directoryEntries(directory.raw) {
                 if case .success(let found?) = SyncSystem.status(directory.raw, name) { bytes &+= found.size }
             }

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncSystem
 
 /// Opens directories below a destination, each once while it is needed, and makes missing ones.
@@ -10,7 +9,7 @@ package import SyncSystem
 package final class Directories {
     private let root: Int32
     private let capacity: Int
-    private var open: [[UInt8]: Int32] = [:]
+    private var open: [[UInt8]: SharedDescriptor] = [:]
     private var order: [[UInt8]] = []
     private var lastPath: [UInt8] = []
     private var last: Int32 = -1
@@ -31,11 +30,8 @@ package final class Directories {
         self.capacity = max(1, capacity)
     }
 
-    deinit { closeAll() }
-
     /// Forgets and closes every directory.
     package func closeAll() {
-        for descriptor in open.values { close(descriptor) }
         open = [:]
         order = []
         lastPath = []
@@ -48,30 +44,30 @@ package final class Directories {
     ///   - parent: The directory's path, relative, `/`-separated, no NUL; empty for the destination itself.
     ///   - create: Whether to make what is missing.
     /// - Returns: A descriptor, or `nil` when it does not exist and is not to be made.
-    /// - Throws: ``FileError`` with `ELOOP` or `ENOTDIR` when a component is a link or a file.
+    /// - Throws: ``FileError`` with ``Errno/tooManySymbolicLinkLevels`` or ``Errno/notDirectory`` when a component is a link or a file.
     package func descriptor(_ parent: UnsafeBufferPointer<UInt8>, create: Bool) throws(FileError) -> Int32? {
         if parent.isEmpty { return root }
         if last >= 0, lastPath.count == parent.count, lastPath.elementsEqual(parent) { return last }
         if !create, isBelowMissing(parent) { return nil }
         let path = [UInt8](parent)
         if let known = open[path] {
-            (last, lastPath) = (known, path)
-            return known
+            (last, lastPath) = (known.raw, path)
+            return known.raw
         }
         guard let found = try openOrMake(path, create: create) else {
             missing = path
             return nil
         }
         missing = nil
-        opened?(path, found)
+        opened?(path, found.raw)
         if open.count >= capacity, let oldest = order.first {
             order.removeFirst()
-            if let descriptor = open.removeValue(forKey: oldest) { close(descriptor) }
+            open[oldest] = nil
         }
         open[path] = found
         order.append(path)
-        (last, lastPath) = (found, path)
-        return found
+        (last, lastPath) = (found.raw, path)
+        return found.raw
     }
 
     /// Calls `body` with the directory that a path is in and the path's last name. Nothing is copied.
@@ -111,51 +107,39 @@ package final class Directories {
         return path.count == missing.count || path[missing.count] == 0x2F
     }
 
-    private func openOrMake(_ path: [UInt8], create: Bool) throws(FileError) -> Int32? {
-        let descriptor = openBeneath(path)
-        if descriptor >= 0 { return descriptor }
-        guard sa_errno() == ENOENT else { throw Self.error("enter", path) }
+    private func openOrMake(_ path: [UInt8], create: Bool) throws(FileError) -> SharedDescriptor? {
+        if let found = openBeneath(path) { return found }
+        let code = Errno.last
+        guard code == .noSuchFileOrDirectory else { throw Self.error("enter", path, code) }
         guard create else { return nil }
         // Up to an existing directory, then down again. A path may have two thousand components: nothing here recurses.
         var missing = [path.count]
-        var (above, isOurs) = (root, false)
+        var above: SharedDescriptor?
         while let end = missing.last, let slash = path[..<end].lastIndex(of: 0x2F) {
             let parent = Array(path[..<slash])
-            if let known = open[parent] {
-                above = known
-                break
-            }
-            let opened = openBeneath(parent)
-            if opened >= 0 {
-                (above, isOurs) = (opened, true)
-                break
-            }
-            guard sa_errno() == ENOENT else { throw Self.error("enter", parent) }
+            above = open[parent] ?? openBeneath(parent)
+            if above != nil { break }
+            let code = Errno.last
+            guard code == .noSuchFileOrDirectory else { throw Self.error("enter", parent, code) }
             missing.append(slash)
         }
         for end in missing.reversed() {
             let step = Array(path[..<end])
             let name = Array(step[(step.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0)...])
-            // Close what was opened on the way, whatever happens.
-            let former = isOurs ? above : -1
-            defer { if former >= 0 { close(former) } }
-            isOurs = true
-            if Self.withCString(name, { mkdirat(above, $0, 0o777) }) == 0 {
-                made += 1
-            } else if sa_errno() != EEXIST {
-                throw Self.error("create directory", step)
+            let parent = above?.raw ?? root
+            switch Self.withCString(name, { makeDirectory($0, in: parent) }) {
+            case nil: made += 1
+            case .fileExists: break
+            case let code?: throw Self.error("create directory", step, code)
             }
-            let opened = Self.withCString(name) {
-                sa_openat(above, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-            }
-            guard opened >= 0 else { throw Self.error("enter", step) }
-            above = opened
+            above = Self.withCString(name) { SharedDescriptor(openDirectory($0, in: parent, .noFollow)) }
+            guard above != nil else { throw Self.error("enter", step, .last) }
         }
         return above
     }
 
-    private func openBeneath(_ path: [UInt8]) -> Int32 {
-        Self.withCString(path) { SyncSystem.openBeneath(root, $0, O_RDONLY | O_DIRECTORY) }
+    private func openBeneath(_ path: [UInt8]) -> SharedDescriptor? {
+        Self.withCString(path) { SharedDescriptor(SyncSystem.openBeneath(root, $0, .directory)) }
     }
 
     private static func withCString<R>(_ bytes: [UInt8], _ body: (UnsafePointer<CChar>) -> R) -> R {
@@ -167,25 +151,16 @@ package final class Directories {
         }
     }
 
-    private static func error(_ step: String, _ path: [UInt8]) -> FileError {
-        let text = String(decoding: path, as: UTF8.self)
-        switch sa_errno() {
-        case ELOOP:
-            return FileError(
-                step: step,
-                path: text,
-                code: ELOOP,
-                remark: "a component is a symbolic link; remove it, syncagent does not write through links"
-            )
-        case ENOTDIR:
-            return FileError(
-                step: step,
-                path: text,
-                code: ENOTDIR,
-                remark: "a component is a file, but the manifest needs a directory there; move it away"
-            )
-        default: return .last(step, text)
-        }
+    private static func error(_ step: String, _ path: [UInt8], _ code: Errno) -> FileError {
+        let remark: String? =
+            switch code {
+            case .tooManySymbolicLinkLevels:
+                "a component is a symbolic link; remove it, syncagent does not write through links"
+            case .notDirectory:
+                "a component is a file, but the manifest needs a directory there; move it away"
+            default: nil
+            }
+        return FileError(step: step, path: String(decoding: path, as: UTF8.self), code: code, remark: remark)
     }
 }
 

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncModel
 package import SyncSystem
 
@@ -26,34 +25,19 @@ extension FileTraits {
         if hold(of: found) { return found }
         if let mode, !hasMode(found) {
             let kept = found.kind == .directory ? found.permissions & 0o7000 : 0
-            guard fchmod(file, mode_t(mode | kept)) == 0 else { throw .last("set the mode of", shown) }
-        }
-        if let modified, found.modified != modified {
-            let times = Self.timespecs(modified)
-            guard times.withUnsafeBufferPointer({ futimens(file, $0.baseAddress) }) == 0 else {
-                throw .last("set the time of", shown)
+            if let code = setMode(file, FileMode(mode | kept)) {
+                throw FileError(step: "set the mode of", path: shown, code: code)
             }
+        }
+        if let modified, found.modified != modified, let code = setModified(file, modified) {
+            throw FileError(step: "set the time of", path: shown, code: code)
         }
         guard let now = status(file) else { throw .last("look at", shown) }
         return now
     }
 
     /// Sets the time of a name in a directory; a link is not followed.
-    ///
-    /// - Returns: errno, 0 for success.
-    package func giveTime(to name: UnsafePointer<CChar>, in directory: Int32) -> Int32 {
-        guard let modified else { return 0 }
-        let code = Self.timespecs(modified).withUnsafeBufferPointer {
-            utimensat(directory, name, $0.baseAddress, AT_SYMLINK_NOFOLLOW)
-        }
-        return code == 0 ? 0 : sa_errno()
-    }
-
-    /// For utimensat(2): leaves the access time alone.
-    private static func timespecs(_ modified: Int64) -> [timespec] {
-        let (seconds, rest) = floorDivision(modified, 1_000_000_000)
-        return [
-            timespec(tv_sec: 0, tv_nsec: sa_utime_omit()), timespec(tv_sec: Int(seconds), tv_nsec: Int(rest)),
-        ]
+    package func giveTime(to name: UnsafePointer<CChar>, in directory: Int32) -> Errno? {
+        modified.flatMap { setModified(name, in: directory, $0) }
     }
 }

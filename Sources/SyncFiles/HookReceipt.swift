@@ -1,4 +1,3 @@
-import CPosix
 package import SyncSystem
 
 /// A hook's own confirmation that its work for one run is done: an empty file in `.syncagent/receipts`.
@@ -40,20 +39,19 @@ package struct HookReceipt: Sendable, Equatable {
         "\(destination.path)/\(Destination.stateName)/receipts"
     }
 
-    /// Leaves it, durably. open(2) with `O_EXCL`: of two at the same time, one creates it.
+    /// Leaves it, durably. ``OpenFlags/exclusive``: of two at the same time, one creates it.
     ///
     /// - Returns: Whether this call made it.
     /// - Throws: ``FileError``.
     package func leave(in destination: Destination) throws(FileError) -> Bool {
         let path = Self.path(in: destination)
         let directory = try Self.open(in: destination, create: true)
-        let file = sa_openat(directory.raw, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
-        guard file >= 0 else {
-            if sa_errno() == EEXIST { return false }
+        guard Descriptor(opening: name, in: directory.raw, .newFile.union(.writeOnly), mode: 0o600) != nil
+        else {
+            if Errno.last == .fileExists { return false }
             throw .last("create", path + "/" + name)
         }
-        _ = Descriptor(owning: file)
-        guard fsync(directory.raw) == 0 else { throw .last("sync", path) }
+        if let code = synchronize(directory.raw) { throw FileError(step: "sync", path: path, code: code) }
         return true
     }
 
@@ -77,7 +75,7 @@ package struct HookReceipt: Sendable, Equatable {
             guard case .success(let found?) = status(directory.raw, name), found.kind == .file,
                 found.modified < time, !kept.contains(where: name.hasPrefix)
             else { return false }
-            return isDryRun || unlinkat(directory.raw, name, 0) == 0
+            return isDryRun || removeFile(name, in: directory.raw) == nil
         }
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 package import SyncModel
 package import SyncSystem
@@ -20,7 +19,7 @@ package struct IndexLog: ~Copyable {
     package init(_ destination: Destination) throws(FileError) {
         let shown = "\(destination.path)/.syncagent/\(Self.name)"
         do throws(FileError) {
-            file = try openFile(Self.name, in: destination.state, O_RDWR | O_CREAT, trust: .ownState)
+            file = try openFile(Self.name, in: destination.state, [.readWrite, .create], trust: .ownState)
         } catch {
             file = try createFile(Self.name, in: destination.state, shown: shown)
             end = 0
@@ -28,7 +27,7 @@ package struct IndexLog: ~Copyable {
         }
         // A torn frame is overwritten: nothing after it could ever be read.
         end = Self.readFrames(destination).end
-        if let length = off_t(exactly: end) { _ = ftruncate(file.raw, length) }
+        _ = setLength(file.raw, end)
     }
 
     /// One installed file or link.
@@ -60,14 +59,15 @@ package struct IndexLog: ~Copyable {
         for shift in [0, 8, 16, 24] { frame.append(UInt8(truncatingIfNeeded: payload.count >> shift)) }
         frame.append(contentsOf: payload)
         frame.append(contentsOf: Self.checksum(payload[...]))
-        let code = frame.withUnsafeBytes { writeAll(file.raw, $0, at: end) }
-        guard code == 0 else { throw FileError(step: "write", path: ".syncagent/\(Self.name)", code: code) }
+        if let code = frame.withUnsafeBytes({ writeAll($0, to: file.raw, at: end) }) {
+            throw FileError(step: "write", path: ".syncagent/\(Self.name)", code: code)
+        }
         end += UInt64(frame.count)
     }
 
     /// Removes the log, once an index that covers it is in place.
     package static func remove(_ destination: Destination) {
-        _ = unlinkat(destination.state, name, 0)
+        removeFile(name, in: destination.state)
     }
 
     /// Reads every whole frame.

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncDigest
 package import SyncModel
 package import SyncSystem
@@ -105,7 +104,7 @@ package final class PartFile: Sendable {
     /// **Bytes** from the start that are written and hashed without a gap.
     package var hashedBytes: UInt64 { state.withLock(\.hashed) }
 
-    /// What the file system says of the file now; `nil` with errno set when it cannot be asked.
+    /// What the file system says of the file now; `nil` when it cannot be asked, and ``Errno/last`` says why.
     package var fileStatus: FileStatus? { status(descriptor.raw) }
 
     /// How many blobs it is made of.
@@ -135,8 +134,9 @@ package final class PartFile: Sendable {
 
     /// Writes bytes without hashing them; they are read back in their turn.
     package func replace(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
-        let code = writeAll(descriptor.raw, bytes, at: offset)
-        return code == 0 ? nil : FileError(step: "write", path: staged.name.text, code: code)
+        writeAll(bytes, to: descriptor.raw, at: offset).map {
+            FileError(step: "write", path: staged.name.text, code: $0)
+        }
     }
 
     /// Shares blocks of another file. ioctl_ficlonerange(2).
@@ -144,12 +144,16 @@ package final class PartFile: Sendable {
     /// - Parameters:
     ///   - range: **Bytes** of this file.
     ///   - offset: First **byte** in `source`.
-    /// - Returns: 0, or an errno: `EOPNOTSUPP` or `EXDEV` where that cannot be.
-    package func share(_ range: Range<UInt64>, from source: Int32, at offset: UInt64) -> Int32 {
-        let length = range.upperBound - range.lowerBound
-        guard sa_clone_range(descriptor.raw, range.lowerBound, source, offset, length) == 0 else {
-            return sa_errno()
-        }
+    /// - Returns: Why not: ``Errno/notSupported`` or ``Errno/improperLink`` where that cannot be.
+    package func share(_ range: Range<UInt64>, from source: Int32, at offset: UInt64) -> Errno? {
+        let code = cloneRange(
+            source,
+            at: offset,
+            count: range.upperBound - range.lowerBound,
+            to: descriptor.raw,
+            at: range.lowerBound
+        )
+        if let code { return code }
         state.withLock { state in
             guard state.isSparse else { return }
             var blob = firstBlob(endingAfter: range.lowerBound)
@@ -158,7 +162,7 @@ package final class PartFile: Sendable {
                 blob += 1
             }
         }
-        return 0
+        return nil
     }
 
     private func firstBlob(endingAfter offset: UInt64) -> Int {
@@ -177,7 +181,7 @@ package final class PartFile: Sendable {
             if ok { state.hashed += UInt64(bytes.count) }
             state.hashing = false
         }
-        return ok ? nil : FileError(step: "hash", path: staged.name.text, code: 0, remark: "OpenSSL failed")
+        return ok ? nil : FileError(step: "hash", path: staged.name.text, remark: "OpenSSL failed")
     }
 
     /// Notes that a blob is completely written, and hashes on as far as the file is complete.
@@ -234,15 +238,16 @@ package final class PartFile: Sendable {
             guard try hash.hasher.finish() == digest else { return .mismatch }
             return cut() ?? .verified
         } catch {
-            return .failed(FileError(step: "hash", path: staged.name.text, code: 0, remark: "\(error)"))
+            return .failed(FileError(step: "hash", path: staged.name.text, remark: "\(error)"))
         }
     }
 
     /// Truncates a leftover that somebody made longer.
     private func cut() -> Progress? {
-        guard let length = off_t(exactly: size) else { return nil }
-        if status(descriptor.raw)?.size == size || ftruncate(descriptor.raw, length) == 0 { return nil }
-        return .failed(.last("shorten", staged.name.text))
+        guard status(descriptor.raw)?.size != size, let code = setLength(descriptor.raw, size) else {
+            return nil
+        }
+        return .failed(FileError(step: "shorten", path: staged.name.text, code: code))
     }
 
     private func readBack(_ range: Range<UInt64>) -> FileError? {
@@ -259,12 +264,12 @@ package final class PartFile: Sendable {
                     return FileError(
                         step: "read back",
                         path: staged.name.text,
-                        code: read < 0 ? sa_errno() : 0,
+                        code: read < 0 ? .last : nil,
                         remark: read < 0 ? nil : "it shrank"
                     )
                 }
                 guard feed(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
-                    return FileError(step: "hash", path: staged.name.text, code: 0, remark: "OpenSSL failed")
+                    return FileError(step: "hash", path: staged.name.text, remark: "OpenSSL failed")
                 }
                 offset += UInt64(count)
             }
@@ -279,7 +284,7 @@ package final class PartFile: Sendable {
             while left > 0 {
                 let piece = UnsafeRawBufferPointer(rebasing: buffer[..<min(left, buffer.count)])
                 guard feed(piece) else {
-                    return FileError(step: "hash", path: staged.name.text, code: 0, remark: "OpenSSL failed")
+                    return FileError(step: "hash", path: staged.name.text, remark: "OpenSSL failed")
                 }
                 left -= piece.count
             }
@@ -328,7 +333,7 @@ package final class PartFile: Sendable {
 extension UnsafeRawBufferPointer {
     /// Whether every byte is 0: the first is, and each equals the one before it.
     package var isZero: Bool {
-        guard let base = baseAddress, count > 0, self[0] == 0 else { return count == 0 }
-        return memcmp(base, base + 1, count - 1) == 0
+        guard count > 0, self[0] == 0 else { return count == 0 }
+        return isEqual(Self(rebasing: dropLast()), Self(rebasing: dropFirst()))
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncModel
 package import SyncSystem
 
@@ -16,10 +15,9 @@ extension Staging {
         /// Reads a name back; `nil` when it is not one.
         init?(parsing name: String) {
             let digits = name.dropFirst(Self.prefix.count)
-            guard name.hasPrefix(Self.prefix), digits.utf8.count == 16,
-                let key = UInt64(digits, radix: 16), String(digits) == digits.lowercased()
-            else { return nil }
+            guard let key = UInt64(digits, radix: 16) else { return nil }
             self.key = key
+            guard self.name == name else { return nil }
         }
 
         private static let prefix = "dir-"
@@ -61,9 +59,9 @@ extension Staging {
         guard let made = Self.create(leaf, in: opened.raw, executable: executable) else {
             throw .last("create", shown(leaf, target))
         }
-        do throws(FileSystemCode) { return try Self.fill(made, with: bytes) } catch {
-            _ = unlinkat(opened.raw, leaf, 0)
-            throw FileError(step: "write", path: shown(leaf, target), code: error.errno)
+        do throws(Errno) { return try Self.fill(made, with: bytes) } catch {
+            removeFile(leaf, in: opened.raw)
+            throw FileError(step: "write", path: shown(leaf, target), code: error)
         }
     }
 
@@ -74,13 +72,15 @@ extension Staging {
         in target: Directory
     ) throws(FileError) -> FileStatus {
         let opened = try open(target, make: true)
-        let code = Self.makeLink(to: text, as: leaf, in: opened.raw)
-        guard code == 0 else { throw FileError(step: "create link", path: shown(leaf, target), code: code) }
+        if let code = Self.makeLink(to: text, as: leaf, in: opened.raw) {
+            throw FileError(step: "create link", path: shown(leaf, target), code: code)
+        }
         switch status(opened.raw, leaf) {
         case .success(let found?): return found
-        case .success(nil): throw FileError(step: "find again", path: shown(leaf, target), code: ENOENT)
-        case .failure(let error):
-            throw FileError(step: "look at", path: shown(leaf, target), code: error.errno)
+        case .success(nil):
+            throw FileError(step: "find again", path: shown(leaf, target), code: .noSuchFileOrDirectory)
+        case .failure(let code):
+            throw FileError(step: "look at", path: shown(leaf, target), code: code)
         }
     }
 
@@ -92,46 +92,50 @@ extension Staging {
     /// - Parameters:
     ///   - name: Its last component.
     ///   - parent: Where it goes. One that hands something down to new directories (the set-group-id bit, a default
-    ///     ACL; see mkdir(2), acl(5)) is refused with `EXDEV`: what is moved there would not get it.
-    /// - Returns: errno, 0 for success; `ESTALE` when the directory is not the one that was filled.
+    ///     ACL; see mkdir(2), acl(5)) is refused with ``Errno/improperLink``: what is moved there would not get it.
+    /// - Returns: ``Errno/staleNFSFileHandle`` when the directory is not the one that was filled.
     package func place(
         _ target: Directory,
         as name: Slice<UnsafeBufferPointer<UInt8>>,
         in parent: Int32
-    ) -> Int32 {
-        guard sa_hands_down(parent) == 0 else { return EXDEV }
-        guard let filled = underWay.identity(of: target) else { return ENOENT }
+    ) -> Errno? {
+        guard !handsDownTraits(parent) else { return .improperLink }
+        guard let filled = underWay.identity(of: target) else { return .noSuchFileOrDirectory }
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: name.count + 1) { buffer in
             for (position, byte) in name.enumerated() { buffer[position] = CChar(bitPattern: byte) }
             buffer[name.count] = 0
             let text = UnsafePointer(buffer.baseAddress.unsafelyUnwrapped)
-            guard target.withName({ sa_rename(directory, $0, parent, text) }) == 0 else { return sa_errno() }
-            if case .success(let found?) = status(parent, text), found.kind == .directory,
-                found.isSameFile(as: filled)
-            {
+            if let code = target.withName({ renameEntry($0, in: directory, to: text, in: parent) }) {
+                return code
+            }
+            switch status(parent, text) {
+            case .failure(let code): return code
+            case .success(let found?) where found.kind == .directory && found.isSameFile(as: filled):
                 underWay.forget(target)
-                return 0
+                return nil
+            case .success: break
             }
             let foreign = "foreign-\(target.name)"
             removeTree(foreign, in: directory)
-            if sa_rename(parent, text, directory, foreign) == 0 { removeTree(foreign, in: directory) }
-            return ESTALE
+            if renameEntry(text, in: parent, to: foreign, in: directory) == nil {
+                removeTree(foreign, in: directory)
+            }
+            return .staleNFSFileHandle
         }
     }
 
     /// Moves one file of a directory to the same name elsewhere, replacing what is there.
     ///
-    /// - Returns: errno, 0 for success; `ESTALE` when the directory is not the one that was filled.
+    /// - Returns: ``Errno/staleNFSFileHandle`` when the directory is not the one that was filled.
     package func rename(
         memberNamed leaf: UnsafePointer<CChar>,
         of target: Directory,
         into other: Int32
-    ) -> Int32 {
+    ) -> Errno? {
         do throws(FileError) {
-            let opened = try open(target, make: false)
-            return sa_rename(opened.raw, leaf, other, leaf) == 0 ? 0 : sa_errno()
+            return renameEntry(leaf, in: try open(target, make: false).raw, to: leaf, in: other)
         } catch {
-            return error.code
+            return error.code ?? .ioError
         }
     }
 
@@ -148,13 +152,13 @@ extension Staging {
 
     /// Removes one file of a directory, if it exists.
     package func remove(memberNamed leaf: UnsafePointer<CChar>, of target: Directory) {
-        if let opened = try? open(target, make: false) { _ = unlinkat(opened.raw, leaf, 0) }
+        if let opened = try? open(target, make: false) { removeFile(leaf, in: opened.raw) }
     }
 
     /// Removes an empty directory, if it exists.
     package func remove(_ target: Directory) {
         underWay.forget(target)
-        _ = target.withName { unlinkat(directory, $0, AT_REMOVEDIR) }
+        _ = target.withName { removeDirectory($0, in: directory) }
     }
 
     private func open(_ target: Directory, make: Bool) throws(FileError) -> SharedDescriptor {
@@ -190,7 +194,7 @@ final class UnderWay: Sendable {
     ///   - parent: Where it is.
     ///   - make: Whether to make it when this run has not made it yet. What has its name then is removed.
     ///   - shown: The parent's path, for messages.
-    /// - Throws: ``FileError``; with `ESTALE` when another one has its name by now.
+    /// - Throws: ``FileError``; with ``Errno/staleNFSFileHandle`` when another one has its name by now.
     func open(
         _ target: Staging.Directory,
         in parent: Int32,
@@ -202,14 +206,23 @@ final class UnderWay: Sendable {
             let known = state.identities[target]
             if known == nil {
                 guard make else {
-                    throw FileError(step: "open", path: "\(shown)/\(target.name)", code: ENOENT)
+                    throw FileError(
+                        step: "open",
+                        path: "\(shown)/\(target.name)",
+                        code: .noSuchFileOrDirectory
+                    )
                 }
                 try Self.make(target, in: parent, shown: shown)
             }
             let opened = SharedDescriptor(
-                target.withName { openDirectory($0, in: parent, O_NOFOLLOW) }
+                target.withName { openDirectory($0, in: parent, .noFollow) }
             )
-            guard opened != nil || [ENOENT, ENOTDIR, ELOOP].contains(sa_errno()) else {
+            guard
+                opened != nil
+                    || [.noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels].contains(
+                        Errno.last
+                    )
+            else {
                 throw .last("open", "\(shown)/\(target.name)")
             }
             guard let opened, let found = status(opened.raw), known?.isSameFile(as: found) ?? true
@@ -217,7 +230,7 @@ final class UnderWay: Sendable {
                 throw FileError(
                     step: "open",
                     path: "\(shown)/\(target.name)",
-                    code: ESTALE,
+                    code: .staleNFSFileHandle,
                     remark: "another process has put something in its place"
                 )
             }
@@ -230,11 +243,13 @@ final class UnderWay: Sendable {
     }
 
     private static func make(_ target: Staging.Directory, in parent: Int32, shown: String) throws(FileError) {
-        func isMade() -> Bool { target.withName { mkdirat(parent, $0, 0o777) } == 0 }
-        if isMade() { return }
-        guard sa_errno() == EEXIST, removeTree(target.name, in: parent), isMade() else {
-            throw .last("create", "\(shown)/\(target.name)")
+        func failure() -> Errno? { target.withName { makeDirectory($0, in: parent) } }
+        guard var code = failure() else { return }
+        if code == .fileExists, removeTree(target.name, in: parent) {
+            guard let again = failure() else { return }
+            code = again
         }
+        throw FileError(step: "create", path: "\(shown)/\(target.name)", code: code)
     }
 
     func forget(_ target: Staging.Directory) {
@@ -275,7 +290,7 @@ extension Staging {
                         known.kind == .file
                     else { continue }
                     let isKept = newFile(lane: 0, digest: digest).name.withCString {
-                        sa_rename(opened.raw, leaf, descriptor(lane: 0), $0) == 0
+                        renameEntry(leaf, in: opened.raw, to: $0, in: descriptor(lane: 0)) == nil
                     }
                     if isKept { kept += 1 }
                 }
@@ -290,6 +305,6 @@ extension Staging {
     }
 
     private func open(_ target: Directory) -> Descriptor? {
-        target.withName { openDirectory($0, in: directory, O_NOFOLLOW) }
+        target.withName { openDirectory($0, in: directory, .noFollow) }
     }
 }

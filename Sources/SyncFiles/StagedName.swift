@@ -15,7 +15,10 @@ package struct StagedName: Hashable, Sendable {
         self.isPart = isPart
     }
 
-    /// Reads a name back; `nil` when it is not one.
+    /// The largest serial number. No run comes near it, so the next one never wraps around to a name that is taken.
+    private static let mostSerial = UInt32.max >> 1
+
+    /// Reads a name back; `nil` when it is not one that ``text`` gives.
     package init?(parsing name: String) {
         var rest = Substring(name)
         isPartialBlob = rest.hasSuffix(Self.partialBlob)
@@ -27,11 +30,12 @@ package struct StagedName: Hashable, Sendable {
         }
         self.digest = digest
         if parts.count == 2 {
-            guard let serial = UInt32(parts[1]) else { return nil }
+            guard let serial = UInt32(parts[1]), serial <= Self.mostSerial else { return nil }
             self.serial = serial
         } else {
             serial = 0
         }
+        guard text.utf8.elementsEqual(name.utf8) else { return nil }
     }
 
     package var text: String {

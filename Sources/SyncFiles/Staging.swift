@@ -1,4 +1,3 @@
-import CPosix
 package import SyncModel
 package import SyncSystem
 
@@ -29,8 +28,8 @@ package final class Staging: Sendable {
         let directory = own.raw
         var opened: [SharedDescriptor] = []
         // Includes the lanes of an earlier run with more workers.
-        let existing = directoryEntries(directory).compactMap { Int($0) }.filter {
-            (0..<Self.mostLanes).contains($0)
+        let existing = directoryEntries(directory).compactMap { name in
+            Int(name).flatMap { (0..<Self.mostLanes).contains($0) && "\($0)" == name ? $0 : nil }
         }
         for lane in 0..<max(1, count, (existing.max() ?? 0) + 1) {
             let shown = "\(path)/\(lane)"
@@ -84,9 +83,9 @@ package final class Staging: Sendable {
         executable: Bool
     ) throws(FileError) -> FileStatus {
         guard let made = create(file, executable: executable) else { throw .last("create", shown(file)) }
-        do throws(FileSystemCode) { return try Self.fill(made, with: bytes) } catch {
+        do throws(Errno) { return try Self.fill(made, with: bytes) } catch {
             remove(file)
-            throw FileError(step: "write", path: shown(file), code: error.errno)
+            throw FileError(step: "write", path: shown(file), code: error)
         }
     }
 
@@ -96,12 +95,10 @@ package final class Staging: Sendable {
     static func fill(
         _ file: consuming Descriptor,
         with bytes: UnsafeRawBufferPointer
-    ) throws(FileSystemCode) -> FileStatus {
-        let code = bytes.isEmpty ? 0 : writeAll(file.raw, bytes, at: 0)
-        guard code == 0 else { throw FileSystemCode(errno: code) }
-        guard let found = SyncSystem.status(file.raw), file.close() == 0 else {
-            throw FileSystemCode(errno: sa_errno())
-        }
+    ) throws(Errno) -> FileStatus {
+        if let code = writeAll(bytes, to: file.raw, at: 0) { throw code }
+        guard let found = SyncSystem.status(file.raw) else { throw .last }
+        if let code = file.close() { throw code }
         return found
     }
 
@@ -115,18 +112,13 @@ package final class Staging: Sendable {
         }
     }
 
-    /// Creates `file`, empty, for writing; `nil` with errno set on failure. A leftover is replaced.
+    /// Creates `file`, empty, for writing; `nil` on failure, and ``Errno/last`` says why. A leftover is replaced.
     package func create(_ file: File, executable: Bool) -> Descriptor? {
         file.name.withCString { Self.create($0, in: descriptor(lane: file.lane), executable: executable) }
     }
 
     static func create(_ name: UnsafePointer<CChar>, in directory: Int32, executable: Bool) -> Descriptor? {
-        let flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
-        let mode: mode_t = executable ? 0o777 : 0o666
-        let raw = sa_openat(directory, name, flags, mode)
-        guard raw < 0, sa_errno() == EEXIST else { return Descriptor(opened: raw) }
-        _ = unlinkat(directory, name, 0)
-        return Descriptor(opened: sa_openat(directory, name, flags, mode))
+        makeFile(name, in: directory, mode: executable ? 0o777 : 0o666)
     }
 
     /// Creates a symbolic link under a staged name.
@@ -134,21 +126,21 @@ package final class Staging: Sendable {
         let code = file.name.withCString {
             Self.makeLink(to: target, as: $0, in: descriptor(lane: file.lane))
         }
-        guard code == 0 else { throw FileError(step: "create link", path: shown(file), code: code) }
+        if let code { throw FileError(step: "create link", path: shown(file), code: code) }
     }
 
-    /// Creates a symbolic link, replacing what is in the way; returns errno, 0 for success.
-    static func makeLink(to target: String, as name: UnsafePointer<CChar>, in directory: Int32) -> Int32 {
-        if symlinkat(target, directory, name) == 0 { return 0 }
-        guard sa_errno() == EEXIST else { return sa_errno() }
-        _ = unlinkat(directory, name, 0)
-        return symlinkat(target, directory, name) == 0 ? 0 : sa_errno()
+    /// Creates a symbolic link, replacing what is in the way.
+    static func makeLink(to target: String, as name: UnsafePointer<CChar>, in directory: Int32) -> Errno? {
+        let code = makeSymbolicLink(name, in: directory, to: target)
+        guard code == .fileExists else { return code }
+        removeFile(name, in: directory)
+        return makeSymbolicLink(name, in: directory, to: target)
     }
 
     /// Opens a staged file for reading and writing; `nil` if it does not exist or is not ours alone: a link, a FIFO,
     /// another user's file, or one with a second name.
     package func open(_ file: File) -> Descriptor? {
-        try? openFile(file.name.text, in: descriptor(lane: file.lane), O_RDWR, trust: .staged)
+        try? openFile(file.name.text, in: descriptor(lane: file.lane), .readWrite, trust: .staged)
     }
 
     /// Sets a staged file's mode and time before it becomes visible.
@@ -183,13 +175,13 @@ package final class Staging: Sendable {
 
     /// Removes a staged file, if it exists.
     package func remove(_ file: File) {
-        _ = file.name.withCString { unlinkat(descriptor(lane: file.lane), $0, 0) }
+        _ = file.name.withCString { removeFile($0, in: descriptor(lane: file.lane)) }
     }
 
     /// Moves a staged file to `name` in `directory`, replacing what is there. rename(2): old or new, never none.
-    package func rename(_ file: File, to name: UnsafePointer<CChar>, in directory: Int32) -> Int32 {
+    package func rename(_ file: File, to name: UnsafePointer<CChar>, in directory: Int32) -> Errno? {
         file.name.withCString {
-            sa_rename(descriptor(lane: file.lane), $0, directory, name) == 0 ? 0 : sa_errno()
+            renameEntry($0, in: descriptor(lane: file.lane), to: name, in: directory)
         }
     }
 
@@ -211,9 +203,10 @@ package final class Staging: Sendable {
         return found
     }
 
-    /// Moves a placed file back to its staged name: it is not what was verified.
-    package func takeBack(_ file: File, from name: UnsafePointer<CChar>, in directory: Int32) {
-        _ = file.name.withCString { sa_rename(directory, name, descriptor(lane: file.lane), $0) }
+    /// Removes everything.
+    package func clear() {
+        for (file, _) in leftovers() { remove(file) }
+        takeApart { _, _ in nil }
     }
 
     /// The staged file's path, for messages.

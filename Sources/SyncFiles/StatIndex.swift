@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 package import SyncModel
 import SyncSystem
@@ -223,7 +222,7 @@ package struct StatIndex: Sendable {
 
 extension StatIndex {
     /// Removes the index; the files are hashed again when they are next wanted.
-    package static func remove(from destination: Destination) { unlinkat(destination.state, "index", 0) }
+    package static func remove(from destination: Destination) { removeFile("index", in: destination.state) }
 
     /// Reads a destination's index. One that is missing, damaged, not ours or longer than ``limit`` is ``empty``, which
     /// only costs a re-hash.

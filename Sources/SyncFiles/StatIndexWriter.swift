@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncModel
 package import SyncSystem
@@ -74,8 +73,9 @@ package struct StatIndexWriter: ~Copyable {
 
         var head = [UInt8](repeating: 0, count: StatIndex.headerLength)
         head.withUnsafeMutableBytes { header.store(to: $0) }
-        let code = head.withUnsafeBytes { writeAll(raw, $0, at: 0) }
-        guard code == 0 else { throw FileError(step: "write", path: shown, code: code) }
+        if let code = head.withUnsafeBytes({ writeAll($0, to: raw, at: 0) }) {
+            throw FileError(step: "write", path: shown, code: code)
+        }
         let checksum = try Self.checksum(of: raw, length: index.length, shown: shown)
         withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { buffer in
             guard let base = buffer.baseAddress else { return }
@@ -83,9 +83,9 @@ package struct StatIndexWriter: ~Copyable {
             index.append(buffer)
         }
         _ = try index.written()
-        if durable, fdatasync(raw) != 0 { throw .last("sync", shown) }
-        guard sa_rename(destination.state, Self.name, destination.state, "index") == 0 else {
-            throw .last("rename", shown)
+        if durable, let code = synchronizeData(raw) { throw FileError(step: "sync", path: shown, code: code) }
+        if let code = renameEntry(Self.name, in: destination.state, to: "index", in: destination.state) {
+            throw FileError(step: "rename", path: shown, code: code)
         }
     }
 
@@ -100,7 +100,7 @@ package struct StatIndexWriter: ~Copyable {
             return sha256(of: descriptor, 0..<length, with: &hasher, through: buffer)
         }
         if let sum { return sum }
-        throw FileError(step: "read back", path: shown, code: 0, remark: "it could not be read or hashed")
+        throw FileError(step: "read back", path: shown, remark: "it could not be read or hashed")
     }
 
     private static func stamp(of descriptor: Int32, after newest: Int64) -> Int64 {
@@ -109,8 +109,8 @@ package struct StatIndexWriter: ~Copyable {
             guard let status = SyncSystem.status(descriptor) else { return 0 }
             if status.changed > newest || tries == 25 { return status.changed }
             tries += 1
-            usleep(2_000)
-            _ = futimens(descriptor, nil)
+            pauseThread(milliseconds: 2)
+            _ = touch(descriptor)
         }
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncSystem
 
 /// One accepted connection.
@@ -278,9 +277,8 @@ extension ConnectionTable {
             entry.waitsSince = state.clock
             arm(&entry, limits.idleTimeout, in: &state)
         }
-        var byte: UInt8 = 0
         // An end that came with the request, which libmicrohttpd has not seen.
-        let isAtEnd = recv(connection.descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) == 0
+        let isAtEnd = peek(connection.descriptor) == .ended
         state.withLock { state in
             if state.isStopping || isAtEnd {
                 cut(connection.descriptor, in: &state)
@@ -343,7 +341,7 @@ extension ConnectionTable {
         guard state.entries[descriptor]?.isCut == false else { return }
         state.entries[descriptor]?.isCut = true
         state.count -= 1
-        shutdown(descriptor, Int32(SHUT_RDWR))
+        shutDown(descriptor)
     }
 
     private func forget(_ descriptor: Int32, in state: inout State) {

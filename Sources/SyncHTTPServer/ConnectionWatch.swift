@@ -158,11 +158,10 @@ final class ConnectionWatch: Sendable {
 
     /// Gives a connection to libmicrohttpd, as soon as something is to be read there.
     private func handOver(_ connection: Connection) {
-        var byte: UInt8 = 0
-        let count = recv(connection.descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
-        if count < 0, [EAGAIN, EINTR].contains(sa_errno()) { return }
+        let found = peek(connection.descriptor)
+        if found == .nothing { return }
         let address = SocketAddress.filled { getpeername(connection.descriptor, $0, $1) == 0 }
-        guard count > 0, let address else {
+        guard case .bytes = found, let address else {
             return close(connection)
         }
         table.beginsToAsk(connection)
@@ -187,7 +186,9 @@ final class ConnectionWatch: Sendable {
                 return descriptor >= 0
             }
             guard let address else {
-                return ![EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(sa_errno())
+                return ![.tooManyOpenFiles, .tooManyOpenFilesInSystem, .noBufferSpace, .noMemory].contains(
+                    Errno.last
+                )
             }
             if let host = address.host {
                 client = host
@@ -207,32 +208,26 @@ final class ConnectionWatch: Sendable {
 
 /// Wakes a thread out of poll(2): a pipe with at most one byte in it.
 private final class Bell: Sendable {
-    let descriptor: Int32
-    private let writing: Int32
+    var descriptor: Int32 { pipe.reader.raw }
+    private let pipe: SyncSystem.Pipe
     private let hasRung = Atomic<Bool>(false)
 
-    /// `nil` with errno set where there are no descriptors.
+    /// `nil` where there are no descriptors; ``Errno/last`` says why.
     init?() {
-        var ends: [Int32] = [-1, -1]
-        guard sa_pipe(&ends) == 0 else { return nil }
-        descriptor = ends[0]
-        writing = ends[1]
-    }
-
-    deinit {
-        CPosix.close(descriptor)
-        CPosix.close(writing)
+        guard let pipe = SyncSystem.Pipe() else { return nil }
+        self.pipe = pipe
     }
 
     func ring() {
         guard !hasRung.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        var byte: UInt8 = 0
-        _ = retryingOnInterrupt { write(writing, &byte, 1) }
+        _ = withUnsafeBytes(of: UInt8(0)) { byte in
+            retryingOnInterrupt { writeSome(pipe.writer.raw, byte) }
+        }
     }
 
     func silence() {
         var bytes: (UInt64, UInt64) = (0, 0)
-        _ = withUnsafeMutableBytes(of: &bytes) { read(descriptor, $0.baseAddress, $0.count) }
+        _ = withUnsafeMutableBytes(of: &bytes) { readSome(descriptor, into: $0) }
         // Last: a byte that comes after it stays. Whoever rang before has changed what is looked at next.
         hasRung.store(false, ordering: .sequentiallyConsistent)
     }

@@ -74,6 +74,7 @@ final class Service: Sendable {
         _ raw: OpaquePointer
     ) -> MHD_Result {
         guard let (message, length, file) = response.message(on: ConnectionHandle(raw: raw)) else {
+            response.leave()
             return .NO
         }
         defer { MHD_destroy_response(message) }

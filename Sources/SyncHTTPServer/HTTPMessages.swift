@@ -1,4 +1,4 @@
-import CPosix
+import SyncSystem
 
 import struct Synchronization.Atomic
 
@@ -74,6 +74,6 @@ package final class OpenFile: Sendable {
 
     deinit {
         let raw = take()
-        if raw >= 0 { close(raw) }
+        if raw >= 0 { _ = Descriptor(owning: raw) }
     }
 }

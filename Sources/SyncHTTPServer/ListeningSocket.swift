@@ -52,7 +52,7 @@ struct ListeningSocket: ~Copyable {
 
     private static func unix(_ path: String) throws(HTTPServerError) -> ListeningSocket {
         guard let address = UnixAddress(path) else {
-            throw HTTPServerError(reason: errorText(ENAMETOOLONG))
+            throw HTTPServerError(reason: "\(Errno.fileNameTooLong)")
         }
         let raw = sa_http_socket(AF_UNIX)
         guard raw >= 0 else { throw HTTPServerError(reason: errnoText) }

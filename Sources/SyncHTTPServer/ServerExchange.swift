@@ -1,5 +1,4 @@
 import CMicroHTTPD
-import CPosix
 import SyncSystem
 
 /// One request and its answer, as far as they have come.
@@ -144,8 +143,7 @@ final class ServerExchange: Sendable {
     var isFileTooShort: Bool {
         state.withLock { state in
             guard case .answering = state.step, let file = state.file else { return false }
-            var status = stat()
-            return fstat(file.descriptor, &status) != 0 || UInt64(clamping: status.st_size) < file.end
+            return status(file.descriptor).map { $0.size < file.end } ?? true
         }
     }
 
@@ -188,7 +186,7 @@ final class ServerExchange: Sendable {
 
 extension HTTPResponse {
     /// It is not sent.
-    fileprivate func leave() {
+    func leave() {
         if case .stream(let stream, _) = body { stream.leave() }
         whenSent?(0, false)
     }

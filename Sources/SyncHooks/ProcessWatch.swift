@@ -1,4 +1,3 @@
-import CPosix
 import SyncPlugins
 import SyncSystem
 
@@ -54,14 +53,12 @@ struct ProcessWatch: ~Copyable {
     private mutating func wait(for time: Duration) {
         let isFast = end != nil || child.program.ended < 0
         let most = max(.zero, min(time, isFast ? Self.groupTick : Self.tick))
-        // poll(2) ignores an entry with a negative descriptor.
         var entries = [
-            pollfd(fd: outputIsOpen ? child.output : -1, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: end == nil ? child.program.ended : -1, events: Int16(POLLIN), revents: 0),
+            PollEntry(outputIsOpen ? child.output : -1), PollEntry(end == nil ? child.program.ended : -1),
         ]
         // One more, because milliseconds are rounded down.
         let milliseconds = Int32(clamping: most.milliseconds + (most > .zero ? 1 : 0))
-        if poll(&entries, nfds_t(entries.count), milliseconds) > 0, entries[0].revents != 0 { readOutput() }
+        if waitForAny(of: &entries, atMost: milliseconds), entries[0].isReady { readOutput() }
     }
 
     private mutating func takeEnd(at now: Duration) {
@@ -80,8 +77,8 @@ struct ProcessWatch: ~Copyable {
     private func perform(_ action: Supervision.Action) {
         guard !groupIsEmpty else { return }
         switch action {
-        case .terminate: child.program.signalGroup(SIGTERM)
-        case .kill: child.program.signalGroup(SIGKILL)
+        case .terminate: child.program.signalGroup(.terminate)
+        case .kill: child.program.signalGroup(.kill)
         case .none, .giveUp: break
         }
     }
@@ -91,12 +88,10 @@ struct ProcessWatch: ~Copyable {
     private mutating func readOutput() {
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
             for _ in 0..<16 {
-                let count = read(child.output, buffer.baseAddress, buffer.count)
-                if count > 0 {
-                    capture.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-                } else if count < 0, sa_errno() == EAGAIN || sa_errno() == EINTR {
-                    return
-                } else {
+                switch readSome(child.output, into: buffer) {
+                case .bytes(let count): capture.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+                case .nothing: return
+                case .ended, .failed:
                     outputIsOpen = false
                     return
                 }

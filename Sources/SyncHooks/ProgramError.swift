@@ -1,11 +1,9 @@
-import CPosix
 import SyncModel
 import SyncPlugins
 package import SyncSystem
 
 /// Why a program cannot be a hook, or could not be started.
 package struct ProgramError: Error, Sendable, Equatable {
-    /// What a caller can act on.
     package enum Code: Sendable, Equatable {
         /// Nothing is there.
         case missing
@@ -22,7 +20,7 @@ package struct ProgramError: Error, Sendable, Equatable {
         /// The system refused for now: processes, memory, descriptors (F095).
         case exhausted
         /// Anything else the system said.
-        case system(Int32)
+        case system(Errno)
     }
 
     package let code: Code
@@ -38,37 +36,37 @@ package struct ProgramError: Error, Sendable, Equatable {
     }
 
     /// What the system said about a step with `subject`.
-    package static func system(_ step: String, _ subject: String, _ number: Int32) -> ProgramError {
+    package static func system(_ step: String, _ subject: String, _ reason: Errno) -> ProgramError {
         let code: Code =
-            switch number {
-            case ENOENT, ENOTDIR: .missing
-            case EACCES, ENOEXEC, EPERM: .notExecutable
-            case EAGAIN, ENOMEM, EMFILE, ENFILE, ETXTBSY: .exhausted
-            default: .system(number)
+            switch reason {
+            case .noSuchFileOrDirectory, .notDirectory: .missing
+            case .permissionDenied, .execFormatError, .notPermitted: .notExecutable
+            case .resourceTemporarilyUnavailable, .noMemory, .tooManyOpenFiles, .tooManyOpenFilesInSystem,
+                .textFileBusy:
+                .exhausted
+            default: .system(reason)
             }
         let hint =
-            switch number {
-            case ENOEXEC: " A script needs a first line such as #!/bin/sh."
-            case EACCES: " Check its permissions (chmod +x)."
+            switch reason {
+            case .execFormatError: " A script needs a first line such as #!/bin/sh."
+            case .permissionDenied: " Check its permissions (chmod +x)."
             default: ""
             }
         return ProgramError(
             code: code,
             subject: subject,
-            message: "Cannot \(step) '\(escaped(subject))': \(errorText(number)).\(hint)"
+            message: "Cannot \(step) '\(escaped(subject))': \(reason).\(hint)"
         )
     }
 
-    /// What kept a program from being started.
     package init(_ error: FileError) {
         if let remark = error.remark {
             self.init(code: .unusable, subject: error.path, message: remark)
         } else {
-            self = .system(error.step, error.path, error.code)
+            self = .system(error.step, error.path, error.code ?? .ioError)
         }
     }
 
-    /// The same as the outcome of a hook that never ran.
     var outcome: HookOutcome {
         HookOutcome(end: .notStarted(message), output: "", milliseconds: 0, isTransient: code == .exhausted)
     }

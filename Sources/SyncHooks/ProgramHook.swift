@@ -14,7 +14,6 @@ import SyncSystem
 /// Not swift-subprocess (1.0): that can neither set the umask, nor end the rest of a group whose leader has gone, nor
 /// stop waiting for output that a daemon holds open.
 package struct ProgramHook: GroupHook {
-    /// What a hook may take up.
     package struct Limits: Sendable {
         /// From SIGTERM to SIGKILL.
         package var grace = Duration.seconds(10)

@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncSystem
 
@@ -49,7 +48,7 @@ package func physicalProgram(
 private func find(_ name: String, destination: String) throws(ProgramError) -> String {
     for directory in HookEnvironment.path.split(separator: ":") {
         let path = "\(directory)/\(name)"
-        if access(path, X_OK) == 0 {
+        if isPermitted(.execute, path) {
             try check(path, destination: destination)
             return path
         }
@@ -74,16 +73,15 @@ private func check(
     }
     var walked: Set<String> = []
     let real = try PathWalk.physical(path, role: role, outside: tree, walked: &walked)
-    var status = stat()
-    guard stat(real, &status) == 0 else { throw .system("run", path, sa_errno()) }
-    guard sa_file_kind(&status) == 0 else {
+    guard let status = status(following: real) else { throw .system("run", path, .last) }
+    guard status.kind == .file else {
         throw ProgramError(
             code: .notAFile,
             subject: path,
             message: "The \(role) '\(escaped(path))' is not a file."
         )
     }
-    guard access(real, X_OK) == 0 else { throw .system("run", path, sa_errno()) }
+    guard isPermitted(.execute, real) else { throw .system("run", path, .last) }
     do throws(FileError) {
         try checkProgram(real, through: walked)
     } catch {
@@ -158,16 +156,10 @@ private struct PathWalk {
         }
         walked.insert(here)
         place.append(component)
-        // As long as PATH_MAX: no link is longer, readlink(2).
-        var target = [UInt8](repeating: 0, count: 4096)
-        let count = target.withUnsafeMutableBytes { buffer in
-            guard let start = buffer.baseAddress else { return -1 }
-            return readlink(path, start.assumingMemoryBound(to: CChar.self), buffer.count)
-        }
-        guard count > 0 else { return }
+        guard let target = readLink(currentDirectory, path) else { return }
         links += 1
-        guard links <= 40 else { throw .system("follow", origin, ELOOP) }
+        guard links <= 40 else { throw .system("follow", origin, .tooManySymbolicLinkLevels) }
         place.removeLast()
-        try follow(String(decoding: target[..<count], as: UTF8.self))
+        try follow(String(decoding: target, as: UTF8.self))
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncPlugins
 import SyncSystem
 
@@ -9,7 +8,6 @@ struct Supervision: Sendable {
         case timedOut, stopped
     }
 
-    /// The one thing to do next.
     enum Action: Sendable, Equatable {
         case none
         /// SIGTERM to the group.
@@ -73,7 +71,6 @@ struct Supervision: Sendable {
         }
     }
 
-    /// The caller wants the program to end.
     mutating func stopped(at now: Duration) -> Action {
         switch phase {
         case .running:
@@ -82,7 +79,11 @@ struct Supervision: Sendable {
         case .lingering:
             endedLeftovers = true
             return enter(.terminating, now + stopGrace, .terminate)
-        case .terminating, .killed: return .none
+        case .terminating:
+            // It was asked to end for another reason, and has no longer than if it were asked now.
+            due = min(due, now + stopGrace)
+            return .none
+        case .killed: return .none
         }
     }
 
@@ -120,15 +121,15 @@ struct ChildProcess {
             destination: invocation.directory
         )
         guard let directory = openDirectory(invocation.directory) else {
-            throw .system("open the destination", invocation.directory, sa_errno())
+            throw .system("open the destination", invocation.directory, .last)
         }
         let input: Descriptor
         do throws(FileError) {
             input = try unnamedFile("syncagent-report", holding: invocation.input)
         } catch {
-            throw .system("keep a report for", "a hook", error.code)
+            throw .system("keep a report for", "a hook", error.code ?? .ioError)
         }
-        guard let pipe = Pipe() else { throw .system("make a pipe for", path, sa_errno()) }
+        guard let pipe = Pipe() else { throw .system("make a pipe for", path, .last) }
         var start = ProgramStart(invocation.arguments, variables: environment.variables(for: invocation))
         start.program = path
         start.directory = directory.raw

@@ -22,9 +22,10 @@ struct PullSetup {
 
     /// - Throws: ``Sync/Failure``.
     init(_ pull: Sync.Pull) throws {
+        try Self.check(pull)
         options = pull.options
-        destination = Self.absolute(pull.destination)
-        guard let state = options.stateDirectory.map(Self.absolute) ?? Self.usualStateDirectory else {
+        destination = try Self.absolute(pull.destination)
+        guard let state = try options.stateDirectory.map(Self.absolute) ?? Self.usualStateDirectory else {
             throw Sync.Failure(
                 .cannotCreate,
                 "There is no home directory: set the state directory."
@@ -41,14 +42,13 @@ struct PullSetup {
         switch pull.subject {
         case .manifest(let text):
             let named = withAuthority(text, schemes: Self.schemes(plugins))
-            manifest = urlScheme(of: named) == nil ? Self.absolute(named) : named
+            manifest = urlScheme(of: named) == nil ? try Self.absolute(named) : named
         case .entries(let entries, let project):
             manifest = try Self.write(entries, project, under: state)
         }
         var recipe = RunRecipe(manifest: manifest, destination: destination)
         recipe.session = options.session
         recipe.groups = options.groups
-        if let reason = options.channel.flatMap(ChannelName.objection) { throw Sync.Failure(.usage, reason) }
         (recipe.channel, recipe.revision) = (options.channel, options.revision)
         recipe.hooks = options.hooks
         for name in pull.plugins.hooks.keys.sorted() {
@@ -61,6 +61,50 @@ struct PullSetup {
         recipe.connections = options.connections
         recipe.limitRate = options.rateLimit
         self.recipe = recipe
+    }
+
+    /// Refuses what no pull can be made with.
+    private static func check(_ pull: Sync.Pull) throws(Sync.Failure) {
+        let options = pull.options
+        let seconds = 1...366 * 86_400
+        func refuse(unless isGood: Bool, _ reason: @autoclosure () -> String) throws(Sync.Failure) {
+            guard isGood else { throw Sync.Failure(.usage, reason()) }
+        }
+        try refuse(unless: !pull.destination.isEmpty, "The destination is empty: name a directory.")
+        try refuse(
+            unless: options.stateDirectory != "",
+            "stateDirectory is empty: name one, or leave it nil."
+        )
+        if let reason = options.channel.flatMap(ChannelName.objection) { throw Sync.Failure(.usage, reason) }
+        try refuse(unless: options.revision != 0, "revision counts from 1.")
+        if let count = options.connections {
+            try refuse(unless: (1...64).contains(count), "connections must be 1 to 64, not \(count).")
+        }
+        try refuse(
+            unless: options.rateLimit != 0,
+            "rateLimit must be at least 1 byte per second; nil is no limit."
+        )
+        try refuse(
+            unless: options.patience > .zero && options.patience <= .seconds(seconds.upperBound),
+            "patience must be above 0 and at most 366 days, not \(options.patience)."
+        )
+        for hook in options.hooks {
+            let name = escaped(shownHookProgram(hook.arguments.first ?? ""))
+            try refuse(
+                unless: isHookProgram(hook.arguments.first ?? ""),
+                "'\(name)' is no hook: an absolute path, a URL or plugin:NAME is expected."
+            )
+            try refuse(
+                unless: seconds.contains(hook.timeout),
+                "The timeout of the hook \(name) must be 1 to \(seconds.upperBound) seconds, not \(hook.timeout)."
+            )
+            if let batch = hook.batch {
+                try refuse(
+                    unless: RunHook.batches.contains(batch),
+                    "The batch of the hook \(name) must be 1 to \(RunHook.batches.upperBound), not \(batch)."
+                )
+            }
+        }
     }
 
     /// An engine for one attempt.
@@ -96,7 +140,7 @@ struct PullSetup {
                 listener: listener,
                 progress: progress,
                 adjust: { environment in
-                    environment.manifestLimits.schemes.formUnion(Self.schemes(plugins))
+                    environment.manifestLimits.schemes?.formUnion(Self.schemes(plugins))
                     // The program around it has heaps of its own.
                     environment.releasesMemory = false
                     environment.requests = requests
@@ -162,9 +206,12 @@ struct PullSetup {
         return path
     }
 
-    private static func absolute(_ path: String) -> String {
-        let full = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
-        return URL(fileURLWithPath: full).standardizedFileURL.path
+    private static func absolute(_ path: String) throws(Sync.Failure) -> String {
+        do throws(FileError) {
+            return URL(fileURLWithPath: try absolutePath(path)).standardizedFileURL.path
+        } catch {
+            throw Sync.Failure(.cannotCreate, "\(error).")
+        }
     }
 
     private static var usualStateDirectory: String? {

@@ -254,7 +254,13 @@ final class PullWork: Sendable {
             )
             let ended = StopFlag()
             let before = earlier
-            let watch = try watch(check, setup.destination, stop, ended) { before &+ engine.received }
+            let watch: WorkerThread?
+            do throws(ThreadError) {
+                watch = try self.watch(check, setup.destination, stop, ended) { before &+ engine.received }
+            } catch {
+                engine.end(isStopped: true)
+                throw Sync.Failure(.ioError, "\(error)")
+            }
             let result = Result { () throws(EngineError) in try engine.engine.pull(setup.recipe) }
             earlier &+= engine.received
             ended.set()
@@ -314,7 +320,7 @@ final class PullWork: Sendable {
         return try WorkerThread(name: "conditions") {
             var next = ContinuousClock.now + Self.look
             while !ended.isSet, !stop.isStopped {
-                usleep(50_000)
+                pauseThread(milliseconds: 50)
                 guard ContinuousClock.now >= next else { continue }
                 next = ContinuousClock.now + Self.look
                 let now = SystemTime.milliseconds()

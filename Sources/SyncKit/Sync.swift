@@ -75,9 +75,9 @@ public enum Sync {
         public var allowsOlder = false
         /// The most connections at a time, 1...64; `nil` to adapt.
         public var connections: Int?
-        /// The most body **bytes** per second; `nil` for no limit.
+        /// The most body **bytes** per second, at least 1; `nil` for no limit.
         public var rateLimit: UInt64?
-        /// How long to wait for servers that send nothing, once one has answered; a sixth of it until then.
+        /// How long to wait for servers that send nothing, once one has answered, up to 366 days; a sixth of it until then.
         public var patience = Duration.seconds(60)
         /// The state directory for sessions, events and cached manifests, absolute; `nil` for the user's own, which is shared
         /// with the command `syncagent`.

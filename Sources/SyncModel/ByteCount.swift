@@ -11,10 +11,14 @@ public struct ByteCount: Hashable, Sendable, Comparable {
 
     /// Reads `65536`, `64K`, `64KiB`, `1.5 GB`; `nil` for anything else, and for what 64 bits cannot hold.
     public init?(parsing text: String) {
-        let trimmed = text.filter { $0 != " " }
-        let digits = trimmed.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
-        let suffix = trimmed.dropFirst(digits.count).lowercased()
-        guard !digits.isEmpty, let unit = Self.units[suffix] else { return nil }
+        // At most one blank is left inside, and it stands before the unit: `1 0M` is no number.
+        let words = text.split(separator: " ").joined(separator: " ")
+        let digits = words.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
+        let rest = words.dropFirst(digits.count)
+        let suffix = rest.first == " " ? rest.dropFirst() : rest
+        guard !digits.isEmpty, suffix.utf8.allSatisfy({ $0 < 0x80 }),
+            let unit = Self.units[suffix.lowercased()]
+        else { return nil }
         if let whole = UInt64(digits) {
             let (product, overflow) = whole.multipliedReportingOverflow(by: unit)
             guard !overflow else { return nil }

@@ -40,29 +40,13 @@ package struct FileTraits: Sendable, Equatable {
     ///
     /// - Returns: **Nanoseconds** since 1970; `nil` for another text, a day that there is not, or one outside ``times``.
     package static func time(_ text: UnsafeBufferPointer<UInt8>) -> Int64? {
-        guard (20...30).contains(text.count), text.count != 21, text[text.count - 1] == 0x5A else {
-            return nil
-        }
-        for (place, byte) in [(4, 0x2D), (7, 0x2D), (10, 0x54), (13, 0x3A), (16, 0x3A)] as [(Int, UInt8)]
-        where text[place] != byte { return nil }
-        func number(_ range: Range<Int>) -> Int64? {
-            var value: Int64 = 0
-            for byte in text[range] {
-                guard byte &- 0x30 <= 9 else { return nil }
-                value = value * 10 + Int64(byte - 0x30)
-            }
-            return value
-        }
-        guard let year = number(0..<4), let month = number(5..<7), let day = number(8..<10),
-            let hour = number(11..<13), let minute = number(14..<16), let second = number(17..<19),
-            (1678...2261).contains(year), (1...12).contains(month), (1...31).contains(day), hour < 24,
-            minute < 60,
-            second < 60, text.count == 20 || text[19] == 0x2E,
-            var fraction = text.count == 20 ? 0 : number(20..<(text.count - 1))
+        guard (20...30).contains(text.count), text.count != 21, text[text.count - 1] == 0x5A,
+            let seconds = civilSeconds(text),
+            (times.lowerBound / 1_000_000_000..<times.upperBound / 1_000_000_000).contains(seconds),
+            text.count == 20 || text[19] == 0x2E,
+            var fraction = text.count == 20 ? 0 : decimal(text[20..<(text.count - 1)])
         else { return nil }
-        let date = CivilDay(year: year, month: month, day: day)
-        guard date.date == (year, month, day) else { return nil }
         for _ in (max(20, text.count - 1) - 20)..<9 where fraction > 0 { fraction *= 10 }
-        return (date.number * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000_000 + fraction
+        return seconds * 1_000_000_000 + fraction
     }
 }

@@ -25,6 +25,18 @@ public struct JSONLine: Sendable {
     /// Adds an array.
     public mutating func array(_ fill: (inout JSONLine) -> Void) { nested(0x5B, 0x5D, fill) }
 
+    /// Adds a key with an object.
+    public mutating func object(_ name: String, _ fill: (inout JSONLine) -> Void) {
+        key(name)
+        object(fill)
+    }
+
+    /// Adds a key with an array.
+    public mutating func array(_ name: String, _ fill: (inout JSONLine) -> Void) {
+        key(name)
+        array(fill)
+    }
+
     /// Adds a key; a value must follow.
     public mutating func key(_ name: String) {
         separate()
@@ -84,6 +96,11 @@ public struct JSONLine: Sendable {
     /// Adds a key with an integer, unless it is missing.
     public mutating func field(_ name: String, optional number: (some BinaryInteger)?) {
         if let number { field(name, number) }
+    }
+
+    /// Adds a key with an array of strings.
+    public mutating func field(_ name: String, _ texts: some Sequence<String>) {
+        array(name) { array in for text in texts { array.value(text) } }
     }
 
     /// Adds a key with text that is a JSON value already, unless it is missing.

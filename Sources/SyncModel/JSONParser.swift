@@ -191,14 +191,9 @@ package struct JSONParser {
         guard bytes.count - position >= 4 else { return nil }
         var value: UInt32 = 0
         for _ in 0..<4 {
-            let digit = bytes[position]
+            guard let digit = hexadecimalValue(bytes[position]) else { return nil }
             position += 1
-            switch digit {
-            case 0x30...0x39: value = value << 4 | UInt32(digit - 0x30)
-            case 0x41...0x46: value = value << 4 | UInt32(digit - 0x41 + 10)
-            case 0x61...0x66: value = value << 4 | UInt32(digit - 0x61 + 10)
-            default: return nil
-            }
+            value = value << 4 | UInt32(digit)
         }
         return value
     }

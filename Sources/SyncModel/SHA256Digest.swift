@@ -37,37 +37,14 @@ public struct SHA256Digest: Hashable, Sendable {
     }
 
     /// The value of every byte as a hexadecimal digit; 255 where it is none.
-    private static let hexValues: [UInt8] = (UInt8.min...UInt8.max).map { digit in
-        switch digit {
-        case 0x30...0x39: digit - 0x30
-        case 0x61...0x66: digit - 0x61 + 10
-        case 0x41...0x46: digit - 0x41 + 10
-        default: 255
-        }
-    }
+    private static let hexValues = (UInt8.min...UInt8.max).map { hexadecimalValue($0) ?? 255 }
 
     /// Reads 64 hexadecimal digits of either case (F108); `nil` for anything else.
     public init?(hex: some Collection<UInt8>) {
-        guard hex.count == 64 else { return nil }
-        var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
-        var position = 0
-        for digit in hex {
-            let value: UInt64
-            switch digit {
-            case 0x30...0x39: value = UInt64(digit - 0x30)
-            case 0x61...0x66: value = UInt64(digit - 0x61 + 10)
-            case 0x41...0x46: value = UInt64(digit - 0x41 + 10)
-            default: return nil
-            }
-            switch position >> 4 {
-            case 0: words.0 = words.0 << 4 | value
-            case 1: words.1 = words.1 << 4 | value
-            case 2: words.2 = words.2 << 4 | value
-            default: words.3 = words.3 << 4 | value
-            }
-            position += 1
+        guard hex.count == 64, let read = Array(hex).withUnsafeBufferPointer({ SHA256Digest(hex: $0) }) else {
+            return nil
         }
-        (w0, w1, w2, w3) = words
+        self = read
     }
 
     /// Reads 64 hexadecimal digits of either case; `nil` for anything else.

@@ -24,23 +24,18 @@ public func timestamp(milliseconds: Int64) -> String {
 /// - Returns: `nil` for anything else, and for a day or an hour that there is not.
 package func parseTimestamp(_ text: String) -> Int64? {
     let form =
-        /([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,18}))?(?:Z|([+-])([0-9]{2}):?([0-9]{2}))/
-    guard let match = text.wholeMatch(of: form),
-        let year = Int64(match.1), let month = Int64(match.2), let day = Int64(match.3),
-        let hour = Int64(match.4), let minute = Int64(match.5), let second = Int64(match.6),
-        (1...12).contains(month), hour < 24, minute < 60, second < 60
-    else { return nil }
-    let date = CivilDay(year: year, month: month, day: day)
-    guard date.date == (year, month, day) else { return nil }
-    var seconds = date.number * 86_400 + hour * 3600 + minute * 60 + second
-    if let sign = match.8, let hours = match.9.flatMap({ Int64($0) }),
-        let minutes = match.10.flatMap({ Int64($0) })
+        /([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,18}))?(?:Z|([+-])([0-9]{2}):?([0-9]{2}))/
+    guard let match = text.wholeMatch(of: form) else { return nil }
+    var start = String(match.1)
+    guard var seconds = start.withUTF8({ civilSeconds($0) }) else { return nil }
+    if let sign = match.3, let hours = match.4.flatMap({ Int64($0) }),
+        let minutes = match.5.flatMap({ Int64($0) })
     {
         guard hours < 24, minutes < 60 else { return nil }
         seconds -= (sign == "-" ? -1 : 1) * (hours * 3600 + minutes * 60)
     }
     // Rounded to the nearest.
-    let digits = (match.7.map(String.init) ?? "") + "0000"
+    let digits = (match.2.map(String.init) ?? "") + "0000"
     let thousandths = Int64(digits.prefix(3)) ?? 0
     return seconds * 1000 + thousandths + (digits.dropFirst(3).first.map { $0 >= "5" } == true ? 1 : 0)
 }
@@ -68,26 +63,43 @@ private func put(
 ///
 /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
 package func parseTimestamp(utc text: String) -> Int64? {
-    let bytes = Array(text.utf8)
-    let marks: [(place: Int, byte: UInt8)] = [(4, 0x2D), (7, 0x2D), (10, 0x54), (13, 0x3A), (16, 0x3A)]
-    guard bytes.count == 20 || bytes.count == 24, bytes.last == 0x5A,
-        marks.allSatisfy({ bytes[$0.place] == $0.byte }), bytes.count == 20 || bytes[19] == 0x2E
-    else { return nil }
-    func number(_ range: Range<Int>) -> Int64? {
-        var value: Int64 = 0
-        for byte in bytes[range] {
-            guard (0x30...0x39).contains(byte) else { return nil }
-            value = value * 10 + Int64(byte - 0x30)
-        }
-        return value
+    var text = text
+    return text.withUTF8 { bytes in
+        guard bytes.count == 20 || bytes.count == 24, bytes.last == 0x5A,
+            bytes.count == 20 || bytes[19] == 0x2E,
+            let seconds = civilSeconds(bytes, mostSeconds: 60),
+            let fraction = bytes.count == 20 ? 0 : decimal(bytes[20..<23])
+        else { return nil }
+        return seconds * 1_000 + fraction
     }
-    guard let year = number(0..<4), let month = number(5..<7), let day = number(8..<10),
-        let hour = number(11..<13), let minute = number(14..<16), let second = number(17..<19),
-        let fraction = bytes.count == 24 ? number(20..<23) : 0,
-        (1...12).contains(month), (1...31).contains(day), hour < 24, minute < 60, second < 61
+}
+
+/// What `2026-11-20T02:00:00` at the start of a text means in UTC: **seconds** since 1970.
+///
+/// - Parameters:
+///   - text: At least 19 bytes.
+///   - mostSeconds: 60 where a leap second is taken for the first of the next minute.
+/// - Returns: `nil` for anything else, and for a day or an hour that there is not.
+func civilSeconds(_ text: UnsafeBufferPointer<UInt8>, mostSeconds: Int64 = 59) -> Int64? {
+    guard text[4] == 0x2D, text[7] == 0x2D, text[10] == 0x54, text[13] == 0x3A, text[16] == 0x3A,
+        let year = decimal(text[0..<4]), let month = decimal(text[5..<7]), let day = decimal(text[8..<10]),
+        let hour = decimal(text[11..<13]), let minute = decimal(text[14..<16]),
+        let second = decimal(text[17..<19]),
+        (1...12).contains(month), hour < 24, minute < 60, second <= mostSeconds
     else { return nil }
-    let days = CivilDay(year: year, month: month, day: day).number
-    return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1_000 + fraction
+    let date = CivilDay(year: year, month: month, day: day)
+    guard date.date == (year, month, day) else { return nil }
+    return date.number * 86_400 + hour * 3_600 + minute * 60 + second
+}
+
+/// A few decimal digits; `nil` for anything else among them.
+func decimal(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
+    var value: Int64 = 0
+    for byte in digits {
+        guard byte &- 0x30 <= 9 else { return nil }
+        value = value * 10 + Int64(byte - 0x30)
+    }
+    return value
 }
 
 /// A moment, as the control API says it: RFC 3339 in UTC with milliseconds, `2026-11-20T02:00:00.000Z`.

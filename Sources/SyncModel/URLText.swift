@@ -51,20 +51,49 @@ public func fileURL(path: String) -> String {
     "file://" + percentEncoded(bytes: path.utf8)
 }
 
-/// A path as it stands in a URL: every byte that is not unreserved in RFC 3986 §2.3, nor `/`, as `%` and two digits.
-package func percentEncoded(bytes path: some Sequence<UInt8>) -> String {
+/// A path as it stands in a URL: every byte that is not unreserved in RFC 3986 §2.3 as `%` and two digits.
+///
+/// - Parameter keepsSlash: Whether `/` stays, too; off for a single name.
+package func percentEncoded(bytes path: some Sequence<UInt8>, keepsSlash: Bool = true) -> String {
     let digits = Array("0123456789ABCDEF".utf8)
     var text: [UInt8] = []
     for byte in path {
         switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-            UInt8(ascii: "~"), UInt8(ascii: "/"):
-            text.append(byte)
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: text.append(byte)
+        case 0x2F where keepsSlash: text.append(byte)
         default: text += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
         }
     }
     return String(decoding: text, as: UTF8.self)
+}
+
+/// Bytes with `%2F` and the like decoded once. RFC 3986 §2.1.
+///
+/// - Returns: `nil` for a `%` without two hexadecimal digits, and for a zero byte, which ends a path in C.
+package func percentDecoded(_ text: some Sequence<UInt8>) -> [UInt8]? {
+    var bytes: [UInt8] = []
+    var rest = text.makeIterator()
+    while let byte = rest.next() {
+        guard byte == UInt8(ascii: "%") else {
+            bytes.append(byte)
+            continue
+        }
+        guard let high = rest.next().flatMap(hexadecimalValue),
+            let low = rest.next().flatMap(hexadecimalValue)
+        else { return nil }
+        bytes.append(high << 4 | low)
+    }
+    return bytes.contains(0) ? nil : bytes
+}
+
+/// The value of a hexadecimal digit, of either case; `nil` for any other byte.
+package func hexadecimalValue(_ digit: UInt8) -> UInt8? {
+    switch digit {
+    case 0x30...0x39: digit - 0x30
+    case 0x41...0x46: digit - 0x41 + 10
+    case 0x61...0x66: digit - 0x61 + 10
+    default: nil
+    }
 }
 
 /// The path of a `file:` URL without a host: what stands before a query or fragment, percent-decoded once.
@@ -75,28 +104,7 @@ public func path(ofFileURL url: String) -> [UInt8]? {
     var rest = Array(url.utf8)[...]
     guard rest.starts(with: prefix) else { return nil }
     rest = rest.dropFirst(prefix.count).prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
-    guard rest.first == UInt8(ascii: "/") else { return nil }
-    var path: [UInt8] = []
-    while let byte = rest.popFirst() {
-        guard byte == UInt8(ascii: "%") else {
-            path.append(byte)
-            continue
-        }
-        guard let high = rest.popFirst().flatMap(value), let low = rest.popFirst().flatMap(value) else {
-            return nil
-        }
-        path.append(high << 4 | low)
-    }
-    return path.contains(0) ? nil : path
-}
-
-private func value(_ digit: UInt8) -> UInt8? {
-    switch digit {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
-    default: nil
-    }
+    return rest.first == UInt8(ascii: "/") ? percentDecoded(rest) : nil
 }
 
 /// A URL fit for logs, events and errors: user name, password, query and fragment are left out (V64).
@@ -105,9 +113,10 @@ private func value(_ digit: UInt8) -> UInt8? {
 /// - Returns: Scheme, host, port and path; a query that was there is shown as `?…`. Control and
 ///   bidirectional characters are escaped, see ``escaped(_:)``.
 public func redacted(url: String) -> String {
-    var rest = Substring(url)
-    var scheme = Substring()
-    if let end = rest.range(ofText: "://") {
+    // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
+    var rest = url.unicodeScalars[...]
+    var scheme = rest.prefix(0)
+    if let end = rest.firstRange(of: "://".unicodeScalars) {
         scheme = rest[..<end.upperBound]
         rest = rest[end.upperBound...]
     }
@@ -115,10 +124,10 @@ public func redacted(url: String) -> String {
     let hasQuery = cut < rest.endIndex && rest[cut] == "?"
     rest = rest[..<cut]
     if !scheme.isEmpty {
-        let authorityEnd = rest.firstIndex(of: "/") ?? rest.endIndex
-        if let at = rest[..<authorityEnd].lastIndex(of: "@") { rest = rest[rest.index(after: at)...] }
+        let authority = rest.prefix { $0 != "/" }
+        if let at = authority.lastIndex(of: "@") { rest = rest[rest.index(after: at)...] }
     }
-    return escaped(String(scheme + rest)) + (hasQuery ? "?…" : "")
+    return escaped(String(scheme) + String(rest)) + (hasQuery ? "?…" : "")
 }
 
 /// Text from outside, made safe for a terminal: control and bidirectional characters become `\u{…}` (V63).
@@ -141,16 +150,5 @@ public func isUnsafeOnTerminal(_ scalar: Unicode.Scalar) -> Bool {
     case 0..<0x20, 0x7F..<0xA0: true
     case 0x061C, 0x200E, 0x200F, 0x202A...0x202E, 0x2066...0x2069: true
     default: false
-    }
-}
-
-extension Substring {
-    fileprivate func range(ofText text: String) -> Range<Index>? {
-        var start = startIndex
-        while start < endIndex {
-            if self[start...].hasPrefix(text) { return start..<index(start, offsetBy: text.count) }
-            start = index(after: start)
-        }
-        return nil
     }
 }

@@ -1,6 +1,5 @@
 import SyncPlugins
 
-/// What came of one rule of a contract.
 package struct CheckResult: Sendable, Equatable {
     /// What a good plugin does.
     package var rule: String
@@ -9,7 +8,6 @@ package struct CheckResult: Sendable, Equatable {
     /// What its author can do about it.
     package var advice: String
 
-    /// Whether the rule was kept.
     package var passed: Bool { failure == nil }
 }
 
@@ -28,9 +26,14 @@ struct RuleBook {
     }
 }
 
-/// Calls something that may fail, and says what came of it.
 func attempt<R>(_ body: () throws(PluginError) -> R) -> Result<R, PluginError> {
     do throws(PluginError) { return .success(try body()) } catch { return .failure(error) }
+}
+
+/// How long ago a time was; a plugin may name any, and what does not fit is as long as can be.
+func age(of time: Int64, at now: Int64) -> Int64 {
+    let (age, overflow) = now.subtractingReportingOverflow(time)
+    return overflow ? .max : age
 }
 
 /// What is wrong with a text that goes into one line of a request; `nil` for nothing.
@@ -38,7 +41,6 @@ func lineFault(_ text: String, _ what: String) -> String? {
     text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } ? nil : "\(what) has a control character in it"
 }
 
-/// What is wrong with headers that a plugin sets.
 func headerFault(_ fields: [HeaderField]) -> String? {
     for field in fields {
         guard !field.name.isEmpty, field.name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != 0x3A }) else {

@@ -100,7 +100,7 @@ final class CheckedFetch: TransferSink {
     }
 
     private func end(_ transport: any Transport, number: UInt64, _ patience: Duration) {
-        let time = DispatchTime.now() + .milliseconds(Int(clamping: patience.components.seconds) * 1_000)
+        let time = DispatchTime.now() + .milliseconds(Int(min(patience, .seconds(86_400)).milliseconds))
         if plan.pauses, hasPaused.wait(timeout: time) == .success {
             transport.resume(TransferID(rawValue: number))
         }

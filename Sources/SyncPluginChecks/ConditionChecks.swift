@@ -6,11 +6,7 @@ package import SyncPlugins
 ///   - condition: In whatever state it is.
 ///   - destination: A directory, absolute.
 ///   - now: **Milliseconds** since 1970.
-package func check(
-    condition: any Condition,
-    destination: String = "/tmp",
-    now: Int64
-) -> [CheckResult] {
+package func check(condition: any Condition, destination: String = "/tmp", now: Int64) -> [CheckResult] {
     var book = RuleBook()
     let context = ConditionContext(destination: destination, now: now)
 
@@ -28,12 +24,15 @@ package func check(
         "People read the reason in status: say what blocks in a few words."
     ) { fault(of: condition, context) }
     book.rule(
-        "If it says until when it blocks, that time is in the future",
+        "If it says until when it blocks, that time is in the future, and within a year",
         "'until' is in milliseconds since 1970; leave it out when it is not known."
     ) {
         let result = attempt { () throws(PluginError) in try condition.state(in: context) }
-        guard case .success(.blocked(_, .some(let until))) = result, until <= now else { return nil }
-        return "until is \(now - until) ms ago" + (until < now / 500 ? "; is it in seconds?" : "")
+        guard case .success(.blocked(_, .some(let until))) = result,
+            !ConditionState.isEnd(until, at: now)
+        else { return nil }
+        if until > now { return "until is more than a year ahead" }
+        return "until is \(age(of: until, at: now)) ms ago" + (until < now / 500 ? "; is it in seconds?" : "")
     }
     book.rule(
         "It handles a destination that does not exist, and many bytes",

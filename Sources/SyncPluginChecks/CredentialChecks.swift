@@ -42,7 +42,7 @@ package func check(
         guard case .success(.some(let credential)) = ask(origin), let expires = credential.expires,
             expires <= now
         else { return nil }
-        return "it expired \(now - expires) s ago"
+        return "it expired \(age(of: expires, at: now)) s ago"
     }
     book.rule("Eight callers at a time all get answers", "Requests arrive before earlier ones are answered.")
     {

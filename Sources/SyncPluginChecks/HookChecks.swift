@@ -31,10 +31,7 @@ package func check(hook: any GroupHook, invocation: HookInvocation) -> [CheckRes
         "It ignores variables and keys that it does not know",
         "Later versions add more; ignore what you do not know."
     ) { fault(of: run { $0.environment["SYNCAGENT_SOMETHING_NEW"] = "ä \u{1F5BC}" }) }
-    book.rule(
-        "A call that is stopped ends soon",
-        "End early when asked to; a stopped hook is run again."
-    ) {
+    book.rule("A call that is stopped ends soon", "End early when asked to; a stopped hook is run again.") {
         let outcome = run { $0.isStopped = { true } }
         let isLate = outcome.milliseconds > 20_000
         return isLate ? "it took \(outcome.milliseconds) ms to end" : nil

@@ -5,9 +5,7 @@ package func check(observer: any EventObserver) -> [CheckResult] {
     var book = RuleBook()
     func tell(_ events: [ObservedEvent]) -> String? {
         guard case .failure(let error) = attempt({ () throws(PluginError) in try observer.observe(events) })
-        else {
-            return nil
-        }
+        else { return nil }
         return "it failed: \(error.message)"
     }
     let time = "\"time\":\"2026-11-20T02:00:00.000Z\""

@@ -1,6 +1,5 @@
 package import SyncPlugins
 
-/// What a transport is checked with.
 package struct TransportSubject: Sendable {
     /// The URL of an object that can be fetched again and again, of at least 1,000 **bytes**, best of some hundred
     /// thousand.
@@ -10,7 +9,6 @@ package struct TransportSubject: Sendable {
     /// A URL of the same kind under which nothing is.
     package var missing: String?
 
-    /// Makes a subject; see the properties.
     package init(url: String, bytes: [UInt8]? = nil, missing: String? = nil) {
         self.url = url
         self.bytes = bytes
@@ -55,9 +53,7 @@ package func check(
     let size = UInt64(known.count)
     let middle = (size / 3)..<(size / 3 * 2)
 
-    func deliver(_ change: (inout CheckedFetch.Plan) -> Void, _ wanted: ArraySlice<UInt8>) -> String? {
-        var plan = CheckedFetch.Plan()
-        change(&plan)
+    func deliver(_ plan: CheckedFetch.Plan, _ wanted: ArraySlice<UInt8>) -> String? {
         let fetched = CheckedFetch.run(make(), subject, patience, plan)
         return fetched.fault
             ?? (fetched.bytes.elementsEqual(wanted) ? nil : "other bytes arrived than asked for")
@@ -66,39 +62,31 @@ package func check(
         "A part arrives alone, at its offset",
         "Honour 'range', or report status 200 and send everything."
     ) {
-        deliver({ $0.range = middle }, known[Int(middle.lowerBound)..<Int(middle.upperBound)])
+        deliver(CheckedFetch.Plan(range: middle), known[Int(middle.lowerBound)..<Int(middle.upperBound)])
     }
     book.rule(
         "The first and the last byte can be fetched alone",
         "'range' is half open: [0, 1] is one byte."
     ) {
-        deliver({ $0.range = 0..<1 }, known.prefix(1))
-            ?? deliver({ $0.range = (size - 1)..<size }, known.suffix(1))
+        deliver(CheckedFetch.Plan(range: 0..<1), known.prefix(1))
+            ?? deliver(CheckedFetch.Plan(range: (size - 1)..<size), known.suffix(1))
     }
     book.rule("A pause holds bytes back, and all arrive after it", "A blocked write is not an error.") {
-        deliver({ $0.pauses = true }, known[...])
+        deliver(CheckedFetch.Plan(pauses: true), known[...])
+    }
+    func end(_ code: TransferError.Code, most: Int = .max, _ plan: CheckedFetch.Plan) -> String? {
+        let fetched = CheckedFetch.run(make(), subject, patience, plan)
+        if fetched.bytes.count > most { return "\(fetched.bytes.count) bytes arrived" }
+        return fetched.error?.code == code ? nil : "it ended with \(fetched.error?.code.name ?? "success")"
     }
     book.rule("No byte beyond the limit arrives", "Nothing to do for a plugin: the excess is cut off.") {
-        var plan = CheckedFetch.Plan()
-        plan.limit = 500
-        let fetched = CheckedFetch.run(make(), subject, patience, plan)
-        if fetched.bytes.count > 500 { return "\(fetched.bytes.count) bytes arrived" }
-        return fetched.error?.code == .tooLarge
-            ? nil : "it ended with \(fetched.error?.code.name ?? "success")"
+        end(.tooLarge, most: 500, CheckedFetch.Plan(limit: 500))
     }
     book.rule("A receiver that stops ends the transfer", "A closed pipe (EPIPE) is not an error.") {
-        var plan = CheckedFetch.Plan()
-        plan.stopsAfter = 1
-        let fetched = CheckedFetch.run(make(), subject, patience, plan)
-        return fetched.error?.code == .stoppedBySink
-            ? nil : "it ended with \(fetched.error?.code.name ?? "success")"
+        end(.stoppedBySink, CheckedFetch.Plan(stopsAfter: 1))
     }
     book.rule("A cancelled transfer ends soon", "Answer after $/cancelRequest.") {
-        var plan = CheckedFetch.Plan()
-        plan.isCancelled = true
-        let fetched = CheckedFetch.run(make(), subject, patience, plan)
-        return fetched.error?.code == .cancelled
-            ? nil : "it ended with \(fetched.error?.code.name ?? "success")"
+        end(.cancelled, CheckedFetch.Plan(isCancelled: true))
     }
     book.rule(
         "Sixteen transfers at a time arrive whole",

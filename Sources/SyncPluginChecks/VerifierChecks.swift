@@ -32,9 +32,7 @@ package func check(
         let alone = files.map { try? ask([$0]).get().first?.kind }
         for order in [Array(files.indices), files.indices.reversed()] {
             guard case .success(let verdicts) = ask(order.map { files[$0] }), verdicts.count == order.count
-            else {
-                return "it failed for several files together"
-            }
+            else { return "it failed for several files together" }
             for (verdict, index) in zip(verdicts, order) where verdict.kind != alone[index] {
                 return
                     "'\(files[index].path)' is \(alone[index] ?? "?") alone and \(verdict.kind) among others"

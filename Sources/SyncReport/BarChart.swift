@@ -2,7 +2,6 @@ import SyncModel
 
 /// Bars over nights, as an inline SVG that reads without colours and without a pointer.
 struct BarChart {
-    /// One night.
     struct Bar {
         var label: String
         var value: Double
@@ -166,6 +165,6 @@ struct ChartScale: Equatable {
     }
 
     private static func grouped(_ value: Double) -> String {
-        value >= 10 ? Figures.grouped(Int(value.rounded())) : number(value)
+        value >= 10 ? Figures.grouped(UInt64(exactly: value.rounded()) ?? .max) : number(value)
     }
 }

@@ -27,11 +27,8 @@ struct EventFacts {
 
     /// The names whose lines matter; the others, one for every file, are not even parsed.
     private static let wanted: Set<EventName> = [
-        .runStarted, .runSummary, .taskCancelled, .taskFailed, .sourceWrongBytes,
-        .taskRedirected,
-        .transferRetrying,
-        .transferWaiting,
-        .conditionBlocked, .conditionCleared, .scheduleFailed,
+        .runStarted, .runSummary, .taskCancelled, .taskFailed, .sourceWrongBytes, .taskRedirected,
+        .transferRetrying, .transferWaiting, .conditionBlocked, .conditionCleared, .scheduleFailed,
     ]
 
     /// Takes the next line. What is no event of ours is left alone.
@@ -92,18 +89,18 @@ struct EventFacts {
         for entry in fields.list("origins").prefix(Self.limit) {
             guard let name = entry.text("origin") else { continue }
             var origin = origins[name] ?? OriginAmount(origin: name)
-            origin.requests += entry.unsigned("requests")
-            origin.bytes = origin.bytes.addingReportingOverflow(entry.unsigned("bytes")).partialValue
-            origin.transfers += entry.int("transfers")
-            origin.failed += entry.int("failed")
+            origin.requests = origin.requests.saturatingAdd(entry.unsigned("requests"))
+            origin.bytes = origin.bytes.saturatingAdd(entry.unsigned("bytes"))
+            origin.transfers = origin.transfers.saturatingAdd(entry.int("transfers"))
+            origin.failed = origin.failed.saturatingAdd(entry.int("failed"))
             origins[name] = origin
         }
-        otherBytes = otherBytes.addingReportingOverflow(fields.unsigned("other_bytes")).partialValue
+        otherBytes = otherBytes.saturatingAdd(fields.unsigned("other_bytes"))
         for entry in fields.list("directories").prefix(Self.limit) {
             let path = entry.text("path")
             var directory = directories[path] ?? DirectoryAmount(path: path, files: 0, bytes: 0)
-            directory.files += entry.int("files")
-            directory.bytes = directory.bytes.addingReportingOverflow(entry.unsigned("bytes")).partialValue
+            directory.files = directory.files.saturatingAdd(entry.int("files"))
+            directory.bytes = directory.bytes.saturatingAdd(entry.unsigned("bytes"))
             directories[path] = directory
         }
     }
@@ -151,24 +148,18 @@ struct EventFacts {
         let origin = fields.text("url").flatMap(URLOrigin.of) ?? ""
         let reason = fields.text("reason") ?? ""
         let elapsed = Int64(fields.int("wait_ms"))
+        let end = time.saturatingAdd(elapsed)
         let key = "\(cause.rawValue) \(origin)"
         guard let index = delays[key] else {
             guard waits.count < Self.limit else { return }
             delays[key] = waits.count
             let detail = origin.isEmpty ? reason : "\(origin): \(reason)"
-            let wait = Wait(
-                cause: cause,
-                detail: detail,
-                from: time,
-                to: time + elapsed,
-                count: 1,
-                elapsed: elapsed
-            )
+            let wait = Wait(cause: cause, detail: detail, from: time, to: end, count: 1, elapsed: elapsed)
             return waits.append(wait)
         }
         waits[index].count += 1
-        waits[index].elapsed += elapsed
-        waits[index].to = time + elapsed
+        waits[index].elapsed = waits[index].elapsed.saturatingAdd(elapsed)
+        waits[index].to = end
     }
 
     private mutating func blocked(_ fields: JSONValue, _ time: Int64) {
@@ -242,9 +233,13 @@ enum URLOrigin {
     /// `https://host:port` of a text that begins with a URL; `nil` for all others.
     static func of(_ text: String) -> String? {
         for scheme in ["https://", "http://"] where text.lowercased().hasPrefix(scheme) {
-            let rest = text.dropFirst(scheme.count)
-            let authority = rest.prefix { !"/?# ".contains($0) }
-            let host = authority.split(separator: "@", omittingEmptySubsequences: false).last ?? ""
+            // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
+            let authority = text.unicodeScalars.dropFirst(scheme.count).prefix {
+                !"/?# ".unicodeScalars.contains($0)
+            }
+            let host = Substring(
+                authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority
+            )
             // `host:` before a message is no port.
             let plain = host.last == ":" ? host.dropLast() : host
             return plain.isEmpty ? nil : scheme + plain.lowercased()

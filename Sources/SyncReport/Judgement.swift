@@ -73,7 +73,9 @@ struct Judgement {
         switch run.state {
         case .paused:
             return run.reason == .quarantined ? "set aside\(sofar)" : "paused\(sofar)"
-        case .running: return "is running\(sofar)"
+        case .running:
+            return report.isInterrupted
+                ? "was interrupted, the next agent or pull continues it\(sofar)" : "is running\(sofar)"
         default: break
         }
         if let block = report.waits.last(where: { $0.to == nil }) {

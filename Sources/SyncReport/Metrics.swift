@@ -29,12 +29,9 @@ package struct Metrics: Sendable {
     /// With more sessions than these the others are only counted: the number of series is bounded.
     package static let sessionLimit = 500
 
-    /// `text/plain; version=0.0.4; charset=utf-8`.
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     /// - Parameters:
-    ///   - store: The user's store.
-    ///   - version: Of the program.
     ///   - agent: When an agent tells it.
     ///   - next: When sessions run next by their schedules, **milliseconds** since 1970.
     package init(store: SyncStore, version: String, agent: AgentFacts? = nil, next: [String: Int64] = [:]) {
@@ -44,9 +41,6 @@ package struct Metrics: Sendable {
         self.next = next
     }
 
-    /// The text, with a newline at its end.
-    ///
-    /// - Throws: ``StoreError``.
     package func text() throws(StoreError) -> String {
         var families = SessionMetrics.families
         let sessions = try store.sessions()
@@ -57,6 +51,8 @@ package struct Metrics: Sendable {
             let facts = SessionMetrics.Facts(
                 session: session.identifier,
                 runs: runs,
+                isInterrupted: try runs.last.map { run throws(StoreError) in try store.isInterrupted(run) }
+                    ?? false,
                 failedHooks: try failedHooks(of: runs.last),
                 owedHooks: owed.count { $0.session == session.identifier },
                 totals: totals[session.identifier] ?? SessionTotals(),

@@ -26,7 +26,6 @@ package struct MorningReport: Sendable, Equatable {
         self.sessions = sessions.sorted { ($0.verdict, $0.session) < ($1.verdict, $1.session) }
     }
 
-    /// The sessions that need somebody.
     package var needy: Int { sessions.count { $0.verdict.needsSomebody } }
 }
 
@@ -48,11 +47,9 @@ package enum Verdict: Int, Sendable, Comparable, CaseIterable {
     /// Whether it is worth getting up for.
     package var needsSomebody: Bool { self == .failed || self == .attention }
 
-    /// The word for programs.
     package var word: String { "\(self)" }
 }
 
-/// One session.
 package struct SessionReport: Sendable, Equatable {
     package var session: String
     package var label: String?
@@ -63,6 +60,8 @@ package struct SessionReport: Sendable, Equatable {
     /// One line: what it came to.
     package var headline: String
     package var state: SessionState
+    /// Whether its open run says `running` although no process works on it.
+    package var isInterrupted = false
     /// Why it waits or is paused.
     package var reason: RestReason?
     /// Not to go on earlier.
@@ -103,7 +102,8 @@ package struct SessionReport: Sendable, Equatable {
     /// Files of the last manifest that were right before anything was done in the time of the report.
     package var filesHere: Int {
         guard let counts = runs.last(where: { $0.result != nil })?.counts.files else { return 0 }
-        return max(0, min(counts.unchanged, counts.total - amounts.placed - counts.failed))
+        let rest = counts.total.saturatingSubtract(amounts.placed).saturatingSubtract(counts.failed)
+        return max(0, min(counts.unchanged, rest))
     }
 }
 
@@ -124,17 +124,17 @@ package struct Amounts: Sendable, Equatable {
     package init() {}
 
     /// Files that were put in place.
-    package var placed: Int { installed + reused }
+    package var placed: Int { installed.saturatingAdd(reused) }
 
     package static func += (a: inout Amounts, b: Amounts) {
-        a.installed += b.installed
-        a.reused += b.reused
-        a.removed += b.removed
-        a.failed += b.failed
-        a.received = a.received.addingReportingOverflow(b.received).partialValue
-        a.reusedBytes = a.reusedBytes.addingReportingOverflow(b.reusedBytes).partialValue
-        a.requests = a.requests.addingReportingOverflow(b.requests).partialValue
-        a.elapsed = a.elapsed.addingReportingOverflow(b.elapsed).partialValue
+        a.installed = a.installed.saturatingAdd(b.installed)
+        a.reused = a.reused.saturatingAdd(b.reused)
+        a.removed = a.removed.saturatingAdd(b.removed)
+        a.failed = a.failed.saturatingAdd(b.failed)
+        a.received = a.received.saturatingAdd(b.received)
+        a.reusedBytes = a.reusedBytes.saturatingAdd(b.reusedBytes)
+        a.requests = a.requests.saturatingAdd(b.requests)
+        a.elapsed = a.elapsed.saturatingAdd(b.elapsed)
     }
 }
 
@@ -142,6 +142,8 @@ package struct Amounts: Sendable, Equatable {
 @dynamicMemberLookup
 package struct RunReport: Sendable, Equatable {
     let stored: StoredRun
+    /// Whether it says `running` although no process works on it.
+    package var isInterrupted = false
     package var amounts = Amounts()
     /// When work on it ended: several when it was stopped between.
     package var work: [WorkPiece] = []
@@ -163,7 +165,7 @@ package struct WorkPiece: Sendable, Equatable {
     /// Why it stopped before the run's end.
     package var stop: RestReason?
 
-    package var began: Int64 { ended - amounts.elapsed }
+    package var began: Int64 { ended.saturatingSubtract(amounts.elapsed) }
 }
 
 /// What one server sent.

@@ -102,7 +102,9 @@ struct ProblemList {
         now: Int64,
         hasRun: (_ due: Int64) -> Bool
     ) -> Problem? {
-        guard let due = schedule.lastDue, due >= since, due + grace < now, !hasRun(due) else { return nil }
+        guard let due = schedule.lastDue, due >= since, due.saturatingAdd(grace) < now, !hasRun(due) else {
+            return nil
+        }
         return Problem(kind: .notRun, detail: "its schedule was due, but nothing has run since", time: due)
     }
 }

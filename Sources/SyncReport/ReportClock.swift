@@ -8,9 +8,7 @@ package struct ReportClock: Sendable {
     package let now: Int64
     private let offset: @Sendable (_ time: Int64) -> Int
 
-    /// - Parameters:
-    ///   - now: **Milliseconds** since 1970.
-    ///   - offset: How many **seconds** local time is ahead of UTC at a time in **milliseconds** since 1970.
+    /// - Parameter offset: How many **seconds** local time is ahead of UTC at a time in **milliseconds** since 1970.
     package init(now: Int64, offset: @escaping @Sendable (_ time: Int64) -> Int) {
         self.now = now
         self.offset = offset
@@ -19,7 +17,7 @@ package struct ReportClock: Sendable {
     private static let day: Int64 = 86_400_000
 
     private func local(_ time: Int64) -> Int64 {
-        time.addingReportingOverflow(Int64(offset(time)) * 1_000).partialValue
+        time.saturatingAdd(Int64(offset(time)) * 1_000)
     }
 
     /// `2026-11-21`.
@@ -41,7 +39,7 @@ package struct ReportClock: Sendable {
 
     /// The night of a moment, as the number of its morning's day since 1970-01-01.
     package func night(of time: Int64) -> Int64 {
-        let noon = local(time) - Self.day / 2
+        let noon = local(time).saturatingSubtract(Self.day / 2)
         let (days, rest) = noon.quotientAndRemainder(dividingBy: Self.day)
         return (rest < 0 ? days - 1 : days) + 1
     }

@@ -13,10 +13,8 @@ package struct ReportPage: Sendable {
         self.clock = clock
     }
 
-    /// `text/html; charset=utf-8`.
     package static let contentType = "text/html; charset=utf-8"
 
-    /// The page.
     package var text: String { page.text }
 
     private var page: HTML {

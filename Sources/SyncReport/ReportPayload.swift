@@ -5,7 +5,6 @@ import SyncStore
 ///
 /// It is described in Documentation/REPORT.md. Nothing that a hook wrote is in it, and no argument of one: secrets could be.
 package enum ReportPayload {
-    /// `application/json`.
     package static let contentType = "application/json"
 
     /// The object on one line, without a newline.
@@ -36,6 +35,7 @@ package enum ReportPayload {
         line.field("verdict", session.verdict.word)
         line.field("headline", session.headline)
         line.field("state", session.state)
+        line.field("is_interrupted", session.isInterrupted)
         line.field("reason", optional: session.reason)
         line.time("until", session.until)
         line.time("next", session.next)
@@ -108,6 +108,7 @@ package enum ReportPayload {
         line.field("manifest", run.shownManifest)
         line.field("manifest_sha256", run.manifest.hex)
         line.field("state", run.state)
+        line.field("is_interrupted", run.isInterrupted)
         line.field("reason", optional: run.reason)
         line.field("result", optional: run.result)
         line.field("error", optional: run.error)

@@ -57,10 +57,7 @@ package struct ReportReader: Sendable {
     package static let nightLimit = 30
 
     /// - Parameters:
-    ///   - store: The user's store.
     ///   - clock: The time of the report.
-    ///   - version: Of the program.
-    ///   - host: The machine's name.
     ///   - schedules: By session.
     ///   - unmet: Schedules without a session.
     package init(
@@ -83,9 +80,7 @@ package struct ReportReader: Sendable {
     ///
     /// - Parameters:
     ///   - names: Only these; `nil` for all.
-    ///   - since: **Milliseconds** since 1970.
     ///   - hasNights: Whether ``SessionReport/nights`` are wanted; they are read from a month of events.
-    /// - Returns: The report.
     /// - Throws: ``StoreError``; a session that is not there is left out.
     package func report(
         of names: [String]? = nil,
@@ -143,6 +138,7 @@ package struct ReportReader: Sendable {
         let stored = Array(try store.runs(session: session.identifier, limit: 200).reversed())
         let last = stored.last
         report.state = SessionState(last?.state)
+        if let last { report.isInterrupted = try store.isInterrupted(last) }
         report.reason = last.flatMap { $0.state.isOpen ? $0.reason : nil }
         if let last, last.state == .waiting {
             let start = max(last.notBefore ?? 0, last.due ?? 0)
@@ -151,7 +147,7 @@ package struct ReportReader: Sendable {
         report.lastSuccess = stored.last { $0.result == .ok }?.finished
 
         // What blocks for longer than a day is found all the same.
-        let earliest = since - 86_400_000
+        let earliest = since.saturatingSubtract(86_400_000)
         let month = clock.now - Int64(Self.nightLimit) * 86_400_000
         let facts = try facts(of: session, from: hasNights ? min(month, earliest) : earliest, since: since)
         report.isIncomplete = facts.isIncomplete
@@ -214,6 +210,7 @@ package struct ReportReader: Sendable {
                 !work.isEmpty || run.state.isOpen || run.created >= since || (run.finished ?? 0) >= since
             guard isOfTheTime else { continue }
             var entry = RunReport(stored: run)
+            entry.isInterrupted = report.isInterrupted && run == stored.last
             entry.work = work
             for piece in work { entry.amounts += piece.amounts }
             report.amounts += entry.amounts
@@ -256,7 +253,7 @@ enum WorkPieces {
         amounts.received = run.counts.bytes.received
         amounts.reusedBytes = run.counts.bytes.reused
         amounts.requests = run.counts.requests
-        amounts.elapsed = max(0, ended - started)
+        amounts.elapsed = max(0, ended.saturatingSubtract(started))
         var piece = WorkPiece(ended: ended, amounts: amounts)
         if run.finished == nil { piece.stop = run.reason }
         return [piece]
@@ -277,7 +274,9 @@ extension HookEnd {
         ended = hook.ended
         attempt = hook.attempt
         finished = hook.finished
-        if let started = hook.started, let finished = hook.finished { elapsed = max(0, finished - started) }
+        if let started = hook.started, let finished = hook.finished {
+            elapsed = max(0, finished.saturatingSubtract(started))
+        }
         if hook.state == .failed { output = hook.output.map { String($0.suffix(2_000)) } }
     }
 }

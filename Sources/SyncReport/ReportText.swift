@@ -6,7 +6,6 @@ package struct ReportText: Sendable {
     private let report: MorningReport
     private let clock: ReportClock
 
-    /// Width of the names on the left.
     private static let nameWidth = 10
     /// Origins and problems that are told one by one.
     private static let listed = 4
@@ -37,7 +36,7 @@ package struct ReportText: Sendable {
 
     private var summary: String {
         let all = Figures.count(report.sessions.count, "session")
-        let bytes = ByteCount(report.sessions.reduce(0) { $0 &+ $1.amounts.received })
+        let bytes = ByteCount(report.sessions.reduce(0) { $0.saturatingAdd($1.amounts.received) })
         let state =
             report.needy == 0
             ? "nothing needs attention"
@@ -110,7 +109,7 @@ package struct ReportText: Sendable {
 
     private func came(_ session: SessionReport) -> [String] {
         let amounts = session.amounts
-        guard amounts.placed + amounts.removed > 0 || amounts.received > 0 else { return [] }
+        guard amounts.placed > 0 || amounts.removed > 0 || amounts.received > 0 else { return [] }
         var parts: [String] = []
         if amounts.installed > 0 { parts.append("\(Figures.count(amounts.installed, "file")) fetched") }
         if amounts.reused > 0 { parts.append("\(Figures.grouped(amounts.reused)) built from local data") }
@@ -221,20 +220,12 @@ package struct ReportText: Sendable {
         guard session.runs.count + session.runs.reduce(0, { $0 + max(0, $1.work.count - 1) }) > 1 else {
             return []
         }
-        var entries: [(time: Int64, text: String)] = []
-        for run in session.runs {
-            for piece in run.work {
-                let end = piece.stop.map { RunWords.stop($0) } ?? RunWords.end(run)
-                let amount =
-                    "\(ByteCount(piece.amounts.received)) in \(Figures.period(piece.amounts.elapsed))"
-                entries.append((piece.began, "\(end), \(amount)"))
-            }
-            if run.work.isEmpty { entries.append((run.started ?? run.created, RunWords.end(run))) }
-        }
-        entries.sort { $0.time < $1.time }
+        let entries = RunWords.entries(of: session)
         let shown = entries.suffix(6)
         var lines = shown.enumerated().map { place, entry in
-            row(place == 0 ? "runs" : "", "\(clock.moment(entry.time))  \(entry.text)")
+            let amount =
+                entry.amounts.map { ", \(ByteCount($0.received)) in \(Figures.period($0.elapsed))" } ?? ""
+            return row(place == 0 ? "runs" : "", "\(clock.moment(entry.time))  \(entry.end)\(amount)")
         }
         let more = entries.count - shown.count
         if more > 0 { lines.append(row("", "and \(Figures.count(more, "earlier one"))")) }
@@ -244,6 +235,14 @@ package struct ReportText: Sendable {
 
 /// How runs and pieces of work ended, in words.
 enum RunWords {
+    /// Each piece of work, or a run that nothing was done for: when it began and how it ended, by time.
+    static func entries(of session: SessionReport) -> [(time: Int64, end: String, amounts: Amounts?)] {
+        session.runs.flatMap { run -> [(time: Int64, end: String, amounts: Amounts?)] in
+            if run.work.isEmpty { return [(run.started ?? run.created, end(run), nil)] }
+            return run.work.map { ($0.began, $0.stop.map(stop) ?? end(run), $0.amounts) }
+        }.sorted { $0.time < $1.time }
+    }
+
     static func stop(_ reason: RestReason) -> String {
         switch reason {
         case .policy: "stopped by its conditions"
@@ -258,14 +257,15 @@ enum RunWords {
         switch run.state {
         case .finished:
             switch run.result {
-            case .ok: return run.amounts.placed + run.amounts.removed == 0 ? "ok, nothing to fetch" : "ok"
+            case .ok:
+                return run.amounts.placed == 0 && run.amounts.removed == 0 ? "ok, nothing to fetch" : "ok"
             case .partial: return "incomplete"
             case .failed, nil: return "failed"
             }
         case .superseded: return "replaced by a newer manifest"
         case .cancelled: return "cancelled"
         case .paused: return "paused"
-        case .running: return "running"
+        case .running: return run.isInterrupted ? "interrupted" : "running"
         case .waiting: return "waiting to continue"
         }
     }

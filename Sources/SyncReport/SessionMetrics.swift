@@ -1,13 +1,14 @@
 import SyncModel
 import SyncStore
 
-/// One metric of every session.
 struct SessionMetrics {
     /// What is known of a session.
     struct Facts {
         let session: String
         /// Oldest first.
         let runs: [StoredRun]
+        /// Whether the last one says `running` although no process works on it.
+        let isInterrupted: Bool
         let failedHooks: Int
         let owedHooks: Int
         let totals: SessionTotals
@@ -82,7 +83,11 @@ struct SessionMetrics {
                 "state",
                 SessionState.allCases.map(\.rawValue),
                 "State of the session: 1 for the current one."
-            ) { facts in facts.last.map { $0.state.isOpen ? $0.state.rawValue : "idle" } ?? "idle" },
+            ) { facts in
+                // It waits for the process that will continue it.
+                let state = facts.isInterrupted ? .waiting : SessionState(facts.last?.state)
+                return state.rawValue
+            },
             SessionMetrics("runs_total", "Runs that ended, by result.") { facts in
                 [
                     (["result": "ok"], Double(facts.totals.ok)),
@@ -123,7 +128,7 @@ struct SessionMetrics {
                 guard let run = facts.ended, let started = run.started, let finished = run.finished else {
                     return nil
                 }
-                return Double(max(0, finished - started)) / 1_000
+                return Double(max(0, finished.saturatingSubtract(started))) / 1_000
             },
             SessionMetrics("last_run_files", "Files of that run, by outcome.") { facts in
                 guard let counts = facts.ended?.counts else { return [] }

@@ -1,7 +1,6 @@
 import SyncModel
 import SyncStore
 
-/// One session of a page.
 struct SessionSection {
     let session: SessionReport
     let clock: ReportClock
@@ -211,28 +210,13 @@ struct SessionSection {
     }
 
     private var runs: HTML? {
-        var entries: [(time: Int64, cells: [HTML])] = []
-        for run in session.runs {
-            for piece in run.work {
-                let end: HTML = "\(piece.stop.map(RunWords.stop) ?? RunWords.end(run))"
-                let cells: [HTML] = [
-                    "<span class=\"t\">\(clock.moment(piece.began))</span>", end,
-                    "\(Figures.period(piece.amounts.elapsed))",
-                    "\(ByteCount(piece.amounts.received).description)",
-                ]
-                entries.append((piece.began, cells))
-            }
-            if run.work.isEmpty {
-                let time = run.started ?? run.created
-                entries.append((time, ["\(clock.moment(time))", "\(RunWords.end(run))", "", ""]))
-            }
+        let rows: [[HTML]] = RunWords.entries(of: session).suffix(12).map { entry in
+            [
+                "<span class=\"t\">\(clock.moment(entry.time))</span>", "\(entry.end)",
+                entry.amounts.map { "\(Figures.period($0.elapsed))" } ?? "",
+                entry.amounts.map { "\(ByteCount($0.received).description)" } ?? "",
+            ]
         }
-        entries.sort { $0.time < $1.time }
-        return table(
-            "Runs",
-            ["Began", "End", "Time", "Received"],
-            numbers: 2,
-            entries.suffix(12).map(\.cells)
-        )
+        return table("Runs", ["Began", "End", "Time", "Received"], numbers: 2, rows)
     }
 }

@@ -1,10 +1,8 @@
 /// Chooses what starts a schedule, and says why.
 package struct BackendChoice: Sendable {
     package let backend: any ScheduleBackend
-    /// For people: why this one.
     package let reason: String
 
-    /// See the properties.
     package init(backend: any ScheduleBackend, reason: String) {
         self.backend = backend
         self.reason = reason

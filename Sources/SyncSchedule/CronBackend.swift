@@ -6,13 +6,11 @@ package struct CronBackend: ScheduleBackend {
     package let directory: String?
     let run: CommandRunner
 
-    /// See the properties.
     package init(directory: String? = nil, run: @escaping CommandRunner) {
         self.directory = directory
         self.run = run
     }
 
-    /// For the user, and for the machine.
     static func all(in places: BackendPlaces) -> [any ScheduleBackend] {
         [CronBackend(run: places.run), CronBackend(directory: places.root + "/etc/cron.d", run: places.run)]
     }
@@ -40,7 +38,6 @@ package struct CronBackend: ScheduleBackend {
 
     private func isRunning(on machine: MachineFacts) -> Bool { machine.isRunning(["cron", "crond"]) }
 
-    /// The lines.
     package func preview(_ start: ScheduledStart) throws(ScheduleError) -> String {
         try lines(start).joined(separator: "\n")
     }
@@ -98,13 +95,11 @@ package struct CronBackend: ScheduleBackend {
         return true
     }
 
-    /// Whether the lines of a schedule are there.
     package func isInEffect(_ name: String) -> Bool {
         if let directory { return ScheduleFiles.names(in: directory).contains(ScheduleName.cronFile(name)) }
         return (try? current().has(name)) ?? false
     }
 
-    /// Somebody has to read it.
     package func concern(_ machine: MachineFacts) -> BackendConcern? {
         guard !isRunning(on: machine) else { return nil }
         return BackendConcern(

@@ -72,11 +72,9 @@ package struct CronExpression: Sendable, Equatable {
 }
 
 extension CronExpression: CustomStringConvertible {
-    /// As it was written.
     package var description: String { text }
 }
 
-/// What may stand in one of the five fields.
 private struct Field {
     let name: String
     let range: ClosedRange<Int>

@@ -41,7 +41,6 @@ package struct Crontab: Sendable, Equatable {
         return wanted == self
     }
 
-    /// Whether a schedule has a block.
     package func has(_ name: String) -> Bool { range(of: name) != nil }
 
     private static func begin(_ name: String) -> String {
@@ -75,9 +74,7 @@ package struct Crontab: Sendable, Equatable {
     }
 }
 
-/// The lines of a schedule in a crontab.
 package struct CronLines: Sendable, Equatable {
-    /// The lines, without line ends.
     package let lines: [String]
 
     /// Longest command that cron takes, in **bytes**: `MAX_COMMAND` of Debian's cron.

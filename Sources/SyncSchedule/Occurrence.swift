@@ -6,7 +6,6 @@ package struct Slot: Sendable, Hashable, Comparable {
     /// **Minutes** after midnight, 0...1439.
     package let minute: Int
 
-    /// See the properties.
     package init(day: CivilDay, minute: Int) {
         self.day = day
         self.minute = minute
@@ -15,7 +14,6 @@ package struct Slot: Sendable, Hashable, Comparable {
     /// The last of a day: everything on that day has been dealt with.
     package static func end(of day: CivilDay) -> Slot { Slot(day: day, minute: 1_439) }
 
-    /// Earlier first.
     package static func < (a: Slot, b: Slot) -> Bool { (a.day, a.minute) < (b.day, b.minute) }
 }
 
@@ -26,7 +24,6 @@ extension Slot: CustomStringConvertible {
 
 /// One time at which a schedule runs. Instants are **milliseconds** since 1970.
 package struct Occurrence: Sendable, Equatable {
-    /// Which one it is.
     package let slot: Slot
     /// When it begins for the fleet.
     package let begin: Int64

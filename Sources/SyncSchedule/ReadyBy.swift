@@ -7,7 +7,6 @@ package struct NightRecord: Sendable, Equatable {
     /// From its start to its end, **milliseconds**.
     package let elapsed: Int64
 
-    /// See the properties.
     package init(received: UInt64, elapsed: Int64) {
         self.received = received
         self.elapsed = elapsed
@@ -22,7 +21,6 @@ package struct ReadyBy: Sendable, Equatable {
     /// What it is derived from; `nil` on the first night, which starts with its window.
     package let forecast: Forecast?
 
-    /// What is expected of a night.
     package struct Forecast: Sendable, Equatable {
         /// How many nights it is derived from.
         package let nights: Int

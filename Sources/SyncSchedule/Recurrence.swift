@@ -22,7 +22,6 @@ package enum Recurrence: Sendable, Equatable {
         }
     }
 
-    /// The days.
     package var days: CalendarDays {
         switch self {
         case .daily(_, let weekdays): CalendarDays(weekdays: weekdays)
@@ -76,7 +75,6 @@ package enum Recurrence: Sendable, Equatable {
     }
 }
 
-/// Which days of the calendar a rule is for.
 package struct CalendarDays: Sendable, Equatable {
     /// Empty for all.
     package var weekdays: Set<Weekday> = []
@@ -97,7 +95,6 @@ package struct CalendarDays: Sendable, Equatable {
     /// All days, or these of every week.
     package init(weekdays: Set<Weekday> = []) { self.weekdays = weekdays }
 
-    /// Whether a day is wanted.
     package func includes(_ day: CivilDay) -> Bool {
         if weekdays.isEmpty, monthDays.isEmpty, months.isEmpty { return true }
         let date = day.date
@@ -190,9 +187,7 @@ extension Recurrence: CustomStringConvertible {
                 : "every \(names) that is day \(numbers) of the month"
         }
         if !days.months.isEmpty {
-            let months = [
-                "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-            ]
+            let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
             text += " in " + days.months.sorted().map { months[($0 - 1) % 12] }.joined(separator: ",")
         }
         return text

@@ -73,7 +73,6 @@ package struct BackendPlaces: Sendable {
     let configuration: String
     let run: CommandRunner
 
-    /// See the properties.
     package init(root: String, configuration: String, run: @escaping CommandRunner) {
         self.root = root
         self.configuration = configuration
@@ -89,7 +88,6 @@ package struct ScheduledStart: Sendable {
     /// The day on which it is put into effect.
     package let today: CivilDay
 
-    /// See the properties.
     package init(name: String, clock: ScheduleClock, program: ScheduledProgram, today: CivilDay) {
         self.name = name
         self.clock = clock
@@ -110,7 +108,6 @@ package struct MachineFacts: Sendable {
     package let isRunning: @Sendable (_ names: Set<String>) -> Bool
     package let isAgentRunning: @Sendable () -> Bool
 
-    /// See the properties.
     package init(
         userName: String,
         isRoot: Bool,
@@ -128,7 +125,6 @@ package struct MachineFacts: Sendable {
     }
 }
 
-/// Why schedules may not be started, and what to do about it.
 package struct BackendConcern: Sendable, Equatable {
     package let problem: String
     package let remedy: String
@@ -142,7 +138,6 @@ package struct CommandOutcome: Sendable, Equatable {
     /// What it said on standard error, for people.
     package var errors: String
 
-    /// See the properties.
     package init(status: Int32, output: [UInt8] = [], errors: String = "") {
         self.status = status
         self.output = output

@@ -7,14 +7,12 @@ package struct ScheduleClock: Sendable {
     /// **Seconds** that this machine begins later.
     package let delay: Int
 
-    /// See the properties.
     package init(_ timing: ScheduleTiming, zone: Zone, delay: Int) {
         self.timing = timing
         self.zone = zone
         self.delay = delay
     }
 
-    /// What there is to do at a moment.
     package struct Outlook: Sendable, Equatable {
         /// The occurrence that is to start now.
         package var due: Occurrence?

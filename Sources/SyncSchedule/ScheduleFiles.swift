@@ -1,7 +1,5 @@
-import CPosix
-import Glibc
 import SyncModel
-import SyncSystem
+package import SyncSystem
 
 /// Small files that are there whole or not at all, and that nobody but this user and root decides about.
 package enum ScheduleFiles {
@@ -25,7 +23,8 @@ package enum ScheduleFiles {
     /// Writes a file in the place of a former one: fsync(2), then rename(2). Makes the directories above it.
     ///
     /// - Throws: ``ScheduleError`` with code `file`.
-    package static func write(_ bytes: [UInt8], to path: String, mode: UInt32 = 0o644) throws(ScheduleError) {
+    package static func write(_ bytes: [UInt8], to path: String, mode: FileMode = 0o644) throws(ScheduleError)
+    {
         let slash = path.lastIndex(of: "/") ?? path.startIndex
         do throws(FileError) {
             try checkParent(of: path)
@@ -43,8 +42,8 @@ package enum ScheduleFiles {
     /// - Throws: ``ScheduleError`` with code `file`.
     @discardableResult
     package static func remove(_ path: String) throws(ScheduleError) -> Bool {
-        if unlink(path) == 0 { return true }
-        let error = FileError.last("remove", path)
+        guard let code = removeFile(path) else { return true }
+        let error = FileError(step: "remove", path: path, code: code)
         if error.isMissing { return false }
         throw ScheduleError(.file, "removing \(escaped(path)): \(error.reason)")
     }

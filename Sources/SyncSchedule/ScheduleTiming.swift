@@ -2,7 +2,6 @@ import SyncModel
 
 /// When a schedule wants to run, as a person says it.
 package struct ScheduleTiming: Sendable, Equatable {
-    /// The rule by which it comes again.
     package var recurrence: Recurrence
     /// **Minutes** from the beginning after which nothing is transferred any more; `nil` without end.
     package var window: Int?
@@ -15,7 +14,6 @@ package struct ScheduleTiming: Sendable, Equatable {
     /// Whether a machine that was off or asleep runs later what it has missed.
     package var catchesUp = true
 
-    /// By a rule; see the properties.
     package init(_ recurrence: Recurrence) { self.recurrence = recurrence }
 
     /// Checks what one value says about another.

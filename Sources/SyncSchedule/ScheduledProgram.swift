@@ -9,12 +9,10 @@ package struct ScheduledProgram: Sendable, Equatable {
     /// Variables it needs to find what it found when the schedule was made.
     package var variables: [Variable]
 
-    /// A variable of the environment.
     package struct Variable: Sendable, Equatable {
         package var name: String
         package var value: String
 
-        /// See the properties.
         package init(_ name: String, _ value: String) {
             self.name = name
             self.value = value
@@ -48,7 +46,6 @@ package struct ScheduledProgram: Sendable, Equatable {
         self.variables = variables
     }
 
-    /// The words with one more argument.
     func adding(_ argument: String) -> ScheduledProgram {
         var copy = self
         copy.arguments.append(argument)

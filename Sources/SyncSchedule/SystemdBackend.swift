@@ -7,14 +7,12 @@ package struct SystemdBackend: ScheduleBackend {
     package let directory: String
     let run: CommandRunner
 
-    /// See the properties.
     package init(_ scope: SystemdUnits.Scope, directory: String, run: @escaping CommandRunner) {
         self.scope = scope
         self.directory = directory
         self.run = run
     }
 
-    /// For the user, and for the machine.
     static func all(in places: BackendPlaces) -> [any ScheduleBackend] {
         // systemd.unit(5), "User Unit Search Path"
         [
@@ -31,7 +29,6 @@ package struct SystemdBackend: ScheduleBackend {
     /// root has a manager of its own only while it is logged in: schedules belong to the machine's.
     package func serves(machine: Bool, isRoot: Bool) -> Bool { isForMachine == (machine || isRoot) }
 
-    /// The manager must answer.
     package func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String {
         let question = words(["show-environment"])
         // sd_booted(3)
@@ -46,7 +43,6 @@ package struct SystemdBackend: ScheduleBackend {
         )
     }
 
-    /// Both units.
     package func preview(_ start: ScheduledStart) -> String {
         files(SystemdUnits(start, scope: scope)).map { "# \($0.name)\n\($0.text)" }.joined(separator: "\n")
     }

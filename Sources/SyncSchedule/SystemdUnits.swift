@@ -20,7 +20,6 @@ package struct SystemdUnits: Sendable {
     private let shifted: [Int64]
     private let zone: Zone
 
-    /// The units of a schedule.
     package init(_ start: ScheduledStart, scope: Scope) {
         name = start.name
         timing = start.clock.timing
@@ -42,9 +41,7 @@ package struct SystemdUnits: Sendable {
         self.shifted = shifted
     }
 
-    /// The service's file name.
     package var service: String { Self.stem(name) + ".service" }
-    /// The timer's file name.
     package var timer: String { Self.stem(name) + ".timer" }
 
     /// What both units of a schedule are called, without suffix.
@@ -88,7 +85,6 @@ package struct SystemdUnits: Sendable {
         values.isEmpty || values.count == all ? "*" : values.map { padded($0, 2) }.joined(separator: ",")
     }
 
-    /// The service unit.
     package var serviceText: String {
         // systemd takes no program with quotes or backslashes in its path; env(1) does.
         let isPlain = program.path.utf8.allSatisfy { !"\"'\\".utf8.contains($0) }
@@ -130,7 +126,6 @@ package struct SystemdUnits: Sendable {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// The timer unit.
     package var timerText: String {
         let lines =
             [

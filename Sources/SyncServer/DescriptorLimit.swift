@@ -1,4 +1,4 @@
-import CPosix
+import SyncSystem
 
 /// How many connections the limit on open files allows. getrlimit(2).
 package enum DescriptorLimit {
@@ -6,7 +6,7 @@ package enum DescriptorLimit {
     /// file, and some descriptors are for the rest.
     package static func raisedForConnections() -> Int {
         // More connections than these are no trial and no LAN.
-        guard let most = Int(exactly: sa_raise_open_files(8_192)), most > 0 else { return 256 }
+        guard let most = CurrentProcess.raiseOpenFileLimit(8_192) else { return 256 }
         return max(16, (most - 64) / 2)
     }
 }

@@ -1,3 +1,5 @@
+import SyncModel
+
 /// The path of a request, taken apart into names that lead downwards. RFC 3986 §2.1 and §3.3.
 struct RequestPath: Equatable, Sendable {
     /// Why a path names nothing that could be served.
@@ -20,7 +22,8 @@ struct RequestPath: Equatable, Sendable {
         guard path.utf8.first == 0x2F else { throw .malformed }
         var names: [[UInt8]] = []
         for part in path.utf8.dropFirst().split(separator: 0x2F, omittingEmptySubsequences: false) {
-            names.append(try Self.decode(part))
+            guard let name = percentDecoded(part), !name.contains(0x2F) else { throw .malformed }
+            names.append(name)
         }
         // An empty name is a doubled or a last slash, so a directory. Names that begin with a dot are `..`, `.`,
         // version control and our own state.
@@ -29,31 +32,5 @@ struct RequestPath: Equatable, Sendable {
         }
         guard isServed, names.count <= Self.maximumDepth else { throw .notServed }
         self.names = names
-    }
-
-    private static func decode(_ part: some Collection<UInt8>) throws(Refusal) -> [UInt8] {
-        var bytes: [UInt8] = []
-        var rest = part.makeIterator()
-        while let byte = rest.next() {
-            var decoded = byte
-            if byte == 0x25 {
-                guard let high = rest.next().flatMap(hexValue), let low = rest.next().flatMap(hexValue) else {
-                    throw .malformed
-                }
-                decoded = high << 4 | low
-            }
-            guard decoded != 0, decoded != 0x2F else { throw .malformed }
-            bytes.append(decoded)
-        }
-        return bytes
-    }
-
-    private static func hexValue(_ digit: UInt8) -> UInt8? {
-        switch digit {
-        case 0x30...0x39: digit - 0x30
-        case 0x41...0x46: digit - 0x41 + 10
-        case 0x61...0x66: digit - 0x61 + 10
-        default: nil
-        }
     }
 }

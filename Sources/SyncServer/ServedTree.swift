@@ -1,4 +1,3 @@
-import CPosix
 import SyncHTTPServer
 import SyncModel
 import SyncSystem
@@ -6,7 +5,7 @@ import SyncSystem
 /// The directory that is served, and the only way to a file in it.
 ///
 /// Each name of a path is opened relative to the directory before it, and none may be a symbolic link: nothing
-/// outside the tree can be reached, whatever is renamed meanwhile. openat(2), O_NOFOLLOW.
+/// outside the tree can be reached, whatever is renamed meanwhile. openat(2), ``OpenFlags/noFollow``.
 final class ServedTree: Sendable {
     /// Why a file cannot be served.
     enum Failure: Error, Equatable {
@@ -14,19 +13,19 @@ final class ServedTree: Sendable {
         case notFound
         /// The file's permissions keep this process out.
         case forbidden
-        /// Out of descriptors or memory; later it may work. The errno value.
-        case unavailable(Int32)
+        /// Out of descriptors or memory; later it may work.
+        case unavailable(Errno)
     }
 
-    private let root: Int32
+    private let root: SharedDescriptor
 
     /// Opens the directory at `path`, which may itself be a link.
     init(path: String) throws(ServerError) {
-        root = sa_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
-        guard root >= 0 else { throw .cannotOpen(directory: path, reason: errnoText) }
+        guard let opened = openDirectory(path) else {
+            throw .cannotOpen(directory: path, reason: errnoText)
+        }
+        root = SharedDescriptor(opened)
     }
-
-    deinit { close(root) }
 
     /// Whether a file can be served at `path`.
     func contains(_ path: String) -> Bool {
@@ -38,48 +37,44 @@ final class ServedTree: Sendable {
     /// Opens the regular file at `path` for reading.
     func file(at path: RequestPath) throws(Failure) -> ServedFile {
         var directory = root
-        defer { if directory != root { close(directory) } }
         for name in path.names.dropLast() {
-            let next = Self.openName(name, in: directory, O_DIRECTORY)
-            let code = sa_errno()
-            if directory != root { close(directory) }
-            directory = next
-            guard next >= 0 else {
-                directory = root
-                throw Self.failure(code)
-            }
+            directory = SharedDescriptor(try Self.open(name, in: directory, .realDirectory))
         }
         guard let name = path.names.last else { throw .notFound }
         // Asked first, since opening a device or a FIFO can have effects of its own.
         try Self.requireRegularFile(name, in: directory)
-        let descriptor = Self.openName(name, in: directory, O_NONBLOCK | O_NOCTTY)
-        guard descriptor >= 0 else { throw Self.failure(sa_errno()) }
-        guard let file = ServedFile(owning: descriptor) else { throw .notFound }
+        guard let file = ServedFile(try Self.open(name, in: directory, .unwaitingNoFollow)) else {
+            throw .notFound
+        }
         return file
     }
 
-    private static func openName(_ name: [UInt8], in directory: Int32, _ flags: Int32) -> Int32 {
-        withCString(name) { sa_openat(directory, $0, O_RDONLY | O_NOFOLLOW | flags, 0) }
+    private static func open(
+        _ name: [UInt8],
+        in directory: SharedDescriptor,
+        _ flags: OpenFlags
+    ) throws(Failure) -> Descriptor {
+        guard
+            let opened = Descriptor(
+                opening: name.map(CChar.init(bitPattern:)) + [0],
+                in: directory.raw,
+                flags
+            )
+        else { throw failure(.last) }
+        return opened
     }
 
-    private static func requireRegularFile(_ name: [UInt8], in directory: Int32) throws(Failure) {
-        var attributes = stat()
-        let result = withCString(name) { fstatat(directory, $0, &attributes, AT_SYMLINK_NOFOLLOW) }
-        guard result == 0 else { throw failure(sa_errno()) }
-        guard sa_file_kind(&attributes) == 0 else { throw .notFound }
-    }
-
-    private static func withCString(_ name: [UInt8], _ body: (UnsafePointer<CChar>) -> Int32) -> Int32 {
-        (name.map { CChar(bitPattern: $0) } + [0]).withUnsafeBufferPointer { buffer in
-            guard let start = buffer.baseAddress else { return -1 }
-            return body(start)
+    private static func requireRegularFile(_ name: [UInt8], in directory: SharedDescriptor) throws(Failure) {
+        switch status(directory.raw, name.map(CChar.init(bitPattern:)) + [0]) {
+        case .success(let found): guard found?.kind == .file else { throw .notFound }
+        case .failure(let code): throw failure(code)
         }
     }
 
-    private static func failure(_ code: Int32) -> Failure {
+    private static func failure(_ code: Errno) -> Failure {
         switch code {
-        case EACCES, EPERM: .forbidden
-        case EMFILE, ENFILE, ENOMEM: .unavailable(code)
+        case .permissionDenied, .notPermitted: .forbidden
+        case .tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory: .unavailable(code)
         default: .notFound
         }
     }
@@ -91,9 +86,10 @@ struct ServedFile: Sendable {
     let content: OpenFile
 
     /// Takes the descriptor over; `nil`, with the descriptor closed, when it is no regular file.
-    init?(owning descriptor: Int32) {
-        content = OpenFile(owning: descriptor)
-        guard let status = SyncSystem.status(descriptor), status.kind == .file else { return nil }
+    init?(_ descriptor: consuming Descriptor) {
+        let status = SyncSystem.status(descriptor.raw)
+        content = OpenFile(owning: descriptor.release())
+        guard let status, status.kind == .file else { return nil }
         version = FileVersion(status)
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncHTTPServer
 package import SyncModel
 import SyncSystem
@@ -86,7 +85,7 @@ package struct StaticServer: Sendable {
             bodyLength: 0,
             stopTimeout: options.stopTimeout,
             // Each may wait for a disk; a client waits only for those that its thread has.
-            threads: max(4, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+            threads: max(4, Machine.processors)
         )
         limits.maximumPerAddress = options.maximumPerAddress
         limits.stallTimeout = options.timeout

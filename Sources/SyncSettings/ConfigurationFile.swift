@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 import SyncSystem
 
 /// What a configuration file says: how to transfer, and which hooks there are.
@@ -17,11 +17,8 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// Whom this machine believes.
     package var trust = TrustSetting()
 
-    /// Most files that a pull may prune; `nil` without such a limit.
-    package var maximumRemovals: Int?
-    /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
-    package var backupDirectory: String?
-
+    /// What ``RunKey`` has rows for.
+    package var run = RunRecipe(manifest: "")
     /// Most **bytes** a second of all runs of an agent together; `nil` without such a limit.
     package var agentRateLimit: UInt64?
 
@@ -41,36 +38,36 @@ package struct ConfigurationFile: Sendable, Equatable {
             @Sendable (inout ConfigurationFile, StrictObject, String, PathBase) throws(SettingsError) -> Void
     }
 
-    private static let own = [
-        Key(name: "hooks") { file, root, key, _ throws(SettingsError) in
-            for (name, _, node) in try root.named(key) {
-                file.hooks[name] = try HookSetting.read(name, node, of: root)
+    private static let own =
+        [
+            Key(name: "hooks") { file, root, key, _ throws(SettingsError) in
+                for (name, _, node) in try root.named(key) {
+                    file.hooks[name] = try HookSetting.read(name, node, of: root)
+                }
+            },
+            Key(name: "plugins") { file, root, key, base throws(SettingsError) in
+                guard let object = try root.object(key, keys: PluginSettings.keys) else { return }
+                file.plugins = try PluginSettings.read(object, base)
+            },
+            Key(name: "metrics") { file, root, key, base throws(SettingsError) in
+                file.metricsFile = try root.object(key, keys: metricsKeys).flatMap {
+                    object throws(SettingsError) in
+                    try metrics(object, base)
+                }
+            },
+            Key(name: "trust") { file, root, key, base throws(SettingsError) in
+                guard let object = try root.object(key, keys: TrustSetting.keys) else { return }
+                file.trust = try TrustSetting.read(object, base)
+            },
+            Key(name: "agent_limit_rate") { file, root, key, _ throws(SettingsError) in
+                file.agentRateLimit = try root.byteCount(key)
+            },
+        ]
+        + RunKey.all.map { row in
+            Key(name: row.name) { file, root, _, base throws(SettingsError) in
+                try row.read(root, base, &file.run)
             }
-        },
-        Key(name: "plugins") { file, root, key, base throws(SettingsError) in
-            guard let object = try root.object(key, keys: PluginSettings.keys) else { return }
-            file.plugins = try PluginSettings.read(object, base)
-        },
-        Key(name: "metrics") { file, root, key, base throws(SettingsError) in
-            file.metricsFile = try root.object(key, keys: metricsKeys).flatMap {
-                object throws(SettingsError) in
-                try metrics(object, base)
-            }
-        },
-        Key(name: "trust") { file, root, key, base throws(SettingsError) in
-            guard let object = try root.object(key, keys: TrustSetting.keys) else { return }
-            file.trust = try TrustSetting.read(object, base)
-        },
-        Key(name: "max_delete") { file, root, key, _ throws(SettingsError) in
-            file.maximumRemovals = try root.integer(key, in: 0...Int(Int32.max))
-        },
-        Key(name: "backup_dir") { file, root, key, base throws(SettingsError) in
-            file.backupDirectory = try root.path(key, base)
-        },
-        Key(name: "agent_limit_rate") { file, root, key, _ throws(SettingsError) in
-            file.agentRateLimit = try root.byteCount(key)
-        },
-    ]
+        }
 
     private static func metrics(_ object: StrictObject, _ base: PathBase) throws(SettingsError) -> String? {
         guard let path = try object.path("textfile", base), let node = object.node("textfile") else {

@@ -244,16 +244,18 @@ extension JSON5Reader {
         if text == "Infinity" { return .number(sign * .infinity) }
         if text == "NaN" { return .number(.nan) }
         if text.hasPrefix("0x") || text.hasPrefix("0X") {
-            guard let value = Int64((isNegative ? "-" : "") + text.dropFirst(2), radix: 16) else {
-                throw start
-            }
+            let digits = text.dropFirst(2)
+            guard digits.allSatisfy(\.isHexDigit),
+                let value = Int64((isNegative ? "-" : "") + digits, radix: 16)
+            else { throw start }
             return .integer(value)
         }
-        guard head.isNumber || head == ".", text.allSatisfy({ $0.isASCII }) else { throw start }
-        if text.allSatisfy(\.isNumber) {
-            guard text.count == 1 || head != "0" else { throw start }
-            if let value = Int64((isNegative ? "-" : "") + text) { return .integer(value) }
-        }
+        // A point that comes first has a digit behind it, and a zero that comes first has none.
+        let isDigitNext = text.dropFirst().first?.isNumber == true
+        guard text.allSatisfy(\.isASCII),
+            head == "." ? isDigitNext : head.isNumber && !(head == "0" && isDigitNext)
+        else { throw start }
+        if let value = Int64((isNegative ? "-" : "") + text) { return .integer(value) }
         let padded = (text.hasPrefix(".") ? "0" : "") + text + (text.hasSuffix(".") ? "0" : "")
         guard let value = Double(padded) else { throw start }
         if let whole = Int64(exactly: value) { return .integer(isNegative ? -whole : whole) }

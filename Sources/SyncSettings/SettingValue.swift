@@ -103,13 +103,14 @@ package enum SettingValue {
 
 /// What paths in settings are relative to.
 package struct PathBase: Sendable, Equatable {
-    /// Absolute: the current directory for a command line, the file's own for a configuration file.
-    package let directory: String
+    /// Absolute: the current directory for a command line, the file's own for a configuration file. `nil` where the current
+    /// directory has been removed.
+    package let directory: String?
     /// For `~/`; absolute.
     package let home: String?
 
     /// Makes a base of absolute paths.
-    package init(directory: String, home: String?) {
+    package init(directory: String?, home: String?) {
         self.directory = directory
         self.home = home
     }
@@ -121,6 +122,7 @@ package struct PathBase: Sendable, Equatable {
         }
         if text.hasPrefix("/") { return text }
         if text.hasPrefix("~/"), let home { return home + text.dropFirst() }
+        guard let directory else { throw .workingDirectoryIsGone }
         return directory == "/" ? "/" + text : "\(directory)/\(text)"
     }
 }

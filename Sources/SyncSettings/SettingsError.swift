@@ -8,6 +8,9 @@ package struct SettingsError: Error, Sendable, Equatable, CustomStringConvertibl
 
     /// Makes an error; foreign text in `description` must have gone through `escaped(_:)` or `redacted(url:)`.
     package init(_ description: String) { self.description = description }
+
+    /// For a relative path; callers exit with 73.
+    package static let workingDirectoryIsGone = SettingsError(SyncSystem.workingDirectoryIsGone)
 }
 
 extension SettingsError {

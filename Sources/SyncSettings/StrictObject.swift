@@ -9,10 +9,10 @@ struct StrictObject {
     /// Before messages: the file.
     let shown: String
 
-    /// - Throws: ``SettingsError`` for anything but an object, and for a key that is not in `keys`.
     /// Reads the text of a file: JSON5, one object.
     ///
     /// - Parameter shown: The file's name for messages.
+    /// - Throws: ``SettingsError`` for anything but an object, and for a key that is not in `keys`.
     init(text: [UInt8], keys: [String], shown: String) throws(SettingsError) {
         let node: ConfigurationNode
         do throws(SettingsError) {

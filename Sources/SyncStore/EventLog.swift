@@ -32,9 +32,7 @@ package final class EventLog: Sendable {
 
     /// Adds one event; sometimes writes a row. A failure is kept for ``flush()``.
     ///
-    /// - Parameters:
-    ///   - line: A JSON line, UTF-8, without a newline.
-    ///   - time: **Milliseconds** since 1970.
+    /// - Parameter line: A JSON line, UTF-8, without a newline.
     package func add(_ line: [UInt8], time: Int64) {
         state.withLock { state in
             state.lines.append(line)
@@ -45,8 +43,6 @@ package final class EventLog: Sendable {
     }
 
     /// Takes what has been gathered, to be recorded by the caller in a transaction of its own.
-    ///
-    /// - Returns: The lines, in order.
     package func take() -> [[UInt8]] {
         state.withLock { state in
             defer {

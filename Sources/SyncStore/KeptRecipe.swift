@@ -70,7 +70,6 @@ struct KeptRecipe: Sendable, Equatable {
         }
     }
 
-    /// The column.
     func text() throws -> String {
         var words: [String] = []
         if let connections = recipe.connections { words.append("connections=\(connections)") }

@@ -26,6 +26,14 @@ extension StoreRecord {
     }
 }
 
+extension Row {
+    /// A name, for messages; empty where it cannot be read.
+    func shown(_ column: String) -> String {
+        // Damage is told as such by whoever reads the row.
+        (try? decode(String.self, forColumn: column)) ?? ""
+    }
+}
+
 /// Values in columns, as the control API writes them: JSON with snake_case keys.
 enum StoredJSON {
     static var encoder: JSONEncoder {

@@ -44,7 +44,6 @@ extension SyncStore {
     ///
     /// - Parameters:
     ///   - start: The run.
-    ///   - now: **Milliseconds** since 1970.
     ///   - isHeld: `true` to work on it at once; `false` to leave it `waiting` for the agent.
     ///   - continuing: Whether an open run that asks for the same goes on in its place: same manifest, selection,
     ///     options and hooks, and group `all` not complete.
@@ -87,8 +86,6 @@ extension SyncStore {
 
     /// The open run of the session that asks for the very same: what ``begin(_:now:isHeld:continuing:durability:)``
     /// would continue.
-    ///
-    /// - Throws: ``StoreError``.
     package func openRun(like start: RunStart) throws(StoreError) -> StoredRun? {
         try read { db in
             guard let session = try StoredSession.find(start.session.identifier, db),
@@ -159,10 +156,6 @@ extension SyncStore {
 
     /// Takes a waiting run up, in a new epoch of its session. The caller holds the session.
     ///
-    /// - Parameters:
-    ///   - run: The run.
-    ///   - now: **Milliseconds** since 1970.
-    /// - Returns: The run as it is now.
     /// - Throws: ``StoreError``; `refused` when it is not waiting.
     package func take(run: String, now: Int64) throws(StoreError) -> StoredRun {
         try write(.synced) { db in
@@ -183,7 +176,6 @@ extension SyncStore {
     ///   - cause: The same for reports.
     ///   - due: **Milliseconds** since 1970; `nil` for at once.
     ///   - since: Since when it waits for that, kept while the reason stays; **milliseconds** since 1970.
-    /// - Throws: ``StoreError``.
     package func hold(
         run: String,
         reason: RestReason?,
@@ -204,12 +196,11 @@ extension SyncStore {
     }
 
     /// Wants paths of a run before all others; those named last come first (S162).
-    ///
-    /// - Throws: ``StoreError``.
     package func prioritize(run: String, paths: [String]) throws(StoreError) {
         try write(.synced) { db in
             var found = try StoredRun.named(run, db)
-            let all = paths + found.firstPaths.filter { !paths.contains($0) }
+            let wanted = Set(paths)
+            let all = paths + found.firstPaths.filter { !wanted.contains($0) }
             try found.record.updateChanges(db) {
                 $0.firstPaths = TextList(Array(all.prefix(Self.firstPathsLimit)))
             }
@@ -222,15 +213,11 @@ extension SyncStore {
     /// Records the end of a run: every group of it is complete. Told twice is told once.
     ///
     /// - Parameters:
-    ///   - run: The run.
     ///   - result: What it came to.
-    ///   - counts: Its numbers.
     ///   - error: What went wrong, for people.
     ///   - cause: The same for reports.
     ///   - exitStatus: For whoever waits for it.
     ///   - events: The events that tell it, its last ones: they are recorded with it or not at all.
-    ///   - now: **Milliseconds** since 1970.
-    ///   - durability: See ``Durability``.
     /// - Throws: ``StoreError``; `refused` when it is not running.
     package func finish(
         run: String,
@@ -265,10 +252,8 @@ extension SyncStore {
     ///
     /// - Parameters:
     ///   - input: `released`, `paused`, `resumed` or `cancelled`.
-    ///   - run: The run.
     ///   - reason: Why, for `status`: `user_stop`, `metered` … (S27).
     ///   - events: Recorded in the same transaction when the state changes: JSON lines, UTF-8, without newlines.
-    ///   - now: **Milliseconds** since 1970.
     /// - Returns: Whether the run's state changed; a command may be repeated (S106).
     /// - Throws: ``StoreError``; `refused` where the life cycle has no such step.
     @discardableResult
@@ -322,14 +307,14 @@ extension SyncStore {
         try read { db in try StoredRun.named(identifier, db) }
     }
 
+    /// The run of a session that can still come to something; `nil` when there is none.
+    package func openRun(of session: String) throws(StoreError) -> StoredRun? {
+        try runs(session: session, onlyOpen: true, limit: 1).first
+    }
+
     /// The latest runs, newest first.
     ///
-    /// - Parameters:
-    ///   - session: Only this session's.
-    ///   - onlyOpen: Only those that can still come to something.
-    ///   - limit: At most so many.
-    /// - Returns: The runs.
-    /// - Throws: ``StoreError``.
+    /// - Parameter onlyOpen: Only those that can still come to something.
     package func runs(session: String? = nil, onlyOpen: Bool = false, limit: Int = 100) throws(StoreError)
         -> [StoredRun]
     {

@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncSystem
 
@@ -20,7 +19,6 @@ extension SyncStore {
     /// - Parameters:
     ///   - session: The session; it need not exist yet.
     ///   - process: This process's id, to be named to whoever comes second.
-    ///   - now: **Milliseconds** since 1970, likewise.
     /// - Returns: The lease; the session is free again when the last reference goes.
     /// - Throws: ``StoreError`` with code `busy`, which names the holder; `refused` for a name that is too long.
     package func lease(of session: String, process: Int32, now: Int64) throws(StoreError) -> SessionLease {
@@ -34,7 +32,7 @@ extension SyncStore {
         }
         do throws(FileError) {
             let place = try openPrivateDirectory(directory, create: true)
-            let file = try openFile("\(name).lock", in: place.raw, O_RDWR | O_CREAT, trust: .ownState)
+            let file = try openFile("\(name).lock", in: place.raw, [.readWrite, .create], trust: .ownState)
             // A run of this very process that has just ended lets go with its last reference, a moment later.
             let isOwn = Self.signature(in: file)?.process == "\(process)"
             if let lock = try FileLock.take(file, path: "\(directory)/\(name).lock", wait: isOwn ? 200 : 0) {
@@ -44,7 +42,7 @@ extension SyncStore {
         } catch {
             throw StoreError(.cannotCreate, error.ofState)
         }
-        let holder = Self.signature(of: session, in: directory).map {
+        let holder = signature(of: session).map {
             " (process \(escaped($0.process)), since \(escaped($0.since)))"
         }
         throw StoreError(
@@ -55,19 +53,41 @@ extension SyncStore {
 
     /// The process that works on a session at present; `nil` when none does.
     package func holder(of session: String) -> Int32? {
-        leaseDirectory.flatMap { Self.signature(of: session, in: $0) }.flatMap { Int32($0.process) }
+        signature(of: session).flatMap { Int32($0.process) }
+    }
+
+    /// Whether a run is recorded as running although no process works on it: its worker was killed.
+    package func isInterrupted(_ run: StoredRun) throws(StoreError) -> Bool {
+        // The runs of a store in memory are this process's.
+        guard run.state == .running, leaseDirectory != nil, !isHeld(run.session) else { return false }
+        // A worker records the end of a run before it lets go, and one that takes a run up begins an epoch.
+        let now = try openRun(of: run.session)
+        return now?.state == .running && now?.identifier == run.identifier && now?.epoch == run.epoch
+            && !isHeld(run.session)
+    }
+
+    /// Whether a process has a session; where that cannot be found out, one may.
+    private func isHeld(_ session: String) -> Bool {
+        do throws(FileError) {
+            return FileLock.isTaken(try lockFile(of: session))
+        } catch {
+            return !error.isMissing
+        }
+    }
+
+    private func lockFile(of session: String) throws(FileError) -> Descriptor {
+        let path = "\(leaseDirectory ?? "")/\(Self.fileName(session)).lock"
+        return try openFile(path, .readWrite, trust: .state)
     }
 
     /// What a holder writes into the file.
     private typealias Signature = (process: String, since: String)
 
     /// Who has a session at present, as its holder has signed; `nil` when nobody has it.
-    private static func signature(of session: String, in directory: String) -> Signature? {
+    private func signature(of session: String) -> Signature? {
         // Without the file, or where it is not ours, nobody has.
-        guard let file = try? openFile("\(directory)/\(fileName(session)).lock", O_RDWR, trust: .state) else {
-            return nil
-        }
-        return signature(in: file)
+        guard leaseDirectory != nil, let file = try? lockFile(of: session) else { return nil }
+        return Self.signature(in: file)
     }
 
     private static func signature(in file: borrowing Descriptor) -> Signature? {

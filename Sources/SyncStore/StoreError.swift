@@ -68,6 +68,10 @@ package struct StoreError: Error, Sendable, Equatable {
             self = error
             return
         }
+        if error is RowDecodingError {
+            self = .unreadable("one of its rows")
+            return
+        }
         guard let error = error as? DatabaseError else {
             self.init(.internalError, "The state: \(error).")
             return

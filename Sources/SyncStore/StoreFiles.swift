@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncSystem
 
@@ -29,12 +28,7 @@ struct StoreFiles: Sendable {
             for suffix in ["", "-wal", "-shm"] {
                 // Not opened: closing a file that SQLite has open in this process would drop its locks, fcntl(2) and
                 // https://sqlite.org/howtocorrupt.html §2.2.
-                _ = try checkFile(
-                    name + suffix,
-                    in: directory.raw,
-                    trust: .ownState,
-                    limit: Self.maximumSize
-                )
+                _ = try checkFile(name + suffix, in: directory.raw, trust: .ownState, limit: Self.maximumSize)
             }
         } catch {
             guard error.isMissing else { throw Self.failure(error, below: directory) }
@@ -46,58 +40,76 @@ struct StoreFiles: Sendable {
     /// - Throws: ``StoreError`` with code `cannotCreate`.
     func create() throws(StoreError) {
         // Only a file that is not there is opened here, see ``check()``.
-        let file = sa_openat(AT_FDCWD, database, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
-        if file >= 0 { close(file) }
-        if file < 0, sa_errno() != EEXIST { throw failure("create", database) }
+        guard Descriptor(opening: database, .newFile, mode: 0o600) == nil else { return }
+        let code = Errno.last
+        if code != .fileExists { throw failure("create", database, code) }
     }
 
     /// Whether there is a database file with anything in it.
     var hasDatabase: Bool {
-        var status = stat()
-        return stat(database, &status) == 0 && status.st_size > 0
+        status(following: database).map { $0.size > 0 } ?? false
     }
 
-    var isMarkedDamaged: Bool { access(marker, F_OK) == 0 }
+    var isMarkedDamaged: Bool { exists(marker) }
 
     /// Asks the next open to start anew.
     func markDamaged() {
         // Left out, the next open meets the damage once more.
-        _ = try? openFile(marker, O_WRONLY | O_CREAT, trust: .state)
+        _ = try? openFile(marker, [.writeOnly, .create], trust: .state)
     }
 
-    /// Renames the database out of the way; of those set aside before, only the newest is kept.
+    /// The log first: a new database beside an old log would have the log played into it.
+    private static let suffixes = ["-shm", "-wal", ""]
+
+    /// Renames the database with its log out of the way; of those set aside before, only the newest is kept.
     ///
-    /// - Returns: The new name.
     /// - Throws: ``StoreError`` with code `cannotCreate`.
     func setAside(at time: Int64) throws(StoreError) -> String {
-        let digits = timestamp(milliseconds: time).prefix(19).filter { $0 != "-" && $0 != ":" }
-        let target = "\(database).damaged-\(digits)Z"
-        for old in damagedNames().sorted().dropLast() { unlink("\(directory)/\(old)") }
-        // The log first: a new database beside an old log would have the log played into it.
-        for suffix in ["-shm", "-wal", ""] where rename(database + suffix, target + suffix) != 0 {
-            if sa_errno() != ENOENT { throw failure("rename", database + suffix) }
+        let former = damagedStores()
+        let target = former.last.flatMap { isCutShort($0) ? $0 : nil } ?? freeName(time, former)
+        for suffix in Self.suffixes {
+            let code = renameEntry(database + suffix, to: target + suffix)
+            if let code, code != .noSuchFileOrDirectory { throw failure("rename", database + suffix, code) }
         }
-        unlink(marker)
+        for old in former.dropLast() { for suffix in Self.suffixes { removeFile(old + suffix) } }
+        removeFile(marker)
         return target
     }
 
-    private func damagedNames() -> [String] {
-        (directoryEntries(directory) ?? []).filter { $0.hasPrefix("\(name).damaged-") }
+    /// The stores that have been set aside, oldest first.
+    private func damagedStores() -> [String] {
+        let files = (directoryEntries(directory) ?? []).filter { $0.hasPrefix("\(name).damaged-") }
+        let names = files.map { file in
+            let suffix = Self.suffixes.first { file.hasSuffix($0) } ?? ""
+            return "\(directory)/\(file.dropLast(suffix.count))"
+        }
+        return Set(names).sorted()
+    }
+
+    /// Whether a process was killed when it had only moved the log there: the database follows.
+    private func isCutShort(_ store: String) -> Bool {
+        !exists(store) && Self.suffixes.allSatisfy { !exists(store + $0) || !exists(database + $0) }
+    }
+
+    /// A name with the time, or with the next second that no other store has.
+    private func freeName(_ time: Int64, _ taken: [String]) -> String {
+        let names = (0...Int64(taken.count)).map { later in
+            let digits = timestamp(milliseconds: time.saturatingAdd(later * 1_000)).prefix(19)
+            return "\(database).damaged-\(digits.filter { $0 != "-" && $0 != ":" })Z"
+        }
+        return names.first { !taken.contains($0) } ?? "\(database).damaged-\(time)"
     }
 
     /// Runs `body` while no other process makes, migrates or sets aside the store; makes the directory, 0700,
     /// with those above it.
     ///
-    /// - Parameters:
-    ///   - wait: Most **milliseconds** to wait for another process.
-    ///   - body: The work.
-    /// - Returns: What `body` returns.
+    /// - Parameter wait: Most **milliseconds** to wait for another process.
     /// - Throws: ``StoreError`` with code `busy` or `cannotCreate`; what `body` throws.
     func locked<R>(wait: Int, _ body: () throws(StoreError) -> R) throws(StoreError) -> R {
         let lock: FileLock?
         do throws(FileError) {
             let directory = try openStateDirectory(directory, create: true)
-            let file = try openFile(name + ".lock", in: directory.raw, O_RDWR | O_CREAT, trust: .state)
+            let file = try openFile(name + ".lock", in: directory.raw, [.readWrite, .create], trust: .state)
             lock = try FileLock.take(file, path: name + ".lock", wait: wait)
         } catch {
             throw Self.failure(error, below: directory)
@@ -111,8 +123,8 @@ struct StoreFiles: Sendable {
         return try result.get()
     }
 
-    private func failure(_ step: String, _ path: String) -> StoreError {
-        Self.failure(.last(step, path), below: directory)
+    private func failure(_ step: String, _ path: String, _ code: Errno) -> StoreError {
+        Self.failure(FileError(step: step, path: path, code: code), below: directory)
     }
 
     private static func failure(_ error: FileError, below directory: String) -> StoreError {

@@ -1,4 +1,5 @@
 import GRDB
+import SyncModel
 
 /// One event as it is told to whoever reads it later.
 package struct StoredEvent: Sendable, Equatable {
@@ -7,7 +8,6 @@ package struct StoredEvent: Sendable, Equatable {
     /// The event's JSON line, UTF-8, without a newline.
     package let line: [UInt8]
 
-    /// The line as text.
     package var text: String { String(decoding: line, as: UTF8.self) }
 }
 
@@ -45,12 +45,8 @@ private struct EventRecord: StoreRecord {
 extension SyncStore {
     /// Records events in one row; their order is the array's.
     ///
-    /// - Parameters:
-    ///   - lines: JSON lines, UTF-8, without newlines. Many at a time cost little more than one.
-    ///   - session: The session they belong to.
-    ///   - time: **Milliseconds** since 1970.
+    /// - Parameter lines: JSON lines, UTF-8, without newlines. Many at a time cost little more than one.
     /// - Returns: The sequence number of the first.
-    /// - Throws: ``StoreError``.
     @discardableResult
     package func append(_ lines: [[UInt8]], to session: String, time: Int64) throws(StoreError) -> Int64 {
         try write(.eventual) { db in
@@ -61,11 +57,9 @@ extension SyncStore {
     /// Reads a session's events after one that the reader has seen.
     ///
     /// - Parameters:
-    ///   - session: The session.
     ///   - seen: The last sequence number that was read; 0 for the beginning.
     ///   - limit: At most so many events.
     /// - Returns: The events, and whether some before them are gone.
-    /// - Throws: ``StoreError``.
     package func events(of session: String, after seen: Int64, limit: Int = 1_000) throws(StoreError)
         -> EventPage
     {
@@ -83,7 +77,8 @@ extension SyncStore {
                 let lines = try self.lines(row)
                 guard lines.count == row.count else { throw StoreError.unreadable("events of \(session)") }
                 for (offset, line) in lines.enumerated() where events.count < limit {
-                    let sequence = row.first + Int64(offset)
+                    let (sequence, overflow) = row.first.addingReportingOverflow(Int64(offset))
+                    guard !overflow else { throw StoreError.unreadable("events of \(session)") }
                     if sequence > seen { events.append(StoredEvent(sequence: sequence, line: line)) }
                 }
             }
@@ -97,7 +92,7 @@ extension SyncStore {
 
     @discardableResult
     func append(_ lines: [[UInt8]], to session: StoredSession, time: Int64, _ db: Database) throws -> Int64 {
-        let first = session.lastSequence + 1
+        let first = session.record.nextSeq
         guard !lines.isEmpty else { return first }
         let plain = Array(lines.joined(separator: [0x0A]))
         let small = compression?.compress(plain)
@@ -117,13 +112,18 @@ extension SyncStore {
         return first
     }
 
+    /// Most **bytes** of a row's events: far more than is ever gathered for one.
+    private static let longestRow = 1 << 28
+
     /// The lines of a row, in order.
     ///
     /// - Throws: ``StoreError`` with code `damaged`.
     private func lines(_ row: EventRecord) throws -> [[UInt8]] {
         var bytes = row.payload.bytes
         if row.encoding != 0 {
-            guard let plain = compression?.decompress(bytes, row.encoding), plain.count == row.encoding else {
+            guard (1...Self.longestRow).contains(row.encoding),
+                let plain = compression?.decompress(bytes, row.encoding), plain.count == row.encoding
+            else {
                 throw StoreError.unreadable("events")
             }
             bytes = plain
@@ -133,12 +133,8 @@ extension SyncStore {
 
     /// Where to begin reading a session's events for those from some time on.
     ///
-    /// - Parameters:
-    ///   - session: The session.
-    ///   - time: **Milliseconds** since 1970.
     /// - Returns: The number to give to ``events(of:after:limit:)``: every event of that time or later comes after it,
     ///   and a few before that time may, too.
-    /// - Throws: ``StoreError``.
     package func sequence(before time: Int64, of session: String) throws(StoreError) -> Int64 {
         try read { db in
             let found = try StoredSession.named(session, db)
@@ -148,7 +144,7 @@ extension SyncStore {
                 SELECT first FROM events WHERE session = \(found.record.id) AND time >= \(time) ORDER BY first LIMIT 1
                 """
             ).fetchOne(db)
-            return first.map { $0 - 1 } ?? found.lastSequence
+            return first?.saturatingSubtract(1) ?? found.lastSequence
         }
     }
 }

@@ -38,7 +38,7 @@ extension GroupRecord: StoreRecord {
 
     static func all(of run: Int64, _ db: Database) throws -> [GroupRecord] {
         let rows = try SQLRequest<Row>("SELECT * FROM groups WHERE run = \(run) ORDER BY name").fetchAll(db)
-        return try rows.map { try GroupRecord($0, of: "group \($0["name"] ?? "")") }
+        return try rows.map { try GroupRecord($0, of: "group \($0.shown("name"))") }
     }
 
     /// Every task of a group is terminal: its hooks are owed, or will not run.
@@ -80,13 +80,11 @@ extension GroupRecord: StoreRecord {
     }
 }
 
-/// One group of one run.
 package struct StoredGroup: Sendable, Equatable {
     package let name: String
     package let state: GroupState
     /// Once it is complete.
     package let result: RunResult?
-    /// Files that changed.
     package let changed: Int
 }
 
@@ -94,7 +92,6 @@ package struct StoredGroup: Sendable, Equatable {
 package struct CompletedGroup: Sendable, Equatable {
     package var name: String
     package var result: RunResult
-    /// Files of the group that changed.
     package var changed: Int
 
     package init(name: String, result: RunResult, changed: Int) {
@@ -119,13 +116,9 @@ extension SyncStore {
     /// Records that groups are complete, with their last events, in one transaction; their hooks are owed from here.
     ///
     /// - Parameters:
-    ///   - groups: Groups of the run.
-    ///   - run: The run.
     ///   - events: The events that tell it; they come after every task event of the groups (S30).
     ///   - counts: The run's numbers so far, for whoever finishes it.
-    ///   - now: **Milliseconds** since 1970.
     /// - Returns: The hooks that are owed now, in the order they were given.
-    /// - Throws: ``StoreError``.
     package func complete(
         _ groups: [CompletedGroup],
         of run: String,

@@ -38,7 +38,6 @@ extension HookRecord: StoreRecord {
     static let databaseTableName = "hooks"
 }
 
-/// One hook of one run.
 @dynamicMemberLookup
 package struct StoredHook: Sendable, Equatable {
     /// Names it in ``SyncStore``; never used again.
@@ -82,13 +81,15 @@ extension StoredHook: FetchableRecord {
     static let isOwed = SQL.isAny("hooks.state", of: [HookRunState.pending, .running])
 
     init(row: Row) throws {
-        identifier = row["id"]
-        record = try HookRecord(row, of: "hook \(identifier)")
-        (run, session, destination) = (row["run_name"], row["session_name"], row["destination"])
-        let word: String? = row["result"]
+        identifier = try row.decode(forColumn: "id")
+        record = try HookRecord(row, of: "hook \(row.shown("id"))")
+        run = try row.decode(forColumn: "run_name")
+        session = try row.decode(forColumn: "session_name")
+        destination = try row.decode(forColumn: "destination")
+        let word: String? = try row.decode(forColumn: "result")
         result = word.flatMap(RunResult.init(rawValue:))
         if word != nil, result == nil { throw StoreError.unreadable("hook \(identifier)") }
-        changed = row["changed"]
+        changed = try row.decode(forColumn: "changed")
     }
 
     /// Hooks, joined with the names of their runs and what their groups came to, as they were given unless it is said.
@@ -115,14 +116,10 @@ extension StoredHook: FetchableRecord {
 
     /// Makes hooks that an earlier holder of the session left running owed again; the next attempt has a higher
     /// number (F089).
-    ///
-    /// - Returns: Those hooks.
     static func giveBack(of session: StoredSession, _ db: Database) throws -> [StoredHook] {
         var hooks = try all(
             where: "sessions.id = \(session.record.id) AND hooks.state = \(HookRunState.running.rawValue)"
-        ).fetchAll(
-            db
-        )
+        ).fetchAll(db)
         for index in hooks.indices { try hooks[index].move(.interrupted, db) }
         return hooks
     }
@@ -131,7 +128,6 @@ extension StoredHook: FetchableRecord {
     ///
     /// - Parameters:
     ///   - input: What has happened to it.
-    ///   - db: The transaction.
     ///   - change: What else changes with its state, where that does.
     /// - Throws: ``StoreError`` with code `refused`.
     mutating func move(_ input: HookRunInput, _ db: Database, _ change: (inout HookRecord) -> Void = { _ in })
@@ -158,7 +154,6 @@ extension SyncStore {
     ///
     /// - Parameter session: Only this session's.
     /// - Returns: Oldest first. A `running` one belongs to a process that holds the session, or to none.
-    /// - Throws: ``StoreError``.
     package func owedHooks(session: String? = nil) throws(StoreError) -> [StoredHook] {
         try read { db in
             try StoredHook.all(where: "\(StoredHook.isOwed) AND \(Self.isOf(session))").fetchAll(db)
@@ -166,13 +161,6 @@ extension SyncStore {
     }
 
     /// Hooks, newest first.
-    ///
-    /// - Parameters:
-    ///   - run: Only this run's.
-    ///   - session: Only this session's.
-    ///   - limit: At most so many.
-    /// - Returns: The hooks.
-    /// - Throws: ``StoreError``.
     package func hooks(run: String? = nil, session: String? = nil, limit: Int = 100) throws(StoreError)
         -> [StoredHook]
     {
@@ -195,16 +183,13 @@ extension SyncStore {
 
     /// Records that an attempt begins, before it does: a crash inside it gives the next one a higher number.
     ///
-    /// - Parameters:
-    ///   - identifier: The hook.
-    ///   - now: **Milliseconds** since 1970.
     /// - Returns: The attempt, from 1.
     /// - Throws: ``StoreError``; `refused` when it is not owed, or running.
     package func started(hook identifier: Int64, now: Int64) throws(StoreError) -> Int {
         try write(.synced) { db in
             var hook = try StoredHook.numbered(identifier, db)
             try hook.move(.started, db) { record in
-                record.attempt += 1
+                record.attempt = record.attempt.saturatingAdd(1)
                 (record.started, record.finished, record.due) = (now, nil, nil)
             }
             return hook.attempt
@@ -214,12 +199,10 @@ extension SyncStore {
     /// Records how an attempt ended.
     ///
     /// - Parameters:
-    ///   - identifier: The hook.
     ///   - input: `succeeded`, `failed`, `askedForRetry` or `interrupted`.
     ///   - ended: For people: `exit 3`, `timeout` …
     ///   - output: What it wrote; the end of it is kept.
     ///   - due: When to try again, **milliseconds** since 1970.
-    ///   - now: **Milliseconds** since 1970.
     /// - Throws: ``StoreError``; `refused` when it is not running.
     package func finished(
         hook identifier: Int64,
@@ -240,10 +223,7 @@ extension SyncStore {
 
     /// Records that an owed hook need not be called.
     ///
-    /// - Parameters:
-    ///   - identifier: The hook.
-    ///   - reason: For people, in the place of how an attempt ended.
-    ///   - now: **Milliseconds** since 1970.
+    /// - Parameter reason: For people, in the place of how an attempt ended.
     /// - Throws: ``StoreError``; `refused` when it is running.
     package func skip(hook identifier: Int64, reason: String, now: Int64) throws(StoreError) {
         try write(.eventual) { db in
@@ -270,6 +250,5 @@ extension SyncStore {
         return "…" + String(decoding: output.utf8.suffix(hookOutputLimit - 3), as: UTF8.self)
     }
 
-    /// Of a session, or of any.
     static func isOf(_ session: String?) -> SQL { session.map { "sessions.identifier = \($0)" } ?? "TRUE" }
 }

@@ -72,9 +72,9 @@ package struct RunRecord: Codable, Sendable, Equatable {
     package var counts: RunCounts {
         get {
             var counts = RunCounts()
-            (counts.files.total, counts.files.installed) = (filesTotal, filesInstalled)
-            (counts.files.unchanged, counts.files.reused) = (filesUnchanged, filesReused)
-            (counts.files.removed, counts.files.failed) = (filesRemoved, filesFailed)
+            (counts.files.total, counts.files.installed) = (sane(filesTotal), sane(filesInstalled))
+            (counts.files.unchanged, counts.files.reused) = (sane(filesUnchanged), sane(filesReused))
+            (counts.files.removed, counts.files.failed) = (sane(filesRemoved), sane(filesFailed))
             counts.bytes.total = UInt64(clamping: bytesTotal)
             counts.bytes.received = UInt64(clamping: bytesReceived)
             counts.bytes.reused = UInt64(clamping: bytesReused)
@@ -92,9 +92,12 @@ package struct RunRecord: Codable, Sendable, Equatable {
         }
     }
 
+    /// A number of files that can be added to others: no manifest has more.
+    private func sane(_ files: Int) -> Int { min(max(0, files), 1 << 40) }
+
     /// Time in a pause does not count against the deadline (S108).
     mutating func endPause(now: Int64) {
-        if let since = pausedAt { deadline = deadline.map { $0 + max(0, now - since) } }
+        if let since = pausedAt { deadline = deadline?.saturatingAdd(max(0, now.saturatingSubtract(since))) }
         (pausedAt, due) = (nil, nil)
     }
 
@@ -153,10 +156,11 @@ extension StoredRun: FetchableRecord {
     static let isOpen = SQL.isAny("runs.state", of: RunState.allCases.filter(\.isOpen))
 
     init(row: Row) throws {
-        let name: String = row["id"] ?? ""
-        record = try RunRecord(row, of: "run \(name)")
-        guard let digest = SHA256Digest(record.manifest) else { throw StoreError.unreadable("run \(name)") }
-        (manifest, number, session) = (digest, record.number ?? 0, row["session_name"])
+        record = try RunRecord(row, of: "run \(row.shown("id"))")
+        guard let digest = SHA256Digest(record.manifest) else {
+            throw StoreError.unreadable("run \(record.id)")
+        }
+        (manifest, number, session) = (digest, record.number ?? 0, try row.decode(forColumn: "session_name"))
         var recipe = record.options.recipe
         recipe.conditions = record.conditions ?? RunConditions()
         recipe.manifest = record.location

@@ -53,13 +53,13 @@ package struct StoredSession: Sendable, Equatable {
     package var device: UInt64 { UInt64(bitPattern: record.device) }
     package var inode: UInt64 { UInt64(bitPattern: record.inode) }
     /// The sequence number of its last event; 0 before the first.
-    package var lastSequence: Int64 { record.nextSeq - 1 }
+    package var lastSequence: Int64 { record.nextSeq.saturatingSubtract(1) }
     /// Events up to this one have been pruned.
     package var prunedSequence: Int64 { record.prunedSeq }
 }
 
 extension StoredSession: FetchableRecord {
-    init(row: Row) throws { record = try SessionRecord(row, of: "session \(row["identifier"] ?? "")") }
+    init(row: Row) throws { record = try SessionRecord(row, of: "session \(row.shown("identifier"))") }
 
     /// The one of a name; `nil` when there is none.
     static func find(_ identifier: String, _ db: Database) throws -> StoredSession? {
@@ -100,12 +100,10 @@ extension StoredSession: FetchableRecord {
     }
 
     /// Whoever held the session before holds it no longer: hooks that were left running are owed again.
-    ///
-    /// - Returns: Those hooks.
     @discardableResult
     mutating func beginEpoch(since former: StoredSession? = nil, _ db: Database) throws -> [StoredHook] {
         let former = former ?? self
-        record.epoch += 1
+        record.epoch = record.epoch.saturatingAdd(1)
         try record.updateChanges(db, from: former.record)
         return try StoredHook.giveBack(of: self, db)
     }
@@ -165,10 +163,16 @@ extension SyncStore {
         try read { db in try StoredSession.find(identifier, db) }
     }
 
+    /// A session by its name.
+    ///
+    /// - Throws: ``StoreError`` with code `unknownSession`.
+    package func session(named identifier: String) throws(StoreError) -> StoredSession {
+        try read { db in try StoredSession.named(identifier, db) }
+    }
+
     /// Forgets a session with its runs, hooks and events. Files stay.
     ///
     /// - Parameter identifier: The session; nothing happens when there is none.
-    /// - Throws: ``StoreError``.
     package func remove(session identifier: String) throws(StoreError) {
         try write(.synced) { db in
             try db.execute(literal: "DELETE FROM sessions WHERE identifier = \(identifier)")
@@ -179,10 +183,8 @@ extension SyncStore {
     /// Keeps what the launch limiter of a session came to (S59–S62).
     ///
     /// - Parameters:
-    ///   - session: The session.
     ///   - delay: **Milliseconds**; 0 at rest.
     ///   - raised: When it was raised, **milliseconds** since 1970; `nil` at rest.
-    /// - Throws: ``StoreError``.
     package func keepLimiter(of session: String, delay: Int64, raised: Int64?) throws(StoreError) {
         try write(.eventual) { db in
             var found = try StoredSession.find(session, db)
@@ -207,14 +209,14 @@ package struct SessionTotals: Sendable, Equatable {
 
     package init() {}
 
-    fileprivate init(_ row: Row) {
-        received = UInt64(clamping: row["received"] as Int64)
-        requests = UInt64(clamping: row["requests"] as Int64)
-        files = UInt64(clamping: row["files"] as Int64)
-        elapsed = row["elapsed"]
-        ok = row["ok"]
-        partial = row["partial"]
-        failed = row["failed"]
+    fileprivate init(_ row: Row) throws {
+        received = UInt64(clamping: try row.decode(Int64.self, forColumn: "received"))
+        requests = UInt64(clamping: try row.decode(Int64.self, forColumn: "requests"))
+        files = UInt64(clamping: try row.decode(Int64.self, forColumn: "files"))
+        elapsed = try row.decode(forColumn: "elapsed")
+        ok = try row.decode(forColumn: "ok")
+        partial = try row.decode(forColumn: "partial")
+        failed = try row.decode(forColumn: "failed")
     }
 
     /// Counts a run that has come to its end.
@@ -231,8 +233,6 @@ package struct SessionTotals: Sendable, Equatable {
 
 extension SyncStore {
     /// Adds what one process did for a run of a session. Its runs are counted where they end.
-    ///
-    /// - Throws: ``StoreError``.
     package func add(_ work: SessionTotals, to session: String) throws(StoreError) {
         try write(.eventual) { db in
             let found = try StoredSession.named(session, db)
@@ -250,17 +250,15 @@ extension SyncStore {
     }
 
     /// The totals of every session that has some.
-    ///
-    /// - Throws: ``StoreError``.
     package func totals() throws(StoreError) -> [String: SessionTotals] {
         try read { db in
             let rows = try Row.fetchAll(
                 db,
                 sql: "SELECT totals.*, identifier FROM totals JOIN sessions ON sessions.id = totals.session"
             )
-            return Dictionary(rows.map { ($0["identifier"] as String, SessionTotals($0)) }) { first, _ in
-                first
-            }
+            var totals: [String: SessionTotals] = [:]
+            for row in rows { totals[try row.decode(forColumn: "identifier")] = try SessionTotals(row) }
+            return totals
         }
     }
 }

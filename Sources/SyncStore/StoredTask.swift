@@ -29,7 +29,6 @@ package struct StoredTask: Sendable, Equatable {
     }
 }
 
-/// A row of `tasks`.
 private struct TaskRecord: StoreRecord {
     static let databaseTableName = "tasks"
 
@@ -48,11 +47,7 @@ extension SyncStore {
 
     /// Records why tasks ended without their files, in one transaction.
     ///
-    /// - Parameters:
-    ///   - tasks: The tasks; those beyond ``mostTasks`` are left out.
-    ///   - run: Their run.
-    ///   - now: **Milliseconds** since 1970.
-    /// - Throws: ``StoreError``.
+    /// - Parameter tasks: The tasks; those beyond ``mostTasks`` are left out.
     package func record(_ tasks: [StoredTask], of run: String, now: Int64) throws(StoreError) {
         try write(.eventual) { db in
             let run = try StoredRun.named(run, db).number
@@ -72,8 +67,6 @@ extension SyncStore {
     }
 
     /// Nothing has failed yet: a process takes the run up and tries again.
-    ///
-    /// - Throws: ``StoreError``.
     package func forgetTasks(of run: String) throws(StoreError) {
         try write(.eventual) { db in
             try db.execute(literal: "DELETE FROM tasks WHERE run = \(StoredRun.named(run, db).number)")
@@ -81,16 +74,12 @@ extension SyncStore {
     }
 
     /// The tasks of a run that ended without their files, by path.
-    ///
-    /// - Parameter run: The run.
-    /// - Returns: The tasks.
-    /// - Throws: ``StoreError``.
     package func tasks(of run: String) throws(StoreError) -> [StoredTask] {
         try read { db in
             let run = try StoredRun.named(run, db).number
             let rows = try SQLRequest<Row>("SELECT * FROM tasks WHERE run = \(run) ORDER BY path, digest")
                 .fetchAll(db)
-            return try rows.map { try StoredTask(TaskRecord($0, of: "task \($0["path"] ?? "")")) }
+            return try rows.map { try StoredTask(TaskRecord($0, of: "task \($0.shown("path"))")) }
         }
     }
 }

@@ -11,6 +11,7 @@ import SyncModel
 /// - Commands that were acknowledged are synced to the disk before the call returns (``Durability/synced``).
 ///   What a lost moment only makes us do again is not: a power cut can take the last of it, never the order.
 /// - Every call blocks the calling thread for the time of a few page writes.
+/// - Times are in **milliseconds** since 1970.
 package final class SyncStore: Sendable {
     /// What a power cut may take.
     package enum Durability: Sendable {
@@ -48,8 +49,6 @@ package final class SyncStore: Sendable {
     ///   - now: **Milliseconds** since 1970, for the name of a store that is set aside.
     ///   - wait: Most **milliseconds** to wait for another process, here and in every later call.
     ///   - compression: For events.
-    /// - Returns: The open store.
-    /// - Throws: ``StoreError``.
     package static func open(
         directory: String,
         now: Int64,

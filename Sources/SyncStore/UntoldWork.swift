@@ -22,13 +22,12 @@ extension SyncStore {
     ///   - hook: A hook of a run.
     ///   - includingOwn: Whether what its own run has put in place counts, too: another process has done it.
     /// - Returns: `nil` when there is nothing.
-    /// - Throws: ``StoreError``.
     package func untold(_ hook: StoredHook, includingOwn: Bool) throws(StoreError) -> UntoldWork? {
         try read { db in
             let run = try StoredRun.named(hook.run, db)
             let session = try StoredSession.named(hook.session, db)
             let told = try Self.lastAccepted(hook, before: run.number, of: session, db)
-            let last = includingOwn ? run.number : run.number - 1
+            let last = run.number.saturatingSubtract(includingOwn ? 0 : 1)
             let since =
                 try SQLRequest<Int64?>(
                     """
@@ -77,8 +76,6 @@ extension SyncStore {
     }
 
     /// Whether a run of a manifest is open, or hooks of one are owed.
-    ///
-    /// - Throws: ``StoreError``.
     package func isNeeded(_ manifest: SHA256Digest) throws(StoreError) -> Bool {
         try read { db in
             try SQLRequest<Bool>(

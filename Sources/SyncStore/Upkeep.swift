@@ -28,11 +28,7 @@ extension SyncStore {
     /// Begins an epoch of a session and gives back what its earlier holders left running. By ownership, never by
     /// age: the caller holds the session, so everybody else is gone (S23, S28). Twice is once.
     ///
-    /// - Parameters:
-    ///   - identifier: The session.
-    ///   - now: **Milliseconds** since 1970; remembered with each run whose worker was lost (F087).
-    /// - Returns: What was given back.
-    /// - Throws: ``StoreError``.
+    /// - Parameter now: **Milliseconds** since 1970; remembered with each run whose worker was lost (F087).
     package func recover(session identifier: String, now: Int64 = 0) throws(StoreError) -> Recovery {
         try write(.synced) { db in
             var session = try StoredSession.named(identifier, db)
@@ -50,10 +46,7 @@ extension SyncStore {
 
     /// Drops history beyond the limits. Sequence numbers go on; a reader is told what it has missed.
     ///
-    /// - Parameters:
-    ///   - limits: What to keep.
-    ///   - now: **Milliseconds** since 1970.
-    /// - Throws: ``StoreError``.
+    /// - Parameter limits: What to keep.
     package func prune(_ limits: KeepLimits = KeepLimits(), now: Int64) throws(StoreError) {
         try write(.eventual) { db in
             for session in try StoredSession.fetchAll(db, sql: "SELECT * FROM sessions") {
@@ -97,10 +90,12 @@ extension SyncStore {
             """
         ).fetchCursor(db)
         while let row = try rows.next() {
-            kept += row["size"] as Int
+            kept += try row.decode(Int.self, forColumn: "size")
             guard kept > bytes else { continue }
-            let first: Int64 = row["first"]
-            let last = first + (row["count"] as Int64) - 1
+            let first = try row.decode(Int64.self, forColumn: "first")
+            let last = first.saturatingAdd(try row.decode(Int64.self, forColumn: "count")).saturatingSubtract(
+                1
+            )
             try db.execute(
                 literal: "DELETE FROM events WHERE session = \(session.record.id) AND first <= \(first)"
             )
@@ -112,7 +107,6 @@ extension SyncStore {
     /// Looks for what must not be: SQLite's own check, broken references, states that cannot rest.
     ///
     /// - Returns: One line a finding; empty when all is well.
-    /// - Throws: ``StoreError``.
     package func findings() throws(StoreError) -> [String] {
         try read { db in
             var found = try String.fetchAll(db, sql: "PRAGMA quick_check(20)")
@@ -213,8 +207,6 @@ extension SyncStore {
     package static var sqliteVersion: String { String(cString: sqlite3_libversion()) }
 
     /// What ``prune(_:now:)`` would drop at present.
-    ///
-    /// - Throws: ``StoreError``.
     package func prunable(_ limits: KeepLimits = KeepLimits()) throws(StoreError) -> PrunableHistory {
         try read { db in
             let runs = try SQLRequest<Int>(
@@ -238,8 +230,6 @@ extension SyncStore {
     }
 
     /// The manifests that somebody may still ask for: those of open runs, and of the latest run of each session.
-    ///
-    /// - Throws: ``StoreError``.
     package func neededManifests() throws(StoreError) -> Set<SHA256Digest> {
         try read { db in
             let manifests = try SQLRequest<BlobColumn>(

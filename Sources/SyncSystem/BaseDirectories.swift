@@ -1,4 +1,4 @@
-import Glibc
+import CPosix
 
 /// Where a user's files are, by the XDG Base Directory Specification 0.8: a variable that holds a relative path, or
 /// nothing, counts as none.

@@ -1,5 +1,3 @@
-import CPosix
-
 /// A program of the system that is run for a few lines of output, and never longer than its deadline.
 ///
 /// It leads a session of its own and gets only the variables it is given.
@@ -67,13 +65,17 @@ package enum BriefProgram {
             let left = end - .now
             guard left > .zero else { return false }
             guard waitToRead(input, atMost: left) else { continue }
-            let count = withUnsafeTemporaryAllocation(byteCount: 4_096, alignment: 16) { buffer in
-                let count = read(input, buffer.baseAddress, buffer.count)
-                if count > 0 { output.append(contentsOf: buffer.prefix(min(count, limit - output.count))) }
-                return count
+            let result = withUnsafeTemporaryAllocation(byteCount: 4_096, alignment: 16) { buffer in
+                let result = readSome(input, into: buffer)
+                if case .bytes(let count) = result {
+                    output.append(contentsOf: buffer.prefix(min(count, limit - output.count)))
+                }
+                return result
             }
-            if count == 0 { return true }
-            if count < 0, sa_errno() != EAGAIN, sa_errno() != EINTR { return true }
+            switch result {
+            case .bytes, .nothing: continue
+            case .ended, .failed: return true
+            }
         }
     }
 
@@ -84,7 +86,7 @@ package enum BriefProgram {
         case .signalled(let number): return .signalled(number)
         case .unknown: return .notRun(errnoText)
         case nil:
-            program.signalGroup(SIGKILL)
+            program.signalGroup(.kill)
             // A killed program that the kernel cannot end now stays behind: nothing may hang on it.
             program.wait(until: .now + .milliseconds(200))
             return .timedOut

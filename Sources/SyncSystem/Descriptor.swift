@@ -13,13 +13,25 @@ package struct Descriptor: ~Copyable, Sendable {
         self.raw = raw
     }
 
-    deinit { _ = CPosix.close(raw) }
+    /// Leaves ``Errno/last`` as it is: a call may have failed just before.
+    deinit {
+        let code = sa_errno()
+        _ = CPosix.close(raw)
+        sa_set_errno(code)
+    }
 
     /// Closes now and tells what close(2) says: some filesystems report a failed write only here.
-    package consuming func close() -> Int32 {
+    package consuming func close() -> Errno? {
         let raw = self.raw
         discard self
-        return CPosix.close(raw)
+        return failure(CPosix.close(raw))
+    }
+
+    /// Gives the ownership away, to a call that closes it.
+    package consuming func release() -> Int32 {
+        let raw = self.raw
+        discard self
+        return raw
     }
 }
 
@@ -39,10 +51,7 @@ package final class SharedDescriptor: Sendable {
 }
 
 /// What errno(3) says at this moment.
-package var errnoText: String { errorText(sa_errno()) }
-
-/// What an errno value means. strerror(3)
-package func errorText(_ code: Int32) -> String { String(cString: strerror(code)) }
+package var errnoText: String { "\(Errno.last)" }
 
 /// Calls again while a signal interrupts. signal(7), "Interruption of system calls".
 @inline(__always)
@@ -56,24 +65,44 @@ package func retryingOnInterrupt(_ call: () -> Int) -> Int {
 
 /// Writes every byte at `offset`. pwrite(2) may take fewer than asked.
 ///
-/// - Returns: 0, or the errno of the write that failed.
-package func writeAll(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> Int32 {
+/// - Returns: Why a write failed.
+package func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32, at offset: UInt64) -> Errno? {
     var done = 0
     while done < bytes.count {
-        guard let start = off_t(exactly: offset &+ UInt64(done)) else { return EFBIG }
+        guard let start = off_t(exactly: offset &+ UInt64(done)) else { return .fileTooLarge }
         let written = retryingOnInterrupt {
             pwrite(descriptor, bytes.baseAddress?.advanced(by: done), bytes.count - done, start)
         }
-        if written < 0 { return sa_errno() }
-        if written == 0 { return EIO }
+        if written < 0 { return .last }
+        if written == 0 { return .ioError }
         done += written
     }
-    return 0
+    return nil
+}
+
+/// Writes every byte at a descriptor's own position, however many calls it takes, and however long it is not ready. write(2)
+///
+/// - Returns: Why a write failed.
+package func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Errno? {
+    var rest = bytes[...]
+    while !rest.isEmpty {
+        let count = writeSome(descriptor, UnsafeRawBufferPointer(rebasing: rest))
+        if count > 0 {
+            rest = rest.dropFirst(count)
+            continue
+        }
+        let code = count == 0 ? .ioError : Errno.last
+        guard code.isTransient else { return code }
+        // Whoever has made it not wait, as ssh(1) does, has done so for everyone who writes there.
+        var entries = [PollEntry(descriptor, for: .writing)]
+        if code != .interrupted { waitForAny(of: &entries, atMost: -1) }
+    }
+    return nil
 }
 
 /// Reads until `target` is full or the file ends.
 ///
-/// - Returns: Bytes read, or -1 with errno set.
+/// - Returns: **Bytes** read, or -1; ``Errno/last`` says why.
 package func readFully(_ descriptor: Int32, into target: UnsafeMutableRawBufferPointer, at offset: UInt64)
     -> Int
 {

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncModel
 
 /// A file operation failed: what was tried, on which path, and the system's errno.
@@ -7,21 +6,21 @@ package struct FileError: Error, Equatable, Sendable {
     package let step: String
     /// The path relative to the destination, or as the user gave it.
     package let path: String
-    /// errno(3); 0 when the system was not asked.
-    package let code: Int32
+    /// What the system said; `nil` when it was not asked.
+    package let code: Errno?
     /// Said instead of the errno text where it is clearer.
     package let remark: String?
 
-    package init(step: String, path: String, code: Int32, remark: String? = nil) {
+    package init(step: String, path: String, code: Errno? = nil, remark: String? = nil) {
         self.step = step
         self.path = path
         self.code = code
         self.remark = remark
     }
 
-    /// The error behind the errno of the call that just failed.
+    /// The error of the call that just failed, as ``Errno/last`` has it.
     package static func last(_ step: String, _ path: String) -> FileError {
-        FileError(step: step, path: path, code: sa_errno())
+        FileError(step: step, path: path, code: .last)
     }
 }
 
@@ -35,20 +34,22 @@ extension FileError {
     /// What matters for what to do; never a server's fault.
     package var cause: FailureCause {
         switch code {
-        case ENOSPC, EDQUOT: .diskFull
-        case EACCES, EPERM, EROFS: .noPermission
-        case ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, ELOOP, ENAMETOOLONG, ESTALE: .inTheWay
+        case .noSpace, .diskQuotaExceeded: .diskFull
+        case .permissionDenied, .notPermitted, .readOnlyFileSystem: .noPermission
+        case .notDirectory, .isDirectory, .fileExists, .directoryNotEmpty, .tooManySymbolicLinkLevels,
+            .fileNameTooLong, .staleNFSFileHandle:
+            .inTheWay
         // The system was not asked: somebody else has put something there.
-        case 0 where step == "replace" || step == "place": .inTheWay
+        case nil where step == "replace" || step == "place": .inTheWay
         default: .diskTrouble
         }
     }
 
     /// Whether there is nothing of that name.
-    package var isMissing: Bool { code == ENOENT || code == ENOTDIR }
+    package var isMissing: Bool { code == .noSuchFileOrDirectory || code == .notDirectory }
 
     /// Why, without what and where.
-    package var reason: String { remark ?? errorText(code) }
+    package var reason: String { remark ?? code?.description ?? "unknown" }
 
     /// A sentence about a file of the state directory, with what to do.
     package var ofState: String {

@@ -26,12 +26,12 @@ package struct FileLock: ~Copyable, Sendable {
     {
         var waited = 0
         while sa_try_lock(file.raw) != 0 {
-            let code = sa_errno()
-            guard code == EAGAIN || code == EACCES || code == EWOULDBLOCK else {
+            let code = Errno.last
+            guard code == .resourceTemporarilyUnavailable || code == .permissionDenied else {
                 throw FileError(step: "lock", path: path, code: code)
             }
             guard waited < wait else { return nil }
-            usleep(5_000)
+            pauseThread(milliseconds: 5)
             waited += 5
         }
         return FileLock(file)
@@ -40,8 +40,8 @@ package struct FileLock: ~Copyable, Sendable {
     /// Writes into the file who has it, for people: the lock alone counts. A file with a second name stays as it is.
     package func sign(_ text: String) {
         let bytes = Array("\(text)\n".utf8)
-        guard hasOneName(file.raw), ftruncate(file.raw, 0) == 0 else { return }
-        _ = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
+        guard hasOneName(file.raw), setLength(file.raw, 0) == nil else { return }
+        _ = bytes.withUnsafeBytes { writeAll($0, to: file.raw, at: 0) }
     }
 
     /// Whether somebody has the lock of a file; takes nothing.

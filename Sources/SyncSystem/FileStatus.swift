@@ -1,4 +1,4 @@
-package import CPosix
+import CPosix
 
 /// What lstat(2) tells, as far as it proves that a file was not touched. Times are **nanoseconds** since 1970.
 package struct FileStatus: Equatable, Sendable {
@@ -15,7 +15,7 @@ package struct FileStatus: Equatable, Sendable {
     /// Who may read, write and execute it, with the set-id bits and the sticky bit: 0...0o7777.
     package var permissions: UInt16
 
-    package init(_ status: stat) {
+    init(_ status: stat) {
         device = UInt64(truncatingIfNeeded: status.st_dev)
         inode = UInt64(truncatingIfNeeded: status.st_ino)
         size = UInt64(clamping: status.st_size)
@@ -44,30 +44,59 @@ package struct FileStatus: Equatable, Sendable {
 package func status(
     _ directory: Int32,
     _ name: UnsafePointer<CChar>
-) -> Result<FileStatus?, FileSystemCode> {
+) -> Result<FileStatus?, Errno> {
     var buffer = stat()
     guard fstatat(directory, name, &buffer, AT_SYMLINK_NOFOLLOW) == 0 else {
-        return sa_errno() == ENOENT || sa_errno() == ENOTDIR
-            ? .success(nil) : .failure(FileSystemCode(errno: sa_errno()))
+        let code = Errno.last
+        return code == .noSuchFileOrDirectory || code == .notDirectory ? .success(nil) : .failure(code)
     }
     return .success(FileStatus(buffer))
 }
 
-/// fstat(2); `nil` with errno set when it fails.
+/// fstat(2)
+///
+/// - Returns: `nil` when it fails; ``Errno/last`` says why.
 package func status(_ descriptor: Int32) -> FileStatus? {
     var buffer = stat()
     return fstat(descriptor, &buffer) == 0 ? FileStatus(buffer) : nil
 }
 
-/// Whether names that differ only in case are one in an open directory: FS_CASEFOLD_FL of ioctl_iflags(2), which ext4, f2fs
-/// and tmpfs keep for each directory. False where a filesystem has no such flag, even if all of it folds case.
-package func foldsCase(_ directory: Int32) -> Bool {
-    sa_folds_case(directory) == 1
+/// stat(2): of what a path leads to, links followed.
+///
+/// - Returns: `nil` when there is nothing, or when it fails; ``Errno/last`` says why.
+package func status(following path: UnsafePointer<CChar>) -> FileStatus? {
+    var buffer = stat()
+    return stat(path, &buffer) == 0 ? FileStatus(buffer) : nil
 }
 
-/// An errno as an error.
-package struct FileSystemCode: Error, Sendable {
-    package let errno: Int32
+/// The user to whom an open file or directory belongs. fstat(2)
+///
+/// - Returns: `nil` when it fails; ``Errno/last`` says why.
+package func owner(of descriptor: Int32) -> UInt32? {
+    var buffer = stat()
+    return fstat(descriptor, &buffer) == 0 ? buffer.st_uid : nil
+}
 
-    package init(errno: Int32) { self.errno = errno }
+/// The user to whom what a path leads to belongs, links followed. stat(2)
+package func owner(following path: UnsafePointer<CChar>) -> UInt32? {
+    var buffer = stat()
+    return stat(path, &buffer) == 0 ? buffer.st_uid : nil
+}
+
+/// What is neither a file nor a directory nor a link. inode(7)
+package enum SpecialFile: Sendable {
+    case fifo, socket, blockDevice, characterDevice
+
+    /// - Returns: `nil` for anything else, or when nothing has that name.
+    package init?(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory) {
+        var buffer = stat()
+        guard fstatat(directory, name, &buffer, AT_SYMLINK_NOFOLLOW) == 0 else { return nil }
+        switch buffer.st_mode & mode_t(S_IFMT) {
+        case mode_t(S_IFIFO): self = .fifo
+        case mode_t(S_IFSOCK): self = .socket
+        case mode_t(S_IFBLK): self = .blockDevice
+        case mode_t(S_IFCHR): self = .characterDevice
+        default: return nil
+        }
+    }
 }

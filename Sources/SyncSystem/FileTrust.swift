@@ -1,5 +1,7 @@
-package import CPosix
+import CPosix
 import SyncModel
+
+import struct Synchronization.Atomic
 
 /// What must hold of a file before a byte of it is read or written. A name proves nothing: whoever can write to the
 /// directory can put a link, a FIFO, a sparse monster or somebody else's file there.
@@ -12,13 +14,13 @@ package struct FileTrust: Sendable {
 
     package let owner: Owner
     /// Permission bits of which none may be set, as in chmod(2).
-    package let forbidden: mode_t
+    package let forbidden: FileMode
     /// Whether the last component may be a symbolic link.
     package let followsLinks: Bool
     /// Whether it may have no other name: what is written to it would be written there, too.
     package let hasOneName: Bool
 
-    package init(owner: Owner, forbidden: mode_t, followsLinks: Bool, hasOneName: Bool = false) {
+    package init(owner: Owner, forbidden: FileMode, followsLinks: Bool, hasOneName: Bool = false) {
         self.owner = owner
         self.forbidden = forbidden
         self.followsLinks = followsLinks
@@ -58,7 +60,7 @@ package struct FileTrust: Sendable {
             return "it belongs to another user (uid \(status.st_uid)); it must be yours"
                 + (owner == .userOrRoot ? " or root's" : "")
         }
-        guard status.st_mode & forbidden == 0 else {
+        guard FileMode(status.st_mode) & forbidden == 0 else {
             return forbidden & 0o044 != 0
                 ? "others may read it; run: chmod 600 \(shown)"
                 : "others may write to it; run: chmod go-w \(shown)"
@@ -81,37 +83,34 @@ package func hasOneName(_ descriptor: Int32) -> Bool {
 ///
 /// - Parameters:
 ///   - path: Relative to `directory`, or absolute.
-///   - flags: As for open(2). `O_TRUNC` would change a file before it is looked at: cut it, or use
+///   - flags: As for open(2). ``OpenFlags/truncate`` would change a file before it is looked at: cut it, or use
 ///     ``createFile(_:in:_:mode:)``.
-///   - mode: Of a file that `O_CREAT` makes.
+///   - mode: Of a file that ``OpenFlags/create`` makes.
 ///   - shown: Its path, for messages, where `path` is relative to a directory.
-/// - Throws: ``FileError``; with `ENOENT` when there is no such file, and with a remark when it is not to be trusted.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when there is no such file, and with a remark when it is not to be trusted.
 package func openFile(
     _ path: String,
-    in directory: Int32 = AT_FDCWD,
-    _ flags: Int32 = O_RDONLY,
-    mode: mode_t = 0o600,
+    in directory: Int32 = currentDirectory,
+    _ flags: OpenFlags = .readOnly,
+    mode: FileMode = 0o600,
     trust: FileTrust,
     shown: String? = nil
 ) throws(FileError) -> Descriptor {
     let shown = shown ?? path
-    let raw = sa_openat(
-        directory,
-        path,
-        (flags & ~O_TRUNC) | O_NONBLOCK | O_NOCTTY | (trust.followsLinks ? 0 : O_NOFOLLOW),
-        mode
-    )
-    guard raw >= 0 else {
+    let careful = flags.subtracting(.truncate).union(trust.followsLinks ? .unwaiting : .unwaitingNoFollow)
+    guard let file = Descriptor(opening: path, in: directory, careful, mode: mode) else {
+        let code = Errno.last
         // FIFOs without a reader, sockets and devices without a driver: open(2).
-        if sa_errno() == ENXIO || sa_errno() == ENODEV { throw refusal(shown, "it is not a regular file") }
-        if sa_errno() == ELOOP, !trust.followsLinks {
+        if code == .noSuchAddressOrDevice || code == .operationNotSupportedByDevice {
+            throw refusal(shown, "it is not a regular file")
+        }
+        if code == .tooManySymbolicLinkLevels, !trust.followsLinks {
             throw refusal(shown, "it is a symbolic link; remove it")
         }
-        throw .last("open", shown)
+        throw FileError(step: "open", path: shown, code: code)
     }
-    let file = Descriptor(owning: raw)
     var status = stat()
-    guard fstat(raw, &status) == 0 else { throw .last("look at", shown) }
+    guard fstat(file.raw, &status) == 0 else { throw .last("look at", shown) }
     try check(shown, status, trust)
     return file
 }
@@ -126,7 +125,7 @@ package func openFile(
 /// - Throws: ``FileError`` with a remark when it is not to be trusted.
 package func checkFile(
     _ path: String,
-    in directory: Int32 = AT_FDCWD,
+    in directory: Int32 = currentDirectory,
     trust: FileTrust,
     limit: UInt64 = .max
 ) throws(FileError) -> UInt64? {
@@ -151,23 +150,37 @@ private func check(_ path: String, _ status: stat, _ trust: FileTrust) throws(Fi
     if let objection = trust.objection(to: status, shown: escaped(path)) { throw refusal(path, objection) }
 }
 
+/// The same without a text for messages.
+///
+/// - Returns: `nil` when it cannot be made; ``Errno/last`` says why.
+package func makeFile(
+    _ name: UnsafePointer<CChar>,
+    in directory: Int32,
+    _ flags: OpenFlags = .readWrite,
+    mode: FileMode
+) -> Descriptor? {
+    let flags = flags.union(.newFile)
+    if let file = Descriptor(opening: name, in: directory, flags, mode: mode) { return file }
+    guard Errno.last == .fileExists else { return nil }
+    let code = removeFile(name, in: directory)
+    guard code == nil || code == .noSuchFileOrDirectory else { return nil }
+    return Descriptor(opening: name, in: directory, flags, mode: mode)
+}
+
 /// Makes a file under a name of ours; what stands there is removed, not written to: it may be a link to a file elsewhere.
 ///
 /// - Throws: ``FileError``.
 package func createFile(
     _ path: String,
-    in directory: Int32 = AT_FDCWD,
-    _ flags: Int32 = O_RDWR,
-    mode: mode_t = 0o600,
+    in directory: Int32 = currentDirectory,
+    _ flags: OpenFlags = .readWrite,
+    mode: FileMode = 0o600,
     shown: String? = nil
 ) throws(FileError) -> Descriptor {
-    let flags = flags | O_CREAT | O_EXCL | O_NOFOLLOW
-    var raw = sa_openat(directory, path, flags, mode)
-    if raw < 0, sa_errno() == EEXIST, unlinkat(directory, path, 0) == 0 || sa_errno() == ENOENT {
-        raw = sa_openat(directory, path, flags, mode)
+    guard let file = makeFile(path, in: directory, flags, mode: mode) else {
+        throw .last("create", shown ?? path)
     }
-    guard raw >= 0 else { throw .last("create", shown ?? path) }
-    return Descriptor(owning: raw)
+    return file
 }
 
 /// The bytes of a whole file.
@@ -175,10 +188,10 @@ package func createFile(
 /// - Parameters:
 ///   - limit: Most **bytes** it may have.
 ///   - shown: Its path, for messages, where `path` is relative to a directory.
-/// - Throws: ``FileError``; with `ENOENT` when there is no such file, with `EFBIG` when it is longer.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when there is no such file, with ``Errno/fileTooLarge`` when it is longer.
 package func readFile(
     _ path: String,
-    in directory: Int32 = AT_FDCWD,
+    in directory: Int32 = currentDirectory,
     trust: FileTrust,
     limit: Int,
     shown: String? = nil
@@ -190,7 +203,7 @@ package func readFile(
 
 /// The bytes of a whole file that is open, from its start.
 ///
-/// - Throws: ``FileError``; with `EFBIG` when it is longer.
+/// - Throws: ``FileError``; with ``Errno/fileTooLarge`` when it is longer.
 package func readFile(_ file: Int32, limit: Int, shown: String) throws(FileError) -> [UInt8] {
     guard let size = status(file)?.size else { throw .last("look at", shown) }
     guard let count = Int(exactly: size), count <= limit else {
@@ -209,7 +222,7 @@ package func readFile(_ file: Int32, limit: Int, shown: String) throws(FileError
 /// A text that only its owner may read, in a directory where nobody else can put another.
 ///
 /// - Parameter limit: Most **bytes** it may have.
-/// - Throws: ``FileError``; with `ENOENT` when there is no such file.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when there is no such file.
 package func readSecret(_ path: String, limit: Int) throws(FileError) -> String {
     let bytes = try readFile(path, trust: .secret, limit: limit)
     try checkDirectory(of: path)
@@ -220,7 +233,7 @@ package func readSecret(_ path: String, limit: Int) throws(FileError) -> String 
 /// The first line of a small file of the system. Those of the kernel, sysfs(5) and proc(5), say of themselves that they
 /// have no bytes.
 ///
-/// - Returns: At most 4,095 **bytes** of it; `nil` when it cannot be read, and errno(3) says why.
+/// - Returns: At most 4,095 **bytes** of it; `nil` when it cannot be read, and ``Errno/last`` says why.
 package func systemLine(_ path: String) -> Substring? {
     guard let file = try? openFile(path, trust: .input) else { return nil }
     // One read gets all of such a file.
@@ -239,35 +252,41 @@ package func systemLine(_ path: String) -> Substring? {
 package func replaceFile(
     _ path: String,
     with bytes: [UInt8],
-    mode: mode_t = 0o600,
+    mode: FileMode = 0o600,
     isDurable: Bool = true
 ) throws(FileError) {
     // systemd, cron and our own readers pass over names with a dot first.
     let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
-    let temporary = "\(path[..<slash]).\(path[slash...]).\(getpid()).new"
-    let file = try createFile(temporary, O_WRONLY, mode: mode)
-    var error: FileError?
-    let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
-    if code != 0 { error = FileError(step: "write", path: path, code: code) }
-    if error == nil, mode != 0o600, fchmod(file.raw, mode) != 0 { error = .last("set the mode of", path) }
-    if error == nil, isDurable, fsync(file.raw) != 0 { error = .last("sync", path) }
-    if error == nil, rename(temporary, path) != 0 { error = .last("replace", path) }
-    guard let error else { return }
-    unlink(temporary)
-    throw error
+    // Others here may be replacing it as well.
+    let number = replacements.wrappingAdd(1, ordering: .relaxed).newValue
+    let temporary = "\(path[..<slash]).\(path[slash...]).\(CurrentProcess.identifier).\(number).new"
+    let file = try createFile(temporary, .writeOnly, mode: mode)
+    var step = "write"
+    var code = bytes.withUnsafeBytes { writeAll($0, to: file.raw, at: 0) }
+    if code == nil, mode != 0o600 { (step, code) = ("set the mode of", setMode(file.raw, mode)) }
+    if code == nil, isDurable { (step, code) = ("sync", synchronize(file.raw)) }
+    let closed = file.close()
+    if code == nil, closed != nil { (step, code) = ("write", closed) }
+    if code == nil { (step, code) = ("replace", renameEntry(temporary, to: path)) }
+    guard let code else { return }
+    removeFile(temporary)
+    throw FileError(step: step, path: path, code: code)
 }
+
+/// How many files this process has replaced.
+private let replacements = Atomic<UInt64>(0)
 
 private func tooLarge(_ path: String, _ size: UInt64, _ limit: UInt64) -> FileError {
     FileError(
         step: "use",
         path: path,
-        code: EFBIG,
+        code: .fileTooLarge,
         remark: "it has \(ByteCount(size)), above the limit of \(ByteCount(limit))"
     )
 }
 
 func refusal(_ path: String, _ remark: String) -> FileError {
-    FileError(step: "use", path: path, code: EPERM, remark: remark)
+    FileError(step: "use", path: path, code: .notPermitted, remark: remark)
 }
 
 /// The user behind the other end of a connected Unix socket, as the kernel says: `SO_PEERCRED` of unix(7), or
@@ -276,7 +295,7 @@ func refusal(_ path: String, _ remark: String) -> FileError {
 /// For a client that is whoever has called listen(2): the name of a socket proves nothing.
 ///
 /// - Returns: `nil` when the kernel does not say.
-package func peerUser(of socket: Int32) -> uid_t? {
+package func peerUser(of socket: Int32) -> UInt32? {
     var user = uid_t.max
     return sa_peer_user(socket, &user) == 0 ? user : nil
 }

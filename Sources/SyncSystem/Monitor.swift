@@ -18,7 +18,7 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
         mutex.initialize(to: pthread_mutex_t())
         conditions.initialize(repeating: pthread_cond_t(), count: count)
         pthread_mutex_init(mutex, nil)
-        for condition in 0..<count { pthread_cond_init(conditions + condition, nil) }
+        for condition in 0..<count { _ = sa_cond_init_monotonic(conditions + condition) }
     }
 
     deinit {
@@ -54,7 +54,8 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
     ///
     /// - Parameters:
     ///   - condition: Asked again after each ``signal(_:)`` for it, too.
-    ///   - milliseconds: Asked again at the latest after this time; `nil` for no limit.
+    ///   - milliseconds: Asked again at the latest after this time, however the clock on the wall is set; `nil` for no
+    ///     limit.
     @discardableResult
     package func wait<R>(
         for condition: Int = 0,
@@ -69,12 +70,13 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
                 pthread_cond_wait(conditions + condition, mutex)
                 continue
             }
-            var deadline = timespec()
-            clock_gettime(CLOCK_REALTIME, &deadline)
-            let nanoseconds = Int(deadline.tv_nsec) + milliseconds % 1000 * 1_000_000
-            deadline.tv_sec += milliseconds / 1000 + nanoseconds / 1_000_000_000
-            deadline.tv_nsec = nanoseconds % 1_000_000_000
-            pthread_cond_timedwait(conditions + condition, mutex, &deadline)
+            let time = Int64(clamping: milliseconds).multipliedReportingOverflow(by: 1_000_000)
+            let deadline = sa_monotonic().addingReportingOverflow(time.overflow ? .max : time.partialValue)
+            _ = sa_cond_wait_until(
+                conditions + condition,
+                mutex,
+                deadline.overflow ? .max : deadline.partialValue
+            )
         }
     }
 }

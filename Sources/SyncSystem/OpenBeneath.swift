@@ -2,21 +2,21 @@ import CPosix
 
 /// Opens a directory by name.
 ///
-/// - Parameter flags: More of open(2), such as `O_NOFOLLOW`.
-/// - Returns: `nil` when it cannot be opened; errno(3) says why.
+/// - Parameter flags: More of them, such as ``OpenFlags/noFollow``.
+/// - Returns: `nil` when it cannot be opened; ``Errno/last`` says why.
 package func openDirectory(
     _ path: UnsafePointer<CChar>,
-    in directory: Int32 = AT_FDCWD,
-    _ flags: Int32 = 0
+    in directory: Int32 = currentDirectory,
+    _ flags: OpenFlags = .readOnly
 ) -> Descriptor? {
-    Descriptor(opened: sa_openat(directory, path, O_RDONLY | O_DIRECTORY | flags, 0))
+    Descriptor(opening: path, in: directory, flags.union(.directory))
 }
 
 /// Opens whatever has a name to read it, never through a link, and without waiting for whoever writes to a FIFO.
 ///
-/// - Returns: `nil` when it cannot be opened; errno(3) says why.
+/// - Returns: `nil` when it cannot be opened; ``Errno/last`` says why.
 package func openToRead(_ directory: Int32, _ name: UnsafePointer<CChar>) -> Descriptor? {
-    Descriptor(opened: sa_openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0))
+    Descriptor(opening: name, in: directory, .unwaitingNoFollow)
 }
 
 /// Opens what is at a path below a directory, never through a symbolic link and never above that directory.
@@ -25,38 +25,24 @@ package func openToRead(_ directory: Int32, _ name: UnsafePointer<CChar>) -> Des
 /// component with `O_NOFOLLOW`.
 ///
 /// - Parameter path: Relative, without `..`.
-/// - Returns: A descriptor, or -1 with errno set: `ELOOP` or `ENOTDIR` when a component is a link.
-package func openBeneath(_ root: Int32, _ path: UnsafePointer<CChar>, _ flags: Int32) -> Int32 {
-    let opened = sa_openat_beneath(root, path, flags | O_NOFOLLOW, 0)
-    if opened >= 0 || (sa_errno() != ENOSYS && sa_errno() != EPERM) { return opened }
-    var current = root
+/// - Returns: `nil` when it cannot be opened; ``Errno/last`` says why: ``Errno/tooManySymbolicLinkLevels`` or
+///   ``Errno/notDirectory`` when a component is a link.
+package func openBeneath(_ root: Int32, _ path: UnsafePointer<CChar>, _ flags: OpenFlags) -> Descriptor? {
+    let opened = sa_openat_beneath(root, path, flags.rawValue | O_NOFOLLOW, 0)
+    if opened >= 0 || (sa_errno() != ENOSYS && sa_errno() != EPERM) { return Descriptor(opened: opened) }
+    var above: Descriptor?
     let components = UnsafeBufferPointer(start: path, count: strlen(path)).split(separator: 0x2F)
     for (index, component) in components.enumerated() {
-        let last = index == components.count - 1
-        let next = sa_openat(
-            current,
-            Array(component) + [0],
-            (last ? flags : O_RDONLY | O_DIRECTORY) | O_NOFOLLOW,
-            0
+        let flags = index == components.count - 1 ? flags : .directory
+        let next = Descriptor(
+            opening: Array(component) + [0],
+            in: above?.raw ?? root,
+            flags.union(.noFollow)
         )
-        let code = sa_errno()
-        if current != root { close(current) }
-        sa_set_errno(code)
-        if next < 0 { return -1 }
-        current = next
+        guard let next else { return nil }
+        above = consume next
     }
-    return current
-}
-
-/// Where a symbolic link leads, as it is written. readlinkat(2); targets are shorter than `PATH_MAX`.
-///
-/// - Returns: `nil` when it cannot be read; errno(3) says why.
-package func readLink(_ directory: Int32, _ name: UnsafePointer<CChar>) -> [UInt8]? {
-    withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
-        guard let start = buffer.baseAddress else { return nil }
-        let count = readlinkat(directory, name, start, buffer.count)
-        return count < 0 ? nil : buffer[..<count].map(UInt8.init(bitPattern:))
-    }
+    return above
 }
 
 /// Whether an open directory is `ancestor`, or below it.

@@ -1,4 +1,4 @@
-package import CPosix
+import CPosix
 import SyncModel
 
 /// Opens a directory of ours: this user owns it, and nobody else may write to it. What stands in it is then our own word.
@@ -6,21 +6,21 @@ import SyncModel
 /// - Parameters:
 ///   - path: Absolute, or relative to the working directory. Links on the way are followed, one at the end is refused.
 ///   - create: Whether to make it, and what is missing above it, with mode 0700.
-/// - Throws: ``FileError``; with `ENOENT` when it is missing and not to be made.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when it is missing and not to be made.
 package func openPrivateDirectory(_ path: String, create: Bool) throws(FileError) -> Descriptor {
-    try openPrivateDirectory(path, create: create, O_NOFOLLOW)
+    try openPrivateDirectory(path, create: create, .noFollow)
 }
 
 /// The same for the state directory, and for the socket's, which may be links: who owns what is above it must not be
 /// somebody else either, who could put another one there.
 ///
-/// - Throws: ``FileError``; with `ENOENT` when it is missing and not to be made.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when it is missing and not to be made.
 package func openStateDirectory(_ path: String, create: Bool) throws(FileError) -> Descriptor {
     try checkParent(of: path)
-    return try openPrivateDirectory(path, create: create, 0)
+    return try openPrivateDirectory(path, create: create, .readOnly)
 }
 
-private func openPrivateDirectory(_ path: String, create: Bool, _ flags: Int32) throws(FileError)
+private func openPrivateDirectory(_ path: String, create: Bool, _ flags: OpenFlags) throws(FileError)
     -> Descriptor
 {
     if create { try makeDirectories(path, mode: 0o700) }
@@ -34,15 +34,17 @@ private func openPrivateDirectory(_ path: String, create: Bool, _ flags: Int32) 
 /// - Parameters:
 ///   - create: Whether to make it, with mode 0700.
 ///   - shown: Its path, for messages.
-/// - Throws: ``FileError``; with `ENOENT` when it is missing and not to be made.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when it is missing and not to be made.
 package func openPrivateDirectory(
     _ name: String,
     in parent: Int32,
     create: Bool,
     shown: String
 ) throws(FileError) -> Descriptor {
-    if create, mkdirat(parent, name, 0o700) != 0, sa_errno() != EEXIST { throw .last("create", shown) }
-    guard let directory = openDirectory(name, in: parent, O_NOFOLLOW) else { throw .last("open", shown) }
+    if create, let code = makeDirectory(name, in: parent, mode: 0o700), code != .fileExists {
+        throw FileError(step: "create", path: shown, code: code)
+    }
+    guard let directory = openDirectory(name, in: parent, .noFollow) else { throw .last("open", shown) }
     try checkPrivate(directory.raw, shown: shown)
     return directory
 }
@@ -68,9 +70,7 @@ package func checkPrivate(_ directory: Int32, shown: String) throws(FileError) {
 /// - Throws: ``FileError`` that says what to do.
 package func checkDirectory(of path: String) throws(FileError) {
     try checkOneDirectory(of: path)
-    guard let real = realpath(path, nil) else { return }
-    defer { free(real) }
-    try checkOneDirectory(of: String(cString: real))
+    if let real = realPath(path) { try checkOneDirectory(of: real) }
 }
 
 private func checkOneDirectory(of path: String) throws(FileError) {
@@ -86,7 +86,7 @@ private func checkOneDirectory(of path: String) throws(FileError) {
 /// - Throws: ``FileError`` that says what to do.
 package func checkParent(of path: String) throws(FileError) {
     var directory = parent(of: path)
-    while access(directory, F_OK) != 0, sa_errno() == ENOENT, directory != parent(of: directory) {
+    while !exists(directory), Errno.last == .noSuchFileOrDirectory, directory != parent(of: directory) {
         directory = parent(of: directory)
     }
     if let objection = try objection(toDirectory: directory, forbidden: 0o002) {
@@ -116,7 +116,7 @@ package func checkProgram(_ path: String, through directories: Set<String>) thro
 }
 
 /// Why others could put something else into a directory; `nil` when they cannot, or when it is not there.
-private func objection(toDirectory path: String, forbidden: mode_t) throws(FileError) -> String? {
+private func objection(toDirectory path: String, forbidden: FileMode) throws(FileError) -> String? {
     var status = stat()
     guard stat(path, &status) == 0 else {
         let error = FileError.last("look at", path)
@@ -132,7 +132,7 @@ private func objection(toDirectory path: String, forbidden: mode_t) throws(FileE
 
 /// What must hold of a part of the system. In a user namespace that does not know root, user_namespaces(7), as of a
 /// service of systemd's user manager, root is whoever has the root directory.
-private func systemTrust(of status: stat, forbidden: mode_t) -> FileTrust {
+private func systemTrust(of status: stat, forbidden: FileMode) -> FileTrust {
     var root = stat()
     let isRoots = stat("/", &root) == 0 && root.st_uid == status.st_uid
     return FileTrust(owner: isRoots ? .anyone : .userOrRoot, forbidden: forbidden, followsLinks: true)
@@ -143,55 +143,26 @@ private func parent(of path: String) -> String {
     return slash == path.startIndex ? "/" : String(path[..<slash])
 }
 
-/// Makes every missing directory of `path`, as mkdir(1) `-p` does.
-package func makeDirectories(_ path: String, mode: mode_t = 0o777) throws(FileError) {
-    var prefix = path.hasPrefix("/") ? "/" : ""
-    for component in path.split(separator: "/") {
-        prefix += prefix.isEmpty || prefix.hasSuffix("/") ? String(component) : "/" + component
-        guard mkdir(prefix, mode) != 0, sa_errno() != EEXIST else { continue }
-        let code = sa_errno()
-        if access(prefix, F_OK) != 0 { throw FileError(step: "create", path: prefix, code: code) }
-    }
-}
-
-/// Names in a directory, without `.` and `..`, in no order.
+/// A path against the working directory.
 ///
-/// - Returns: `nil` when it cannot be read; errno(3) says why.
-package func directoryEntries(_ path: String) -> [String]? {
-    guard let directory = openDirectory(path) else { return nil }
-    return directoryEntries(directory.raw)
+/// - Throws: ``FileError`` for a relative one where the working directory has been removed: taken for one below `/`, it
+///   would mean something else.
+package func absolutePath(_ path: String) throws(FileError) -> String {
+    if path.hasPrefix("/") { return path }
+    guard let directory = CurrentProcess.workingDirectory else {
+        throw FileError(
+            step: "find",
+            path: path,
+            code: .noSuchFileOrDirectory,
+            remark: workingDirectoryIsGone
+        )
+    }
+    return directory == "/" ? "/" + path : "\(directory)/\(path)"
 }
 
-/// Names in a directory, without `.` and `..`, in no order. readdir(3).
-package func directoryEntries(_ directory: Int32) -> [String] {
-    let copy = sa_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0)
-    guard copy >= 0, let stream = fdopendir(copy) else { return [] }
-    defer { closedir(stream) }
-    var names: [String] = []
-    while let entry = readdir(stream) {
-        let name = withUnsafePointer(to: &entry.pointee.d_name) {
-            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-        }
-        if name != ".", name != ".." { names.append(name) }
-    }
-    return names
-}
-
-/// Removes whatever has this name, with everything below it; follows no link and leaves no filesystem.
-///
-/// - Parameter depth: Most directories below one another: what is deeper stays, and so does what it is in.
-/// - Returns: Whether there is nothing of that name now.
-@discardableResult
-package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) -> Bool {
-    if unlinkat(directory, name, 0) == 0 || sa_errno() == ENOENT { return true }
-    guard depth > 0, let opened = openDirectory(name, in: directory, O_NOFOLLOW),
-        let above = status(directory), let own = status(opened.raw), above.device == own.device
-    else {
-        return false
-    }
-    for entry in directoryEntries(opened.raw) { removeTree(entry, in: opened.raw, depth: depth - 1) }
-    return unlinkat(directory, name, AT_REMOVEDIR) == 0
-}
+/// What keeps a relative path from meaning anything, and what to do.
+package let workingDirectoryIsGone =
+    "the working directory is gone: change into one that exists, or give an absolute path"
 
 /// A file's name that any text has, and no other: letters, digits, `-` and `_` as they are, every other byte as `%` and two
 /// digits.

@@ -1,4 +1,4 @@
-package import CPosix
+import CPosix
 
 /// A program that is to be started, as the leader of a session and a process group of its own: signal handlers and mask
 /// at their defaults, no descriptor but the three that it is given.
@@ -36,7 +36,7 @@ package struct ProgramStart: Sendable {
     package var output: Int32?
     /// Standard error; `nil` for where standard output goes, so that their order is kept.
     package var error: Int32?
-    package var mask: mode_t = 0o022
+    package var mask: FileMode = 0o022
     package var limits: Limits?
 
     /// - Parameter arguments: The program's absolute path first.
@@ -54,7 +54,7 @@ package struct ProgramStart: Sendable {
             throw FileError(
                 step: "run",
                 path: text,
-                code: EINVAL,
+                code: .invalidArgument,
                 remark: "A program's argument contains a NUL."
             )
         }
@@ -65,9 +65,9 @@ package struct ProgramStart: Sendable {
             }
             return high
         }
-        guard let root = openDirectory("/"),
-            let null = Descriptor(opened: sa_openat(AT_FDCWD, "/dev/null", O_RDWR, 0))
-        else { throw .last("run", program) }
+        guard let root = openDirectory("/"), let null = Descriptor(opening: "/dev/null", .readWrite) else {
+            throw .last("run", program)
+        }
         let directory = try above2(self.directory ?? root.raw)
         let input = try above2(self.input ?? null.raw)
         let output = try above2(self.output ?? null.raw)
@@ -75,7 +75,10 @@ package struct ProgramStart: Sendable {
         var argv = arguments.map { strdup($0) } + [nil]
         var envp = variables.map { strdup($0) } + [nil]
         defer { for text in argv + envp { free(text) } }
-        func spawn(_ limits: UnsafePointer<sa_limits>?) -> pid_t {
+        guard !argv.dropLast().contains(nil), !envp.dropLast().contains(nil) else {
+            throw FileError(step: "run", path: program, code: .noMemory)
+        }
+        func spawn(_ limits: UnsafePointer<sa_limits>?) -> Int32 {
             sa_spawn_limited(
                 program,
                 &argv,
@@ -95,11 +98,11 @@ package struct ProgramStart: Sendable {
             bounds.cpu = limits.processorTime
             bounds.descriptors = limits.descriptors
         }
-        var child: pid_t = -1
+        var child: Int32 = -1
         for _ in 0..<20 {
             child = limits == nil ? spawn(nil) : spawn(&bounds)
-            if child > 0 || sa_errno() != ETXTBSY { break }
-            usleep(10_000)
+            if child > 0 || Errno.last != .textFileBusy { break }
+            pauseThread(milliseconds: 10)
         }
         guard child > 0 else { throw .last("run", program) }
         return StartedProgram(identifier: child)
@@ -118,10 +121,10 @@ package struct StartedProgram: Sendable {
     }
 
     /// Process and process group; only used for signals while it, or its group, cannot be someone else's.
-    package let identifier: pid_t
+    package let identifier: Int32
     private let descriptor: SharedDescriptor?
 
-    fileprivate init(identifier: pid_t) {
+    fileprivate init(identifier: Int32) {
         self.identifier = identifier
         descriptor = SharedDescriptor(Descriptor(opened: sa_process_descriptor(identifier)))
     }
@@ -130,16 +133,16 @@ package struct StartedProgram: Sendable {
     package var ended: Int32 { descriptor?.raw ?? -1 }
 
     /// Sends a signal to every process of its group.
-    package func signalGroup(_ number: Int32) {
-        _ = kill(-identifier, number)
+    package func signalGroup(_ signal: Signal) {
+        send(signal, to: -identifier)
         // A stopped process takes SIGTERM only when it continues.
-        if number == SIGTERM { _ = kill(-identifier, SIGCONT) }
+        if signal == .terminate { _ = kill(-identifier, SIGCONT) }
     }
 
     /// Whether any process, a zombie too, is left in its group. kill(2), signal 0.
     ///
     /// Asked right after it was reaped: while a member is left, the number is not given to another.
-    package var groupIsEmpty: Bool { kill(-identifier, 0) != 0 && sa_errno() == ESRCH }
+    package var groupIsEmpty: Bool { send(Signal(rawValue: 0), to: -identifier) == .noSuchProcess }
 
     /// Whether it has ended; its end is left to be taken.
     package var hasEnded: Bool { sa_has_ended(identifier) != 0 }
@@ -171,44 +174,12 @@ package struct StartedProgram: Sendable {
     }
 }
 
-/// Waits until a descriptor can be read, or its other end is closed. poll(2); one that is negative never can.
-///
-/// - Parameter time: `nil` for however long it takes.
-/// - Returns: Whether it can.
-@discardableResult
-package func waitToRead(_ descriptor: Int32, atMost time: Duration?) -> Bool {
-    var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-    // One more, because milliseconds are rounded down.
-    return poll(&entry, 1, time.map { Int32(clamping: $0.milliseconds + 1) } ?? -1) > 0
-}
-
-extension Duration {
-    /// Whole **milliseconds**, rounded down.
-    package var milliseconds: Int64 {
-        components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
-    }
-}
-
-/// A pipe, both ends close-on-exec and numbered above 2; the reader does not wait. pipe(2)
-package struct Pipe: Sendable {
-    package let reader: SharedDescriptor
-    package let writer: SharedDescriptor
-
-    /// - Returns: `nil` when there is none to be had; errno(3) says why.
-    package init?() {
-        var ends: [Int32] = [-1, -1]
-        guard sa_pipe(&ends) == 0 else { return nil }
-        reader = SharedDescriptor(Descriptor(owning: ends[0]))
-        writer = SharedDescriptor(Descriptor(owning: ends[1]))
-    }
-}
-
 /// A file without a name that holds `bytes`, at its beginning. memfd_create(2)
 ///
 /// - Throws: ``FileError`` with the step "keep".
 package func unnamedFile(_ name: String, holding bytes: [UInt8] = []) throws(FileError) -> Descriptor {
     guard let file = Descriptor(opened: sa_unnamed_file(name)) else { throw .last("keep", name) }
-    let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
-    guard code == 0 else { throw FileError(step: "keep", path: name, code: code) }
+    let code = bytes.withUnsafeBytes { writeAll($0, to: file.raw, at: 0) }
+    if let code { throw FileError(step: "keep", path: name, code: code) }
     return file
 }

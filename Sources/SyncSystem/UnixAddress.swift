@@ -23,4 +23,20 @@ package struct UnixAddress {
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
         }
     }
+
+    /// Connects to whoever listens there. connect(2)
+    ///
+    /// - Returns: A socket; `nil` where nobody does, and ``Errno/last`` says why.
+    package func connected() -> Descriptor? {
+        guard let socket = Descriptor(opened: sa_stream_socket(AF_UNIX)),
+            withSockaddr({ connect(socket.raw, $0, $1) }) == 0
+        else { return nil }
+        return socket
+    }
+
+    /// Sends one datagram there. sendto(2)
+    package func send(_ message: [UInt8]) -> Errno? {
+        guard let socket = Descriptor(opened: sa_datagram_socket(AF_UNIX)) else { return .last }
+        return withSockaddr { sendto(socket.raw, message, message.count, 0, $0, $1) } < 0 ? .last : nil
+    }
 }

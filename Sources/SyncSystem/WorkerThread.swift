@@ -4,13 +4,12 @@ import struct Synchronization.Atomic
 
 /// The system has no thread for us. pthread_create(3).
 package struct ThreadError: Error, CustomStringConvertible {
-    /// An errno value.
-    package let code: Int32
+    package let code: Errno
 
-    package init(code: Int32) { self.code = code }
+    package init(code: Errno) { self.code = code }
 
     package var description: String {
-        "cannot start a thread: \(errorText(code)); raise the limit on processes or memory"
+        "cannot start a thread: \(code); raise the limit on processes or memory"
     }
 }
 
@@ -65,7 +64,7 @@ package final class WorkerThread: Sendable {
         pthread_attr_destroy(&attributes)
         guard code != 0 else { return }
         box.release()
-        throw ThreadError(code: code)
+        throw ThreadError(code: Errno(rawValue: code))
     }
 
     /// Waits for the end of its work; what that held has been let go then.

@@ -35,7 +35,7 @@ package final class BufferPool: Sendable {
     /// **Bytes** of one buffer.
     package let bufferSize: Int
 
-    private let count: Int
+    let count: Int
 
     private struct State {
         var free: [Buffer]

@@ -73,6 +73,8 @@ package final class SpanSink: SplittableSink {
         if room < bytes.count {
             // The open buffer is passed on as it is, so small pieces are not torn over two.
             let needed = (bytes.count + pool.bufferSize - 1) / pool.bufferSize
+            // More than there can ever be: waiting would not help.
+            guard needed <= pool.count else { return .stop }
             passOn()
             let isFirst = !waiting.isSet.exchange(true, ordering: .acquiringAndReleasing)
             guard let taken = pool.take(needed, orCall: isFirst ? waiter : nil) else { return .paused }

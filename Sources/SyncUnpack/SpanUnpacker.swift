@@ -67,25 +67,16 @@ package final class SpanUnpacker: WorkItem {
         init(next: Int) { self.next = next }
     }
 
-    package convenience init(
+    /// - Parameter slots: The part of the span; `nil` for all of it.
+    package init(
         plan: Plan,
         span: Int,
+        slots: Range<Int>? = nil,
         consumer: any BlobConsumer,
         pool: BufferPool,
         workers: WorkerPool
     ) {
-        let slots = plan.spans[span].slots
-        self.init(plan: plan, span: span, slots: slots, consumer: consumer, pool: pool, workers: workers)
-    }
-
-    private init(
-        plan: Plan,
-        span: Int,
-        slots: Range<Int>,
-        consumer: any BlobConsumer,
-        pool: BufferPool,
-        workers: WorkerPool
-    ) {
+        let slots = slots ?? plan.spans[span].slots
         self.plan = plan
         self.span = span
         self.consumer = consumer

@@ -40,6 +40,39 @@ struct ExitStatusTests {
     }
 
     @Test(
+        "A relative path in a working directory that was removed ends with 73; an absolute one does its work"
+    )
+    func removedWorkingDirectory() throws {
+        let set = try PublishedSet()
+        func run(_ arguments: [String]) throws -> Tool.Outcome {
+            let process = set.tool.process([])
+            process.executableURL = URL(fileURLWithPath: "/bin/sh")
+            let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" \"$@\""
+            process.arguments = ["-c", script, Tool.url.path] + arguments
+            return try set.tool.run(process)
+        }
+        let name = "removed-\(UUID().uuidString)"
+        let target = set.scratch.path + "/target"
+        for arguments in [
+            ["pull", set.url, "--into", name], ["plan", set.url, "--into", name],
+            ["verify", set.url, "--into", name], ["pull", set.url, "--into", name, "--background"],
+            ["pull", set.url, "--into", target, "--backup-dir", name],
+            ["pull", set.url, "--into", target, "--hook", "./\(name)"],
+            ["pull", set.url, "--into", target, "--credentials", name], ["publish", name, "--to", name],
+            ["schedule", "apply", name],
+        ] {
+            let outcome = try run(arguments)
+            #expect(outcome.status == 73, "\(arguments): \(outcome.error)")
+            let words = "the working directory is gone: change into one that exists, or give an absolute path"
+            #expect(outcome.error.contains(words), "\(arguments): \(outcome.error)")
+            // Nothing is made below the root directory.
+            #expect(!FileManager.default.fileExists(atPath: "/\(name)"))
+        }
+        let whole = try run(["pull", set.url, "--into", target])
+        #expect(whole.status == 0, "\(whole.error)")
+    }
+
+    @Test(
         "However early it ends, the last line of pull --json is pull.finished with the exit status and a message"
     )
     func lastLine() throws {

@@ -54,6 +54,14 @@ struct PublishTests {
         let scratch = try Scratch()
         try Self.source(in: scratch)
         let epoch = ["SOURCE_DATE_EPOCH": "1795140000"]
+        try scratch.write(Data("x".utf8), to: "any/a.txt")
+        for wrong in ["today", "-1", "253402300800"] {
+            let refused = try Tool(scratch).run(
+                ["publish", "any", "--to", "none"],
+                environment: ["SOURCE_DATE_EPOCH": wrong]
+            )
+            #expect(refused.status == 64 && refused.error.contains("SOURCE_DATE_EPOCH"), "\(refused.error)")
+        }
         for (output, jobs) in [("a", "1"), ("b", "5")] {
             let arguments = ["publish", "in", "--to", output, "--jobs", jobs, "--group", "sheets=sheets/**"]
             #expect(try Tool(scratch).run(arguments, environment: epoch).status == 0)

@@ -56,8 +56,12 @@ struct Tool {
 
     /// Runs to the end. Output goes through files, so that no pipe can fill up.
     func run(_ arguments: [String], environment: [String: String] = [:]) throws -> Outcome {
+        try run(process(arguments, environment: environment))
+    }
+
+    /// Runs a prepared process to its end.
+    func run(_ process: Process) throws -> Outcome {
         let (output, error) = (try scratch.file(), try scratch.file())
-        let process = process(arguments, environment: environment)
         process.standardOutput = try FileHandle(forWritingTo: output)
         process.standardError = try FileHandle(forWritingTo: error)
         try process.run()

@@ -55,4 +55,23 @@ struct TrustAnchorTests {
         #expect(try set.pull("--trust", "keys/2.root").status == 0)
         #expect(try set.text("tower/a.txt") == "three")
     }
+
+    @Test("That a project is pinned is told once, when the pin is stored, and not when it cannot be")
+    func told() throws {
+        let set = try SignedSet()
+        // A directory in place of the file that is locked before a pin is stored.
+        let lock = ".local/state/syncagent/trust/.lock"
+        try set.scratch.write(Data(), to: lock + "/in-the-way")
+        let refused = try set.pull("--trust", "first")
+        #expect(refused.status == 73, "\(refused.error)")
+        #expect(try !refused.objects().contains { $0["event"] as? String == "trust.pinned" })
+        try set.remove(lock)
+        for expected in [1, 0] {
+            let outcome = try set.pull("--trust", "first")
+            #expect(outcome.status == 0, "\(outcome.error)")
+            let told = try outcome.objects().filter { $0["event"] as? String == "trust.pinned" }
+            #expect(told.count == expected)
+            #expect(told.allSatisfy { $0["root"] as? Int == 1 && $0["origin"] as? String == "first" })
+        }
+    }
 }

@@ -8,6 +8,27 @@ import Testing
 struct LookingOnTests {
     private static let resume = "'syncagent resume com.example.tower' resumes it"
 
+    @Test("A manifest whose URLs only a transport plugin serves is listed file by file")
+    func pluginScheme() throws {
+        let scratch = try Scratch()
+        let tool = Tool(scratch)
+        let digest = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
+        try scratch.write(Data("one".utf8), to: "tower/a.txt")
+        let entry = #"{"path":"a.txt","size":3,"sha256":"\#(digest)","urls":["shelf:///a.txt"]}"#
+        let text = #"{"format":"syncagent-manifest/1","project":"tower","files":[\#(entry)]}"#
+        try scratch.write(Data(text.utf8), to: "m.json")
+        // Nothing is fetched, so that it is never started.
+        let use = #"{plugins: {use: [{plugin: "/bin/true", point: "transport", for: ["shelf:"]}]}}"#
+        try scratch.write(Data(use.utf8), to: "config.json")
+        let pull = try tool.run(["pull", "m.json", "--into", "tower", "--config", "config.json"])
+        #expect(pull.status == 0, "\(pull.error)")
+        let tasks = try tool.run(["status", "tower", "--tasks"])
+        #expect(tasks.status == 0 && tasks.output.contains("a.txt"), "\(tasks.error)")
+        // Where there is none of that name, that is said.
+        #expect(try tool.run(["hooks", "list", "nosuch"]).status == 66)
+        #expect(try Tool(try Scratch()).run(["hooks", "list", "nosuch"]).status == 66)
+    }
+
     /// A program that is looked at while it runs; what it says on standard error goes into a file.
     private struct Onlooker {
         let process: Process
@@ -68,7 +89,7 @@ struct LookingOnTests {
     )
     func paused() async throws {
         let background = try BackgroundSet(["a.bin": Data(patternedBytes(size: 400_000, seed: 7))])
-        #expect(try background.pull("--limit-rate", "20K").status == 0)
+        #expect(try background.pull("--limit-rate", "2K").status == 0)
         let (waiting, attached) = (
             try Onlooker(background.tool, ["wait"]), try Onlooker(background.tool, ["attach"])
         )
@@ -113,7 +134,7 @@ struct LookingOnTests {
     @Test("A run whose process is lost again and again is put aside, and whoever waits is told so [F087]")
     func putAside() async throws {
         let background = try BackgroundSet(["a.bin": Data(patternedBytes(size: 400_000, seed: 7))])
-        #expect(try background.pull("--limit-rate", "20K").status == 0)
+        #expect(try background.pull("--limit-rate", "2K").status == 0)
         // It brings each next agent up.
         let waiting = try Onlooker(background.tool, ["wait"])
         try await waiting.until {

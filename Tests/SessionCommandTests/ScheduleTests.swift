@@ -167,6 +167,55 @@ struct ScheduleTests {
     }
 
     @Test(
+        "When the agent is killed meanwhile, another one goes on, and the run's own result is the command's"
+    )
+    func agentKilled() async throws {
+        let set = try ScheduledSet()
+        try set.published.script(
+            "hook.sh",
+            """
+            echo $SYNCAGENT_ATTEMPT >> ../calls
+            echo $$ > ../hook-process
+            [ $SYNCAGENT_ATTEMPT != 1 ] || exec sleep 500
+            """
+        )
+        #expect(try set.add("--nightly", "02:00", "--hook", "./hook.sh").status == 0)
+        let said = try set.published.scratch.file()
+        let process = set.tool.process(["schedule", "run", "tower", "--now"])
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = try FileHandle(forWritingTo: said)
+        try process.run()
+        var hook: Int32?
+        while hook == nil, process.isRunning {
+            try await Task.sleep(for: .milliseconds(20))
+            let text = (try? set.published.text("hook-process")) ?? ""
+            hook = Int32(text.trimmingCharacters(in: .whitespacesAndNewlines))
+        }
+        let agent = try set.tool.run(["agent", "status", "--json"]).objects().first?["process"] as? Int
+        kill(Int32(try #require(agent)), SIGKILL)
+        // Its hook would outlive it.
+        kill(try #require(hook), SIGKILL)
+        let end = ContinuousClock.now + .seconds(120)
+        while process.isRunning, .now < end { try await Task.sleep(for: .milliseconds(50)) }
+        if process.isRunning { process.terminate() }
+        process.waitUntilExit()
+        let words = try String(contentsOf: said, encoding: .utf8)
+        #expect(process.terminationStatus == 0 && words.contains("complete"), "\(words)")
+        #expect(try set.published.text("calls") == "1\n2\n")
+    }
+
+    @Test("The path of a webhook is not shown: it is often a secret")
+    func webhook() throws {
+        let set = try ScheduledSet()
+        #expect(
+            try set.add("--nightly", "02:00", "--hook", "https://hooks.example.com/services/s3cret").status
+                == 0
+        )
+        let shown = try set.tool.run(["schedule", "show", "tower"]).output
+        #expect(shown.contains("hooks.example.com") && !shown.contains("s3cret"), "\(shown)")
+    }
+
+    @Test(
         "What makes no sense is refused by name, and nothing is kept",
         arguments: [
             (["--nightly", "25:00"], "--nightly"), (["--nightly", "02:00", "--window", "90s"], "--window"),

@@ -42,7 +42,19 @@ private let bans: [Ban] = [
         // An instant that is passed in, in the form that time zones are asked with.
         exceptFile: "Sources/SyncSchedule/Zone.swift"
     ),
-    Ban(text: "getenv(", reason: "hidden input", replacement: "a parameter", except: topOnly),
+    Ban(
+        text: "getenv(",
+        reason: "hidden input",
+        replacement: "a parameter",
+        except: topOnly,
+        exceptFile: "Sources/SyncSystem/CurrentProcess.swift"
+    ),
+    Ban(
+        text: "CurrentProcess.variable(",
+        reason: "hidden input",
+        replacement: "a parameter",
+        except: topOnly
+    ),
     Ban(text: "ProcessInfo", reason: "hidden input", replacement: "a parameter", except: topOnly),
     Ban(
         text: ".random(in:",

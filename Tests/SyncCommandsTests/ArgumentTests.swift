@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import SyncEngine
 import SyncModel
 import Testing
@@ -63,6 +64,42 @@ struct ArgumentTests {
         #expect(options.limitRate == 1_500_000)
         #expect(options.prune && options.force && command.dryRun && options.allowOlder)
         #expect(options.maxDelete == 7 && options.backupDir == "/srv/kept")
+    }
+
+    @Test("What the command line does not say of pruning, the configuration file does")
+    func keyedOptions() throws {
+        let directory = FileManager.default.temporaryDirectory.path + "/keyed-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(
+            atPath: directory,
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let file = directory + "/config.json"
+        try Data(#"{max_delete: 9, backup_dir: "kept"}"#.utf8).write(to: URL(fileURLWithPath: file))
+        let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
+        func recipe(_ words: String...) throws -> RunRecipe {
+            let command = try PullCommand.parse(["/m.json", "--config", file, "--prune"] + words)
+            return try command.asked.recipe(environment).0
+        }
+        let kept = try recipe()
+        #expect(kept.maxDelete == 9 && kept.backupDir == directory + "/kept")
+        let said = try recipe("--max-delete=0", "--backup-dir", "/elsewhere")
+        #expect(said.maxDelete == 0 && said.backupDir == "/elsewhere")
+    }
+
+    @Test(
+        "A limit that makes no sense is refused by the option's name",
+        arguments: [
+            (["--prune", "--max-delete=-1"], "--max-delete: a number from 0 is expected, not '-1'."),
+            (["--prune", "--max-delete", "many"], "--max-delete: a number from 0 is expected, not 'many'."),
+            (["--max-delete", "1"], "--max-delete needs --prune; without it nothing is removed."),
+            (["--backup-dir", ""], "--backup-dir: a path is expected, not an empty string."),
+        ]
+    )
+    func keyedFaults(words: [String], message: String) {
+        let error = #expect(throws: (any Error).self) { try PullCommand.parse(["/m.json"] + words) }
+        #expect(error.map { PullCommand.message(for: $0) } == message)
     }
 
     @Test(

@@ -62,6 +62,35 @@ struct BackgroundSettingsTests {
         }
     }
 
+    @Test("In the background a run is patient without end, unless its client says how long [S51]")
+    func patience() throws {
+        func found(_ arguments: [String], _ change: (inout EngineNeeds) -> Void = { _ in }) throws
+            -> Patience?
+        {
+            var recipe = RunRecipe(manifest: "https://h/m.json")
+            recipe.settings = try loaded(arguments).kept()
+            var needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
+            change(&needs)
+            let tuning = try EngineTuning(
+                needs,
+                EnvironmentPaths(home: nil) { _ in nil },
+                stateDirectory: "/"
+            )
+            return try EngineAssembly.configuration(tuning) { _ in }.patience
+        }
+        #expect(try found([]) == nil)
+        #expect(try found(["--idle-timeout", "5m"]) == nil)
+        #expect(try found(["--patience", "20s"]) == Patience(.seconds(20)))
+        // While a client waits for the manifest, there is an end to it, and a sooner one before any answer.
+        let waiting: (inout EngineNeeds) -> Void = {
+            ($0.patience, $0.firstContact) = (.seconds(30), .seconds(10))
+        }
+        #expect(
+            try found([], waiting) == Patience(firstContact: .seconds(10), silence: .seconds(30))
+        )
+        #expect(try found(["--patience", "20s"], waiting) == Patience(.seconds(20)))
+    }
+
     @Test("What the client said reaches the agent; secrets are refused")
     func kept() throws {
         let said = try loaded(["--rewrite", "a b", "--proxy", "p:1", "--tls-min", "1.3", "--header", "@/h"])

@@ -60,6 +60,9 @@ struct ProgressTextTests {
         #expect(Self.line(progress, rate: 0).contains("99 %"))
         progress.filesDone = 20_000
         #expect(Self.line(progress, rate: 0).contains("100 %"))
+        // Another process has written these.
+        (progress.bytesDone, progress.bytesTotal) = (.max, 1)
+        #expect(Self.line(progress, rate: 0).contains("100 %"))
     }
 
     @Test(

@@ -1,6 +1,8 @@
 import ArgumentParser
 import Foundation
+import SyncControl
 import SyncModel
+import SyncSchedule
 import Testing
 
 @testable import SyncCommands
@@ -37,6 +39,24 @@ struct ReportCommandTests {
     )
     func refused(text: String) {
         #expect(ReportStart.parse(text, now: now, zone: berlin) == nil)
+    }
+
+    @Test("A schedule whose file has an absurd time is new, as far as anybody knows")
+    func absurdTime() throws {
+        let home = FileManager.default.temporaryDirectory.path + "/schedules-\(UUID().uuidString)"
+        defer { try? FileManager.default.removeItem(atPath: home) }
+        let environment = EnvironmentPaths(home: home) { _ in nil }
+        let records = try ScheduleRecords(environment)
+        let timing = ScheduleTiming(.daily(at: 60, on: []))
+        let request = EnqueueRequest(manifest: "/m", destination: "/d")
+        try records.put(ScheduleDefinition(timing, backend: "agent", request: request), for: "night")
+        for seconds in [Int.max, Int.max / 1_000 + 1, Int.min] {
+            var times = [timespec(tv_sec: seconds, tv_nsec: 0), timespec(tv_sec: seconds, tv_nsec: 0)]
+            // A file system without such times takes the nearest it has.
+            #expect(utimensat(AT_FDCWD, records.path("night"), &times, 0) == 0)
+            let schedules = ReportSchedules(now: now, environment: environment)
+            #expect(schedules.unmet.count == 1)
+        }
     }
 
     @Test(

@@ -83,6 +83,8 @@ struct ScheduleFileTests {
             ]
         )
         #expect(entry.isPaused == true)
+        // What is false has no word, and must be an option all the same.
+        #expect(entry.keys.contains("allow_older") && !entry.keys.contains("paused"))
     }
 
     @Test(

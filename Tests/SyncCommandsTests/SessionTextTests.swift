@@ -212,6 +212,17 @@ struct SessionTextTests {
         let bad = EventLine(sequence: 1, event: #"{"event":"e\u001b[2J","x":"\u001b"}"#)
         #expect(!EventText.line(bad).contains("\u{1B}"))
     }
+
+    @Test("Whatever the store says of times and counts is shown", arguments: [Int64.min, -1, 0, .max])
+    func extremes(time: Int64) throws {
+        var session = Self.session(.running, holder: 7)
+        session.run?.started = WallTime(milliseconds: time)
+        session.run?.deadline = WallTime(milliseconds: time)
+        session.run?.files.installed = Int(time)
+        session.run?.files.unchanged = Int(time)
+        #expect(Self.text().details(session).contains { $0.hasPrefix("started") })
+        #expect(Self.text().table([session]).count == 2)
+    }
 }
 
 @Suite(.timeLimit(.minutes(10)))
@@ -237,7 +248,9 @@ struct StartTimeTests {
 
     @Test(
         "What is no time is refused",
-        arguments: ["", "soon", "25:00", "2026-06-31 02:00", "2:00", "-5m", "0s"]
+        arguments: [
+            "", "soon", "25:00", "2026-06-31 02:00", "2:00", "-5m", "0s", "٢٠٢٦-١١-٢٠ ٠٢:٠٠", "٠٢:٠٠",
+        ]
     )
     func refused(text: String) {
         #expect(StartTime.parse(text, now: Date(timeIntervalSince1970: 0), calendar: .current) == nil)

@@ -126,13 +126,14 @@ struct TransferOptionTests {
 
         let none = try settings(["--no-config"], variables)
         #expect(none.transfer.secureProxy?.url == "http://environment:1" && none.hooks.isEmpty)
-        let other = #expect(throws: CommandFailure.self) {
+        let other = #expect(throws: (any Error).self) {
             try settings(["--config", "/no/such.json"], variables)
-        }
+        }.flatMap { CommandFailure($0) }
         #expect(other?.status == .configuration)
         #expect(other?.message == "/no/such.json: there is no such configuration file")
         try "{ conections: 1 }".write(to: file, atomically: true, encoding: .utf8)
-        let misspelt = #expect(throws: CommandFailure.self) { try settings([], variables) }
+        let misspelt = #expect(throws: (any Error).self) { try settings([], variables) }
+            .flatMap { CommandFailure($0) }
         #expect(misspelt?.status == .configuration)
         #expect(
             misspelt?.message == "\(file.path):1: conections: no such key; did you mean “connections”?"

@@ -71,6 +71,45 @@ struct ConditionLedgerTests {
         )
     }
 
+    @Test(
+        "A time that makes no sense is not believed, and nobody waits for it",
+        arguments: [
+            Int64.min, -1, 0, 5_000, 5_000 + 366 * 86_400_000 + 1, 9_404_000_000_000_000, .max - 1, .max,
+        ]
+    )
+    func senselessUntil(until: Int64) {
+        var ledger = ConditionLedger()
+        let report = ledger.take([.init("odd", .blocked(reason: "so", until: until))], at: 5_000)
+        #expect(report.condition == "odd" && report.until == nil)
+        #expect(report.changes == [.blocked(condition: "odd", reason: "so", until: nil)])
+        #expect(report.nextCheck(after: 5_000, every: 50) == 5_050)
+    }
+
+    @Test(
+        "What blocks for months is asked again after two days; since when it blocks may be any number on disk"
+    )
+    func longBlock() {
+        var ledger = ConditionLedger(blockedSince: ["holiday": .min])
+        let until: Int64 = 300 * 86_400_000
+        var report = ledger.take([.init("holiday", .blocked(reason: "leave", until: until))], at: 7)
+        #expect(report.until == until && report.since == 0)
+        #expect(report.nextCheck(after: 7, every: 50) == 7 + 2 * 86_400_000)
+        report = ledger.take([.init("holiday", .ok)], at: 9)
+        #expect(report.changes == [.cleared(condition: "holiday", after: 9)])
+    }
+
+    @Test("Of two conditions with one name the one that blocks counts, and the other clears nothing")
+    func sameName() {
+        var ledger = ConditionLedger()
+        let answers: [ConditionAnswer] = [.init("check", .blocked(reason: "busy")), .init("check", .ok)]
+        #expect(ledger.take(answers, at: 1).changes.count == 1)
+        let again = ledger.take(answers.reversed(), at: 2)
+        #expect(again.isBlocked && again.since == 1 && again.changes == [])
+        #expect(
+            ledger.take([answers[1], answers[1]], at: 4).changes == [.cleared(condition: "check", after: 3)]
+        )
+    }
+
     @Test("The next look comes when what blocks has said it ends, else after the usual time [S53]")
     func nextCheck() {
         var ledger = ConditionLedger()

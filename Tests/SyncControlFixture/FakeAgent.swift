@@ -7,6 +7,7 @@ package actor FakeAgent: AgentControl {
     package var requests: [EnqueueRequest] = []
     private var lines: [String] = []
     private var failures: [ControlError] = []
+    private var breakage: (any Error)?
     /// Event streams that have been read to their end or left.
     package private(set) var endedStreams = 0
     private var read = 0
@@ -41,6 +42,9 @@ package actor FakeAgent: AgentControl {
     package func add(_ events: [String]) {
         for event in events { lines.append(EventLine(sequence: Int64(lines.count + 1), event: event).text) }
     }
+
+    /// Makes every stream of events end with an error, after its lines.
+    package func breakStreams(_ error: any Error) { breakage = error }
 
     /// How many lines readers have taken.
     package var linesRead: Int { read }
@@ -197,6 +201,7 @@ package actor FakeAgent: AgentControl {
                     next.value += 1
                     return line
                 }
+                if let breakage = await self.breakage { throw breakage }
                 guard follow else { break }
                 // Cancelled: the loop's condition sees it.
                 try? await Task.sleep(for: .milliseconds(5))

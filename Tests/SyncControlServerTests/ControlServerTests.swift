@@ -8,7 +8,7 @@ import Testing
 private let needsCurl = ConditionTrait.enabled(if: Curl.path != nil, "SKIPPED: no curl")
 
 private let tower = """
-    {"destination":"/srv/tower","last_sequence":3,"limiter_delay_seconds":0,"owed_hooks":0,\
+    {"destination":"/srv/tower","is_interrupted":false,"last_sequence":3,"limiter_delay_seconds":0,"owed_hooks":0,\
     "project":"com.example.tower","session":"com.example.tower","state":"STATE"}\n
     """
 
@@ -151,6 +151,28 @@ struct ControlServerTests {
         #expect(error.exitStatus == .usage)
         #expect(error.message.contains(words), "\(error.message)")
         #expect(await agent.asked == [])
+    }
+
+    @Test("A run brings no configuration, and the words of its hook stay words [V57]", needsCurl)
+    func requestsOnly() async throws {
+        let agent = FakeAgent()
+        let words = ["/bin/echo", "$(touch x)", "`id`", "a; b", "|", "*", "\\'\""]
+        try await withServer(of: agent) { socket in
+            let start = #"{"manifest":"https://example.org/m.json","destination":"/d""#
+            for key in [
+                "plugins", "credentials", "proxy", "rewrite", "environment", "state_directory", "config",
+            ] {
+                let answer = try await Curl(socket).run(["-d", #"\#(start),"\#(key)":{}}"#], "/v1/runs")
+                #expect(
+                    answer.status == 400 && answer.body.contains("Unknown key '\(key)'"),
+                    "\(answer.body)"
+                )
+            }
+            let list = JSONValue.array(words.map { .string($0) }).text
+            let body = #"\#(start),"hooks":[{"arguments":\#(list)}]}"#
+            #expect(try await Curl(socket).run(["--data-binary", body], "/v1/runs").status == 201)
+        }
+        #expect(await agent.requests.map(\.hooks) == [[RunHook(arguments: words)]])
     }
 
     @Test("A body above 1 MiB is refused", needsCurl)

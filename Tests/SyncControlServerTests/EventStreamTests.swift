@@ -2,6 +2,7 @@ import Foundation
 import SyncControl
 import SyncControlFixture
 import SyncControlServer
+import SyncModel
 import Testing
 
 @Suite(.timeLimit(.minutes(10)))
@@ -24,6 +25,29 @@ struct EventStreamTests {
         #expect(answer.status == 200)
         #expect(answer.headers["content-type"] == "application/x-ndjson")
         #expect(answer.body == "{\"seq\":2,\"event\":\"b\"}\n{\"seq\":3,\"event\":\"c\"}\n")
+    }
+
+    @Test(
+        "An error in the middle of a stream is its last line, whatever kind of error it is",
+        .enabled(if: Curl.path != nil, "SKIPPED: no curl")
+    )
+    func broken() async throws {
+        struct Odd: Error {}
+        for (error, code) in [
+            (ControlError(.failed, "the disk is full", exitStatus: .ioError), "failed"), (Odd(), "internal"),
+        ] as [(any Error, String)] {
+            let agent = FakeAgent()
+            await agent.add([#"{"event":"a"}"#])
+            await agent.breakStreams(error)
+            let answer = try await withServer(of: agent) {
+                try await Curl($0).run([], Self.path + "?follow=1")
+            }
+            let lines = answer.body.split(separator: "\n")
+            #expect(lines.count == 2 && lines.first == "{\"seq\":1,\"event\":\"a\"}")
+            #expect(
+                lines.last?.hasPrefix("{\"error\":{") == true && lines.last?.contains("\"\(code)\"") == true
+            )
+        }
     }
 
     @Test("A client that goes away ends its stream", .enabled(if: Curl.path != nil, "SKIPPED: no curl"))

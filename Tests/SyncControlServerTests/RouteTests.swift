@@ -50,6 +50,11 @@ struct RouteTests {
             ("GET", "/v1/sessions/%zz", .notFound),
             ("GET", "/v1/sessions/%00", .notFound),
             ("GET", "/v1/sessions/%ff", .notFound),
+            ("GET", "/v1/sessions/%+1", .notFound),
+            (
+                "GET", "/v1/hooks?session=%+1",
+                .badQuery("The query is not percent-encoded text without NUL characters.")
+            ),
             ("POST", "/v1/agent", .methodNotAllowed(allowed: "GET")),
             ("PUT", "/v1/sessions/a", .methodNotAllowed(allowed: "GET, DELETE")),
             ("GET", "/v1/runs", .methodNotAllowed(allowed: "POST")),
@@ -67,5 +72,20 @@ struct RouteTests {
     )
     func refusals(method: String, target: String, refusal: Route.Refusal) {
         #expect(throws: refusal) { try Route(method: method, target: target) }
+    }
+
+    @Test(
+        "Nothing that configures the agent has a route [V57]",
+        arguments: [
+            "config", "configuration", "settings", "plugins", "credentials", "proxy", "rewrite", "schedules",
+            "trust",
+            "environment", "agent/config", "agent/settings", "agent/plugins", "sessions/a/config",
+            "sessions/a/settings",
+            "sessions/a/hooks",
+        ],
+        ["GET", "POST", "PUT", "PATCH", "DELETE"]
+    )
+    func noConfiguration(path: String, method: String) {
+        #expect(throws: Route.Refusal.notFound) { try Route(method: method, target: "/v1/" + path) }
     }
 }

@@ -13,6 +13,7 @@ struct BandwidthTests {
         #expect(BandwidthShares.divide(10_000, among: []).isEmpty)
         #expect(BandwidthShares.divide(.max, among: claims).allSatisfy { $0 > 0 })
         #expect(BandwidthShares.divide(0, among: claims) == [1, 1])
+        #expect(BandwidthShares.divide(.max, among: [Claim(weight: 1)]) == [.max])
     }
 
     @Test("A run's own limit holds under it, and the rest goes to the others")

@@ -1,5 +1,6 @@
 import Foundation
 import SyncEngine
+import SyncFiles
 import SyncModel
 import SyncTestKit
 import Testing
@@ -83,6 +84,20 @@ struct DestinationStateTests {
         unlink(scene.root.path("dest/link"))
         try scene.root.link("dest/link", to: "nowhere")
         #expect(try scene.pull().requests.isEmpty)
+        #expect(scene.problems(tree) == [])
+    }
+
+    @Test("What a killed run placed goes, too, when the manifest that is installed is pulled with --prune")
+    func killedRun() throws {
+        let tree = Self.tree(["a", "b"])
+        try publishAndPull(tree)
+        let destination = try Destination.open(path: scene.destination, create: false)
+        try scene.root.write("new", to: "dest/c")
+        var log = try IndexLog(destination)
+        let digest = try Scene.digest(Array("new".utf8))
+        try log.append([IndexLog.Entry(path: Array("c".utf8), digest: digest, kind: .file)])
+        let outcome = try scene.pull { $0.prune = true }
+        #expect(outcome.status == .done && outcome.values("path", of: "task.removed") == ["c"])
         #expect(scene.problems(tree) == [])
     }
 

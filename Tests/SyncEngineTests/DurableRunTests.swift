@@ -110,14 +110,14 @@ struct DurableRunTests {
         arguments: ["a/b", "a \"b\"", "\\", "ü\u{1}", "\"path\":\""]
     )
     func installedEvents(path: String) {
-        let events = InstalledEvents(run: "r1")
+        let events = RunEvents(run: "r1")
         func line(_ name: EventName, _ run: String) -> [UInt8] {
             SyncEvent(name, time: 0) { $0.field("path", path) }.of(session: path, run: run).json.bytes
         }
-        #expect(events.path(in: line(.taskInstalled, "r1")) == InstalledEvents.path(path))
-        #expect(events.path(in: line(.taskInstalled, "r11")) == nil)
-        #expect(events.path(in: line(.taskFailed, "r1")) == nil)
-        #expect(events.path(in: Array(line(.taskInstalled, "r1").dropLast(2))) == nil)
+        #expect(events.installedPath(in: line(.taskInstalled, "r1")) == RunEvents.path(path))
+        #expect(events.installedPath(in: line(.taskInstalled, "r11")) == nil)
+        #expect(events.installedPath(in: line(.taskFailed, "r1")) == nil)
+        #expect(events.installedPath(in: Array(line(.taskInstalled, "r1").dropLast(2))) == nil)
     }
 
     @Test(
@@ -221,6 +221,104 @@ struct DurableRunTests {
     }
 
     @Test(
+        "A run that the next process ends has the exit status it would have had: 2 without some files, 5 with a failed hook",
+        arguments: [HookRunState.pending, .running]
+    )
+    func lateStatus(left: HookRunState) throws {
+        try scene.root.write("x", to: "dest/a/small/mine")
+        let incomplete = try leaveHook(left)
+        _ = try scene.pull(hooks: RecordingHook(.exited(3)))
+        let first = try scene.store.run(incomplete)
+        #expect(first.result == .partial && first.exitStatus == ExitCode.incomplete.rawValue)
+
+        let other = try DurableRunTests()
+        let failing = try other.leaveHook(left)
+        _ = try other.scene.pull(hooks: RecordingHook(.exited(3)))
+        let second = try other.scene.store.run(failing)
+        #expect(second.result == .ok && second.exitStatus == ExitCode.hookFailed.rawValue)
+        let ends = try other.ends(of: failing)
+        #expect((ends.last?["error"] as? [String: Any])?["status"] as? Int == 5)
+    }
+
+    @Test(
+        "A hook that had failed before the process was lost still counts for the run's exit status"
+    )
+    func earlierHook() throws {
+        let outcome = try scene.pull(hooks: RecordingHook(.exited(3))) { options in
+            options.hooks = ["/bin/one", "/bin/two"].map { RunHook(group: "all", arguments: [$0]) }
+        }
+        let run = try #require(outcome.report?.run)
+        try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook(.running)
+        _ = try scene.pull(hooks: RecordingHook())
+        #expect(try scene.store.run(run).exitStatus == ExitCode.hookFailed.rawValue)
+    }
+
+    @Test("What a lost process had done is added up once, by whoever ends its run")
+    func lateTotals() throws {
+        let run = try leaveHook(.running)
+        let counts = try scene.store.run(run).counts
+        // It was lost before it could report what it did.
+        try SQLFile(scene.root.path("state/syncagent.sqlite")).run("DELETE FROM totals")
+        let next = try scene.pull(hooks: RecordingHook())
+        let totals = try #require(try scene.store.totals()["com.example.tower"])
+        #expect(totals.files == 2 && totals.ok == 2)
+        #expect(totals.received == counts.bytes.received + (next.report?.bytes.received ?? 0))
+        #expect(totals.requests == counts.requests + (next.report?.requests ?? 0))
+        #expect(try names().count { $0 == "run.summary" } == 2)
+    }
+
+    @Test(
+        "What a process had done is added up once, although it is stopped in a hook and the next ends its run"
+    )
+    func stoppedInHook() throws {
+        let stop = StopRequest()
+        let first = try scene.pull(hooks: StoppedHook(stop), stop: stop, hooked)
+        let run = try #require(first.report?.run)
+        #expect(try scene.store.run(run).state == .waiting)
+        let next = try scene.pull(hooks: RecordingHook())
+        #expect(try scene.store.run(run).exitStatus == ExitCode.done.rawValue)
+        let totals = try #require(try scene.store.totals()["com.example.tower"])
+        #expect(totals.files == 2 && totals.ok == 2)
+        let received = [first, next].map { $0.report?.bytes.received ?? 0 }
+        #expect(totals.received == received.reduce(0, +))
+        #expect(try names().count { $0 == "run.summary" } == 2)
+    }
+
+    @Test(
+        "A run whose end cannot be recorded is reported once and added up once, by the process that ends it"
+    )
+    func unrecordedEnd() throws {
+        let path = scene.root.path("state/syncagent.sqlite")
+        // The store takes everything but the end of the run.
+        try SQLFile(path).run(
+            """
+            CREATE TRIGGER refuse BEFORE UPDATE OF state ON runs WHEN NEW.state = 'finished'
+                BEGIN SELECT RAISE(ABORT, 'no room'); END;
+            """
+        )
+        let first = try scene.pull()
+        #expect(first.error != nil && first.count("run.summary") == 1 && scene.problems(tree) == [])
+        let run = try #require(try scene.store.runs().first)
+        #expect(run.state == .running)
+        #expect(try scene.store.totals().isEmpty)
+        try SQLFile(path).run("DROP TRIGGER refuse")
+        let next = try scene.pull()
+        #expect(next.status == .done)
+        let ended = try scene.store.run(run.identifier)
+        #expect(ended.result == .ok && ended.exitStatus == ExitCode.done.rawValue)
+        let totals = try #require(try scene.store.totals()["com.example.tower"])
+        #expect(totals.files == 2 && totals.ok == 2)
+    }
+
+    private func ends(of run: String) throws -> [[String: Any]] {
+        try scene.store.events(of: "com.example.tower", after: 0, limit: .max).events.compactMap { event in
+            let object = try JSONSerialization.jsonObject(with: Data(event.line)) as? [String: Any]
+            return object?["event"] as? String == "pull.finished" && object?["run"] as? String == run
+                ? object : nil
+        }
+    }
+
+    @Test(
         "The end of a run and the event that tells it are recorded together, so neither comes twice [S25 S33]"
     )
     func endTogether() throws {
@@ -261,5 +359,17 @@ struct DurableRunTests {
             #expect(outcome.status == .busy && outcome.requests.isEmpty)
         }
         #expect(try scene.pull().status == .done)
+    }
+}
+
+/// A hook that is stopped together with its run.
+private final class StoppedHook: GroupHook {
+    private let stop: StopRequest
+
+    init(_ stop: StopRequest) { self.stop = stop }
+
+    func run(_ invocation: HookInvocation) -> HookOutcome {
+        stop.stop(.released)
+        return HookOutcome(end: .stopped, output: "", milliseconds: 1)
     }
 }

@@ -99,6 +99,18 @@ struct ManifestPartTests {
         #expect(!again.isEmpty && !again.contains(false))
     }
 
+    @Test("Parts that a short answer leaves out are fetched one by one")
+    func shortAnswer() throws {
+        let tree = AssetTree.manySmall(20)
+        let places = try scene.publishInParts(tree, of: 7)
+        let half = Int(places.last?.upperBound ?? 0) / 2
+        scene.transport.script(Scene.partPack, .bytes([UInt8](repeating: 0x20, count: half)))
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done)
+        #expect(partRequests(outcome).count == 1 + places.count)
+        #expect(scene.problems(tree) == [])
+    }
+
     @Test("A part that is always wrong ends the pull with 65; nothing is made")
     func alwaysWrong() throws {
         let places = try scene.publishInParts(AssetTree.manySmall(20), of: 7)
@@ -108,6 +120,7 @@ struct ManifestPartTests {
         )
         let outcome = try scene.pull()
         #expect(outcome.status == .dataInvalid)
+        #expect(partRequests(outcome).count == 2, "the same bytes twice will come a third time, too")
         #expect(
             outcome.error?.message.contains("part 0 of the manifest") == true,
             "\(outcome.error?.message ?? "")"

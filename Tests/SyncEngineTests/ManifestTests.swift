@@ -27,6 +27,16 @@ struct ManifestTests {
         #expect(!FileManager.default.fileExists(atPath: scene.destination))
     }
 
+    @Test("A stop while the manifest of a directory is looked for is 130, not what the first look came to")
+    func stopInDirectory() throws {
+        try scene.publish(Self.tree())
+        let stop = StopRequest()
+        scene.transport.script(url, .stall(after: 10))
+        scene.transport.onBytes { _ in stop.stop() }
+        let outcome = try scene.pull(stop: stop, manifest: String(Scene.base.dropLast()))
+        #expect(outcome.status == .interrupted, "\(outcome.error?.message ?? "")")
+    }
+
     @Test(
         "A manifest that breaks the format is 65, and nothing is made",
         arguments: ["", "{", "[]", "{\"format\":\"x\"}"]

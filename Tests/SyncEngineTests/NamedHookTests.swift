@@ -1,8 +1,8 @@
-import SyncManifest
 import SyncModel
 import Testing
 
 @testable import SyncEngine
+@testable import SyncManifest
 
 @Suite("Hooks that groups name")
 struct NamedHookTests {
@@ -17,7 +17,12 @@ struct NamedHookTests {
             groups: (0..<groups).map { group in
                 Manifest.Group(name: "g\(group)", include: [], hooks: (0..<hooks).map { name(group, $0) })
             },
-            files: FileTable()
+            files: FileTable(),
+            directories: FileTable(),
+            chunking: nil,
+            userData: nil,
+            parts: [],
+            dictionary: nil
         )
     }
 

@@ -76,15 +76,15 @@ struct PullTests {
 
     @Test(
         "A disk that is full is another failure than a place where nothing may be written",
-        arguments: [ENOSPC, EACCES, ENOENT]
+        arguments: [.noSpace, .permissionDenied, .noSuchFileOrDirectory] as [Errno]
     )
-    func cannotUse(code: Int32) {
+    func cannotUse(code: Errno) {
         let error = EngineError(
             cannotUse: FileError(step: "open", path: "/a", code: code),
             "the state directory: "
         )
-        #expect(error.status == (code == ENOSPC ? .ioError : .cannotCreate))
-        #expect(error.cause == (code == ENOSPC ? .diskFull : .noPermission))
+        #expect(error.status == (code == .noSpace ? .ioError : .cannotCreate))
+        #expect(error.cause == (code == .noSpace ? .diskFull : .noPermission))
         #expect(error.message.hasPrefix("the state directory: ") && error.message.contains("/a"))
     }
 

@@ -49,6 +49,39 @@ struct ResumeTests {
         return tree
     }
 
+    @Test("A stop while a staged file is checked keeps it for the next run")
+    func stoppedCheck() throws {
+        let size = 1 << 29
+        let digest = try SHA256Digest.ofZeros(size)
+        let text = """
+            {"format":"syncagent-manifest/1","project":"com.example.p","files":[{"path":"f","size":\(size),\
+            "sha256":"\(digest)","urls":["x"]}]}
+            """
+        scene.transport.serve(Array(text.utf8), at: Scene.base + "manifest.json")
+        let name = "dest/.syncagent/staging/0/\(digest)"
+        try scene.root.write("", to: name)
+        let path = scene.root.path(name)
+        #expect(chmod(scene.root.path("dest/.syncagent"), 0o700) == 0 && truncate(path, off_t(size)) == 0)
+        let stop = StopRequest()
+        Thread.detachNewThread {
+            while !Self.isOpen(path) { usleep(1_000) }
+            stop.stop()
+        }
+        let outcome = try scene.pull(stop: stop)
+        #expect(outcome.report?.result == .failed && outcome.count("task.failed") == 0)
+        #expect(scene.staged == ["0/\(digest)"])
+        let next = try scene.pull()
+        #expect(next.status == .done && next.requests.isEmpty)
+    }
+
+    /// Whether this process has a file open.
+    private static func isOpen(_ path: String) -> Bool {
+        let numbers = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        return numbers.contains {
+            (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == path
+        }
+    }
+
     private func partPath() throws -> String {
         try #require(scene.staged.first { $0.hasSuffix(".part") }, "the part is kept")
     }
@@ -336,5 +369,15 @@ struct ResumeTests {
             #expect(try scene.pull { $0.prune = true }.report?.files.removed == 1)
         }
         #expect(AssetTree.read(scene.destination).paths == ["new", "same"])
+    }
+}
+
+extension SHA256Digest {
+    /// The digest of so many **bytes** of zeros.
+    fileprivate static func ofZeros(_ count: Int) throws -> SHA256Digest {
+        var hasher = try SHA256Hasher()
+        let zeros = [UInt8](repeating: 0, count: 1 << 20)
+        for _ in 0..<(count >> 20) { try zeros.withUnsafeBytes { try hasher.update($0) } }
+        return try hasher.finish()
     }
 }

@@ -13,14 +13,14 @@ struct SQLFile {
         try queue.close()
     }
 
-    /// The only run of the store as it was with its only hook in this state: `hook.started`, `hook.finished` and
+    /// The only run of the store as it was with its last hook in this state: `hook.started`, `hook.finished` and
     /// `pull.finished` were recorded one by one.
     func takeBackHook(_ state: HookRunState) throws {
         try run(
             """
             UPDATE runs SET state = 'running', result = NULL, finished = NULL;
             UPDATE hooks SET state = '\(state.rawValue)', finished = NULL, ended = NULL,
-                attempt = \(state == .pending ? 0 : 1);
+                attempt = \(state == .pending ? 0 : 1) WHERE id = (SELECT max(id) FROM hooks);
             DELETE FROM events WHERE id > (SELECT max(id) FROM events
                 WHERE instr(payload, '\(state == .pending ? "group.completed" : "hook.started")'));
             UPDATE sessions SET next_seq = (SELECT max(first + count) FROM events);

@@ -1,6 +1,5 @@
 import Foundation
 import SyncDigest
-import SyncEngine
 import SyncFiles
 import SyncModel
 import SyncPlugins
@@ -11,6 +10,8 @@ import SyncUnpack
 import Testing
 
 import struct Synchronization.Atomic
+
+@testable import SyncEngine
 
 /// A destination, a state directory and a transport of a test's own, and pulls that check themselves.
 final class Scene: Sendable {
@@ -97,6 +98,21 @@ final class Scene: Sendable {
         RunRecipe(manifest: manifest, destination: destination)
     }
 
+    /// A disk on which files are made durable.
+    struct Disk: Sendable {
+        let synchronize: @Sendable (Destination) throws(FileError) -> Void
+
+        /// Its syncfs fails at the call of this number, and never again: the kernel reports a lost write once.
+        static func failing(at number: Int) -> Disk {
+            let calls = SharedCounter()
+            return Disk { destination throws(FileError) in
+                if calls.take() + 1 == number {
+                    throw FileError(step: "sync", path: destination.path, code: .ioError)
+                }
+            }
+        }
+    }
+
     /// An engine over this scene's transport.
     func engine(
         _ ear: Ear = Ear(),
@@ -104,6 +120,7 @@ final class Scene: Sendable {
         stop: StopRequest = StopRequest(),
         store: SyncStore? = nil,
         verifications: [FileVerification] = [],
+        disk: Disk? = nil,
         foldsCase: (@Sendable (Destination) -> Bool)? = nil,
         directoryFoldsCase: (@Sendable (Int32) -> Bool)? = nil
     ) -> PullEngine {
@@ -121,7 +138,8 @@ final class Scene: Sendable {
             hooks: hooks,
             stop: stop
         )
-        environment.isDurable = false
+        environment.isDurable = disk != nil
+        if let disk { environment.synchronize = disk.synchronize }
         environment.releasesMemory = false
         environment.verifications = verifications
         if let foldsCase { environment.foldsCase = foldsCase }
@@ -137,13 +155,21 @@ final class Scene: Sendable {
         store: SyncStore? = nil,
         manifest: String = Scene.base + "manifest.json",
         verifications: [FileVerification] = [],
+        disk: Disk? = nil,
         location: SourceLocation = #_sourceLocation,
         _ configure: (inout RunRecipe) -> Void = { _ in }
     ) throws -> Outcome {
         var options = options(manifest)
         configure(&options)
         let ear = Ear()
-        let engine = engine(ear, hooks: hooks, stop: stop, store: store, verifications: verifications)
+        let engine = engine(
+            ear,
+            hooks: hooks,
+            stop: stop,
+            store: store,
+            verifications: verifications,
+            disk: disk
+        )
         transport.forget()
         let before = transport.totals.bytesReceived
         var outcome = Outcome(events: [], progress: [], requests: [], manifestRequests: 0, received: 0)

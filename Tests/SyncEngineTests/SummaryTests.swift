@@ -82,6 +82,32 @@ struct SummaryTests {
     }
 
     @Test(
+        "Files that were in place before the disk turned out too small are in the summary and in the totals"
+    )
+    func tooLarge() throws {
+        var tree = AssetTree()
+        tree.addFile("a", size: 40_000, seed: 3)
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        tree.nodes["copy"] = tree.nodes["a"]
+        let set = try scene.publish(tree, revision: 2)
+        var document = try #require(
+            try JSONSerialization.jsonObject(with: Data(set.manifest)) as? [String: Any]
+        )
+        let huge: [String: Any] = [
+            "path": "huge", "size": 1 << 60, "sha256": String(repeating: "ab", count: 32), "urls": ["huge"],
+        ]
+        document["files"] = (document["files"] as? [[String: Any]] ?? []) + [huge]
+        let manifest = try JSONSerialization.data(withJSONObject: document, options: [.sortedKeys])
+        scene.transport.serve(Array(manifest), at: Scene.base + "manifest.json")
+        let outcome = try scene.pull()
+        #expect(outcome.status == .ioError && outcome.count("task.installed") == 1)
+        let summary = try Self.summary(outcome)
+        #expect((summary["files"] as? [String: Int])?["reused"] == 1)
+        #expect(try scene.store.totals()["com.example.tower"]?.files == 2)
+    }
+
+    @Test(
         "A server that failed is told beside the one that delivered; bytes nobody can be given are told as such"
     )
     func servers() throws {

@@ -45,13 +45,17 @@ struct VerificationTests {
         try scene.publish(tree)
     }
 
-    private func pull(_ verifier: ScriptedVerifier, _ include: [String] = []) throws -> Scene.Outcome {
+    private func pull(
+        _ verifier: ScriptedVerifier,
+        _ include: [String] = [],
+        stop: StopRequest = StopRequest()
+    ) throws -> Scene.Outcome {
         let verification = FileVerification(
             name: "look",
             verifier: verifier,
             include: include.map { Glob($0) }
         )
-        return try scene.pull(verifications: [verification])
+        return try scene.pull(stop: stop, verifications: [verification])
     }
 
     @Test("They see the whole file, at a place where nobody else looks")
@@ -150,6 +154,22 @@ struct VerificationTests {
             let found = scene.root.read("dest/" + file)
             #expect(found == nil || found == tree.bytes(file), "\(file)")
         }
+    }
+
+    @Test("What a stop has kept from being checked stays in staging, and the next run checks it")
+    func stopped() throws {
+        let stop = StopRequest()
+        let verifier = ScriptedVerifier { _ throws(PluginError) in
+            stop.stop()
+            throw PluginError(plugin: "look", code: .unavailable, message: "it was ended")
+        }
+        let outcome = try pull(verifier, ["*.png"], stop: stop)
+        #expect(outcome.report?.result != .ok && outcome.count("task.failed") == 0)
+        #expect(!FileManager.default.fileExists(atPath: scene.destination + "/a.png"))
+        #expect(!scene.staged.isEmpty)
+        let next = try pull(ScriptedVerifier { _ in .accepted })
+        #expect(next.status == .done && next.requests.isEmpty)
+        #expect(tree.problems(in: scene.destination) == [])
     }
 
     @Test("A check that did not happen has not passed [V66 F094]")

@@ -195,13 +195,13 @@ struct PartFileTests {
         let raw = open(root.path("file"), O_RDWR | O_CREAT, 0o600)
         try #require(raw >= 0)
         let file = Descriptor(owning: raw)
-        #expect(bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 10) } == 0)
+        #expect(bytes.withUnsafeBytes { writeAll($0, to: file.raw, at: 10) } == nil)
         var back = [UInt8](repeating: 1, count: bytes.count + 20)
         let count = back.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: 0) }
         #expect(count == bytes.count + 10)
         #expect(back[..<10].allSatisfy { $0 == 0 } && Array(back[10..<count]) == bytes)
-        #expect([1].withUnsafeBytes { writeAll(file.raw, $0, at: .max) } == EFBIG)
-        #expect([1].withUnsafeBytes { writeAll(-1, $0, at: 0) } == EBADF)
+        #expect([1].withUnsafeBytes { writeAll($0, to: file.raw, at: .max) } == .fileTooLarge)
+        #expect([1].withUnsafeBytes { writeAll($0, to: -1, at: 0) } != nil)
         #expect(back.withUnsafeMutableBytes { readFully(-1, into: $0, at: 0) } == -1)
         #expect(back.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: 1 << 40) } == 0)
     }

@@ -46,7 +46,7 @@ struct PlantedStateTests {
         }
     }
 
-    private func place(_ target: Staging.Directory, as name: String, _ staging: Staging) -> Int32 {
+    private func place(_ target: Staging.Directory, as name: String, _ staging: Staging) -> Errno? {
         Array(name.utf8).withUnsafeBufferPointer {
             staging.place(target, as: $0[...], in: fixture.destination.root)
         }
@@ -61,7 +61,7 @@ struct PlantedStateTests {
         let staging = try Staging(fixture.destination, lanes: 1)
         try write("new", as: "file", in: target, staging)
         expectVictimUntouched()
-        #expect(place(target, as: "d", staging) == 0)
+        #expect(place(target, as: "d", staging) == nil)
         #expect(fixture.status("d")?.kind == .directory)
         #expect(root.read("dest/d/file") == Array("new".utf8))
     }
@@ -74,7 +74,7 @@ struct PlantedStateTests {
         try root.link(name + "/out", to: outside)
         let staging = try Staging(fixture.destination, lanes: 1)
         try write("new", as: "file", in: target, staging)
-        #expect(place(target, as: "d", staging) == 0)
+        #expect(place(target, as: "d", staging) == nil)
         #expect(AssetTree.read(root.path("dest/d")).paths == ["file"])
         expectVictimUntouched()
     }
@@ -93,11 +93,11 @@ struct PlantedStateTests {
         } else {
             try root.write("planted", to: FilesFixture.state("staging/" + Self.name(target)) + "/planted")
         }
-        #expect(place(target, as: "d", staging) == ESTALE)
+        #expect(place(target, as: "d", staging) == .staleNFSFileHandle)
         #expect(fixture.status("d") == nil)
         expectVictimUntouched()
         // What was filled is still known by descriptor.
-        #expect(staging.rename(memberNamed: "file", of: target, into: fixture.destination.root) == 0)
+        #expect(staging.rename(memberNamed: "file", of: target, into: fixture.destination.root) == nil)
         #expect(root.read("dest/file") == Array("new".utf8))
     }
 
@@ -109,11 +109,14 @@ struct PlantedStateTests {
         #expect(rename(staged(targets[0]), root.path("moved")) == 0)
         #expect(symlink(outside, staged(targets[0])) == 0)
         #expect(throws: FileError.self) { try write("x", as: "second", in: targets[0], staging) }
-        #expect(staging.rename(memberNamed: "file", of: targets[0], into: fixture.destination.root) == ESTALE)
+        #expect(
+            staging.rename(memberNamed: "file", of: targets[0], into: fixture.destination.root)
+                == .staleNFSFileHandle
+        )
         staging.remove(memberNamed: "file", of: targets[0])
         expectVictimUntouched()
         try write("x", as: "second", in: targets[1], staging)
-        #expect(place(targets[1], as: "d1", staging) == 0)
+        #expect(place(targets[1], as: "d1", staging) == nil)
         #expect(AssetTree.read(root.path("dest/d1")).paths == ["file", "second"])
     }
 
@@ -140,7 +143,7 @@ struct PlantedStateTests {
             for (number, target) in targets.enumerated() {
                 current.store(number, ordering: .sequentiallyConsistent)
                 for _ in 0..<20 { try? write("new", as: "file", in: target, staging) }
-                if place(target, as: "d\(number)", staging) == 0 { placed += 1 }
+                if place(target, as: "d\(number)", staging) == nil { placed += 1 }
             }
             return placed
         }
@@ -167,6 +170,21 @@ struct PlantedStateTests {
         )
         #expect(staging.leftovers().count == 1)
         expectVictimUntouched()
+    }
+
+    @Test("Names that are nearly those of lanes and staged directories are none")
+    func nearlyNames() throws {
+        for name in ["+7", "07", "1024", "-1"] {
+            try root.write("", to: FilesFixture.state("staging/\(name)/x"))
+        }
+        let odd = "dir-+123456789abcdef"
+        try root.write("", to: FilesFixture.state("staging/\(odd)/x"))
+        let staging = try Staging(fixture.destination, lanes: 2)
+        let names = try FileManager.default.contentsOfDirectory(
+            atPath: root.path(FilesFixture.state("staging"))
+        )
+        #expect(names.sorted() == ["+7", "-1", "0", "07", "1", "1024", odd].sorted())
+        #expect(staging.members().isEmpty)
     }
 
     // MARK: Whose it is

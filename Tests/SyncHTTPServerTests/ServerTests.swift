@@ -101,6 +101,24 @@ private let get = "GET /a?b HTTP/1.1\r\nHost: h\r\n\r\n"
 
 @Suite(.timeLimit(.minutes(10)))
 struct ServerTests {
+    @Test("Of an answer that cannot be sent it is told, too, that nothing went out")
+    func unsendable() async throws {
+        let told = Mutex<[Bool]>([])
+        let answering = HTTPServer.Answering.atOnce { _ in
+            // There is no such file.
+            var response = HTTPResponse(status: 200, body: .file(OpenFile(owning: -1), 0..<10))
+            response.whenSent = { bytes, isComplete in told.withLock { $0.append(bytes == 0 && !isComplete) }
+            }
+            return response
+        }
+        try await serving(answering) { port in
+            let client = try Client(port)
+            client.send(get)
+            #expect(try await client.read() == "")
+        }
+        #expect(told.withLock { $0 } == [true])
+    }
+
     @Test("Requests on one connection are answered one after another, with their bodies, also in pieces")
     func exchange() async throws {
         try await serving(echo) { port in

@@ -48,6 +48,30 @@ struct SupervisionTests {
         #expect(machine.expired(at: .seconds(610), groupIsEmpty: false) == .kill)
     }
 
+    @Test("A hook that is in its last seconds when this process is to stop has no longer than any other")
+    func stopAfterDeadline() {
+        var machine = Supervision(
+            timeout: .seconds(600),
+            grace: .seconds(10),
+            stopGrace: .milliseconds(600),
+            linger: .seconds(1)
+        )
+        #expect(machine.expired(at: .seconds(600), groupIsEmpty: false) == .terminate)
+        for second in [601, 602] { #expect(machine.stopped(at: .seconds(second)) == .none) }
+        #expect(machine.due == .milliseconds(601_600))
+        #expect(machine.cause == .timedOut)
+        var leftovers = Supervision(
+            timeout: .seconds(600),
+            grace: .seconds(10),
+            stopGrace: .milliseconds(600),
+            linger: .seconds(1)
+        )
+        leftovers.leaderEnded(at: .seconds(5))
+        #expect(leftovers.expired(at: .seconds(6), groupIsEmpty: false) == .terminate)
+        #expect(leftovers.stopped(at: .seconds(7)) == .none)
+        #expect(leftovers.due == .milliseconds(7_600))
+    }
+
     @Test("Stopping counts once, in any phase")
     func stop() {
         var machine = fresh

@@ -1,5 +1,6 @@
 import Foundation
 import SyncKit
+import SyncModel
 import SyncTestKit
 import Synchronization
 import Testing
@@ -69,6 +70,91 @@ private struct Hook: GroupHook {
     func run(_ invocation: HookInvocation) -> HookOutcome {
         seen(invocation)
         return HookOutcome(end: .exited(0), output: "", milliseconds: 1)
+    }
+}
+
+@Suite("Options that no pull can be made with", .timeLimit(.minutes(10)))
+struct OptionTests {
+    private static let year = 366 * 86_400
+    private typealias Change = @Sendable (inout Sync.Options) -> Void
+
+    /// The word that must be in the message, and what is wrong.
+    private static let faults: [(word: String, set: Change)] = {
+        var faults: [(word: String, set: Change)] = [
+            ("rateLimit", { $0.rateLimit = 0 }), ("revision", { $0.revision = 0 }),
+            ("channel", { $0.channel = "../x" }), ("stateDirectory", { $0.stateDirectory = "" }),
+            ("hook", { $0.hooks = [RunHook(arguments: [])] }),
+            ("hook", { $0.hooks = [RunHook(arguments: ["relative"])] }),
+        ]
+        for count in [-1, 0, 65, Int.max, .min] {
+            faults.append(("connections", { $0.connections = count }))
+        }
+        for time in [
+            Duration.zero, .seconds(-1), .seconds(year + 1), .seconds(Int64.max), .seconds(Int64.min),
+        ] {
+            faults.append(("patience", { $0.patience = time }))
+        }
+        for seconds in [-1, 0, year + 1, Int.max, .min] {
+            faults.append(("timeout", { $0.hooks = [RunHook(arguments: ["/bin/true"], timeout: seconds)] }))
+        }
+        for count in [-1, 0, 10_001, Int.max, .min] {
+            faults.append(("batch", { $0.hooks = [RunHook(arguments: ["/bin/true"], batch: count)] }))
+        }
+        return faults
+    }()
+
+    @Test("Each is refused by its name, and nothing happens", arguments: faults.indices)
+    func refused(index: Int) async throws {
+        let root = try TemporaryRoot()
+        var options = Sync.Options()
+        options.stateDirectory = root.path("state")
+        Self.faults[index].set(&options)
+        let pull = Sync.pull("http://127.0.0.1:1/m.json", into: root.path("tower"), options: options)
+        let error = await #expect(throws: Sync.Failure.self) { for try await _ in pull {} }
+        #expect(error?.status == .usage)
+        #expect(error?.description.contains(Self.faults[index].word) == true, "\(error?.description ?? "")")
+        #expect(!FileManager.default.fileExists(atPath: root.path("tower")))
+    }
+
+    @Test("The largest and the smallest that there are work")
+    func extremes() async throws {
+        let scene = try KitScene()
+        for (rate, patience) in [(UInt64.max, Duration.seconds(Self.year)), (UInt64(1 << 20), .seconds(6))] {
+            var options = scene.options
+            (options.rateLimit, options.patience, options.connections) = (rate, patience, 64)
+            options.hooks = [RunHook(arguments: ["/bin/true"], timeout: Self.year, batch: 10_000)]
+            for try await event in Sync.pull(scene.manifest, into: scene.destination, options: options) {
+                if case .finished(let summary) = event { #expect(summary.status == .done) }
+            }
+        }
+    }
+
+    @Test("A list of files with sizes that nobody has ends with an error", arguments: [UInt64.max, 1 << 62])
+    func sizes(size: UInt64) async throws {
+        let root = try TemporaryRoot()
+        var options = Sync.Options()
+        (options.stateDirectory, options.patience) = (root.path("state"), .seconds(6))
+        let digest = String(repeating: "0", count: 64)
+        let files = (0..<8).map {
+            Sync.Entry(path: "\($0)", size: size, sha256: digest, urls: ["http://127.0.0.1:1/\($0)"])
+        }
+        var status: SyncModel.ExitStatus?
+        do {
+            for try await event in Sync.pull(files, project: "p", into: root.path("tower"), options: options)
+            {
+                if case .finished(let summary) = event { status = summary.status }
+            }
+        } catch let error as Sync.Failure {
+            status = error.status
+        }
+        #expect(status.map { ![.done, .internalError].contains($0) } == true, "\(status.debugDescription)")
+    }
+
+    @Test("No destination is none, and not the current directory")
+    func nowhere() async throws {
+        let pull = Sync.pull("http://127.0.0.1:1/m.json", into: "")
+        let error = await #expect(throws: Sync.Failure.self) { for try await _ in pull {} }
+        #expect(error?.status == .usage && error?.description.contains("destination") == true)
     }
 }
 

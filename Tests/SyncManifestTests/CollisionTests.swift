@@ -1,5 +1,6 @@
-import SyncManifest
 import Testing
+
+@testable import SyncManifest
 
 @Suite(.timeLimit(.minutes(10)))
 struct CollisionTests {

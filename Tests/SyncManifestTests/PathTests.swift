@@ -17,7 +17,7 @@ struct PathTests {
     ]
 
     @Test(
-        "No path leaves the destination, names the agent's own, or hides what it is [V1, V2, V12, V14, V62, F105]",
+        "No path leaves the destination, names the agent's own, or hides what it is [V1 V2 V12 V14 V62 F105 S160]",
         arguments: escapes
     )
     func escape(_ path: String) {

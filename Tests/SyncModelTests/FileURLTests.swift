@@ -38,6 +38,23 @@ struct FileURLTests {
     }
 
     @Test(
+        "Percent-decoding takes two digits of either case and nothing else, and no zero byte",
+        arguments: [
+            ("a%2Fb%c3%A4+", "a/b\u{E4}+"), ("", ""), ("%41", "A"), ("%2541", "%41"), ("%", nil), ("%4", nil),
+            ("%+1", nil), ("%-1", nil), ("%4g", nil), ("% 1", nil), ("%00", nil), ("a\0", nil),
+        ] as [(String, String?)]
+    )
+    func percent(text: String, decoded: String?) {
+        #expect(percentDecoded(text.utf8) == decoded.map { Array($0.utf8) })
+    }
+
+    @Test("A single name keeps no slash when it is encoded")
+    func name() {
+        #expect(percentEncoded(bytes: "a/b ~".utf8, keepsSlash: false) == "a%2Fb%20~")
+        #expect(percentEncoded(bytes: "a/b ~".utf8) == "a/b%20~")
+    }
+
+    @Test(
         "Not the path of a file here",
         arguments: [
             "", "file:", "file://", "file://host/x", "file:/x", "http:///x", "/x", "file:///%", "file:///%4",

@@ -17,6 +17,10 @@ struct TextTests {
             ("", ""),
             ("://", "://"),
             ("http://h/\u{1B}[2J\u{202E}x", "http://h/\\u{1b}[2J\\u{202e}x"),
+            // Marks that combine with what stands before them hide nothing.
+            ("https://h/a?\u{301}token=x", "https://h/a?…"), ("https://h/a#\u{301}x", "https://h/a"),
+            ("https://user:secret@\u{301}h/", "https://\u{301}h/"),
+            ("https://\u{301}user:secret@h/", "https://h/"),
         ]
     )
     func redacts(_ url: String, _ shown: String) {
@@ -66,5 +70,28 @@ struct TextTests {
     )
     func farTimes(_ milliseconds: Int64, _ text: String) {
         #expect(timestamp(milliseconds: milliseconds) == text)
+    }
+
+    @Test(
+        "A time is read as it is written; a day or an hour that there is not is none",
+        arguments: [
+            ("2026-11-20T02:00:00.123Z", 1_795_140_000_123), ("2026-11-20T02:00:00Z", 1_795_140_000_000),
+            ("2024-02-29T00:00:00Z", 1_709_164_800_000), ("2026-02-29T00:00:00Z", nil),
+            ("2026-04-31T00:00:00Z", nil), ("2026-13-01T00:00:00Z", nil), ("2026-00-01T00:00:00Z", nil),
+            ("2026-11-20T24:00:00Z", nil), ("2026-11-20T02:60:00Z", nil), ("2026-11-20 02:00:00Z", nil),
+            ("2026-11-2 T02:00:00Z", nil), ("2026-11-20T02:00:00", nil), ("2026-11-20T02:00:00,123Z", nil),
+            ("", nil),
+        ] as [(String, Int64?)]
+    )
+    func reading(_ text: String, _ milliseconds: Int64?) {
+        #expect(parseTimestamp(utc: text) == milliseconds)
+        #expect(parseTimestamp(text) == milliseconds)
+    }
+
+    @Test("Another offset is brought to UTC, and a fraction is rounded")
+    func offsets() {
+        #expect(parseTimestamp("2026-11-20T03:30:00.1235+01:30") == 1_795_140_000_124)
+        #expect(parseTimestamp("2026-11-19T21:00:00-0500") == 1_795_140_000_000)
+        #expect(parseTimestamp("2026-11-20T02:00:00+24:00") == nil)
     }
 }

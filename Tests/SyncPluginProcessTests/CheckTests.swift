@@ -82,6 +82,11 @@ struct CheckTests {
         #expect(first(check(credentials: fake, now: 5)).contains("the unknown origin got one"))
         fake.crediting = { $0.origin.contains("nobody") ? nil : Credential(.bearer(token: "t"), expires: 3) }
         #expect(first(check(credentials: fake, now: 5)).hasSuffix("it expired 2 s ago"))
+        fake.crediting = { _ in Credential(.bearer(token: "t"), expires: .min) }
+        #expect(
+            check(credentials: fake, now: 5).failures.last?.hasSuffix("expired 9223372036854775807 s ago")
+                == true
+        )
 
         fake.name = "My Condition"
         #expect(first(check(condition: fake, now: 5)).hasSuffix("it is called 'My Condition'"))
@@ -90,6 +95,11 @@ struct CheckTests {
         #expect(first(check(condition: fake, now: 5)).hasSuffix("blocked without a reason"))
         fake.stating = { .blocked(reason: "x", until: 1_700_000_000) }
         #expect(first(check(condition: fake, now: 1_700_000_000_000)).hasSuffix("is it in seconds?"))
+
+        fake.stating = { .blocked(reason: "x", until: .min) }
+        #expect(first(check(condition: fake, now: 5)).contains("until is 9223372036854775807 ms ago"))
+        fake.stating = { .blocked(reason: "x", until: .max) }
+        #expect(first(check(condition: fake, now: 5)).hasSuffix("until is more than a year ahead"))
 
         fake.verifying = { _ in [] }
         #expect(first(check(verifier: fake, files: files) { _ in true }).hasSuffix("0 verdicts for 1 files"))

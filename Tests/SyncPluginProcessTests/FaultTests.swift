@@ -1,5 +1,7 @@
+import Foundation
 import SyncPluginProcess
 import SyncPlugins
+import SyncSystem
 import SyncTestKit
 import Testing
 
@@ -69,6 +71,18 @@ struct Fault: Sendable, CustomTestStringConvertible {
         .atRequest(
             "floods its output with progress",
             "while True: send({'method': '$/progress', 'params': {'id': message['id']}})",
+            .unavailable,
+            "it floods its output"
+        ),
+        .atRequest(
+            "floods its output with answers to no request",
+            "while True: send({'id': 0, 'result': None})",
+            .unavailable,
+            "it floods its output"
+        ),
+        .atRequest(
+            "floods its output with empty lines",
+            "while True: write('\\n' * 1000)",
             .unavailable,
             "it floods its output"
         ),
@@ -213,5 +227,72 @@ struct FaultTests {
         #expect(lines.first == "\\u{1b}[2Jcleared")
         #expect(lines.count < 400)
         #expect(lines.allSatisfy { $0.utf8.count < 1_200 })
+        #expect(lines.last?.hasSuffix(" lines left out)") == true, "\(lines.last ?? "")")
+    }
+
+    @Test("The last words of a plugin are told without a line end, and do not run into the next one's [V66]")
+    func lastWords() async throws {
+        let fixture = try PluginFixture()
+        let body = """
+            sys.stderr.write("hello\\n")
+            def handler(message):
+                if "bad" in urls(message)[0]:
+                    sys.stderr.write("no disk")
+                    sys.stderr.flush()
+                    os._exit(3)
+                proceed(message)
+            serve(handler)
+            sys.stderr.write("bye")
+            """
+        let client = try fixture.client(body)
+        #expect(await client.resolve("https://a.example/bad").code == .unavailable)
+        #expect(try await client.resolve().get() == .proceed)
+        await blocking { client.close() }
+        #expect(fixture.notices(.output) == ["hello", "no disk", "hello", "bye"])
+    }
+
+    @Test(
+        "However often a plugin does what it may not, few lines tell of it [V66]",
+        arguments: [
+            "for i in range(300): send({'id': i, 'method': 'host.secrets'})\n        proceed(message)",
+            "answer(message, {'dispositions': [{'disposition': '?'}] * len(urls(message))})",
+            "answer(message, {'dispositions': [{'disposition': 'continue', 'more': 1}] * len(urls(message))})",
+        ]
+    )
+    func fewWarnings(act: String) async throws {
+        let fixture = try PluginFixture()
+        let client = try fixture.client(
+            "def handler(message):\n    if 'id' in message:\n        \(act)\nserve(handler)"
+        )
+        let requests = (0..<5_000).map { number in
+            ResolverRequest(url: "https://a.example/\(number)", original: "https://a.example/\(number)")
+        }
+        let answers = try await outcome { try PluginResolver(client).resolve(requests) }.get()
+        #expect(answers == Array(repeating: .proceed, count: 5_000))
+        #expect((1..<400).contains(fixture.notices(.warning).count), "\(fixture.notices(.warning).count)")
+        #expect(fixture.notices(.ended).isEmpty)
+    }
+
+    @Test(
+        "Where the system has no thread, a request fails with that reason and asks to be tried again [F095]"
+    )
+    func noThread() async throws {
+        let fixture = try PluginFixture()
+        let client = try fixture.client("serve(proceed)") {
+            $0.startThread = { _, _ throws(ThreadError) in throw ThreadError(code: .resourceTemporarilyUnavailable) }
+        }
+        let result = await client.resolve()
+        #expect(result.code == .unavailable && result.message.contains("cannot start a thread"), "\(result)")
+        let transport = PluginTransport(client)
+        let run = TransferRun(
+            TransferRequest(id: TransferID(rawValue: 1), urls: ["x://a/b"], limit: 1),
+            on: transport
+        )
+        guard case .failure(let error) = try await run.end() else {
+            Issue.record("it succeeded")
+            return
+        }
+        #expect(error.code == .misuse && error.detail.contains("cannot start a thread"), "\(error)")
+        await blocking { transport.shutdown() }
     }
 }

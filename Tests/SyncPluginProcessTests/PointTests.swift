@@ -96,6 +96,12 @@ struct PointTests {
                 .blocked(reason: "busy\\u{7}", until: 5)
             ),
             ("{'state': 'blocked'}", .blocked(reason: "the plugin test says so")),
+            ("{'state': 'blocked', 'reason': 'x', 'until': 1e300}", .blocked(reason: "x")),
+            ("{'state': 'blocked', 'reason': 'x', 'until': 'soon'}", .blocked(reason: "x")),
+            (
+                "{'state': 'blocked', 'reason': 'x', 'until': -(1 << 63)}",
+                .blocked(reason: "x", until: .min)
+            ),
             ("{'state': 'unknown', 'reason': 'no answer'}", .unknown(reason: "no answer")),
             ("{'state': 'perhaps'}", nil), ("7", nil),
         ] as [(String, ConditionState?)]

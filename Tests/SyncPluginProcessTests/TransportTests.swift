@@ -105,6 +105,16 @@ struct TransportFault: Sendable, CustomTestStringConvertible {
             code: .timedOut
         ),
         TransportFault(
+            testDescription: "tells progress for ever and brings nothing",
+            body: """
+                head(message, size=1000)
+                while True:
+                    send({"method": "$/progress", "params": {"id": message["id"]}})
+                    time.sleep(0.1)
+                """,
+            code: .timedOut
+        ),
+        TransportFault(
             testDescription: "answers before it has written",
             body: """
                 head(message, size=1000)
@@ -156,6 +166,7 @@ extension TransportTests {
         let program = fault.program.replacingOccurrences(of: "ROOT", with: fixture.root.path)
         let client = try fixture.client(program, point: .transport) {
             $0.limits.request = .milliseconds(700)
+            $0.limits.progressFactor = 2
             $0.restart.firstDelay = .milliseconds(10)
             $0.restart.mostEnds = 100
         }
@@ -186,5 +197,52 @@ extension TransportTests {
         #expect(run.completions == 1)
         let left = try FileManager.default.subpathsOfDirectory(atPath: fixture.root.path)
         #expect(!left.contains { $0.contains("syncagent-plugin-") && !$0.hasPrefix("plugins") }, "\(left)")
+    }
+
+    @Test("A transfer for which there is no pipe for now is tried again [F095]")
+    func pipeLater() async throws {
+        let fixture = try PluginFixture()
+        let runtime = fixture.root.path("runtime")
+        let fine = TransportFault(
+            testDescription: "",
+            body: "head(message, size=1000)\nbody(message, b'x' * 1000)\nanswer(message, {})",
+            code: nil
+        )
+        let client = try fixture.client(fine.program, point: .transport) { $0.runtimeDirectory = runtime }
+        var retries = PluginTransport.Retries()
+        retries.firstDelay = .milliseconds(10)
+        let transport = PluginTransport(client, retries: retries) { event in
+            if case .retrying = event { mkdir(runtime, 0o700) }
+        }
+        let run = TransferRun(
+            TransferRequest(id: TransferID(rawValue: 1), urls: ["x://a/b"], limit: 1_000),
+            on: transport
+        )
+        if case .failure(let error) = try await run.end() { Issue.record("\(error)") }
+        #expect(run.sink.bytes.count == 1_000)
+        await blocking { transport.shutdown() }
+    }
+
+    @Test("A cancel that comes before its transfer counts; of very many only the latest are kept")
+    func earlyCancels() async throws {
+        let fixture = try PluginFixture()
+        let fine = TransportFault(
+            testDescription: "",
+            body: "head(message, size=1000)\nbody(message, b'x' * 1000)\nanswer(message, {})",
+            code: nil
+        )
+        let transport = PluginTransport(try fixture.client(fine.program, point: .transport))
+        for number in 1...5_000 as ClosedRange<UInt64> { transport.cancel(TransferID(rawValue: number)) }
+        func run(_ number: UInt64) -> TransferRun {
+            TransferRun(
+                TransferRequest(id: TransferID(rawValue: number), urls: ["x://a/b"], limit: 1_000),
+                on: transport
+            )
+        }
+        let (late, early) = (run(5_000), run(1))
+        if case .failure(let error) = try await late.end() { #expect(error.code == .cancelled) }
+        #expect(late.sink.bytes == [])
+        if case .failure(let error) = try await early.end() { Issue.record("\(error)") }
+        await blocking { transport.shutdown() }
     }
 }

@@ -1,9 +1,10 @@
 import Foundation
 import SyncManifest
 import SyncModel
-import SyncPublisher
 import SyncTestKit
 import Testing
+
+@testable import SyncPublisher
 
 @Suite(.timeLimit(.minutes(10)))
 struct BaseTests {
@@ -105,6 +106,94 @@ struct BaseTests {
         #expect(report.newBytes == report.storedBytes)
         #expect(report.packsReused == 0)
         #expect(try set.unpacked().nodes == tree.nodes)
+    }
+
+    @Test("Repacking opens old packs when it needs them, few at once")
+    func repacksFewAtOnce() throws {
+        // A pack for each file.
+        var set = try PublishedSet(AssetTree.manySmall(3 * OldPacks.mostOpen))
+        set.options.packSize = 1
+        try set.publish()
+        set.options.packSize = 256 << 10
+        let packs = try set.manifest().packs
+        try #require(packs.count > 2 * OldPacks.mostOpen)
+        do {
+            let output = try OutputDirectory(set.root.path("out"))
+            var old = OldPacks(worthRepacking: Set(packs.indices), packs: packs, output: output)
+            for index in packs.indices {
+                #expect(try old.open(UInt32(index)) != nil)
+                #expect(old.files.count == index % OldPacks.mostOpen + 1)
+            }
+            #expect(try old.open(0) != nil && old.files.count <= OldPacks.mostOpen)
+            try set.root.write(
+                [UInt8](repeating: 1, count: Int(packs[1].size)),
+                to: "out/\(packs[1].urls[0])"
+            )
+            var damaged = OldPacks(worthRepacking: Set(packs.indices), packs: packs, output: output)
+            #expect(try damaged.open(1) == nil && damaged.open(2) != nil && damaged.open(1) == nil)
+        }
+        let report = try set.publish { $0.repack = true }
+        #expect(report.packsReused == 1, "a damaged pack stays as it is")
+        let joined = try set.manifest().packs
+        #expect(joined.count < packs.count / 10)
+    }
+
+    @Test("Readers of the base share the limit of open packs, however many jobs there are")
+    func readersShareTheLimit() throws {
+        let set = try PublishedSet(AssetTree.manySmall(30))
+        try set.publish { $0.packSize = 1 }
+        let manifest = try set.manifest()
+        try #require(manifest.packs.count > 10)
+        let output = try OutputDirectory(set.root.path("out"), for: .reading)
+        for (readers, most) in [(1, 256), (4, 64), (256, 1), (1_000, 1)] {
+            let reader = try BaseReader(manifest, dictionary: nil, output, readers: readers)
+            #expect(reader.mostPacks == most)
+            for row in manifest.files.indices {
+                #expect(reader.read(row: row, 0..<manifest.files.size(row)) != nil)
+                #expect(reader.packs.count <= most)
+            }
+        }
+    }
+
+    @Test("--no-base makes a pack again that has its length and other bytes")
+    func repairsDamagedPack() throws {
+        let set = try Self.published()
+        let pack = try set.manifest().packs[1]
+        try set.root.write([UInt8](repeating: 1, count: Int(pack.size)), to: "out/\(pack.urls[0])")
+        let report = try set.publish {
+            $0.base = .none
+            $0.revision = 2
+        }
+        #expect(report.packsWritten == 1)
+        #expect(try set.unpacked().nodes == Self.before.nodes)
+    }
+
+    @Test("A base may name packs of any size")
+    func hugePacks() throws {
+        let set = try Self.published()
+        let text = String(decoding: set.root.read("out/manifest.json") ?? [], as: UTF8.self)
+        let changed = text.replacing(#/(\.pack","size":)\d+/#) { "\($0.1)\(Int64.max)" }
+        try set.root.write(changed, to: "elsewhere/manifest.json")
+        let report = try set.publish {
+            $0.output = set.root.path("next")
+            $0.base = .manifest(set.root.path("elsewhere/manifest.json"))
+        }
+        #expect(report.packsReused >= 4)
+        #expect(report.deadBytes == .max)
+    }
+
+    @Test("A manifest.json.zst of another revision, left by a killed run, is made again")
+    func halfPlacedManifest() throws {
+        let set = try Self.published()
+        let (text, frame) = (set.root.read("out/manifest.json"), set.root.read("out/manifest.json.zst"))
+        try set.replace(Self.after)
+        try set.publish()
+        // The first rename had happened, and the second had not.
+        try set.root.write(try #require(text), to: "out/manifest.json")
+        try set.replace(Self.before)
+        #expect(try set.publish().unchanged)
+        #expect(set.root.read("out/manifest.json") == text)
+        #expect(set.root.read("out/manifest.json.zst") == frame)
     }
 
     @Test("Small packs of many updates are joined by repacking")

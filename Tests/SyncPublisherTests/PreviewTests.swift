@@ -64,6 +64,21 @@ struct PreviewTests {
         #expect(try state() == before)
     }
 
+    @Test("Directories that come and go are told by their bytes, in path order")
+    func directories() throws {
+        let set = try PublishedSet(AssetTree.manySmall(2))
+        for name in ["b", "e\u{301}"] { #expect(mkdir(set.root.path("in/\(name)"), 0o755) == 0) }
+        try set.publish()
+        #expect(try Publisher(set.options).preview().isUnchanged)
+        for name in ["b", "e\u{301}"] { #expect(rmdir(set.root.path("in/\(name)")) == 0) }
+        for name in ["a", "c", "\u{E9}"] { #expect(mkdir(set.root.path("in/\(name)"), 0o755) == 0) }
+        let preview = try Publisher(set.options).preview()
+        #expect(!preview.isUnchanged)
+        #expect(preview.changes.map(\.kind) == [.new, .removed, .new, .removed, .new])
+        let paths = ["a/", "b/", "c/", "e\u{301}/", "\u{E9}/"]
+        #expect(preview.changes.map { Array($0.path.utf8) } == paths.map { Array($0.utf8) })
+    }
+
     @Test("A dry run is refused as the publish would be")
     func refused() throws {
         let set = try PublishedSet(AssetTree.manySmall(2))

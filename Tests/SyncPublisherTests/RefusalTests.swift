@@ -1,4 +1,5 @@
 import Foundation
+import SyncManifest
 import SyncModel
 import SyncPublisher
 import SyncTestKit
@@ -76,6 +77,37 @@ struct RefusalTests {
         let error = set.failure()
         #expect(error?.exitStatus == .dataInvalid)
         #expect(error?.details.contains { $0.contains("after Unicode normalisation") } == true)
+    }
+
+    @Test(
+        "Of several names that are one after normalisation each is named, whatever stands between them [V13]",
+        arguments: [
+            // In the order of bytes: E and e with a combining accent, then É and é.
+            (["E\u{301}", "e\u{301}", "\u{C9}", "\u{E9}"], ["\u{C9}", "\u{E9}"]),
+            (["e\u{301}", "\u{C9}", "\u{E9}"], ["\u{E9}"]),
+            (["A\u{30A}", "\u{C5}", "\u{212B}"], ["\u{C5}", "\u{212B}"]),
+            (["a\u{30A}", "A\u{30A}", "\u{C5}", "\u{212B}"], ["\u{C5}", "\u{212B}"]),
+        ]
+    )
+    func severalNormalForms(names: [String], refused: [String]) throws {
+        let set = try PublishedSet()
+        for name in names { try set.root.write(name, to: "in/d/\(name)") }
+        let details = set.failure()?.details ?? []
+        let told = details.map { Array($0.prefix { $0 != ":" }.utf8) }
+        #expect(told == refused.map { Array("d/\($0)".utf8) }, "\(details)")
+    }
+
+    @Test("Names that a destination would fold into one are warned of as its check would find them [V13]")
+    func foldedNames() throws {
+        let set = try PublishedSet()
+        for name in ["STRASSE", "Strasse", "stra\u{DF}e", "apart"] {
+            try set.root.write(name, to: "in/d/\(name)")
+        }
+        let warnings = try set.publish().warnings
+        #expect(warnings.count == 2)
+        #expect(warnings.first?.contains("d/STRASSE and Strasse") == true)
+        #expect(warnings.last?.contains("d/STRASSE and stra\u{DF}e") == true)
+        #expect(try set.manifest().caseCollisions().count == 2)
     }
 
     @Test("Names that differ only in case are published with a warning")

@@ -44,6 +44,23 @@ struct TreeTests {
         #expect(report.warnings == [] && report.directories == 1)
     }
 
+    @Test("The walk can be stopped among directories without files")
+    func stopsAmongDirectories() throws {
+        let set = try PublishedSet(AssetTree(["a": .file([1], executable: false)]))
+        for index in 0..<3_000 { #expect(mkdir(set.root.path("in/d\(index)"), 0o755) == 0) }
+        var steps = 0
+        _ = try Publisher(set.options).run(progress: { if $0.step == .walking { steps += 1 } })
+        #expect(steps >= 3)
+        let error = #expect(throws: PublishError.self) {
+            var asked = 0
+            _ = try Publisher(set.options).run(isCancelled: {
+                asked += 1
+                return asked == 1
+            })
+        }
+        #expect(error?.code == .cancelled)
+    }
+
     @Test("A source named through a link is published; links in it are not followed")
     func linkToSource() throws {
         let set = try PublishedSet(AssetTree.linksAndPrograms())

@@ -147,6 +147,103 @@ struct EventFactsTests {
         #expect(session.verdict == .ok && session.amounts.received == 5)
     }
 
+    @Test("Sums of absurd numbers end at the largest that there is, in every form of the report")
+    func absurd() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store)
+        let (most, many) = (Int64.max, Int.max)
+        for (number, time) in [november(21, 1), november(21, 2)].enumerated() {
+            let run = "\(number)"
+            try story.begin(run, at: time)
+            try story.event("run.summary", run, at: time) { line in
+                for name in ["elapsed_ms", "requests", "received", "reused", "other_bytes"] {
+                    line.field(name, most)
+                }
+                line.key("files")
+                line.object {
+                    for name in ["installed", "reused", "removed", "failed"] { $0.field(name, many) }
+                }
+                for (list, name) in [("origins", "origin"), ("directories", "path")] {
+                    line.key(list)
+                    line.array { array in
+                        array.object {
+                            $0.field(name, "https://h")
+                            for name in ["requests", "bytes", "transfers", "failed", "files"] {
+                                $0.field(name, most)
+                            }
+                        }
+                    }
+                }
+            }
+            for name in ["transfer.retrying", "transfer.waiting"] {
+                try story.event(name, run, at: time) {
+                    $0.field("url", "https://h/a")
+                    $0.field("wait_ms", most)
+                }
+            }
+            var counts = RunCounts()
+            (counts.files.total, counts.files.installed, counts.files.failed) = (.max, .max, .max)
+            (counts.bytes.total, counts.bytes.received, counts.requests) = (.max, .max, .max)
+            try store.finish(run: run, result: .partial, counts: counts, now: time)
+        }
+        // Runs whose events are gone, and whose times make no sense.
+        for (number, times) in [(Int64.max, Int64.min), (Int64.min, Int64.max)].enumerated() {
+            var start = RunStart(
+                session: story.request,
+                run: "odd-\(number)",
+                manifest: .zero,
+                recipe: RunRecipe(manifest: "/m.json")
+            )
+            start.deadline = .max
+            try store.begin(start, now: times.0)
+            try store.finish(run: start.run, result: .ok, counts: RunCounts(), now: times.1)
+        }
+        let due = ["tower": ReportReader.Schedule(next: .max, lastDue: .max)]
+        for since in [Int64.min, november(20), .max] {
+            let report = try store.report(at: morning, since: since, schedules: due)
+            #expect(ReportPayload.json(report).text.contains("\"sessions\""))
+            #expect(!ReportText(report, clock: clock(at: morning)).lines.isEmpty)
+            #expect(ReportPage(report, clock: clock(at: morning)).text.contains("</html>"))
+        }
+        let session = try #require(try store.report(at: morning, since: november(20)).sessions.first)
+        #expect(session.amounts.elapsed == .max && session.amounts.installed == .max)
+        #expect(session.amounts.received == 2 * UInt64(most))
+        #expect(session.origins.first?.transfers == .max && session.waits.allSatisfy { $0.elapsed == .max })
+        #expect(Exposition(try Metrics(store: store, version: "0.1.0").text()).complaints == [])
+    }
+
+    @Test("A run whose process was killed is told as interrupted in every form, and its session does not run")
+    func interrupted() throws {
+        let directory = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
+        // A leftover in the temporary directory harms nobody.
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let store = try SyncStore.open(directory: directory, now: 1)
+        var lease: SessionLease? = try store.lease(of: "tower", process: 42, now: 1)
+        try StoreStory("tower", in: store).begin("1", at: november(21, 1))
+        func told() throws -> (flags: [Bool], headline: String, text: String, states: [String: Double]) {
+            let report = try store.report(at: morning)
+            let json = try JSONSerialization.jsonObject(with: Data(ReportPayload.json(report).text.utf8))
+            let session = try #require(((json as? [String: Any])?["sessions"] as? [[String: Any]])?.first)
+            let run = try #require((session["runs"] as? [[String: Any]])?.first)
+            #expect(session["state"] as? String == "running" && run["state"] as? String == "running")
+            return (
+                [session, run].compactMap { $0["is_interrupted"] as? Bool },
+                session["headline"] as? String ?? "",
+                try store.text(at: morning),
+                Exposition(try Metrics(store: store, version: "0.1.0").text()).values.filter { $0.value == 1 }
+            )
+        }
+        let working = try told()
+        #expect(working.flags == [false, false] && working.headline == "is running" && lease != nil)
+        #expect(working.states["syncagent_session_state session=tower state=running"] == 1)
+        lease = nil
+        let left = try told()
+        #expect(left.flags == [true, true] && left.headline.hasPrefix("was interrupted"))
+        #expect(left.text.contains("was interrupted") && !left.text.contains("running"))
+        #expect(left.states["syncagent_session_state session=tower state=waiting"] == 1)
+        #expect(left.states["syncagent_session_state session=tower state=running"] == nil)
+    }
+
     @Test("A condition that blocks since before the report counts; one that was over before does not")
     func conditions() throws {
         let store = try SyncStore.inMemory()

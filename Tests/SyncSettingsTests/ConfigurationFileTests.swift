@@ -58,7 +58,7 @@ struct ConfigurationFileTests {
         #expect(settings.certificate == "/etc/x/c.pem" && settings.certificateKey == "/etc/x/k.pem")
         #expect(settings.minimumTLS == .tls13)
         #expect(settings.http2 == .wholeObjects)
-        #expect(file.maximumRemovals == 0 && file.backupDirectory == "/etc/x/kept files")
+        #expect(file.run.maxDelete == 0 && file.run.backupDir == "/etc/x/kept files")
         #expect(settings.redirectLimit == 3)
         #expect(settings.downgrade == .hosts(["cdn.example"]) && settings.privateTargets == .all)
         #expect(
@@ -238,6 +238,42 @@ struct ConfigurationFileTests {
         #expect(error?.description.contains("secret") != true)
     }
 
+    @Test("Without a working directory a relative path is refused, and no other")
+    func goneDirectory() throws {
+        let base = PathBase(directory: nil, home: "/home/u")
+        #expect(throws: SettingsError.workingDirectoryIsGone) { try base.absolute("a") }
+        #expect(try base.absolute("/a") == "/a" && base.absolute("~/a") == "/home/u/a")
+    }
+
+    @Test(
+        "Numbers are read in every form of JSON5, with a sign or without",
+        arguments: [
+            ("+1", .integer(1)), ("-1", .integer(-1)), ("+0x1F", .integer(31)), ("-0x1F", .integer(-31)),
+            ("+1e3", .integer(1_000)), ("+1.50", .number(1.5)), ("-.5", .number(-0.5)), ("+5.", .integer(5)),
+            ("0.25", .number(0.25)), ("+0", .integer(0)), ("+Infinity", .number(.infinity)),
+            ("-9223372036854775808", .integer(.min)),
+            ("9223372036854775808", .number(9_223_372_036_854_775_808)),
+        ] as [(String, ConfigurationNode.Value)]
+    )
+    func numbers(text: String, value: ConfigurationNode.Value) throws {
+        #expect(try JSON5Reader.read(Array(text.utf8)).value == value)
+        let list = try JSON5Reader.read(Array("[\(text),/**/\(text)]".utf8)).value
+        guard case .list(let nodes) = list else { return #expect(Bool(false), "no list") }
+        #expect(nodes.map(\.value) == [value, value])
+    }
+
+    @Test(
+        "What only looks like a number is refused",
+        arguments: [
+            "+", "-", "+-1", "--1", "+ 1", "0x", "0x+5", "0x-5", ".", "-.", ".e5", "01", "+01.5", "1e",
+            "1_000",
+            "1-2", "0b1", "infinity", "1.2.3",
+        ]
+    )
+    func noNumber(text: String) {
+        #expect(throws: SettingsError.self) { try JSON5Reader.read(Array(text.utf8)) }
+    }
+
     @Test("No cut, no flipped byte makes the reader do anything but refuse or accept")
     func mutations() throws {
         let text = Array("{a:[1,'\\u0041',{\"b\":null}],/*c*/d:-0x1F,e:'x'}".utf8)
@@ -285,6 +321,21 @@ struct ExampleTests {
         #expect(throws: SettingsError.self) { try parse("{metrics: {textfile: \"/tmp/metrics.txt\"}}") }
         for key in ConfigurationFile.keys { #expect(text.contains("\"\(key)\":"), "\(key)") }
         #expect(ConfigurationFile.keys.count > 25)
+    }
+
+    @Test("What is an option of a run and a key is documented as both")
+    func documented() throws {
+        let url = Self.url.deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("Documentation/Configuration.md")
+        let rows = try String(contentsOf: url, encoding: .utf8).split(separator: "\n").filter {
+            $0.hasPrefix("|")
+        }
+        for row in RunKey.all {
+            #expect(
+                rows.contains { $0.contains("`\(row.name)`") && $0.contains("`\(row.option)`") },
+                "\(row.name)"
+            )
+        }
     }
 
     @Test("What the example says about defaults is so")

@@ -23,6 +23,32 @@ struct LeaseTests {
         _ = try store.lease(of: "tower", process: 1, now: 2)
     }
 
+    @Test("A run that says running is interrupted when nobody has its session, and only then [S28]")
+    func interrupted() throws {
+        let state = StateDirectory()
+        let store = try state.open()
+        var lease: SessionLease? = try store.lease(of: "tower", process: 4711, now: 1)
+        try store.begin(towerRun("r1"), now: 1)
+        #expect(try !store.isInterrupted(store.run("r1")) && lease != nil)
+        lease = nil
+        let left = try store.run("r1")
+        #expect(try store.isInterrupted(left))
+        // Taken and not signed yet: somebody has it all the same.
+        lease = try store.lease(of: "tower", process: 4712, now: 2)
+        #expect(truncate(state.path + "/sessions/tower.lock", 0) == 0)
+        #expect(try !store.isInterrupted(left) && store.holder(of: "tower") == nil)
+        // What was read before another process took it up is old.
+        _ = try store.recover(session: "tower", now: 3)
+        let taken = try store.take(run: "r1", now: 3)
+        lease = nil
+        #expect(try !store.isInterrupted(left) && store.isInterrupted(taken))
+        try store.finish(run: "r1", result: .ok, counts: RunCounts(), now: 4)
+        #expect(try !store.isInterrupted(taken) && !store.isInterrupted(store.run("r1")))
+        let memory = try SyncStore.inMemory()
+        try memory.begin(towerRun("r1"), now: 1)
+        #expect(try !memory.isInterrupted(memory.run("r1")))
+    }
+
     @Test("Of 50 at once exactly one has it [S3]")
     func race() async throws {
         let state = StateDirectory()

@@ -162,6 +162,51 @@ struct OpeningTests {
         #expect(kept.count <= 2)
     }
 
+    /// The bytes of the database and of its log, under a name.
+    private func bytes(_ name: String) -> [Data?] {
+        ["", "-wal"].map { FileManager.default.contents(atPath: name + $0) }
+    }
+
+    @Test(
+        "What is set aside is whole, log and all; another one in the same second takes nothing of it [F078]"
+    )
+    func setAside() throws {
+        let state = StateDirectory()
+        var kept: [(name: String, bytes: [Data?])] = []
+        for round in 0..<2 {
+            try state.open().begin(towerRun("r\(round)"), now: 1)
+            let before = bytes(state.database)
+            #expect(before.allSatisfy { $0?.isEmpty == false }, "nothing is in the log")
+            try Data().write(to: URL(fileURLWithPath: state.database + ".rebuild"))
+            guard case .rebuilt(let name) = try state.open(now: 1_795_140_000_000).opening else {
+                Issue.record("round \(round): it was not rebuilt")
+                return
+            }
+            kept.append((name, before))
+        }
+        #expect(kept.first?.name == state.database + ".damaged-20261120T020000Z")
+        for store in kept { #expect(bytes(store.name) == store.bytes, "\(store.name)") }
+        // Of those before, the newest stays, and nothing of the older ones.
+        try Data().write(to: URL(fileURLWithPath: state.database + ".rebuild"))
+        _ = try state.open(now: 1_795_140_000_000)
+        #expect(kept.map { bytes($0.name)[0] != nil } == [false, true])
+        #expect(try state.names().filter { $0.contains("T020000Z") } == [])
+    }
+
+    @Test("A process that is killed between the log and the database leaves both under one name [F078]")
+    func cutShort() throws {
+        let state = StateDirectory()
+        try state.open().begin(towerRun("r1"), now: 1)
+        let before = bytes(state.database)
+        let name = state.database + ".damaged-20261120T020000Z"
+        for suffix in ["-shm", "-wal"] where access(state.database + suffix, F_OK) == 0 {
+            #expect(rename(state.database + suffix, name + suffix) == 0)
+        }
+        try Data().write(to: URL(fileURLWithPath: state.database + ".rebuild"))
+        #expect(try state.open(now: 1_795_150_000_000).opening == .rebuilt(setAside: name))
+        #expect(bytes(name) == before)
+    }
+
     @Test("A state directory that cannot be made is status 73 and nothing is written elsewhere [F079]")
     func cannotCreate() throws {
         let state = StateDirectory()

@@ -17,7 +17,7 @@ struct FileLockTests {
     init() throws { root = try TemporaryRoot() }
 
     private func file() throws -> Descriptor {
-        try openFile(root.path("lock"), O_RDWR | O_CREAT, trust: .ownState)
+        try openFile(root.path("lock"), [.readWrite, .create], trust: .ownState)
     }
 
     private func take() throws -> Held? {

@@ -20,7 +20,7 @@ struct FileTrustTests {
             _ = try readFile(path, trust: trust, limit: limit)
             return nil
         } catch {
-            return error.remark ?? "errno \(error.code)"
+            return error.reason
         }
     }
 
@@ -89,7 +89,7 @@ struct FileTrustTests {
         #expect(link(path, root.path + "/other") == 0)
         let reason = { (trust: FileTrust) -> String? in
             do throws(FileError) {
-                _ = try openFile(path, O_WRONLY | O_APPEND, trust: trust)
+                _ = try openFile(path, [.writeOnly, .append], trust: trust)
                 return nil
             } catch {
                 return error.reason
@@ -186,7 +186,7 @@ struct PrivateDirectoryTests {
             try body()
             return nil
         } catch {
-            return error.remark ?? "errno \(error.code)"
+            return error.reason
         }
     }
 
@@ -198,7 +198,7 @@ struct PrivateDirectoryTests {
         #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o700)
         #expect(
             refusal { () throws(FileError) in _ = try openPrivateDirectory(path + "/c", create: false) }
-                == "errno 2"
+                == "No such file or directory"
         )
     }
 
@@ -207,7 +207,7 @@ struct PrivateDirectoryTests {
         let (real, link) = (root.path + "/real", root.path + "/link")
         #expect(mkdir(real, 0o700) == 0 && symlink(real, link) == 0)
         let reason = refusal { () throws(FileError) in _ = try openPrivateDirectory(link, create: true) }
-        #expect(reason == "errno \(ENOTDIR)")
+        #expect(reason == "Not a directory")
         _ = try openStateDirectory(link, create: true)
     }
 
@@ -265,6 +265,28 @@ struct PrivateDirectoryTests {
         let made = refusal { () throws(FileError) in _ = try openStateDirectory(path + "/state", create: true)
         }
         #expect(made?.contains("uid 4242") == true && access(path + "/state", F_OK) != 0)
+    }
+
+    @Test(
+        "Of several threads that replace one file each writes all of its own, and the last one's stays whole"
+    )
+    func concurrentReplacements() throws {
+        let path = root.path("shared")
+        let errors = concurrently(8, name: "replace") { thread -> FileError? in
+            let bytes = [UInt8](repeating: UInt8(thread), count: 300_000)
+            for _ in 0..<40 {
+                do throws(FileError) {
+                    try replaceFile(path, with: bytes, isDurable: false)
+                } catch {
+                    return error
+                }
+            }
+            return nil
+        }
+        #expect(errors.allSatisfy { $0 == nil })
+        let bytes = try readFile(path, trust: .state, limit: 1 << 20)
+        #expect(bytes.count == 300_000 && bytes.allSatisfy { $0 == bytes[0] })
+        #expect(directoryEntries(root.path) == ["shared"])
     }
 
     @Test("Where a file is reached through a link, both directories count")

@@ -50,7 +50,7 @@ struct ProgramStartTests {
 
     @Test("A program that is not there, is none, or gets a NUL is an error, and nothing runs")
     func failures() throws {
-        func code(_ arguments: [String]) -> Int32? {
+        func code(_ arguments: [String]) -> Errno? {
             do throws(FileError) {
                 _ = try ProgramStart(arguments, variables: []).start()
                 return nil
@@ -58,10 +58,10 @@ struct ProgramStartTests {
                 return error.code
             }
         }
-        #expect(code(["/nowhere/at/all"]) == ENOENT)
-        #expect(code(["/etc/passwd"]) == EACCES)
-        #expect(code(["/bin/sh", "a\0b"]) == EINVAL)
-        #expect(code([]) == ENOENT)
+        #expect(code(["/nowhere/at/all"]) == .noSuchFileOrDirectory)
+        #expect(code(["/etc/passwd"]) == .permissionDenied)
+        #expect(code(["/bin/sh", "a\0b"]) == .invalidArgument)
+        #expect(code([]) == .noSuchFileOrDirectory)
     }
 
     @Test("Its end is waited for as long as wanted, and a signal reaches its whole group")
@@ -69,11 +69,11 @@ struct ProgramStartTests {
         let program = try ProgramStart(["/bin/sh", "-c", "sleep 60 & sleep 60"], variables: []).start()
         #expect(program.wait(until: .now + .milliseconds(50)) == nil)
         #expect(!program.hasEnded && !program.groupIsEmpty)
-        program.signalGroup(SIGTERM)
-        #expect(program.wait() == .signalled(SIGTERM))
+        program.signalGroup(.terminate)
+        #expect(program.wait() == .signalled(Signal.terminate.rawValue))
         // The rest of the group is init's to bury.
         let limit = ContinuousClock.now + .seconds(10)
-        while !program.groupIsEmpty, ContinuousClock.now < limit { usleep(5_000) }
+        while !program.groupIsEmpty, ContinuousClock.now < limit { pauseThread(milliseconds: 5) }
         #expect(program.groupIsEmpty)
     }
 }

@@ -1,4 +1,3 @@
-import Glibc
 import SyncSystem
 import Testing
 
@@ -15,7 +14,11 @@ struct ThreadTests {
         }
         let didStart = hasStarted.load(ordering: .relaxed)
         #expect(!didStart)
-        #expect("\(ThreadError(code: EAGAIN))".contains("raise the limit on processes or memory"))
+        #expect(
+            "\(ThreadError(code: .resourceTemporarilyUnavailable))".contains(
+                "raise the limit on processes or memory"
+            )
+        )
     }
 
     @Test("A thread knows itself, and its work is over when it has been joined")
@@ -56,13 +59,13 @@ struct ThreadTests {
     func onAnotherThread() async throws {
         #expect(try await onThread("sum") { 1 + 1 } == 2)
         await #expect(throws: FileError.self) {
-            try await onThread("fail") { _ in throw FileError(step: "a", path: "b", code: 0) }
+            try await onThread("fail") { _ in throw FileError(step: "a", path: "b") }
         }
         let hasStarted = Monitor(false)
         let task = Task {
             try await onThread("wait") { flag in
                 hasStarted.change { $0 = true }
-                while !flag.isSet { usleep(1_000) }
+                while !flag.isSet { pauseThread(milliseconds: 1) }
                 return flag.isSet
             }
         }
@@ -81,6 +84,26 @@ struct ThreadTests {
         count.withLock { $0 = 1 }
         count.signal(1)
         count.wait { $0 == 2 ? true : nil }
+        thread.join()
+    }
+
+    @Test("Whoever waits is asked again after the time it has said, and not all the time")
+    func again() {
+        let begin = ContinuousClock.now
+        let asked = Monitor(0)
+        asked.wait(every: 20) { count in
+            count += 1
+            return count == 4 ? true : nil
+        }
+        let time = ContinuousClock.now - begin
+        #expect(time >= .milliseconds(60) && time < .seconds(60))
+    }
+
+    @Test("A time beyond all clocks is waited for like none")
+    func forever() throws {
+        let isThere = Monitor(false)
+        let thread = try WorkerThread(name: "waiter") { _ = isThere.wait(every: .max) { $0 ? true : nil } }
+        isThere.change { $0 = true }
         thread.join()
     }
 }

@@ -172,6 +172,20 @@ struct HeaderCollectorTests {
         #expect(collector.headers.etag == "\"a\"")
     }
 
+    @Test("Two targets contradict each other, and their secrets are not told [V63 V64]")
+    func twice() throws {
+        let (collector, _) = collect([
+            "HTTP/1.1 302 Found", "Location: https://a.example/x?sig=canary",
+            "Location: https://u:canary@b.example/", "",
+        ])
+        let text = try #require(collector.headers.contradiction)
+        #expect(text == "Location twice: https://a.example/x?… and https://b.example/")
+        #expect(
+            collect(["HTTP/1.1 200 OK", "Content-Length: 1", "Content-Length: 2", ""]).0.headers.contradiction
+                == "Content-Length twice: 1 and 2"
+        )
+    }
+
     @Test("Trailers change nothing and are bounded [F032 V45]")
     func trailers() {
         let (collector, outcomes) = collect(

@@ -152,3 +152,14 @@ func isSame(_ one: [UInt8], _ other: ArraySlice<UInt8>) -> Bool {
             }
         }
 }
+
+/// Waits until `body` returns a value.
+@discardableResult
+func waitFor<R>(_ body: () -> R?) async throws -> R {
+    let limit = ContinuousClock.now + .seconds(20)
+    while ContinuousClock.now < limit {
+        if let result = body() { return result }
+        try await Task.sleep(for: .milliseconds(2))
+    }
+    throw TestKitError("nothing after 20 s")
+}

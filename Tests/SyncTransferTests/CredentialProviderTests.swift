@@ -98,6 +98,46 @@ struct CredentialProviderTests {
         #expect(provider.requests.map(\.refused) == [nil, 401, 401, 401, 401, 401])
     }
 
+    @Test("A credential that has expired when it comes is asked for once: the server decides [S74]")
+    func expiredOnArrival() async throws {
+        let provider = ScriptedProvider { _ in Credential(.bearer(token: "good"), expires: 1) }
+        let bench = try bench(provider, accepts: ["Bearer good"])
+        let runs = (0..<20).map { _ in bench.start(object) }
+        for run in runs { try await bench.finish(run, object) }
+        #expect(provider.requests.count == 1)
+    }
+
+    @Test("One answer serves all that were refused before it, even if it is the same credential again [S74]")
+    func sameAgain() async throws {
+        let provider = ScriptedProvider { _ in Credential(.bearer(token: "good")) }
+        let bench = try bench(provider, accepts: []) { $0.initialConnections = 8 }
+        for number in 0..<8 {
+            // All are sent before the first is refused, and the others are refused when that has another answer.
+            let refusal = FaultAnswer.status(401).delayed(by: .milliseconds(number == 0 ? 200 : 500))
+            bench.server.script("/\(number)", refusal, .object(object))
+        }
+        let runs = (0..<8).map { bench.start(object, from: [bench.server.url("/\($0)")]) }
+        for run in runs { try await bench.finish(run, object) }
+        #expect(provider.requests.map(\.refused) == [nil, 401])
+    }
+
+    @Test("Providers that never answer hold three threads at most [F094]")
+    func stuck() async throws {
+        let release = DispatchSemaphore(value: 0)
+        let silent = ScriptedProvider { _ in
+            release.wait()
+            return nil
+        }
+        let bench = try bench(silent, accepts: [""]) { $0.pluginDeadline = .milliseconds(20) }
+        let servers = try (0..<5).map { _ in try FaultServer() }
+        for server in servers {
+            server.serve(object, at: "/a")
+            try await bench.deliver(object, from: [server.url("/a")])
+        }
+        #expect(silent.requests.count == 3)
+        for _ in 0..<3 { release.signal() }
+    }
+
     @Test("An object that nobody may have costs two renewals, however many others come meanwhile [F026]")
     func forbidden() async throws {
         let provider = ScriptedProvider { _ in Credential(.bearer(token: "good")) }

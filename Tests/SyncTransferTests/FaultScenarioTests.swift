@@ -1,5 +1,7 @@
 import SyncCurl
+import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncTestKit
 import SyncTransfer
 import Testing
@@ -130,6 +132,37 @@ struct FaultScenarioTests {
         #expect(report.requests == 2)
     }
 
+    @Test(
+        "An object of unknown length that is replaced while it is fetched arrives whole, in its new length [F014]"
+    )
+    func replaced() async throws {
+        let bench = try Bench()
+        let (old, new) = (
+            ServedObject.patterned(size: 50_000, seed: 1), ServedObject.patterned(size: 70_000, seed: 2)
+        )
+        for (before, after) in [(old, new), (new, old)] {
+            bench.server.script("/m", .object(before).dropping(at: 20_000), .object(after))
+            let sink = ForgetfulSink()
+            let result = Monitor<Result<TransferReport, TransferError>?>(nil)
+            let request = TransferRequest(
+                id: TransferID(rawValue: 1),
+                urls: [bench.server.url("/m")],
+                limit: 1 << 20
+            )
+            bench.transport.start(request, sink: sink) { end in result.change { $0 = end } }
+            _ = try await waitFor { result.withLock { $0 } }.get()
+            #expect(isSame(sink.bytes, after.bytes[...]), "\(sink.bytes.count) bytes")
+        }
+    }
+
+    @Test("Out of time behind a log-in page, that page is the cause [F030]")
+    func lateAtPortal() async throws {
+        let bench = try Bench { $0.resourceDeadline = .milliseconds(400) }
+        bench.server.respond(to: "/a") { _ in .captivePortal() }
+        let error = try await bench.failure(bench.start(object))
+        #expect(error.detail.hasPrefix("not done within") && error.cause == .loginPage, "\(error)")
+    }
+
     @Test("A file of authorities that is not there refuses the transport, by name [F057]")
     func authorities() throws {
         let error = try #require(throws: TransferError.self) {
@@ -257,4 +290,21 @@ private enum FaultFixtures {
         "F031": (FaultAnswer.object(object).claimingGzip(), "badAnswer"), "F039": (.status(204), "badAnswer"),
         "F009": (FaultAnswer.object(object).appending(bytes: 10), "tooLarge"),
     ]
+}
+
+/// Begins anew with every answer, as what reads a manifest does.
+private final class ForgetfulSink: TransferSink {
+    private let collected = Mutex<[UInt8]>([])
+
+    var bytes: [UInt8] { collected.withLock { $0 } }
+
+    func begin(_ response: ResponseHead) -> UInt64 {
+        collected.withLock { $0 = [] }
+        return 0
+    }
+
+    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
+        collected.withLock { $0 += bytes }
+        return .taken
+    }
 }

@@ -48,6 +48,19 @@ struct PatienceTests {
         bench.server.releaseStalls()
     }
 
+    @Test("Less patience counts at once, also for who is being waited for")
+    func shortened() async throws {
+        let bench = try bench(Patience(.seconds(15)))
+        bench.server.respondToOthers { _ in .silence }
+        let run = bench.start(object)
+        while bench.server.log.requestCount == 0 { try await Task.sleep(for: .milliseconds(2)) }
+        bench.transport.setWaiting(deadline: .seconds(20), patience: Patience(.milliseconds(300)))
+        let error = try await bench.failure(run)
+        #expect(error.code == .timedOut)
+        #expect(longest([run]) < .seconds(5))
+        bench.server.releaseStalls()
+    }
+
     @Test("Once something came, the longer time counts")
     func afterContact() async throws {
         let bench = try bench(Patience(firstContact: .milliseconds(300), silence: .seconds(1)))

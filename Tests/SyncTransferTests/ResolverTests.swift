@@ -1,4 +1,5 @@
 import Dispatch
+import SyncModel
 import SyncPlugins
 import SyncTestKit
 import SyncTransfer
@@ -161,6 +162,63 @@ struct ResolverTests {
         try await bench.deliver(object)
         #expect(resolver.requests.map(\.reason) == [.start, .expired(status: 403)])
         #expect(bench.server.log.requests(to: "/a").count == 2)
+    }
+
+    @Test("A link that many have is asked for again once when it has expired [S74 F025]")
+    func shared() async throws {
+        let resolver = ScriptedResolver { request in
+            .replace(url: request.url + (request.reason == .start ? "?link=1" : "?link=2"), headers: [])
+        }
+        let bench = try bench(resolver)
+        let object = object
+        let refusals = Mutex(0)
+        bench.server.respond(to: "/a") { request in
+            guard request.target.hasSuffix("link=1") else { return .object(object) }
+            let number = refusals.withLock { number in
+                number += 1
+                return number
+            }
+            // Some while the first is asked for, some after that.
+            return .status(403).delayed(by: .milliseconds(10 * number))
+        }
+        let runs = (0..<20).map { _ in bench.start(object) }
+        for run in runs { try await bench.finish(run, object) }
+        #expect(resolver.requests.count { $0.reason == .start } == 20)
+        #expect(resolver.requests.count { $0.reason == .expired(status: 403) } == 1)
+    }
+
+    @Test("Links that end at a time of their own are renewed once for all that have them [S74 F025]")
+    func timed() async throws {
+        let time = Mutex<Int64>(2_000_000_000)
+        let resolver = ScriptedResolver { request in
+            .replace(url: request.url + "?Expires=\(time.withLock { $0 } + 100)", headers: [])
+        }
+        let bench = try bench(resolver) {
+            let now = $0.clock.now
+            $0.clock = TransportClock(now: now, unixTime: { time.withLock { $0 } })
+            ($0.connections, $0.connectionsPerHost, $0.initialConnections) = (1, 1, 1)
+            ($0.idleTimeout, $0.resourceDeadline) = (.seconds(60), .seconds(60))
+        }
+        bench.server.script("/a", .object(object).stalling(at: 0), .object(object))
+        // All but the first have been resolved to the same link and wait for their turn when that ends.
+        let runs = (0..<6).map { _ in bench.start(object) }
+        try await waitFor {
+            let told = bench.transport.transferStatuses(limit: 9)?.transfers
+            return told?.count { $0.state == .queued } == 5 ? true : nil
+        }
+        time.withLock { $0 += 200 }
+        bench.server.releaseStalls()
+        for run in runs { try await bench.finish(run, object) }
+        #expect(resolver.requests.count == 7, "\(resolver.requests.map(\.reason))")
+    }
+
+    @Test("A link that has expired when it comes is tried: clocks differ [S74]")
+    func expiredOnArrival() async throws {
+        let resolver = ScriptedResolver { .replace(url: $0.url + "?Expires=1000000001", headers: []) }
+        let bench = try bench(resolver)
+        bench.server.serve(object, at: "/a")
+        try await bench.deliver(object)
+        #expect(resolver.requests.count == 1)
     }
 
     @Test("Thousands of requests are a handful of questions")

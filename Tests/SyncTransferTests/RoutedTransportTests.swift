@@ -1,6 +1,7 @@
 import SyncPlugins
 import SyncTestKit
 import SyncTransfer
+import Synchronization
 import Testing
 
 @Suite("Transfers go to the transport their URLs are for", .timeLimit(.minutes(10)))
@@ -147,6 +148,38 @@ struct RoutedTransportTests {
         near.server.releaseStalls()
     }
 
+    @Test("A cancel before the start is kept, wherever the URLs would lead")
+    func cancelledEarly() async throws {
+        let (near, far) = (try Bench(), try Bench())
+        near.server.serve(object, at: "/a")
+        let routed = RoutedTransport(
+            [(try URLScope.prefixes([near.server.url("/")]), near.transport)],
+            others: far.transport
+        )
+        routed.cancel(TransferID(rawValue: 1))
+        let transfer = run([near.server.url("/a")], on: routed)
+        guard case .failure(let error) = try await transfer.end() else {
+            Issue.record("it was not cancelled")
+            return
+        }
+        #expect(error.code == .cancelled && near.server.log.requestCount == 0)
+    }
+
+    @Test("A cancel between one transport and the next is kept")
+    func cancelledBetween() async throws {
+        let far = try Bench()
+        far.server.serve(object, at: "/a")
+        let failing = FailingTransport()
+        let routed = RoutedTransport([(try URLScope.prefixes(["store:"]), failing)], others: far.transport)
+        failing.beforeFailure.withLock { $0 = { routed.cancel(TransferID(rawValue: 1)) } }
+        let transfer = run(["store://a/x", far.server.url("/a")], on: routed)
+        guard case .failure(let error) = try await transfer.end() else {
+            Issue.record("it was not cancelled")
+            return
+        }
+        #expect(error.code == .cancelled && far.server.log.requestCount == 0)
+    }
+
     @Test("Rewriting rules are a resolver like others")
     func rules() throws {
         let rules = try [RewriteRule("https://a.example/ https://b.example/")]
@@ -157,4 +190,24 @@ struct RoutedTransportTests {
         )
         #expect(answers == [.replace(url: "https://b.example/x", headers: []), .proceed, .proceed])
     }
+}
+
+/// Fails every transfer at once, and does something before.
+private final class FailingTransport: Transport {
+    let beforeFailure = Mutex<@Sendable () -> Void>({})
+
+    func start(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        beforeFailure.withLock { $0 }()
+        completion(.failure(TransferError(code: .unreachable, url: "", detail: "nothing here")))
+    }
+
+    func resume(_ id: TransferID) {}
+    func cancel(_ id: TransferID) {}
+    func blame(url: String, reason: String) {}
+    var totals: TransferTotals { TransferTotals() }
+    func shutdown() {}
 }

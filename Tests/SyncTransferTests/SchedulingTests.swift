@@ -222,6 +222,13 @@ struct ThrottleTests {
         #expect(Double(taken) >= fair * 0.99 - Double(chunk))
     }
 
+    @Test("A limit of nothing is one of a byte a second: no wait is endless")
+    func nothing() {
+        let throttle = Throttle(rate: 1000, now: .zero)
+        throttle.setRate(0, now: .seconds(1))
+        #expect(throttle.wait <= .seconds(1))
+    }
+
     @Test("Tokens given back can be taken again; without a limit there are always some")
     func giveBack() {
         let throttle = Throttle(rate: 1000, now: .zero)
@@ -270,6 +277,16 @@ struct SourceHealthTests {
         #expect(try best(health, now: .seconds(599)) == 1)
         #expect(try best(health, now: .seconds(600)) == 0)
         #expect(try best(health, unreachable: [1]) == 0, "a liar is better than nobody")
+    }
+
+    @Test("Only so many penalties are kept, however many files a bad source has")
+    func manyPenalised() {
+        var health = SourceHealth()
+        for number in 0..<10_000 {
+            health.penalise("http://a.example/\(number)", until: .seconds(600), now: .zero)
+        }
+        #expect(health.isPenalised("http://a.example/9999", now: .zero))
+        #expect(health.records(now: .zero, unixTime: 0).penalised.count <= 4096)
     }
 
     @Test("What is known goes to the next process and comes back")

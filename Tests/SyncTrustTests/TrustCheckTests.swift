@@ -271,7 +271,9 @@ struct TrustCheckTests {
         #expect(pin == before)
     }
 
-    @Test("5.4.4: a stale statement is refused; grace is given for as long as was said, and is on record")
+    @Test(
+        "5.4.4: a stale statement is refused, whoever holds a newer one back; grace is given for as long as was said [V37]"
+    )
     func stale() throws {
         var pin = try pinned(signer)
         var site = try Site(signer)
@@ -310,7 +312,7 @@ struct TrustCheckTests {
 
     // MARK: 5.5 to 5.7, release and manifest
 
-    @Test("5.5.2, 5.6.4: what does not belong together is refused")
+    @Test("5.5.2, 5.6.4: what does not belong together is refused [V38]")
     func mixed() throws {
         var pin = try pinned(signer)
         var site = try Site(signer, serial: 2, revision: 2)
@@ -359,7 +361,7 @@ struct TrustCheckTests {
         #expect((pin.newest.serial, pin.root.content.number) == (1, 1))
     }
 
-    @Test("5.7: the manifest is the project's and the revision's; floors rise only when it is")
+    @Test("5.7: the manifest is the project's and the revision's; floors rise only when it is [V38]")
     func wrongManifest() throws {
         var pin = try pinned(signer)
         var site = try Site(signer, serial: 2, revision: 2)

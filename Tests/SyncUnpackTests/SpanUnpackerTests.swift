@@ -232,6 +232,23 @@ struct SpanUnpackerTests {
         workers.close()
     }
 
+    @Test("A piece that is longer than all buffers together ends the transfer: no wait would help")
+    func longerThanPool() throws {
+        let plan = Self.plan([0..<100], length: 100)
+        let workers = try WorkerPool(count: 1)
+        let pool = BufferPool(count: 2, bufferSize: 8)
+        let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: Collector(), pool: pool, workers: workers)
+        let sink = SpanSink(unpacker: unpacker, range: 0..<100, pool: pool, resume: {})
+        let outcome = [UInt8](repeating: 1, count: 17).withUnsafeBytes { sink.receive($0, at: 0) }
+        guard case .stop = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        sink.finish()
+        workers.close()
+        #expect(pool.take(2, orCall: nil) != nil)
+    }
+
     @Test("However often a sink is tried while the pool is empty, it is called once when buffers come back")
     func calledOnce() throws {
         let plan = Self.plan([0..<10], length: 10)

@@ -22,7 +22,7 @@ struct WorkerPoolTests {
                 started += 1
                 return started <= count
             }
-            guard isPossible else { throw ThreadError(code: EAGAIN) }
+            guard isPossible else { throw ThreadError(code: .resourceTemporarilyUnavailable) }
             return try WorkerThread(name: name, body: body)
         }
     }

@@ -4,20 +4,14 @@ import SyncControl
 import SyncControlServer
 import SyncModel
 
-/// `syncagent agent`: the process that works on runs nobody waits for.
-struct AgentCommand: AsyncParsableCommand {
+struct AgentCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "agent",
         abstract: "Run, query or stop the background process.",
         subcommands: [AgentRunCommand.self, AgentStatusCommand.self, AgentStopCommand.self]
     )
-
-    func run() async throws {
-        throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: AgentCommand.self))
-    }
 }
 
-/// `syncagent agent status`.
 struct AgentStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
@@ -31,12 +25,7 @@ struct AgentStatusCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let state = try StateAccess(output: output)
-        let status: AgentStatus
-        do {
-            status = try await state.client.status()
-        } catch let error as ControlError {
-            throw CommandFailure(error)
-        }
+        let status = try await state.client.status()
         if format.json { return try output.value(status) }
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
         let rows = [
@@ -53,7 +42,6 @@ struct AgentStatusCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent agent stop`.
 struct AgentStopCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "stop",
@@ -73,7 +61,7 @@ struct AgentStopCommand: AsyncParsableCommand {
         do {
             try await state.client.stop(release ? .release : .pause)
         } catch let error as ControlError {
-            guard error.code == .unreachable else { throw CommandFailure(error) }
+            guard error.code == .unreachable else { throw error }
             return output.message("No agent is running.")
         }
         // It is stopping; it has ended when its lock is free.

@@ -1,4 +1,3 @@
-import CPosix
 import Foundation
 import SyncAgent
 import SyncControl
@@ -33,15 +32,20 @@ struct AgentReach: Sendable {
 
     /// Asks the agent; its errors become the command's.
     func ask<R: Sendable>(_ work: @Sendable (ControlClient) async throws -> R) async throws -> R {
-        let end = ContinuousClock.now + .seconds(10)
+        var (since, freshStarts) = (ContinuousClock.now, 3)
         while true {
             let client = try await client()
+            let start = ContinuousClock.now
             do {
                 return try await work(client)
             } catch let error as ControlError {
+                // One that is lost after it has worked for a while: the next one gets its time, too.
+                if freshStarts > 0, .now - start > .seconds(1) {
+                    (since, freshStarts) = (.now, freshStarts - 1)
+                }
                 // It stopped between two words: the next one is asked. Every command may be repeated.
                 let mayBeRepeated = error.code == .stopping || error.code == .unreachable
-                guard mayBeRepeated, ContinuousClock.now < end else { throw CommandFailure(error) }
+                guard mayBeRepeated, .now - since < .seconds(10) else { throw CommandFailure(error) }
                 try await TaskThreads.sleep(for: .milliseconds(50))
             }
         }
@@ -57,17 +61,15 @@ struct AgentReach: Sendable {
 
     /// This program's file; its link in proc(5) also works after the file has been replaced. Without /proc, the path it
     /// was started by.
-    ///
-    /// - Throws: ``CommandFailure`` with status 69.
     static func ownProgram() throws(CommandFailure) -> String {
         let link = "/proc/self/exe"
         // No link: no /proc.
         if let path = try? FileManager.default.destinationOfSymbolicLink(atPath: link) {
-            return access(path, X_OK) == 0 ? path : link
+            return isPermitted(.execute, path) ? path : link
         }
-        let name = sa_program_path().map { String(cString: $0) } ?? ""
-        let path = name.hasPrefix("/") ? name : "\(FileManager.default.currentDirectoryPath)/\(name)"
-        guard !name.isEmpty, access(path, X_OK) == 0 else {
+        let name = CurrentProcess.startPath ?? ""
+        let path = try EnvironmentPaths.absolute(name)
+        guard !name.isEmpty, isPermitted(.execute, path) else {
             throw CommandFailure(
                 .unavailable,
                 "Cannot find the program's own file: /proc is not mounted and there is no '\(escaped(name))'. "
@@ -81,7 +83,7 @@ struct AgentReach: Sendable {
     private func startUnit() async {
         let environment = EnvironmentPaths.ofProcess
         // Without a user manager systemctl(1) only says so.
-        guard let runtime = environment.baseDirectories.runtime, access(runtime + "/systemd", F_OK) == 0,
+        guard let runtime = environment.baseDirectories.runtime, exists(runtime + "/systemd"),
             let program = environment.program(named: "systemctl")
         else { return }
         guard await Self.run(program, ["--user", "--quiet", "is-enabled", Self.unit]) else { return }

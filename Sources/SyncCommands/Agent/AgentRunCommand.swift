@@ -1,8 +1,8 @@
 import ArgumentParser
-import CPosix
 import Foundation
 import Logging
 import SyncAgent
+import SyncAssembly
 import SyncControl
 import SyncControlServer
 import SyncDaemon
@@ -12,7 +12,6 @@ import SyncSettings
 import SyncSystem
 import SyncTransfer
 
-/// `syncagent agent run`: the agent itself, in the foreground, for systemd, containers and on-demand starts.
 struct AgentRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
@@ -29,14 +28,12 @@ struct AgentRunCommand: AsyncParsableCommand {
     @Flag(help: "Exit when there is nothing left to do, and silently if another agent is running.")
     var onDemand = false
 
-    @Option(help: ArgumentHelp("How many runs to process at a time, 1 to 64.", valueName: "n"))
+    @Option(help: "How many runs to process at a time, 1 to 64.".taking("n"))
     var jobs = 2
 
     @Option(
-        help: ArgumentHelp(
-            "The most bytes per second for all runs together, such as 10MB.  (default: agent_limit_rate)",
-            valueName: "rate"
-        ),
+        help: "The most bytes per second for all runs together, such as 10MB.  (default: agent_limit_rate)"
+            .taking("rate"),
         transform: positiveByteCount
     )
     var limitRate: ByteCount?
@@ -102,48 +99,46 @@ struct AgentRunCommand: AsyncParsableCommand {
             now: { EngineAssembly.milliseconds() / 1_000 }
         )
         let server = ControlServer(options, control: agent, logger: logger)
-        do {
-            // Two of the tasks are the agent; the others only watch, and end with it.
-            try await withThrowingTaskGroup(of: Bool.self) { group in
-                let (isOver, over) = AsyncStream.makeStream(of: Void.self)
-                group.addTask {
-                    await StopSignals.firstRequest(atOnce: {})
-                    if !Task.isCancelled { await agent.stop(.release) }
-                    return false
-                }
-                group.addTask {
-                    await watch(notice)
-                    return false
-                }
-                group.addTask {
-                    do {
-                        try await server.run(
-                            listening: {
-                                logger.info("ready on \(state.place.socketPath), process \(getpid())")
-                                notice.ready()
-                                releaseMemory()  // What starting took.
-                            },
-                            until: { for await _ in isOver {} }
-                        )
-                    } catch {
-                        // An agent that nobody can ask is none.
-                        await agent.stop(.release)
-                        throw error
-                    }
-                    return true
-                }
-                group.addTask {
-                    await agent.run()
-                    notice.stopping()
-                    over.finish()
-                    return true
-                }
-                var ended = 0
-                while ended < 2, let isPart = try await group.next() { ended += isPart ? 1 : 0 }
-                group.cancelAll()
+        // Two of the tasks are the agent; the others only watch, and end with it.
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            let (isOver, over) = AsyncStream.makeStream(of: Void.self)
+            group.addTask {
+                await StopSignals.firstRequest(atOnce: {})
+                if !Task.isCancelled { await agent.stop(.release) }
+                return false
             }
-        } catch let error as ControlServerError {
-            throw CommandFailure(error.status, error.message)
+            group.addTask {
+                await watch(notice)
+                return false
+            }
+            group.addTask {
+                do {
+                    try await server.run(
+                        listening: {
+                            logger.info(
+                                "ready on \(state.place.socketPath), process \(CurrentProcess.identifier)"
+                            )
+                            notice.ready()
+                            releaseMemory()  // What starting took.
+                        },
+                        until: { for await _ in isOver {} }
+                    )
+                } catch {
+                    // An agent that nobody can ask is none.
+                    await agent.stop(.release)
+                    throw error
+                }
+                return true
+            }
+            group.addTask {
+                await agent.run()
+                notice.stopping()
+                over.finish()
+                return true
+            }
+            var ended = 0
+            while ended < 2, let isPart = try await group.next() { ended += isPart ? 1 : 0 }
+            group.cancelAll()
         }
         logger.info("stopped")
     }
@@ -171,7 +166,7 @@ extension AgentRunCommand {
             store: store,
             stateDirectory: state.place.stateDirectory,
             version: syncagentVersion,
-            process: getpid(),
+            process: CurrentProcess.identifier,
             now: EngineAssembly.milliseconds,
             sleep: { try await TaskThreads.sleep(for: $0) },
             log: { logger.info("\($0)") },
@@ -189,18 +184,16 @@ extension AgentRunCommand {
                         progress: { client.needs.progress($0) }
                     )
                     let parts = try assembly.parts(stop: needs.stop) { client.needs.stop.isStopped }
-                    var handle = EngineHandle(parts.engine, for: client) {
+                    var handle = EngineHandle(parts.assembled.engine, for: client) {
                         assembly.end(parts, isStopped: client.needs.stop.isStopped)
                     }
                     let said = assembly.tuning.settings.transfer.patience
                     handle.setWaiting = { needs in
-                        let patience = (said ?? needs.patience).map {
-                            Patience(firstContact: said ?? needs.firstContact ?? $0, silence: $0)
-                        }
-                        parts.web.setWaiting(deadline: needs.deadline, patience: patience)
+                        let patience = said.map { Patience($0) } ?? EngineTuning.patience(needs)
+                        parts.assembled.web.setWaiting(deadline: needs.deadline, patience: patience)
                     }
-                    handle.setRateLimit = { parts.setRateLimit($0) }
-                    handle.received = { parts.received }
+                    handle.setRateLimit = { parts.assembled.setRateLimit($0) }
+                    handle.received = { parts.assembled.received }
                     return .success(handle)
                 } catch {
                     return .failure(ControlError(.failed, error.message, exitStatus: error.status))
@@ -210,7 +203,7 @@ extension AgentRunCommand {
         environment.maximumRuns = jobs
         environment.rateLimit = rateLimit?.bytes
         if rateLimit == nil {
-            environment.rateLimit = try configured { () throws(SettingsError) in
+            environment.rateLimit = try translating { () throws(SettingsError) in
                 try RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings).agentRateLimit
             }
         }
@@ -219,24 +212,14 @@ extension AgentRunCommand {
             place: EnvironmentPaths.ofProcess.pluginPlace,
             machine: EnvironmentPaths.ofProcess.machinePlaces,
             settings: {
-                do throws(CommandFailure) {
-                    return .success(
-                        try configured { () throws(SettingsError) in
-                            try RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings).plugins
-                        }
-                    )
-                } catch {
-                    return .failure(error)
+                Result { () throws(SettingsError) in
+                    try RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings).plugins
                 }
             },
             notice: { logger.info("\(PluginTeller.line($0))") }
         )
         environment.conditionCheck = { wanted, since in
-            do throws(ControlError) {
-                return .success(try conditions.check(wanted, blockedSince: since))
-            } catch {
-                return .failure(error)
-            }
+            Result { () throws(ControlError) in try conditions.check(wanted, blockedSince: since) }
         }
         environment.isOnDemand = isOnDemand
         environment.schedules = AgentSchedules(try ScheduleRecords(), store: store) { logger.info("\($0)") }
@@ -274,14 +257,12 @@ final class AgentLock: Sendable {
     private static let name = "agent.lock"
 
     /// Takes the lock; `nil` when another process has it.
-    ///
-    /// - Throws: ``CommandFailure`` with status 73.
     static func take(in directory: String) throws(CommandFailure) -> AgentLock? {
         do throws(FileError) {
             let place = try openStateDirectory(directory, create: true)
-            let file = try openFile(name, in: place.raw, O_RDWR | O_CREAT, trust: .ownState)
+            let file = try openFile(name, in: place.raw, [.readWrite, .create], trust: .ownState)
             guard let lock = try FileLock.take(file, path: "\(directory)/\(name)") else { return nil }
-            lock.sign("\(getpid())")
+            lock.sign("\(CurrentProcess.identifier)")
             return AgentLock(lock)
         } catch {
             throw CommandFailure(.cannotCreate, error.ofState)
@@ -291,7 +272,9 @@ final class AgentLock: Sendable {
     /// Whether some process has it; takes nothing.
     static func isHeld(in directory: String) -> Bool {
         // Without the file, or where it is not ours, none has.
-        guard let file = try? openFile("\(directory)/\(name)", O_RDWR, trust: .state) else { return false }
+        guard let file = try? openFile("\(directory)/\(name)", .readWrite, trust: .state) else {
+            return false
+        }
         return FileLock.isTaken(file)
     }
 }
@@ -304,7 +287,9 @@ struct ServiceNotice: Sendable {
 
     init(environment: EnvironmentPaths) {
         path = environment.notifySocket()
-        watchdogInterval = environment.watchdogMicroseconds(process: getpid()).map { .microseconds($0 / 2) }
+        watchdogInterval = environment.watchdogMicroseconds(process: CurrentProcess.identifier).map {
+            .microseconds($0 / 2)
+        }
     }
 
     func ready() { send("READY=1") }
@@ -314,9 +299,8 @@ struct ServiceNotice: Sendable {
     /// Sends, or does nothing where nobody listens: the agent works all the same.
     private func send(_ text: String) {
         guard let path, path.utf8.count > 1, path.hasPrefix("/") || path.hasPrefix("@"),
-            let address = UnixAddress(path), let descriptor = Descriptor(opened: sa_datagram_socket(AF_UNIX))
+            let address = UnixAddress(path)
         else { return }
-        let message = Array(text.utf8)
-        _ = address.withSockaddr { sendto(descriptor.raw, message, message.count, 0, $0, $1) }
+        _ = address.send(Array(text.utf8))
     }
 }

@@ -10,10 +10,9 @@ struct BackgroundOptions: ParsableArguments {
     var background = false
 
     @Option(
-        help: ArgumentHelp(
-            "With --background: do not start before this time: 02:00, '2026-11-20 02:00', an RFC 3339 time, or 90m from now.",
-            valueName: "time"
-        ),
+        help:
+            "With --background: do not start before this time: 02:00, '2026-11-20 02:00', an RFC 3339 time, or 90m from now."
+            .taking("time"),
         transform: startTime
     )
     var notBefore: Int64?
@@ -27,7 +26,7 @@ struct BackgroundOptions: ParsableArguments {
     )
     var interactive = false
 
-    @Option(help: ArgumentHelp("With --background: a note to show in 'syncagent status'.", valueName: "text"))
+    @Option(help: "With --background: a note to show in 'syncagent status'.".taking("text"))
     var label: String?
 
     /// Puts them into a recipe. Who asks is a hook unless it says that a person does (S50).
@@ -47,9 +46,7 @@ struct BackgroundOptions: ParsableArguments {
                 ("--interactive", interactive),
             ].first { $0.1 }
             if let given {
-                throw ValidationError(
-                    "\(given.0) needs --background; without it the pull starts at once."
-                )
+                throw ValidationError("\(given.0) needs --background; without it the pull starts at once.")
             }
         }
         if let label, label.utf8.count > 4_096 {
@@ -62,44 +59,31 @@ struct BackgroundOptions: ParsableArguments {
 struct HookOptions: ParsableArguments {
     @Option(
         name: .customLong("file-hook"),
-        help: ArgumentHelp(
-            "A program to run on the changed files, a batch at a time; repeatable.",
-            valueName: "program"
-        ),
+        help: "A program to run on the changed files, a batch at a time; repeatable.".taking("program"),
         completion: .file()
     )
     var fileHooks: [String] = []
 
-    @Option(
-        help: ArgumentHelp("The most files in one call of a file hook.  (default: 100)", valueName: "number")
-    )
+    @Option(help: "The most files in one call of a file hook.  (default: 100)".taking("number"))
     var fileHookBatch: Int?
 
     @Option(
-        help: ArgumentHelp(
-            "Run hooks only after these results.  (default: ok,partial,failed)",
-            valueName: "results"
-        ),
+        help: "Run hooks only after these results.  (default: ok,partial,failed)".taking("results"),
         transform: hookResults
     )
     var hookOn: Set<RunResult>?
 
     @Option(
-        help: ArgumentHelp(
-            "Stop a hook that runs longer than this: 90s, 15m, 2h.  (default: 10m)",
-            valueName: "time"
-        ),
+        help: "Stop a hook that runs longer than this: 90s, 15m, 2h.  (default: 10m)".taking("time"),
         transform: duration
     )
     var hookTimeout: Duration?
 
-    /// The results as the engine takes them.
     var results: [RunResult] { RunResult.allCases.filter { hookOn?.contains($0) ?? true } }
 
     /// Most **seconds** a hook may run.
     var timeout: Int { hookTimeout.map { Int($0 / .seconds(1)) } ?? 600 }
 
-    /// Most files in one call of a file hook.
     var batch: Int { fileHookBatch ?? 100 }
 
     /// - Throws: `ValidationError` when something is said about hooks and there are none.
@@ -113,12 +97,8 @@ struct HookOptions: ParsableArguments {
             }
         }
         guard !hasHooks, fileHooks.isEmpty else { return }
-        if hookOn != nil {
-            throw ValidationError("--hook-on needs a --hook or --group-hook.")
-        }
-        if hookTimeout != nil {
-            throw ValidationError("--hook-timeout needs a --hook or --group-hook.")
-        }
+        let option = hookOn != nil ? "--hook-on" : hookTimeout != nil ? "--hook-timeout" : nil
+        if let option { throw ValidationError("\(option) needs a --hook, --group-hook or --file-hook.") }
     }
 }
 
@@ -153,6 +133,8 @@ enum StartTime {
     ///   - calendar: With the time zone that local times are in.
     /// - Returns: **Milliseconds** since 1970.
     static func parse(_ text: String, now: Date, calendar: Calendar) -> Int64? {
+        // A digit of another script is one to a regular expression, and none to Int.
+        guard text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
         let date: Date?
         if let wait = try? duration(text) {
             date = now.addingTimeInterval(wait / .seconds(1))

@@ -73,8 +73,8 @@ struct BackgroundPull: Sendable {
             let prepared = try await engine.lookedUp(recipe)
             (request.hooks, project) = (prepared.recipe.hooks, prepared.project)
         }
-        if !request.manifest.contains("://") { request.manifest = Self.absolute(request.manifest) }
-        request.destination = Self.absolute(recipe.destination ?? project ?? ".")
+        if !request.manifest.contains("://") { request.manifest = try Self.absolute(request.manifest) }
+        request.destination = try Self.absolute(recipe.destination ?? project ?? ".")
         // What the agent plans with; the caps themselves are in the settings.
         if settings.transfer.connections == nil { request.connections = nil }
         request.deadlineSeconds = settings.transfer.deadline.map { Int64($0 / .seconds(1)) }
@@ -82,9 +82,8 @@ struct BackgroundPull: Sendable {
         return request
     }
 
-    static func absolute(_ path: String) -> String {
-        let full = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
-        return URL(fileURLWithPath: full).standardizedFileURL.path
+    static func absolute(_ path: String) throws(CommandFailure) -> String {
+        URL(fileURLWithPath: try EnvironmentPaths.absolute(path)).standardizedFileURL.path
     }
 
     private static func event(_ reply: EnqueueReply) -> JSONLine {

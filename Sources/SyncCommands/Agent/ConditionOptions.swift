@@ -14,56 +14,47 @@ struct ConditionOptions: ParsableArguments {
     var onPower = false
 
     @Option(
-        help: ArgumentHelp(
-            "On a metered network: allow, deny, or budget=500M to allow that many bytes per run.  (default: allow)",
-            valueName: "policy"
-        ),
+        help:
+            "On a metered network: allow, deny, or budget=500M to allow that many bytes per run.  (default: allow)"
+            .taking("policy"),
         transform: { text in
             MeteredPolicy(budget: try setting { () throws(SettingsError) in try SettingValue.metered(text) })
         }
     )
     var metered: MeteredPolicy?
 
-    @Option(
-        help: ArgumentHelp(
-            "Only while other processes load each core less than this on average.",
-            valueName: "n"
-        )
-    )
+    @Option(help: "Only while other processes load each core less than this on average.".taking("n"))
     var maxLoad: Double?
 
     @Option(
-        help: ArgumentHelp("Only when nobody has used the machine for this long: 10m.", valueName: "time"),
+        help: "Only when nobody has used the machine for this long: 10m.".taking("time"),
         transform: duration
     )
     var idle: Duration?
 
     @Option(
-        help: ArgumentHelp("Only while the destination keeps this much space free: 5G.", valueName: "bytes"),
+        help: "Only while the destination keeps this much space free: 5G.".taking("bytes"),
         transform: positiveByteCount
     )
     var keepFree: ByteCount?
 
     @Option(
         name: .customLong("condition"),
-        help: ArgumentHelp("Only while this condition plugin allows it; repeatable.", valueName: "plugin")
+        help: "Only while this condition plugin allows it; repeatable.".taking("plugin")
     )
     var plugins: [String] = []
 
     @Option(
-        help: ArgumentHelp(
-            "Only while this program exits with 0; on 1 the run waits and asks again; repeatable.",
-            valueName: "command"
-        ),
+        help: "Only while this program exits with 0; on 1 the run waits and asks again; repeatable."
+            .taking("command"),
         transform: { try smallProgram($0, option: "--condition-program") }
     )
     var conditionProgram: [[String]] = []
 
     @Option(
-        help: ArgumentHelp(
-            "A --limit-rate for a time of day: 08:00-18:00=2M, or =none; repeatable, the first match applies.",
-            valueName: "times=rate"
-        ),
+        help:
+            "A --limit-rate for a time of day: 08:00-18:00=2M, or =none; repeatable, the first match applies."
+            .taking("times=rate"),
         transform: { text in
             let rate = try setting { () throws(SettingsError) in try SettingValue.rateWindow(text) }
             try checkZone(of: rate.window)
@@ -129,7 +120,7 @@ struct MeteredPolicy: Sendable, Equatable {
 /// The time of day at which a run is worked on.
 struct WindowOption: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Only at this time of day: 22:00-06:00 or 02:00+4h.", valueName: "times"),
+        help: "Only at this time of day: 22:00-06:00 or 02:00+4h.".taking("times"),
         transform: { text in
             let window = try setting { () throws(SettingsError) in try SettingValue.window(text) }
             try checkZone(of: window)
@@ -137,15 +128,6 @@ struct WindowOption: ParsableArguments {
         }
     )
     var window: DailyWindow?
-}
-
-/// The same failure as the argument parser knows it.
-private func setting<Value>(_ read: () throws(SettingsError) -> Value) throws -> Value {
-    do throws(SettingsError) {
-        return try read()
-    } catch {
-        throw ValidationError("\(error.description).")
-    }
 }
 
 private func checkZone(of window: DailyWindow) throws {

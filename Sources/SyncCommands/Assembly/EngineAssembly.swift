@@ -13,36 +13,19 @@ struct EngineAssembly: Sendable {
     /// Where sessions, events and cached manifests are kept, absolute.
     let store: SyncStore
     let tuning: EngineTuning
-    /// Told of every event.
     let listener: @Sendable (SyncEvent) -> Void
-    /// Told how far things are.
     let progress: @Sendable (PullProgress) -> Void
 
     /// An engine and the plugins that end after it.
     struct Parts: Sendable {
-        fileprivate let assembled: AssembledEngine
+        let assembled: AssembledEngine
         fileprivate let plugins: PluginAssembly
-
-        var engine: PullEngine { assembled.engine }
-
-        /// Everything that brings bytes.
-        var transport: any Transport { assembled.transport }
-
-        /// The one for http and https.
-        var web: CurlTransport { assembled.web }
-
-        /// Body **bytes** received so far.
-        var received: UInt64 { assembled.received }
-
-        /// Changes the limit of all transfers together, in **bytes** a second; `nil` for none.
-        func setRateLimit(_ rate: UInt64?) { assembled.setRateLimit(rate) }
     }
 
     /// Makes an engine that stops when `stop` says so.
     ///
     /// - Parameter isStopped: The same for programs that look at files, where another request may take its place; `nil`
     ///   where none does.
-    /// - Throws: ``CommandFailure`` with status 78 for settings that libcurl refuses.
     func parts(stop: StopRequest, isStopped: (@Sendable () -> Bool)? = nil) throws(CommandFailure) -> Parts {
         let configuration = try Self.configuration(tuning) { _ in }
         let plugins = try PluginAssembly(
@@ -101,8 +84,6 @@ struct EngineAssembly: Sendable {
     }
 
     /// What a transport may do, as `tuning` says.
-    ///
-    /// - Throws: ``CommandFailure`` with status 78 for a file that cannot be used.
     static func configuration(
         _ tuning: EngineTuning,
         events: @escaping @Sendable (TransferEvent) -> Void
@@ -117,7 +98,6 @@ struct EngineAssembly: Sendable {
         return configuration
     }
 
-    /// - Throws: ``CommandFailure`` with status 78 for settings that libcurl refuses.
     static func transport(_ configuration: TransportConfiguration) throws(CommandFailure) -> CurlTransport {
         do throws(TransferError) {
             return try CurlTransport(configuration: configuration)
@@ -126,15 +106,8 @@ struct EngineAssembly: Sendable {
         }
     }
 
-    /// Opens the state of a user.
-    ///
-    /// - Throws: ``CommandFailure`` with status 73 or 74.
     static func openStore(_ directory: String, warn: (String) -> Void) throws(CommandFailure) -> SyncStore {
-        do throws(StoreError) {
-            return try openState(directory, warn: warn)
-        } catch {
-            throw CommandFailure(error.status, error.message)
-        }
+        try translating { () throws(StoreError) in try openState(directory, warn: warn) }
     }
 
     /// **Milliseconds** since 1970.

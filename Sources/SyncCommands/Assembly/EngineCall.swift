@@ -1,4 +1,5 @@
 import Foundation
+import SyncAssembly
 import SyncControlServer
 import SyncEngine
 import SyncModel
@@ -98,7 +99,6 @@ struct EngineCall: Sendable {
         }
     }
 
-    /// Verifies and prints what differs.
     func verify(_ recipe: RunRecipe) async throws {
         let report = try await stoppable { [self] in
             try await looking { engine, _ in try engine.verify(recipe) }
@@ -139,11 +139,11 @@ struct EngineCall: Sendable {
             progress: { [self] in tell($0) }
         )
         let parts = try assembly.parts(stop: stop)
-        end.count(parts.transport)
+        end.count(parts.assembled.transport)
         do {
             return try await onThread("engine", onCancel: { stop.stop(.user) }) { _ in
                 defer { assembly.end(parts, isStopped: stop.isStopped) }
-                return try work(parts.engine, stop)
+                return try work(parts.assembled.engine, stop)
             }
         } catch {
             if error is ThreadError { assembly.end(parts, isStopped: stop.isStopped) }
@@ -163,7 +163,7 @@ struct EngineCall: Sendable {
     ) async throws -> R {
         // What sessions there are and who works on them is looked up; where there are none, none is made.
         let known = try StateAccess(output: output).existingStore()
-        let store = try known ?? asking { () throws(StoreError) in try SyncStore.inMemory() }
+        let store = try known ?? SyncStore.inMemory()
         return try await withEngine(store: store, keepsMetrics: false, work)
     }
 

@@ -8,15 +8,12 @@ import SyncTransfer
 
 /// What an engine is made with, for a command and for the agent alike.
 struct EngineTuning: Sendable {
-    /// How the run is done.
     var settings: RunSettings
-    /// Whom to believe.
     let trust: TrustChoice
     /// Where cached manifests are kept, absolute.
     var stateDirectory: String
     /// Where files go: nothing below it is a plugin (V62); `nil` when nothing is pulled.
     var destination: String?
-    /// Programs that every file is shown to.
     let verifiers: [[String]]
     /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.
     var home: Origin?
@@ -26,8 +23,6 @@ struct EngineTuning: Sendable {
     var connectionShare: Int?
 
     /// For a recipe, or for nothing that is pulled.
-    ///
-    /// - Throws: ``CommandFailure`` for a root's file that cannot be read.
     init(_ settings: RunSettings, _ recipe: RunRecipe?, stateDirectory: String) throws(CommandFailure) {
         self.settings = settings
         trust = try TrustChoice(settings.trust, recipe)
@@ -38,12 +33,10 @@ struct EngineTuning: Sendable {
     }
 
     /// For a piece of the agent's work.
-    ///
-    /// - Throws: ``CommandFailure`` with status 78 for kept settings, a file or an environment that cannot be used.
     init(_ needs: EngineNeeds, _ environment: EnvironmentPaths, stateDirectory: String) throws(CommandFailure)
     {
         let kept = needs.recipe?.settings
-        let settings = try configured { () throws(SettingsError) in
+        let settings = try translating { () throws(SettingsError) in
             try RunSettings(kept: kept, environment.settings)
         }
         try self.init(settings, needs.recipe, stateDirectory: stateDirectory)
@@ -55,8 +48,13 @@ struct EngineTuning: Sendable {
         }
         transfer.deadline = needs.deadline
         self.settings.transfer = transfer
-        patience = needs.patience.map { Patience($0) }
+        patience = Self.patience(needs)
         connectionShare = needs.connectionShare
+    }
+
+    /// How long a piece of the agent's work waits for servers unless its client says; `nil` for as long as its deadline.
+    static func patience(_ needs: EngineNeeds) -> Patience? {
+        needs.patience.map { Patience(firstContact: needs.firstContact ?? $0, silence: $0) }
     }
 
     /// The most a manifest may hold.
@@ -67,27 +65,13 @@ struct EngineTuning: Sendable {
         return limits
     }
 
-    /// - Throws: ``CommandFailure`` with status 78 when a file the settings name cannot be used.
     func apply(to configuration: inout TransportConfiguration) throws(CommandFailure) {
         configuration.homes = home.map { [$0] }
         configuration.patience = patience
-        do throws(SettingsError) {
-            try settings.transfer.apply(to: &configuration)
-        } catch {
-            throw CommandFailure(.configuration, error.description)
-        }
+        try translating { () throws(SettingsError) in try settings.transfer.apply(to: &configuration) }
         guard let connectionShare else { return }
         configuration.connections = min(configuration.connections, connectionShare)
         configuration.connectionsPerHost = min(configuration.connectionsPerHost, connectionShare)
         configuration.initialConnections = min(configuration.initialConnections, connectionShare)
-    }
-}
-
-/// Reads settings, with the status of a command for what is wrong with them.
-func configured<R>(_ read: () throws(SettingsError) -> R) throws(CommandFailure) -> R {
-    do throws(SettingsError) {
-        return try read()
-    } catch {
-        throw CommandFailure(.configuration, error.description)
     }
 }

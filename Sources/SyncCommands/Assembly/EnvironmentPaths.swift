@@ -1,5 +1,4 @@
 import ArgumentParser
-import CPosix
 import Foundation
 import SyncAgent
 import SyncConditions
@@ -21,8 +20,8 @@ struct EnvironmentPaths: Sendable {
 
     /// The environment of this process; without `HOME`, the home directory of passwd(5).
     static let ofProcess = EnvironmentPaths(
-        home: getpwuid(getuid()).flatMap { entry in entry.pointee.pw_dir.map { String(cString: $0) } },
-        lookup: { name in getenv(name).map { String(cString: $0) } }
+        home: UserEntry.own?.home,
+        lookup: CurrentProcess.variable
     )
 
     /// `$XDG_STATE_HOME/syncagent`, by default `~/.local/state/syncagent`; absolute.
@@ -47,8 +46,6 @@ struct EnvironmentPaths: Sendable {
     }
 
     /// `$XDG_CONFIG_HOME/syncagent`, by default `~/.config/syncagent`; absolute.
-    ///
-    /// - Throws: ``CommandFailure`` with status 73 when there is no home directory either.
     func configurationDirectory() throws(CommandFailure) -> String {
         try own(baseDirectories.configuration, "XDG_CONFIG_HOME")
     }
@@ -61,10 +58,9 @@ struct EnvironmentPaths: Sendable {
 
     /// What relative paths on the command line are relative to.
     var pathBase: PathBase {
-        PathBase(directory: FileManager.default.currentDirectoryPath, home: lookup("HOME") ?? home)
+        PathBase(directory: CurrentProcess.workingDirectory, home: lookup("HOME") ?? home)
     }
 
-    /// What settings are read from.
     var settings: RunSettings.Environment {
         RunSettings.Environment(base: pathBase, file: configurationFile, lookup: lookup)
     }
@@ -73,7 +69,7 @@ struct EnvironmentPaths: Sendable {
     func program(named name: String) -> String? {
         for directory in (lookup("PATH") ?? "").split(separator: ":") where directory.hasPrefix("/") {
             let candidate = "\(directory)/\(name)"
-            if access(candidate, X_OK) == 0 { return candidate }
+            if isPermitted(.execute, candidate) { return candidate }
         }
         return nil
     }
@@ -81,12 +77,10 @@ struct EnvironmentPaths: Sendable {
     /// The absolute path of a program given as `./reindex`, `/usr/bin/true` or `true`.
     ///
     /// A path need not exist yet, since a pull may bring it; a bare name has to be in `PATH` now.
-    ///
-    /// - Throws: `ValidationError` that names `option`.
     func absoluteProgram(_ text: String, option: String) throws -> String {
         guard !text.isEmpty, !text.contains("\0") else { throw ValidationError("\(option) wants a program.") }
         if isHookProgram(text) { return text }
-        if text.contains("/") { return "\(FileManager.default.currentDirectoryPath)/\(text)" }
+        if text.contains("/") { return try Self.absolute(text) }
         guard let found = program(named: text) else {
             throw ValidationError(
                 "\(option): no program '\(escaped(text))' in PATH; write ./\(escaped(text)) for one in this directory."
@@ -95,8 +89,17 @@ struct EnvironmentPaths: Sendable {
         return found
     }
 
+    /// A path against the working directory.
+    ///
+    /// - Throws: ``CommandFailure`` with status 73 for a relative one where the working directory has been removed.
+    static func absolute(_ path: String) throws(CommandFailure) -> String {
+        do throws(FileError) { return try absolutePath(path) } catch {
+            throw CommandFailure(.cannotCreate, "\(error).")
+        }
+    }
+
     /// Whether there is a program at `path` that this user may execute.
-    static func isProgram(_ path: String) -> Bool { access(path, X_OK) == 0 }
+    static func isProgram(_ path: String) -> Bool { isPermitted(.execute, path) }
 
     /// Whether the terminal can move its cursor. terminfo(5) calls one that cannot `dumb`.
     var hasCapableTerminal: Bool {
@@ -106,7 +109,7 @@ struct EnvironmentPaths: Sendable {
 
     /// Whether words for people may have colours: a capable terminal on standard error, and no <https://no-color.org>.
     var wantsColour: Bool {
-        isatty(STDERR_FILENO) == 1 && hasCapableTerminal && (lookup("NO_COLOR") ?? "").isEmpty
+        isTerminal(STDERR_FILENO) && hasCapableTerminal && (lookup("NO_COLOR") ?? "").isEmpty
     }
 
     /// Whether nothing says that the terminal knows more than ASCII. locale(7): the first of the three that is set counts.
@@ -115,7 +118,6 @@ struct EnvironmentPaths: Sendable {
         return !locale.lowercased().replacing("-", with: "").contains("utf8")
     }
 
-    /// Where the user's files are.
     var baseDirectories: BaseDirectories { BaseDirectories(home: home, lookup: lookup) }
 
     private func own(_ directory: String?, _ variable: String) throws(CommandFailure) -> String {
@@ -130,12 +132,10 @@ extension EnvironmentPaths {
     /// Where the agent's socket and state are.
     ///
     /// An agent that was started where there was no runtime directory, as by cron, is found where it listens.
-    ///
-    /// - Throws: ``CommandFailure`` with status 73 when there is no home directory.
     func agentPlace() throws(CommandFailure) -> AgentPlace {
         let place = AgentPlace(stateDirectory: try statePath(), runtimeDirectory: baseDirectories.runtime)
         let other = AgentPlace(stateDirectory: place.stateDirectory, runtimeDirectory: nil)
-        guard place != other, access(place.socketPath, F_OK) != 0, Self.isListening(other.socketPath) else {
+        guard place != other, !exists(place.socketPath), Self.isListening(other.socketPath) else {
             return place
         }
         return other
@@ -143,11 +143,8 @@ extension EnvironmentPaths {
 
     /// Whether a process of this user takes connections at a Unix socket. unix(7)
     private static func isListening(_ path: String) -> Bool {
-        guard access(path, F_OK) == 0, let address = UnixAddress(path),
-            let descriptor = Descriptor(opened: sa_stream_socket(AF_UNIX))
-        else { return false }
-        return address.withSockaddr { connect(descriptor.raw, $0, $1) } == 0
-            && peerUser(of: descriptor.raw) == geteuid()
+        guard let socket = UnixAddress(path)?.connected() else { return false }
+        return peerUser(of: socket.raw) == CurrentProcess.user
     }
 
     /// The run whose hook this process belongs to, if any.

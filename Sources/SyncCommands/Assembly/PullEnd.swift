@@ -62,13 +62,10 @@ final class PullEnd: Sendable {
 
     /// What the process is about to exit with, and why.
     private static func cause(_ error: any Error) -> (status: Int32, message: String) {
-        switch error {
-        case let error as CommandFailure:
-            (error.status.rawValue, error.message.isEmpty ? stopped(error.status) : error.message)
-        case let error as ControlError: (error.exitStatus.rawValue, error.message)
-        case let error as ThreadError: (ExitStatus.ioError.rawValue, "\(error)")
-        default: (SyncagentCommand.exitCode(for: error).rawValue, SyncagentCommand.message(for: error))
+        guard let failure = CommandFailure(error) else {
+            return (SyncagentCommand.exitCode(for: error).rawValue, SyncagentCommand.message(for: error))
         }
+        return (failure.status.rawValue, failure.message.isEmpty ? stopped(failure.status) : failure.message)
     }
 
     private static func stopped(_ status: ExitStatus) -> String {

@@ -6,6 +6,11 @@ import SyncModel
 import SyncSettings
 import SyncTransfer
 
+extension String {
+    /// The help of an option whose value is called so.
+    func taking(_ value: String) -> ArgumentHelp { ArgumentHelp(self, valueName: value) }
+}
+
 /// How much a command says, and in which form.
 struct ReportingOptions: ParsableArguments {
     @Flag(help: "Print JSON to standard output, one object per line.")
@@ -14,10 +19,8 @@ struct ReportingOptions: ParsableArguments {
     @Flag(name: .shortAndLong, help: "Print only warnings and errors.")
     var quiet = false
 
-    /// The output these options ask for.
     func output() -> Output { Output(quiet: quiet, hasColour: EnvironmentPaths.ofProcess.wantsColour) }
 
-    /// The progress display these options ask for.
     func display(on output: Output) -> ProgressDisplay {
         let style = ProgressDisplay.style(quiet: quiet, json: json, environment: .ofProcess)
         let hasColour = style == .terminal && EnvironmentPaths.ofProcess.wantsColour
@@ -51,19 +54,12 @@ enum PlanDetail: Int, Sendable {
 /// Which release of a set.
 struct ReleaseOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "The channel to follow, such as beta.  (default: the release that manifest.json holds)",
-            valueName: "name"
-        )
+        help: "The channel to follow, such as beta.  (default: the release that manifest.json holds)"
+            .taking("name")
     )
     var channel: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "Use this revision instead of the newest; the publisher must still have it.",
-            valueName: "n"
-        )
-    )
+    @Option(help: "Use this revision instead of the newest; the publisher must still have it.".taking("n"))
     var revision: UInt64?
 
     func validate() throws {
@@ -73,7 +69,6 @@ struct ReleaseOptions: ParsableArguments {
         if revision == 0 { throw ValidationError("--revision counts from 1.") }
     }
 
-    /// Puts them into a recipe.
     func apply(to recipe: inout RunRecipe) {
         (recipe.channel, recipe.revision) = (ChannelName.meant(channel), revision)
     }
@@ -88,10 +83,9 @@ struct TargetOptions: ParsableArguments {
     var manifest: String
 
     @Argument(
-        help: ArgumentHelp(
-            "Only these files, or files below these directories; named as in the manifest. For patterns there is --include.",
-            valueName: "path"
-        )
+        help:
+            "Only these files, or files below these directories; named as in the manifest. For patterns there is --include."
+            .taking("path")
     )
     var paths: [String] = []
 
@@ -100,43 +94,33 @@ struct TargetOptions: ParsableArguments {
 
     @Option(
         name: .customLong("into"),
-        help: ArgumentHelp("The destination directory.  (default: ./<project>)", valueName: "dir"),
+        help: "The destination directory.  (default: ./<project>)".taking("dir"),
         completion: .directory
     )
     var destination: String?
 
     @Option(
-        help: ArgumentHelp(
-            "The session's name.  (default: the manifest's project, or PROJECT:NAME for another destination)",
-            valueName: "id"
-        )
+        help:
+            "The session's name.  (default: the manifest's project, or PROJECT:NAME for another destination)"
+            .taking("id")
     )
     var session: String?
 
-    @Option(
-        name: .customLong("group"),
-        help: ArgumentHelp("Only the files of this group; repeatable.", valueName: "name")
-    )
+    @Option(name: .customLong("group"), help: "Only the files of this group; repeatable.".taking("name"))
     var groups: [String] = []
 
     @Option(
-        help: ArgumentHelp(
-            "Only files whose path, or a directory above it, matches, such as maps or **/*.pdf; repeatable. Unlike a group, which the publisher defines, a selection completes only the group 'all' and runs no other group's hooks. Files that are not selected are left alone, even by --prune.",
-            valueName: "glob"
-        )
+        help:
+            "Only files whose path, or a directory above it, matches, such as maps or **/*.pdf; repeatable. Unlike a group, which the publisher defines, a selection completes only the group 'all' and runs no other group's hooks. Files that are not selected are left alone, even by --prune."
+            .taking("glob")
     )
     var include: [String] = []
 
-    @Option(
-        help: ArgumentHelp(
-            "Skip files whose path, or a directory above it, matches; repeatable.",
-            valueName: "glob"
-        )
-    )
+    @Option(help: "Skip files whose path, or a directory above it, matches; repeatable.".taking("glob"))
     var exclude: [String] = []
 
     func validate() throws {
-        try validateManifest()
+        try requireLocation(manifest, "MANIFEST")
         if destination == "" { throw ValidationError("--into wants a directory, not an empty string.") }
         if let session, !Self.isIdentifier(session) {
             throw ValidationError(
@@ -161,14 +145,6 @@ struct TargetOptions: ParsableArguments {
         if groups.contains("") { throw ValidationError("--group wants a name, not an empty string.") }
     }
 
-    private func validateManifest() throws {
-        if manifest.isEmpty { throw ValidationError("MANIFEST wants a path or a URL, not an empty string.") }
-        guard isWebURL(manifest), let colon = manifest.range(of: "://") else { return }
-        guard manifest[colon.upperBound...].first.map({ $0 != "/" && $0 != "?" && $0 != "#" }) == true else {
-            throw ValidationError("MANIFEST is a URL without a host: \(redacted(url: manifest))")
-        }
-    }
-
     /// Whether `text` can name a session, by the rule that a manifest's `project` follows.
     static func isIdentifier(_ text: String) -> Bool {
         let isAlphanumeric = { (byte: UInt8) in
@@ -184,31 +160,47 @@ struct TargetOptions: ParsableArguments {
     }
 }
 
+/// Refuses a manifest that is named by nothing.
+func requireLocation(_ location: String, _ name: String) throws {
+    if location.isEmpty { throw ValidationError("\(name) wants a path or a URL, not an empty string.") }
+    guard isWebURL(location), let colon = location.range(of: "://") else { return }
+    guard location[colon.upperBound...].first.map({ $0 != "/" && $0 != "?" && $0 != "#" }) == true else {
+        throw ValidationError("\(name) is a URL without a host: \(redacted(url: location))")
+    }
+}
+
 /// Reads the value of an option such as `--limit-rate`: `65536`, `64K`, `1.5MB`; more than nothing.
 @Sendable
 func positiveByteCount(_ text: String) throws -> ByteCount {
-    let count = try byteCount(text)
-    guard count.bytes > 0 else {
-        throw ValidationError("'\(escaped(text))' is not a number of bytes such as 65536, 64K or 1.5MB.")
-    }
+    guard let count = ByteCount(parsing: text), count.bytes > 0 else { throw noByteCount(text) }
     return count
 }
 
 /// Reads the value of an option such as `--speed-limit`: as ``positiveByteCount(_:)``, or 0.
 @Sendable
 func byteCount(_ text: String) throws -> ByteCount {
-    guard let count = ByteCount(parsing: text) else {
-        throw ValidationError("'\(escaped(text))' is not a number of bytes such as 65536, 64K or 1.5MB.")
-    }
+    guard let count = ByteCount(parsing: text) else { throw noByteCount(text) }
     return count
+}
+
+private func noByteCount(_ text: String) -> ValidationError {
+    ValidationError("'\(escaped(text))' is not a number of bytes such as 65536, 64K or 1.5MB.")
 }
 
 /// Reads the value of an option such as `--deadline`, see ``SettingValue/duration(_:)``.
 @Sendable
 func duration(_ text: String) throws -> Duration {
+    try setting { () throws(SettingsError) in try SettingValue.duration(text) }
+}
+
+/// Reads a setting for the argument parser.
+///
+/// - Parameter name: The option's, where the parser does not say it.
+func setting<Value>(_ name: String? = nil, _ read: () throws(SettingsError) -> Value) throws -> Value {
     do throws(SettingsError) {
-        return try SettingValue.duration(text)
+        return try read()
     } catch {
-        throw ValidationError("\(error.description).")
+        if error == .workingDirectoryIsGone { throw CommandFailure(.cannotCreate, "\(error).") }
+        throw ValidationError("\(name.map { $0 + ": " } ?? "")\(error.description).")
     }
 }

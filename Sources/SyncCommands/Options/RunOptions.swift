@@ -1,11 +1,11 @@
 import ArgumentParser
-import CPosix
 import SyncEngine
 import SyncHooks
 import SyncModel
 import SyncPluginProcess
 import SyncPlugins
 import SyncSettings
+import SyncSystem
 
 /// What a run is asked for on a command line: the same for `pull` and for what a schedule pulls every night.
 struct RunOptions: ParsableArguments {
@@ -14,29 +14,22 @@ struct RunOptions: ParsableArguments {
 
     @Option(
         name: .customLong("hook"),
-        help: ArgumentHelp(
-            "A program to run when the pull has ended; repeatable.",
-            valueName: "program"
-        ),
+        help: "A program to run when the pull has ended; repeatable.".taking("program"),
         completion: .file()
     )
     var hooks: [String] = []
 
     @Option(
         name: .customLong("group-hook"),
-        help: ArgumentHelp(
-            "A program to run when a group is complete; repeatable.",
-            valueName: "name=program"
-        )
+        help: "A program to run when a group is complete; repeatable.".taking("name=program")
     )
     var groupHooks: [String] = []
 
     @Option(
         name: .customLong("verify-program"),
-        help: ArgumentHelp(
-            "Run this program on each file before it is installed; exit status 0 accepts the file; repeatable.",
-            valueName: "command"
-        ),
+        help:
+            "Run this program on each file before it is installed; exit status 0 accepts the file; repeatable."
+            .taking("command"),
         transform: { try smallProgram($0, option: "--verify-program") }
     )
     var verifiers: [[String]] = []
@@ -64,7 +57,8 @@ struct RunOptions: ParsableArguments {
 
     func validate() throws {
         try hookOptions.check(hasHooks: !hooks.isEmpty || !groupHooks.isEmpty)
-        _ = try runHooks(.ofProcess)
+        // A working directory that is gone has an exit status of its own, which a parse has not.
+        do { _ = try runHooks(.ofProcess) } catch is CommandFailure {}
     }
 
     /// The one place where a run's recipe is made: of the command line, the configuration file and the environment. What the
@@ -128,10 +122,7 @@ struct RunOptions: ParsableArguments {
 
     /// Refuses programs that others could change, before anything is fetched for them. One that is missing may still come;
     /// it is looked at again when it is to run.
-    private static func check(
-        _ hooks: some Sequence<RunHook>,
-        _ status: ExitStatus
-    ) throws(CommandFailure) {
+    private static func check(_ hooks: some Sequence<RunHook>, _ status: ExitStatus) throws(CommandFailure) {
         for program in hooks.compactMap(\.arguments.first) where program.hasPrefix("/") {
             do throws(ProgramError) {
                 try physicalProgram(program, role: "hook", destination: nil)
@@ -152,7 +143,11 @@ func smallProgram(_ text: String, option: String) throws -> [String] {
         )
     }
     if !name.hasPrefix("/") {
-        words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option)
+        do {
+            words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option)
+        } catch let error as CommandFailure {
+            throw ValidationError(error.message)
+        }
     }
     do throws(PluginError) {
         _ = try SmallProgram(words, destination: nil, limit: .seconds(1), environment: [:])
@@ -164,8 +159,6 @@ func smallProgram(_ text: String, option: String) throws -> [String] {
 
 extension TargetOptions {
     /// A recipe for what is named, with nothing else asked for.
-    ///
-    /// - Throws: As ``RunSettings/location(_:)``.
     func recipe(_ settings: RunSettings) throws(CommandFailure) -> RunRecipe {
         var recipe = RunRecipe(manifest: try settings.location(manifest), destination: destination)
         recipe.session = session
@@ -195,7 +188,7 @@ extension RunSettings {
         }
         // A release of a directory such as `a:b` need not have the file that is named.
         let directory = location.lastIndex(of: "/").map { String(location[..<$0]) }
-        guard access(location, F_OK) != 0, directory.map({ access($0, F_OK) != 0 }) ?? true else {
+        guard !exists(location), directory.map({ !exists($0) }) ?? true else {
             return location
         }
         if webSchemes.contains(scheme) {
@@ -209,20 +202,15 @@ extension RunSettings {
 
 extension TransferOptions {
     /// What is said on the command line, and everywhere below it.
-    ///
-    /// - Throws: ``CommandFailure`` with status 78.
-    func runSettings(_ said: TransferSettings, _ environment: EnvironmentPaths) throws(CommandFailure)
-        -> RunSettings
-    {
-        try configured { () throws(SettingsError) in
-            let source =
-                if let name = configurationFile {
-                    RunSettings.Source.named(try environment.pathBase.absolute(name))
-                } else {
-                    noConfigurationFile ? RunSettings.Source.none : .usual
-                }
-            return try RunSettings(said, source, environment.settings)
+    func runSettings(_ said: TransferSettings, _ environment: EnvironmentPaths) throws -> RunSettings {
+        let named = try configurationFile.map {
+            RunSettings.Source.named(try environment.pathBase.absolute($0))
         }
+        return try RunSettings(
+            said,
+            named ?? (noConfigurationFile ? RunSettings.Source.none : .usual),
+            environment.settings
+        )
     }
 }
 
@@ -242,61 +230,80 @@ struct PruneOptions: ParsableArguments {
     @Flag(help: "Prune even if that removes more than half of the installed files.")
     var force = false
 
-    @Option(
-        name: .customLong("max-delete"),
-        help: ArgumentHelp(
-            "Refuse to prune more than this many files, even with --force.",
-            valueName: "n"
-        )
-    )
-    var maximumRemovals: Int?
-
-    @Option(
-        name: .customLong("backup-dir"),
-        help: ArgumentHelp(
-            "Move removed and replaced files to this directory, which must be on the same file system as the destination and outside it.",
-            valueName: "dir"
-        ),
-        completion: .directory
-    )
-    var backupDirectory: String?
+    @OptionGroup
+    var keyed: KeyedOptions
 
     func validate() throws {
         if force, !prune {
             throw ValidationError("--force needs --prune; without it there is nothing to force.")
         }
-        if maximumRemovals != nil, !prune {
-            throw ValidationError("--max-delete needs --prune; without it nothing is removed.")
-        }
-        if let maximumRemovals, maximumRemovals < 0 {
-            throw ValidationError("--max-delete takes 0 or more, not \(maximumRemovals).")
-        }
-        if let backupDirectory, backupDirectory.isEmpty {
-            throw ValidationError("--backup-dir wants a directory, not an empty string.")
+        if !prune, let row = RunKey.all.first(where: { $0.needsPrune && keyed.said[$0.name] != nil }) {
+            throw ValidationError("\(row.option) needs --prune; without it nothing is removed.")
         }
     }
 
     /// Puts them into a recipe; the configuration file has the rest.
-    func apply(
-        to recipe: inout RunRecipe,
-        _ settings: RunSettings,
-        _ environment: EnvironmentPaths
-    ) throws {
-        recipe.prune = prune
-        recipe.force = force
-        recipe.maxDelete = maximumRemovals ?? settings.maximumRemovals
-        recipe.backupDir =
-            try backupDirectory.map { try environment.pathBase.absolute($0) } ?? settings.backupDirectory
+    func apply(to recipe: inout RunRecipe, _ settings: RunSettings, _ environment: EnvironmentPaths) throws {
+        (recipe.prune, recipe.force) = (prune, force)
+        try keyed.apply(to: &recipe, environment.pathBase)
+        for row in RunKey.all { row.merge(&recipe, settings.run) }
+    }
+}
+
+/// The options that ``RunKey`` has rows for.
+struct KeyedOptions: ParsableArguments, CustomReflectable {
+    /// What was said, by the rows' names.
+    private(set) var said: [String: String] = [:]
+
+    init() {}
+
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: Name.self)
+        for row in RunKey.all {
+            said[row.name] = try values.decodeIfPresent(String.self, forKey: Name(stringValue: row.name))
+        }
+    }
+
+    private struct Name: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    /// Where the parser looks for options, which are otherwise properties.
+    var customMirror: Mirror {
+        let options = RunKey.all.map { row in
+            Option<String?>(
+                name: .customLong(String(row.option.dropFirst(2))),
+                help: row.help.taking(row.placeholder),
+                completion: row.placeholder == "dir" ? .directory : nil
+            )
+        }
+        let children = zip(RunKey.all, options).map { row, option -> Mirror.Child in
+            (label: "_\(row.name)", value: option)
+        }
+        return Mirror(self, children: children)
+    }
+
+    func validate() throws {
+        var recipe = RunRecipe(manifest: "")
+        try apply(to: &recipe, PathBase(directory: "/", home: nil))
+    }
+
+    func apply(to recipe: inout RunRecipe, _ base: PathBase) throws {
+        for row in RunKey.all {
+            guard let text = said[row.name] else { continue }
+            try setting(row.option) { () throws(SettingsError) in try row.take(text, base, &recipe) }
+        }
     }
 }
 
 /// What a pull is told for others: nothing of it changes what is brought.
 struct HandedOnOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "JSON to pass unchanged to hooks, observers, status and report; at most 64 KiB.",
-            valueName: "json"
-        ),
+        help: "JSON to pass unchanged to hooks, observers, status and report; at most 64 KiB.".taking("json"),
         transform: { text in
             guard let value = JSONValue(text: text) else {
                 throw ValidationError("--user-data takes JSON, such as '{\"model\": 7}' or '\"text\"'.")
@@ -313,10 +320,8 @@ struct HandedOnOptions: ParsableArguments {
     var userData: JSONValue?
 
     @Option(
-        help: ArgumentHelp(
-            "The size to expect in status and report, such as 20GB.  (default: the manifest's total)",
-            valueName: "size"
-        ),
+        help: "The size to expect in status and report, such as 20GB.  (default: the manifest's total)"
+            .taking("size"),
         transform: positiveByteCount
     )
     var expectedBytes: ByteCount?

@@ -15,10 +15,7 @@ extension HTTP2Use: ExpressibleByArgument {}
 struct TransferOptions: ParsableArguments {
     @Option(
         name: .customLong("config"),
-        help: ArgumentHelp(
-            "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json)",
-            valueName: "file"
-        ),
+        help: "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json)".taking("file"),
         completion: .file(extensions: ["json", "json5"])
     )
     var configurationFile: String?
@@ -27,138 +24,116 @@ struct TransferOptions: ParsableArguments {
     var noConfigurationFile = false
 
     @Option(
-        help: ArgumentHelp(
-            "Rewrite URLs: 'PREFIX REPLACEMENT' or '~REGEX REPLACEMENT'. Applies before the configuration's rules; repeatable.",
-            valueName: "rule"
-        )
+        help:
+            "Rewrite URLs: 'PREFIX REPLACEMENT' or '~REGEX REPLACEMENT'. Applies before the configuration's rules; repeatable."
+            .taking("rule")
     )
     var rewrite: [String] = []
 
     @Option(
         name: .customLong("credentials"),
-        help: ArgumentHelp("A file with the credentials for each origin (mode 0600).", valueName: "file"),
+        help: "A file with the credentials for each origin (mode 0600).".taking("file"),
         completion: .file()
     )
     var credentialsFile: String?
 
     @Option(
         name: .customLong("header"),
-        help: ArgumentHelp(
-            "A header for the manifest's origin, 'Name: value', or @FILE with one per line; repeatable.",
-            valueName: "line"
-        )
+        help: "A header for the manifest's origin, 'Name: value', or @FILE with one per line; repeatable."
+            .taking("line")
     )
     var headers: [String] = []
 
     @Option(
-        help: ArgumentHelp(
-            "The proxy for all requests; '' for none.  (default: $https_proxy, $http_proxy, $all_proxy)",
-            valueName: "url"
-        )
+        help: "The proxy for all requests; '' for none.  (default: $https_proxy, $http_proxy, $all_proxy)"
+            .taking("url")
     )
     var proxy: String?
 
     @Option(
-        help: ArgumentHelp(
-            "Hosts, domains and networks to reach without a proxy, separated by commas; '*' for all.  (default: $no_proxy)",
-            valueName: "list"
-        )
+        help:
+            "Hosts, domains and networks to reach without a proxy, separated by commas; '*' for all.  (default: $no_proxy)"
+            .taking("list")
     )
     var noproxy: String?
 
     @Option(
         name: .customLong("cacert"),
-        help: ArgumentHelp("CA certificates to trust instead of the system's, PEM.", valueName: "file"),
+        help: "CA certificates to trust instead of the system's, PEM.".taking("file"),
         completion: .file()
     )
     var authorities: String?
 
     @Option(
         name: .customLong("cert"),
-        help: ArgumentHelp("The client certificate, PEM.", valueName: "file"),
+        help: "The client certificate, PEM.".taking("file"),
         completion: .file()
     )
     var certificate: String?
 
     @Option(
         name: .customLong("key"),
-        help: ArgumentHelp(
-            "The client certificate's key, PEM, if it is in a separate file.",
-            valueName: "file"
-        ),
+        help: "The client certificate's key, PEM, if it is in a separate file.".taking("file"),
         completion: .file()
     )
     var certificateKey: String?
 
     @Option(
         name: .customLong("tls-min"),
-        help: ArgumentHelp("The oldest TLS version to accept.  (default: 1.2)", valueName: "version")
+        help: "The oldest TLS version to accept.  (default: 1.2)".taking("version")
     )
     var minimumTLS: TLSConfiguration.Version?
 
-    @Option(help: ArgumentHelp("Which requests may use HTTP/2.  (default: never)", valueName: "which"))
+    @Option(help: "Which requests may use HTTP/2.  (default: never)".taking("which"))
     var http2: HTTP2Use?
 
     @Option(
         name: .customLong("max-manifest"),
-        help: ArgumentHelp(
-            "The largest manifest to accept, such as 500M; it is held in memory.  (default: 128M)",
-            valueName: "size"
-        ),
+        help: "The largest manifest to accept, such as 500M; it is held in memory.  (default: 128M)"
+            .taking("size"),
         transform: positiveByteCount
     )
     var manifestLimit: ByteCount?
 
     @Option(
-        help: ArgumentHelp("How long connecting may take, such as 10s.  (default: 30s)", valueName: "time"),
+        help: "How long connecting may take, such as 10s.  (default: 30s)".taking("time"),
         transform: duration
     )
     var connectTimeout: Duration?
 
     @Option(
-        help: ArgumentHelp(
-            "How long a transfer may go without a byte, such as 2m.  (default: 60s)",
-            valueName: "time"
-        ),
+        help: "How long a transfer may go without a byte, such as 2m.  (default: 60s)".taking("time"),
         transform: duration
     )
     var idleTimeout: Duration?
 
     @Option(
-        help: ArgumentHelp(
-            "Retry transfers slower than this many bytes per second, such as 4K; 0 for never.  (default: 1K)",
-            valueName: "rate"
-        ),
+        help:
+            "Retry transfers slower than this many bytes per second, such as 4K; 0 for never.  (default: 1K)"
+            .taking("rate"),
         transform: byteCount
     )
     var speedLimit: ByteCount?
 
     @Option(
-        help: ArgumentHelp(
-            "The period over which --speed-limit is measured.  (default: 60s)",
-            valueName: "time"
-        ),
+        help: "The period over which --speed-limit is measured.  (default: 60s)".taking("time"),
         transform: duration
     )
     var speedTime: Duration?
 
     @Option(
         name: .customLong("max-redirects"),
-        help: ArgumentHelp(
-            "The most redirects to follow for one request, 0 to 50.  (default: 10)",
-            valueName: "n"
-        )
+        help: "The most redirects to follow for one request, 0 to 50.  (default: 10)".taking("n")
     )
     var redirectLimit: Int?
 
     @Option(
         name: .customLong("allow-redirect-downgrade"),
-        help: ArgumentHelp(
-            "A host that an https redirect or manifest may send requests to over http, or 'all'; repeatable.",
-            valueName: "host"
-        ),
+        help:
+            "A host that an https redirect or manifest may send requests to over http, or 'all'; repeatable."
+            .taking("host"),
         transform: { text in
-            try option("--allow-redirect-downgrade") { () throws(SettingsError) in
+            try setting("--allow-redirect-downgrade") { () throws(SettingsError) in
                 try SettingValue.exemption(text)
             }
         }
@@ -167,12 +142,10 @@ struct TransferOptions: ParsableArguments {
 
     @Option(
         name: .customLong("allow-private-redirect"),
-        help: ArgumentHelp(
-            "A private host that a public redirect or manifest may send requests to, or 'all'; repeatable.",
-            valueName: "host"
-        ),
+        help: "A private host that a public redirect or manifest may send requests to, or 'all'; repeatable."
+            .taking("host"),
         transform: { text in
-            try option("--allow-private-redirect") { () throws(SettingsError) in
+            try setting("--allow-private-redirect") { () throws(SettingsError) in
                 try SettingValue.exemption(text)
             }
         }
@@ -210,19 +183,19 @@ struct TransferOptions: ParsableArguments {
     func settings(_ base: PathBase) throws -> TransferSettings {
         func path(_ name: String, _ text: String?) throws -> String? {
             guard let text else { return nil }
-            return try option(name) { () throws(SettingsError) in try base.absolute(text) }
+            return try setting(name) { () throws(SettingsError) in try base.absolute(text) }
         }
         var settings = TransferSettings()
         settings.rewrite = try rewrite.map { text in
-            try option("--rewrite") { () throws(SettingsError) in try SettingValue.rule(text) }
+            try setting("--rewrite") { () throws(SettingsError) in try SettingValue.rule(text) }
         }
         settings.credentialsFile = try path("--credentials", credentialsFile)
         settings.headers = try headers.map { text in
-            try option("--header") { () throws(SettingsError) in try SettingValue.header(text, base) }
+            try setting("--header") { () throws(SettingsError) in try SettingValue.header(text, base) }
         }
         if let proxy {
             settings.setProxy(
-                try option("--proxy") { () throws(SettingsError) in try SettingValue.proxy(proxy) }
+                try setting("--proxy") { () throws(SettingsError) in try SettingValue.proxy(proxy) }
             )
         }
         settings.proxyExceptions = noproxy.map(SettingValue.hostList)
@@ -243,37 +216,24 @@ struct TransferOptions: ParsableArguments {
     }
 }
 
-/// Puts the option's name before what is wrong with its value.
-private func option<Value>(_ name: String, _ read: () throws(SettingsError) -> Value) throws -> Value {
-    do throws(SettingsError) {
-        return try read()
-    } catch {
-        throw ValidationError("\(name): \(error.description).")
-    }
-}
-
 /// How much a pull may take of the network, and for how long.
 struct LimitOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "The most connections at a time, 1 to 64.  (default: 8, and up to 32 per server where that is faster)",
-            valueName: "n"
-        )
+        help:
+            "The most connections at a time, 1 to 64.  (default: 8, and up to 32 per server where that is faster)"
+            .taking("n")
     )
     var connections: Int?
 
     @Option(
         name: [.customLong("limit-rate"), .customLong("max-rate")],
-        help: ArgumentHelp("The most bytes per second, such as 500K or 10MB.", valueName: "rate"),
+        help: "The most bytes per second, such as 500K or 10MB.".taking("rate"),
         transform: positiveByteCount
     )
     var limitRate: ByteCount?
 
     @Option(
-        help: ArgumentHelp(
-            "Give up after this time, including waits: 90s, 15m, 6h.  (default: 7d)",
-            valueName: "time"
-        ),
+        help: "Give up after this time, including waits: 90s, 15m, 6h.  (default: 7d)".taking("time"),
         transform: duration
     )
     var deadline: Duration?

@@ -26,13 +26,6 @@ struct CheckSubject: Sendable {
     /// A directory of its own, absolute.
     var scratch = "/tmp"
 
-    init(name: String, settings: PluginSettings, place: PluginPlace, output: Output) {
-        self.name = name
-        self.settings = settings
-        self.place = place
-        self.output = output
-    }
-
     /// As titles have it.
     var plainName: String { PluginSettings.Use(plugin: name, point: .hook).name }
 

@@ -11,7 +11,7 @@ import SyncSystem
 final class ConditionPlugins: Sendable {
     private let place: PluginPlace
     private let machine: MachinePlaces
-    private let settings: @Sendable () -> Result<PluginSettings, CommandFailure>
+    private let settings: @Sendable () -> Result<PluginSettings, SettingsError>
     private let notice: @Sendable (PluginNotice) -> Void
     private let made = Mutex<[String: any Condition]>([:])
 
@@ -23,7 +23,7 @@ final class ConditionPlugins: Sendable {
     init(
         place: PluginPlace,
         machine: MachinePlaces,
-        settings: @escaping @Sendable () -> Result<PluginSettings, CommandFailure>,
+        settings: @escaping @Sendable () -> Result<PluginSettings, SettingsError>,
         notice: @escaping @Sendable (PluginNotice) -> Void
     ) {
         self.place = place
@@ -49,12 +49,7 @@ final class ConditionPlugins: Sendable {
                 plugins.append(ProgramCondition(program))
             }
             for name in wanted.plugins { plugins.append(try condition(name, wanted)) }
-            return try ConditionCheck(
-                wanted,
-                on: machine,
-                plugins: plugins,
-                blockedSince: blockedSince
-            )
+            return try ConditionCheck(wanted, on: machine, plugins: plugins, blockedSince: blockedSince)
         } catch {
             throw ControlError(.invalid, "\(error)", exitStatus: .configuration)
         }
@@ -66,10 +61,10 @@ final class ConditionPlugins: Sendable {
         }
         if let known = made.withLock({ $0[name] }) { return known }
         let settings: PluginSettings
-        do throws(CommandFailure) {
+        do throws(SettingsError) {
             settings = try self.settings().get()
         } catch {
-            throw PluginError(plugin: name, code: .unavailable, message: error.message)
+            throw PluginError(plugin: name, code: .unavailable, message: error.description)
         }
         let use =
             settings.uses(of: .condition).first { $0.name == name }

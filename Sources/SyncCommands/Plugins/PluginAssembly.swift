@@ -17,7 +17,6 @@ struct PluginAssembly: Sendable {
     private(set) var made = EnginePlugins()
     private var clients: [PluginClient] = []
 
-    /// What plugins are made with.
     struct Context: Sendable {
         var place: PluginPlace
         /// Nothing below it is a plugin; `nil` when nothing is pulled.
@@ -32,58 +31,49 @@ struct PluginAssembly: Sendable {
         var notice: @Sendable (PluginNotice) -> Void
     }
 
-    /// - Throws: ``CommandFailure`` with status 78 for a plugin that cannot be had.
+    private let settings: PluginSettings
+    private let context: Context
+
     init(_ settings: PluginSettings, _ context: Context) throws(CommandFailure) {
+        (self.settings, self.context) = (settings, context)
         do throws(PluginError) {
-            for use in settings.uses { try add(use, settings, context) }
-            for command in context.verifiers { try add(verifier: command, context) }
+            for use in settings.uses { try add(use) }
+            for command in context.verifiers { try add(verifier: command) }
         } catch {
             throw CommandFailure(.configuration, "\(error)")
         }
     }
 
-    private mutating func add(
-        _ use: PluginSettings.Use,
-        _ settings: PluginSettings,
-        _ context: Context
-    ) throws(PluginError) {
+    private mutating func add(_ use: PluginSettings.Use) throws(PluginError) {
         switch use.point {
         case .condition: break  // Asked for by runs, not by engines: see ConditionPlugins.
         case .resolver:
-            let resolver = try make(BuiltInPlugins.resolvers, use, settings, context) { PluginResolver($0) }
+            let resolver = try make(BuiltInPlugins.resolvers, use) { PluginResolver($0) }
             made.resolvers.append(ConfiguredResolver(name: use.name, resolver: resolver, scope: use.scope))
         case .credential:
-            let provider = try make(BuiltInPlugins.credentials, use, settings, context) {
-                PluginCredentials($0)
-            }
+            let provider = try make(BuiltInPlugins.credentials, use) { PluginCredentials($0) }
             made.credentialProviders.append(
                 ConfiguredCredentialProvider(name: use.name, provider: provider, scope: use.scope)
             )
         case .verifier:
             let include = use.include.map { Glob($0) }
             if use.plugin == "program" {
-                return try add(
-                    verifier: try BuiltInPlugins.command(use),
-                    context,
-                    include: include,
-                    limit: use.timeout.map { .seconds($0) }
-                )
+                let limit = use.timeout.map { Duration.seconds($0) }
+                return try add(verifier: try BuiltInPlugins.command(use), include: include, limit: limit)
             }
-            let verifier = PluginVerifier(try client(use, settings, context))
+            let verifier = PluginVerifier(try client(use))
             made.verifications.append(FileVerification(name: use.name, verifier: verifier, include: include))
         case .observer:
-            let observer = try make(BuiltInPlugins.observers, use, settings, context) { PluginObserver($0) }
+            let observer = try make(BuiltInPlugins.observers, use) { PluginObserver($0) }
             made.observers.append((observer, Set(use.events)))
-        case .hook: made.hooks[use.name] = PluginHook(try client(use, settings, context))
-        case .transport:
-            made.transports.append((use.scope, PluginTransport(try client(use, settings, context))))
+        case .hook: made.hooks[use.name] = PluginHook(try client(use))
+        case .transport: made.transports.append((use.scope, PluginTransport(try client(use))))
         }
     }
 
     /// A program that answers by its exit status.
     private mutating func add(
         verifier command: [String],
-        _ context: Context,
         include: [Glob] = [],
         limit: Duration? = nil
     ) throws(PluginError) {
@@ -94,37 +84,22 @@ struct PluginAssembly: Sendable {
             environment: context.place.environment,
             isStopped: context.isStopped
         )
-        made.verifications.append(
-            FileVerification(
-                name: program.name,
-                verifier: ProgramVerifier(
-                    program,
-                    instances: ProgramVerifier.instances(
-                        cores: ProcessInfo.processInfo.activeProcessorCount
-                    )
-                ),
-                include: include
-            )
-        )
+        let instances = ProgramVerifier.instances(cores: ProcessInfo.processInfo.activeProcessorCount)
+        let verifier = ProgramVerifier(program, instances: instances)
+        made.verifications.append(FileVerification(name: program.name, verifier: verifier, include: include))
     }
 
     /// A plugin that is built in, or else a program's.
     private mutating func make<Plugin>(
         _ builtIn: PluginRegistry<Plugin, BuiltInPlugins.Needs>,
         _ use: PluginSettings.Use,
-        _ settings: PluginSettings,
-        _ context: Context,
         program: (PluginClient) -> Plugin
     ) throws(PluginError) -> Plugin {
-        guard builtIn.names.contains(use.plugin) else { return program(try client(use, settings, context)) }
+        guard builtIn.names.contains(use.plugin) else { return program(try client(use)) }
         return try builtIn.make(use.plugin, BuiltInPlugins.Needs(use: use, web: context.web))
     }
 
-    private mutating func client(
-        _ use: PluginSettings.Use,
-        _ settings: PluginSettings,
-        _ context: Context
-    ) throws(PluginError) -> PluginClient {
+    private mutating func client(_ use: PluginSettings.Use) throws(PluginError) -> PluginClient {
         let client = try context.place.client(
             use,
             in: settings,
@@ -147,7 +122,6 @@ struct PluginPlace: Sendable {
     var directory: String
     /// Where they get a private directory.
     var runtimeDirectory: String
-    /// This process's variables.
     var environment: [String: String]
 
     func client(
@@ -197,7 +171,6 @@ struct PluginTeller: Sendable {
 
     init(_ listener: @escaping @Sendable (SyncEvent) -> Void) { self.listener = listener }
 
-    /// One line for people.
     static func line(_ notice: PluginNotice) -> String { "plugin \(notice.plugin): \(notice.text)" }
 
     func tell(_ notice: PluginNotice) {

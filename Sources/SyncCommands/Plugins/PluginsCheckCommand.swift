@@ -8,7 +8,6 @@ import SyncServer
 import SyncSettings
 import SyncSystem
 
-/// `syncagent plugins check`.
 struct PluginsCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
@@ -22,42 +21,31 @@ struct PluginsCheckCommand: AsyncParsableCommand {
     )
 
     @Argument(
-        help: ArgumentHelp(
-            "The name of a built-in plugin, the NAME of a syncagent-plugin-NAME, or a path.",
-            valueName: "plugin"
-        )
+        help: "The name of a built-in plugin, the NAME of a syncagent-plugin-NAME, or a path."
+            .taking("plugin")
     )
     var plugin: String
 
     @Option(
-        help: ArgumentHelp(
-            "Check only this extension point.  (default: all that the plugin serves)",
-            valueName: "point"
-        ),
+        help: "Check only this extension point.  (default: all that the plugin serves)".taking("point"),
         transform: PluginsCheckCommand.point
     )
     var point: PluginPoint?
 
-    @Option(help: ArgumentHelp("The plugin's settings, a JSON object.", valueName: "json"))
+    @Option(help: "The plugin's settings, a JSON object.".taking("json"))
     var settings: String?
 
     @Option(
-        help: ArgumentHelp(
-            "What to ask the plugin about: an object's URL for a transport or resolver, an origin for credentials, a webhook's URL.",
-            valueName: "url"
-        )
+        help:
+            "What to ask the plugin about: an object's URL for a transport or resolver, an origin for credentials, a webhook's URL."
+            .taking("url")
     )
     var url: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "A file to give a verifier in addition to the usual ones; repeatable.",
-            valueName: "file"
-        )
-    )
+    @Option(help: "A file to give a verifier in addition to the usual ones; repeatable.".taking("file"))
     var file: [String] = []
 
-    @Option(help: ArgumentHelp("How many seconds one answer may take.", valueName: "s"))
+    @Option(help: "How many seconds one answer may take.".taking("s"))
     var timeout = 30
 
     @OptionGroup(title: "Plugins")
@@ -79,8 +67,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         let output = Output()
         let environment = EnvironmentPaths.ofProcess
         var subject = CheckSubject(
-            name: plugin.contains("/") && !plugin.hasPrefix("/")
-                ? "\(FileManager.default.currentDirectoryPath)/\(plugin)" : plugin,
+            name: plugin.contains("/") ? try EnvironmentPaths.absolute(plugin) : plugin,
             settings: try source.settings(environment),
             place: environment.pluginPlace,
             output: output
@@ -105,8 +92,6 @@ struct PluginsCheckCommand: AsyncParsableCommand {
             }
         } catch let error as PluginError {
             throw CommandFailure(.configuration, "\(error)")
-        } catch let error as ServerError {
-            throw CommandFailure(error.status, error.message)
         }
         for report in reports { tell(report, output) }
         if reports.contains(where: { !$0.results.allSatisfy(\.passed) }) { throw CommandFailure(.incomplete) }

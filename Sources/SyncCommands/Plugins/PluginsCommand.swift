@@ -7,64 +7,48 @@ import SyncPlugins
 import SyncSettings
 import SyncSystem
 
-/// `syncagent plugins`: what extends syncagent on this machine, and whether it is sound.
-struct PluginsCommand: AsyncParsableCommand {
+struct PluginsCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "plugins",
         abstract: "List plugins, or check one against its contract.",
         subcommands: [PluginsListCommand.self, PluginsCheckCommand.self]
     )
-
-    func run() async throws {
-        throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: PluginsCommand.self))
-    }
 }
 
 /// Where plugins are configured and looked for.
 struct PluginSource: ParsableArguments {
     @Option(
         name: .customLong("config"),
-        help: ArgumentHelp(
-            "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json)",
-            valueName: "file"
-        ),
+        help: "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json)".taking("file"),
         completion: .file(extensions: ["json", "json5"])
     )
     var configurationFile: String?
 
     @Option(
-        help: ArgumentHelp(
-            "Look for programs here instead of in the configured directory.",
-            valueName: "dir"
-        ),
+        help: "Look for programs here instead of in the configured directory.".taking("dir"),
         completion: .directory
     )
     var directory: String?
 
     /// What the configuration says, with the directory where programs are.
-    func settings(_ environment: EnvironmentPaths) throws(CommandFailure) -> PluginSettings {
+    func settings(_ environment: EnvironmentPaths) throws -> PluginSettings {
         let base = environment.pathBase
-        do throws(SettingsError) {
-            var settings = PluginSettings()
-            if let configurationFile {
-                let path = try base.absolute(configurationFile)
-                guard let file = try ConfigurationFile.read(path, home: base.home) else {
-                    throw SettingsError("\(escaped(path)): there is no such configuration file")
-                }
-                settings = file.plugins
-            } else if let path = environment.configurationFile {
-                settings = try ConfigurationFile.read(path, home: base.home)?.plugins ?? settings
+        var settings = PluginSettings()
+        if let configurationFile {
+            let path = try base.absolute(configurationFile)
+            guard let file = try ConfigurationFile.read(path, home: base.home) else {
+                throw SettingsError("\(escaped(path)): there is no such configuration file")
             }
-            if let directory { settings.directory = try base.absolute(directory) }
-            settings.directory = settings.directory ?? environment.pluginPlace.directory
-            return settings
-        } catch {
-            throw CommandFailure(.configuration, error.description)
+            settings = file.plugins
+        } else if let path = environment.configurationFile {
+            settings = try ConfigurationFile.read(path, home: base.home)?.plugins ?? settings
         }
+        if let directory { settings.directory = try base.absolute(directory) }
+        settings.directory = settings.directory ?? environment.pluginPlace.directory
+        return settings
     }
 }
 
-/// `syncagent plugins list`.
 struct PluginsListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
@@ -111,8 +95,8 @@ struct PluginRow: Sendable {
 
     var cells: [String] {
         let what =
-            path == nil ? "built-in" : escaped(path ?? "") + (fault.map { ": cannot be used: \($0)" } ?? "")
-        return [name, points.map(\.rawValue).joined(separator: ","), version ?? "", what]
+            path.map { escaped($0) + (fault.map { ": cannot be used: \(escaped($0))" } ?? "") } ?? "built-in"
+        return [escaped(name), points.map(\.rawValue).joined(separator: ","), version ?? "", what]
     }
 
     var json: JSONLine {

@@ -23,7 +23,10 @@ struct SampleFiles: Sendable {
             found.append(try Self.staged(path, name: name))
         }
         for path in others {
-            let absolute = path.hasPrefix("/") ? path : "\(FileManager.default.currentDirectoryPath)/\(path)"
+            let absolute: String
+            do throws(FileError) { absolute = try absolutePath(path) } catch {
+                throw Self.failure("\(error)")
+            }
             found.append(
                 try Self.staged(absolute, name: absolute.split(separator: "/").last.map(String.init) ?? path)
             )
@@ -153,10 +156,7 @@ struct CheckedServer: Sendable {
         return try await withThrowingTaskGroup(of: R?.self) { group in
             group.addTask {
                 defer { port.finish() }
-                try await server.run(
-                    listening: { port.yield($0) },
-                    until: { for await _ in stops {} }
-                )
+                try await server.run(listening: { port.yield($0) }, until: { for await _ in stops {} })
                 return nil
             }
             group.addTask {

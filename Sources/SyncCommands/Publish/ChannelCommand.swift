@@ -4,8 +4,7 @@ import SyncModel
 import SyncPublisher
 import SyncTrust
 
-/// `syncagent channel`: names that point at releases.
-struct ChannelCommand: AsyncParsableCommand {
+struct ChannelCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "channel",
         abstract: "List, move and remove the channels of a published set.",
@@ -15,11 +14,8 @@ struct ChannelCommand: AsyncParsableCommand {
             """,
         subcommands: [ChannelListCommand.self, ChannelSetCommand.self, ChannelRemoveCommand.self]
     )
-
-    func run() async throws { throw CommandFailure(.usage, ChannelCommand.helpMessage()) }
 }
 
-/// `syncagent channel list`.
 struct ChannelListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
@@ -34,11 +30,7 @@ struct ChannelListCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let directory = directory
-        let channels = try publishing { () throws(PublishError) in
-            try Channels(directory, isReadOnly: true).list()
-        }
-        for (channel, revision) in channels {
+        for (channel, revision) in try Channels(directory, isReadOnly: true).list() {
             let name = channel ?? ChannelName.ofDefault
             if format.json {
                 let line = JSONLine.object { line in
@@ -55,7 +47,6 @@ struct ChannelListCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent channel set`.
 struct ChannelSetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "set",
@@ -93,13 +84,11 @@ struct ChannelSetCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let (directory, name) = (directory, ChannelName.meant(channel))
+        let name = ChannelName.meant(channel)
         let target =
             UInt64(release).map { Channels.Target.revision($0) } ?? .channel(ChannelName.meant(release))
         let signer = try signing.signing(for: directory, [.fresh])
-        let move = try publishing { () throws(PublishError) in
-            try Channels(directory).point(name, at: target, signing: signer)
-        }
+        let move = try Channels(directory).point(name, at: target, signing: signer)
         let project = escaped(move.project)
         switch move.former {
         case move.revision:
@@ -116,7 +105,6 @@ struct ChannelSetCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent channel remove`.
 struct ChannelRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
@@ -145,11 +133,8 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let (directory, channel) = (directory, channel)
         let signer = try signing.signing(for: directory, [.fresh])
-        let fresh = try publishing { () throws(PublishError) in
-            try Channels(directory).remove(channel, signing: signer)
-        }
+        let fresh = try Channels(directory).remove(channel, signing: signer)
         output.message("The channel \(channel) is removed; its releases stay.")
         output.message(
             fresh.map { "Signed under root \($0.root): copy trust/\(channel).fresh to the servers as usual." }

@@ -7,7 +7,6 @@ import SyncSettings
 import SyncSystem
 import SyncTrust
 
-/// `syncagent publish`: makes packs and a manifest out of a directory.
 struct PublishCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "publish",
@@ -32,34 +31,25 @@ struct PublishCommand: AsyncParsableCommand {
     @Argument(help: "The directory to publish.", completion: .directory)
     var directory: String
 
-    @Option(
-        name: .customLong("to"),
-        help: ArgumentHelp("The output directory.", valueName: "out"),
-        completion: .directory
-    )
+    @Option(name: .customLong("to"), help: "The output directory.".taking("out"), completion: .directory)
     var output: String
 
     @Option(
-        help: ArgumentHelp(
-            "The project's name, such as com.example.tower.  (default: the base's, or the directory's name)",
-            valueName: "id"
-        )
+        help: "The project's name, such as com.example.tower.  (default: the base's, or the directory's name)"
+            .taking("id")
     )
     var project: String?
 
     @Option(
-        help: ArgumentHelp(
-            "Publish to this channel, such as beta; manifest.json stays as it is, and every release is kept from now on. See 'syncagent channel'.",
-            valueName: "name"
-        )
+        help:
+            "Publish to this channel, such as beta; manifest.json stays as it is, and every release is kept from now on. See 'syncagent channel'."
+            .taking("name")
     )
     var channel: String?
 
     @Option(
-        help: ArgumentHelp(
-            "The manifest whose packs to reuse.  (default: the one in the output directory)",
-            valueName: "manifest"
-        ),
+        help: "The manifest whose packs to reuse.  (default: the one in the output directory)"
+            .taking("manifest"),
         completion: .file(extensions: ["json", "zst"])
     )
     var base: String?
@@ -67,26 +57,20 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(name: .customLong("no-base"), help: "Reuse nothing; write every pack.")
     var withoutBase = false
 
-    @Option(
-        help: ArgumentHelp("The manifest's revision.  (default: the base's plus 1)", valueName: "n")
-    )
+    @Option(help: "The manifest's revision.  (default: the base's plus 1)".taking("n"))
     var revision: UInt64?
 
     @Option(
         name: .customLong("group"),
-        help: ArgumentHelp(
-            "Declare a group of files; repeat a name to add patterns to it.  (default: the base's groups)",
-            valueName: "name=glob"
-        )
+        help: "Declare a group of files; repeat a name to add patterns to it.  (default: the base's groups)"
+            .taking("name=glob")
     )
     var groups: [String] = []
 
     @Option(
         name: .customLong("group-hook"),
-        help: ArgumentHelp(
-            "Name a hook for a group; the configuration of each machine says which program it runs.",
-            valueName: "name=hook"
-        )
+        help: "Name a hook for a group; the configuration of each machine says which program it runs."
+            .taking("name=hook")
     )
     var groupHooks: [String] = []
 
@@ -95,10 +79,9 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("mirror"),
-        help: ArgumentHelp(
-            "Another URL of the published directory, used after the manifest's own; repeatable.  (default: the base's)",
-            valueName: "url"
-        )
+        help:
+            "Another URL of the published directory, used after the manifest's own; repeatable.  (default: the base's)"
+            .taking("url")
     )
     var mirrors: [String] = []
 
@@ -107,10 +90,8 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("files-url"),
-        help: ArgumentHelp(
-            "A URL that serves the plain files one by one; used after the packs.  (default: the base's)",
-            valueName: "url"
-        )
+        help: "A URL that serves the plain files one by one; used after the packs.  (default: the base's)"
+            .taking("url")
     )
     var filesURL: String?
 
@@ -126,28 +107,23 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("exclude"),
-        help: ArgumentHelp(
-            "Leave out paths that match, such as **/.git or *.tmp; repeatable.",
-            valueName: "glob"
-        )
+        help: "Leave out paths that match, such as **/.git or *.tmp; repeatable.".taking("glob")
     )
     var excluded: [String] = []
 
     @Option(
         name: .customLong("exclude-from"),
-        help: ArgumentHelp(
-            "Leave out what the patterns in this file match, in gitignore syntax; .syncignore files take precedence.",
-            valueName: "file"
-        ),
+        help:
+            "Leave out what the patterns in this file match, in gitignore syntax; .syncignore files take precedence."
+            .taking("file"),
         completion: .file()
     )
     var excludedFrom: [String] = []
 
     @Option(
-        help: ArgumentHelp(
-            "Keep modification times, permissions or both: times,modes. Readers older than format version 4 refuse such a manifest.  (default: as in the base)",
-            valueName: "what"
-        )
+        help:
+            "Keep modification times, permissions or both: times,modes. Readers older than format version 4 refuse such a manifest.  (default: as in the base)"
+            .taking("what")
     )
     var preserve: PublishOptions.KeptTraits?
 
@@ -156,10 +132,8 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("config"),
-        help: ArgumentHelp(
-            "A JSON file with settings that do not change.  (default: publish.json in the source directory)",
-            valueName: "file"
-        ),
+        help: "A JSON file with settings that do not change.  (default: publish.json in the source directory)"
+            .taking("file"),
         completion: .file(extensions: ["json"])
     )
     var config: String?
@@ -167,10 +141,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(name: .customLong("no-config"), help: "Treat publish.json as an ordinary file of the set.")
     var withoutConfig = false
 
-    @Flag(
-        name: .customLong("dry-run"),
-        help: "Show what would be new, changed and removed; write nothing."
-    )
+    @Flag(name: .customLong("dry-run"), help: "Show what would be new, changed and removed; write nothing.")
     var isDryRun = false
 
     @OptionGroup
@@ -180,17 +151,15 @@ struct PublishCommand: AsyncParsableCommand {
     var safeLinks = false
 
     @Option(
-        help: ArgumentHelp("The largest size of a pack.  (default: 32 MiB)", valueName: "size"),
+        help: "The largest size of a pack.  (default: 32 MiB)".taking("size"),
         transform: positiveByteCount
     )
     var packSize: ByteCount?
 
-    @Option(help: ArgumentHelp("The zstd compression level, 1 to 19.  (default: 3)", valueName: "n"))
+    @Option(help: "The zstd compression level, 1 to 19.  (default: 3)".taking("n"))
     var level: Int32?
 
-    @Option(
-        help: ArgumentHelp("How many workers hash and compress.  (default: one per core)", valueName: "n")
-    )
+    @Option(help: "How many workers hash and compress.  (default: one per core)".taking("n"))
     var jobs: Int?
 
     @Flag(help: "Read every file, even those that look unchanged since the last publish.")
@@ -199,17 +168,13 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(help: "Rewrite packs that are mostly unused, and join small ones.")
     var repack = false
 
-    @Flag(
-        name: .customLong("no-deltas"),
-        help: "Do not store changed blobs as deltas against the base."
-    )
+    @Flag(name: .customLong("no-deltas"), help: "Do not store changed blobs as deltas against the base.")
     var withoutDeltas = false
 
     @Option(
-        help: ArgumentHelp(
-            "Compress blobs with a shared dictionary: auto (if it saves 4 MiB and 4 %), always or never.  (default: auto)",
-            valueName: "when"
-        )
+        help:
+            "Compress blobs with a shared dictionary: auto (if it saves 4 MiB and 4 %), always or never.  (default: auto)"
+            .taking("when")
     )
     var dictionary: PublishOptions.DictionaryUse?
 
@@ -227,9 +192,6 @@ struct PublishCommand: AsyncParsableCommand {
     var reporting: ReportingOptions
 
     func validate() throws {
-        if base != nil, withoutBase {
-            throw ValidationError("--base and --no-base are mutually exclusive.")
-        }
         if let channel = ChannelName.meant(channel), let reason = ChannelName.objection(channel) {
             throw ValidationError("--channel: \(reason).")
         }
@@ -237,6 +199,7 @@ struct PublishCommand: AsyncParsableCommand {
             throw ValidationError("--repack rewrites packs of a base, and --no-base has none.")
         }
         for (isBoth, name) in [
+            (withoutBase && base != nil, "--base and --no-base"),
             (withoutGroups && !(groups + groupHooks).isEmpty, "--no-groups and --group"),
             (withoutMirrors && !mirrors.isEmpty, "--no-mirrors and --mirror"),
             (withoutFilesURL && filesURL != nil, "--no-files-url and --files-url"),
@@ -285,7 +248,6 @@ struct PublishCommand: AsyncParsableCommand {
         }
     }
 
-    /// Says what a publish would do.
     private func tell(_ preview: PublishPreview, milliseconds: Int64, _ output: Output) {
         for warning in preview.warnings { output.warning(warning) }
         if reporting.json {
@@ -332,7 +294,6 @@ struct PublishCommand: AsyncParsableCommand {
         }
     }
 
-    /// The options as the publisher takes them.
     func publishOptions(environment: EnvironmentPaths) throws -> PublishOptions {
         var options = PublishOptions(directory: directory, output: output)
         let file = try settings(environment)
@@ -340,10 +301,18 @@ struct PublishCommand: AsyncParsableCommand {
         options.revision = revision
         let channel = channel ?? file.channel
         (options.channel, options.keepsReleases) = (ChannelName.meant(channel), channel != nil)
+        if let text = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"], !text.isEmpty,
+            Self.epoch(text) == nil
+        {
+            throw CommandFailure(
+                .usage,
+                "SOURCE_DATE_EPOCH is '\(escaped(text))'; it takes seconds since 1970, such as 1795140000."
+            )
+        }
         options.created = Self.now()
         options.packSize = packSize?.bytes ?? file.packSize ?? options.packSize
         options.level = level ?? file.level.map { Int32(clamping: $0) } ?? options.level
-        options.jobs = jobs ?? ProcessInfo.processInfo.activeProcessorCount
+        options.jobs = jobs ?? min(256, ProcessInfo.processInfo.activeProcessorCount)
         options.groups = try chosenGroups(file)
         options.mirrors = withoutMirrors ? [] : mirrors.isEmpty ? file.mirrors : mirrors
         options.filesURL = withoutFilesURL ? .none : (filesURL ?? file.filesURL).map { .at($0) } ?? .asBase
@@ -362,7 +331,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.base = withoutBase ? .none : base.map { .manifest($0) } ?? .inOutput
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
-        options.stampCache = stampCache(environment)
+        options.stampCache = try stampCache(environment)
         options.signing = try signing.signing(for: output, [.release, .fresh])
         // The keys know whose they are.
         options.project = options.project ?? options.signing?.root.project
@@ -375,7 +344,7 @@ struct PublishCommand: AsyncParsableCommand {
     /// What does not change; nothing where there is no such file.
     private func settings(_ environment: EnvironmentPaths) throws -> PublishFile {
         guard !withoutConfig else { return PublishFile() }
-        let path = Self.absolute(config ?? "\(directory)/\(PublishFile.name)")
+        let path = try Self.absolute(config ?? "\(directory)/\(PublishFile.name)")
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
         do throws(SettingsError) {
             let base = PathBase(directory: folder.isEmpty ? "/" : folder, home: environment.lookup("HOME"))
@@ -385,10 +354,7 @@ struct PublishCommand: AsyncParsableCommand {
             throw CommandFailure(.configuration, error.description + hint)
         }
         guard let config else { return PublishFile() }
-        throw CommandFailure(
-            .noInput,
-            "there is no file \(escaped(config)), which --config names"
-        )
+        throw CommandFailure(.noInput, "there is no file \(escaped(config)), which --config names")
     }
 
     /// Those of the command line, else those of the file; `nil` leaves them to the base.
@@ -400,20 +366,20 @@ struct PublishCommand: AsyncParsableCommand {
     }
 
     /// A file of the state directory, one for each pair of directories; `nil` where there can be none.
-    private func stampCache(_ environment: EnvironmentPaths) -> String? {
+    private func stampCache(_ environment: EnvironmentPaths) throws(CommandFailure) -> String? {
         // Without a state directory every file is read, as with --rehash.
         guard let state = try? environment.stateDirectory() else { return nil }
         let name = PublishOptions.stampCacheName(
-            directory: Self.absolute(directory),
-            output: Self.absolute(output)
+            directory: try Self.absolute(directory),
+            output: try Self.absolute(output)
         )
         let folder = "\(state)/publish"
         guard (try? openStateDirectory(folder, create: !isDryRun)) != nil else { return nil }
         return "\(folder)/\(name)"
     }
 
-    private static func absolute(_ path: String) -> String {
-        URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+    private static func absolute(_ path: String) throws(CommandFailure) -> String {
+        URL(fileURLWithPath: try EnvironmentPaths.absolute(path)).resolvingSymlinksInPath().path
     }
 
     private func declaredGroups() throws -> [Manifest.Group] {
@@ -442,12 +408,13 @@ struct PublishCommand: AsyncParsableCommand {
 
     /// Now, or what reproducible builds ask for. <https://reproducible-builds.org/specs/source-date-epoch/>
     private static func now() -> String {
-        if let text = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"], let seconds = Int64(text),
-            (0..<253_402_300_800).contains(seconds)
-        {
-            return timestamp(milliseconds: seconds * 1000)
-        }
-        return timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+        let fixed = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"].flatMap(epoch)
+        return timestamp(milliseconds: fixed ?? EngineAssembly.milliseconds())
+    }
+
+    /// **Milliseconds** since 1970; `nil` for what no manifest can have.
+    private static func epoch(_ text: String) -> Int64? {
+        Int64(text).flatMap { (0..<253_402_300_800).contains($0) ? $0 * 1_000 : nil }
     }
 }
 

@@ -8,12 +8,10 @@ enum PublishText {
     /// What was done, in two lines.
     static func summary(_ report: PublishReport, milliseconds: Int64) -> String {
         let channel = report.channel.map { " of channel \($0)" } ?? ""
-        var first = "\(escaped(report.project)) revision \(report.revision)\(channel): "
-        first += Figures.count(report.files, "file")
-        if report.links > 0 { first += ", " + Figures.count(report.links, "link") }
-        first += directories(report.directories)
-        first += ", \(ByteCount(report.rawBytes)) "
-        first += report.isLoose ? "as they are" : "stored in \(ByteCount(report.storedBytes))"
+        let content = content(report.files, report.links, report.directories, report.rawBytes)
+        let first =
+            "\(escaped(report.project)) revision \(report.revision)\(channel): \(content) "
+            + (report.isLoose ? "as they are" : "stored in \(ByteCount(report.storedBytes))")
         let seconds = ProgressText.seconds(milliseconds: milliseconds)
         if report.unchanged { return first + "; nothing changed, \(seconds) s" }
         if report.isLoose {
@@ -42,10 +40,8 @@ enum PublishText {
 
     /// What would be done, in two lines.
     static func summary(_ preview: PublishPreview, milliseconds: Int64) -> String {
-        var first = "\(escaped(preview.project)): \(Figures.count(preview.files, "file"))"
-        if preview.links > 0 { first += ", " + Figures.count(preview.links, "link") }
-        first += directories(preview.directories)
-        first += ", \(ByteCount(preview.rawBytes))"
+        let content = content(preview.files, preview.links, preview.directories, preview.rawBytes)
+        let first = "\(escaped(preview.project)): \(content)"
         let seconds = ProgressText.seconds(milliseconds: milliseconds)
         if preview.isUnchanged {
             return "\(first); nothing would change, revision \(preview.revision) stays, \(seconds) s"
@@ -60,8 +56,11 @@ enum PublishText {
         return "\(first)\n\(second); nothing was written, \(seconds) s"
     }
 
-    private static func directories(_ count: Int) -> String {
-        count == 0 ? "" : count == 1 ? ", 1 directory" : ", \(Figures.grouped(count)) directories"
+    private static func content(_ files: Int, _ links: Int, _ directories: Int, _ bytes: UInt64) -> String {
+        var parts = [Figures.count(files, "file")]
+        if links > 0 { parts.append(Figures.count(links, "link")) }
+        if directories > 0 { parts.append(Figures.count(directories, "directory", "directories")) }
+        return (parts + ["\(ByteCount(bytes))"]).joined(separator: ", ")
     }
 
     /// One file of a dry run.

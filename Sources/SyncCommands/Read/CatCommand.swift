@@ -1,5 +1,4 @@
 import ArgumentParser
-import CPosix
 import Foundation
 import SyncEngine
 import SyncManifest
@@ -8,7 +7,6 @@ import SyncReport
 import SyncSettings
 import SyncSystem
 
-/// `syncagent cat`: one file of a manifest.
 struct CatCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cat",
@@ -55,11 +53,10 @@ struct CatCommand: AsyncParsableCommand {
             guard let row = hand.row(of: path) else { throw Self.unknown(path, hand.manifest) }
             try hand.bring(row, spoolDirectory: temporary) { piece throws(EngineError) in
                 output.clearProgress()
-                guard !writeAll(Array(piece), to: STDOUT_FILENO) else { return }
+                guard let code = writeAll(Array(piece), to: STDOUT_FILENO) else { return }
                 // The reader has had enough.
-                let code = sa_errno()
-                if code == EPIPE { throw EngineError(.done, "") }
-                throw EngineError(.ioError, "cannot write to standard output: \(errorText(code))")
+                if code == .brokenPipe { throw EngineError(.done, "") }
+                throw EngineError(.ioError, "cannot write to standard output: \(code)")
             }
         }
     }
@@ -76,31 +73,25 @@ struct CatCommand: AsyncParsableCommand {
         if manifest.directories.rows(below: Array(path.utf8)).count > 0 {
             return EngineError(.noInput, "\(escaped(path)) is an empty directory")
         }
-        let hint = NearPath(manifest.files).nearest(path).map { "; did you mean \(escaped($0))?" }
+        let hint = nearest(path, in: manifest.files).map { "; did you mean \(escaped($0))?" }
         return EngineError(.noInput, "the manifest has no file \(escaped(path))\(hint ?? "")")
     }
-}
 
-/// Finds the path that was probably meant.
-private struct NearPath {
-    private let files: FileTable
     /// Paths that are compared letter by letter, at most.
-    private static let most = 2_000
+    private static let mostCompared = 2_000
 
-    init(_ files: FileTable) { self.files = files }
-
-    func nearest(_ path: String) -> String? {
-        let name = path.split(separator: "/").last.map(String.init) ?? path
-        let same = files.indices.first { row in
-            files.path(row).split(separator: "/").last.map(String.init)?.lowercased() == name.lowercased()
+    /// The path that was probably meant: one of the same name, or a similar one below the nearest directory there is.
+    private static func nearest(_ path: String, in files: FileTable) -> String? {
+        func name(_ path: String) -> String { path.split(separator: "/").last?.lowercased() ?? path }
+        let wanted = name(path)
+        if let same = files.indices.first(where: { name(files.path($0)) == wanted }) {
+            return files.path(same)
         }
-        if let same { return files.path(same) }
         var directory = path.split(separator: "/").dropLast()
         while true {
             let rows = files.rows(below: Array(directory.joined(separator: "/").utf8))
             if !rows.isEmpty {
-                let names = rows.prefix(Self.most).map { files.path($0) }
-                return SyncSettings.nearest(path, in: names)
+                return SyncSettings.nearest(path, in: rows.prefix(mostCompared).map { files.path($0) })
             }
             guard directory.popLast() != nil else { return nil }
         }

@@ -5,7 +5,6 @@ import SyncManifest
 import SyncModel
 import SyncReport
 
-/// `syncagent diff`: what is different between two manifests.
 struct DiffCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "diff",
@@ -53,10 +52,7 @@ struct DiffCommand: AsyncParsableCommand {
         let (before, after) = try await options.reading([former, latter], reporting, output) {
             engine,
             found in
-            (
-                try engine.read(found[0], looksBack: true).manifest,
-                try engine.read(found[1]).manifest
-            )
+            (try engine.read(found[0], looksBack: true).manifest, try engine.read(found[1]).manifest)
         }
         let difference = ManifestDifference(from: before, to: after)
         let time = EngineAssembly.milliseconds()

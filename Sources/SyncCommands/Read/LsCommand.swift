@@ -5,7 +5,6 @@ import SyncManifest
 import SyncModel
 import SyncSettings
 
-/// `syncagent ls`: what a manifest has.
 struct LsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ls",
@@ -26,10 +25,7 @@ struct LsCommand: AsyncParsableCommand {
     )
     var manifest: String
 
-    @Option(
-        name: .customLong("group"),
-        help: ArgumentHelp("Only the files of this group; repeatable.", valueName: "name")
-    )
+    @Option(name: .customLong("group"), help: "Only the files of this group; repeatable.".taking("name"))
     var groups: [String] = []
 
     @OptionGroup
@@ -133,11 +129,6 @@ private struct Listing: Sendable {
             for name in groups(row) { list.value(name) }
         }
     }
-}
-
-/// Refuses a manifest that is named by nothing.
-func requireLocation(_ location: String, _ name: String) throws {
-    if location.isEmpty { throw ValidationError("\(name) wants a path or a URL, not an empty string.") }
 }
 
 /// What all verbs that only read manifests take: whom to believe, how to fetch.

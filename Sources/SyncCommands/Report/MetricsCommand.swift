@@ -4,7 +4,6 @@ import SyncModel
 import SyncReport
 import SyncStore
 
-/// `syncagent metrics`: what Prometheus wants to know, for node_exporter's textfile collector.
 struct MetricsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "metrics",
@@ -37,10 +36,9 @@ struct MetricsCommand: AsyncParsableCommand {
         let store = try state.existingStore()
         guard let textfile else {
             guard let store else { return output.message("No sessions.") }
-            var text = try MetricsFile.text(store)
+            let text = try MetricsFile.text(store)
             // A line brings its own newline.
-            text.removeLast()
-            return output.line(text)
+            return output.line(text.hasSuffix("\n") ? String(text.dropLast()) : text)
         }
         guard let store else { throw StateAccess.noSessions }
         try MetricsFile(path: textfile).write(store)
@@ -57,12 +55,10 @@ struct MetricsFile: Sendable {
     static func text(_ store: SyncStore) throws(CommandFailure) -> String {
         let schedules = ReportSchedules(now: EngineAssembly.milliseconds())
         let metrics = Metrics(store: store, version: syncagentVersion, next: schedules.next)
-        return try asking { () throws(StoreError) in try metrics.text() }
+        return try translating { () throws(StoreError) in try metrics.text() }
     }
 
     /// Replaces the file by what the store says now.
-    ///
-    /// - Throws: ``CommandFailure`` with status 73 or 74.
     func write(_ store: SyncStore) throws(CommandFailure) {
         try ReplacedFile(path: path, mode: 0o644).write(Self.text(store))
     }

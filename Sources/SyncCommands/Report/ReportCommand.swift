@@ -6,7 +6,6 @@ import SyncReport
 import SyncStore
 import SyncSystem
 
-/// `syncagent report`: what sessions did, for people and for programs.
 struct ReportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "report",
@@ -22,10 +21,9 @@ struct ReportCommand: AsyncParsableCommand {
     var session: ReportSession
 
     @Option(
-        help: ArgumentHelp(
-            "Start of the period: a number of days, 90m, 12h, 7d, 2026-11-20, or 2026-11-20T02:00.  (default: 24h)",
-            valueName: "time|days"
-        )
+        help:
+            "Start of the period: a number of days, 90m, 12h, 7d, 2026-11-20, or 2026-11-20T02:00.  (default: 24h)"
+            .taking("time|days")
     )
     var since: String?
 
@@ -35,17 +33,13 @@ struct ReportCommand: AsyncParsableCommand {
     @Flag(help: "Print an HTML page.")
     var html = false
 
-    @Option(
-        help: ArgumentHelp("Write to this file instead of standard output.", valueName: "file"),
-        completion: .file()
-    )
+    @Option(help: "Write to this file instead of standard output.".taking("file"), completion: .file())
     var output: String?
 
     @Option(
-        help: ArgumentHelp(
-            "POST the JSON to this http or https URL and print nothing; @FILE reads the URL from a file if it has a secret in it.",
-            valueName: "url"
-        )
+        help:
+            "POST the JSON to this http or https URL and print nothing; @FILE reads the URL from a file if it has a secret in it."
+            .taking("url")
     )
     var post: String?
 
@@ -97,9 +91,8 @@ struct ReportCommand: AsyncParsableCommand {
                 schedules: schedules.bySession,
                 unmet: schedules.unmet
             )
-            report = try asking { [names, since = report.since] () throws(StoreError) in
-                try reader.report(of: names, since: since, hasNights: json || html || receiver != nil)
-            }
+            let hasNights = json || html || receiver != nil
+            report = try reader.report(of: names, since: report.since, hasNights: hasNights)
         } else if session.session != nil {
             throw StateAccess.noSessions
         }
@@ -123,7 +116,7 @@ struct ReportCommand: AsyncParsableCommand {
 
 /// Which session a report is about.
 struct ReportSession: ParsableArguments {
-    @Argument(help: ArgumentHelp("Only this session.  (default: all)", valueName: "session"))
+    @Argument(help: "Only this session.  (default: all)".taking("session"))
     var session: String?
 
     func validate() throws {

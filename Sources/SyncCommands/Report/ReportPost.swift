@@ -36,8 +36,6 @@ struct ReportPost: Sendable {
     }
 
     /// Sends it, with the trust and the proxies of the configuration file and the environment; blocks.
-    ///
-    /// - Throws: ``CommandFailure`` with status 69 when the receiver did not take it.
     func send(_ report: MorningReport) throws(CommandFailure) {
         let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(60), stop: StopRequest())
         let tuning = try EngineTuning(needs, .ofProcess, stateDirectory: "")

@@ -51,6 +51,7 @@ struct ReportSchedules: Sendable {
     private static func modified(_ path: String) -> Int64 {
         var status = stat()
         guard stat(path, &status) == 0 else { return .max }
-        return Int64(status.st_mtim.tv_sec) * 1_000
+        let (time, overflow) = Int64(status.st_mtim.tv_sec).multipliedReportingOverflow(by: 1_000)
+        return overflow ? .max : time
     }
 }

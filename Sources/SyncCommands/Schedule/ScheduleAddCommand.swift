@@ -3,7 +3,6 @@ import SyncControl
 import SyncModel
 import SyncSchedule
 
-/// `syncagent schedule add`: makes a schedule, or a new one in the place of one of that name.
 struct ScheduleAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
@@ -54,9 +53,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         let plan = try await plan(output, keeping: nil)
         if dryRun { return try show(plan, output) }
         let records = try ScheduleRecords()
-        let replaced = try scheduling { () throws(ScheduleError) in
-            try records.replace(plan.name, plan.definition, plan.clock, output: output)
-        }
+        let replaced = try records.replace(plan.name, plan.definition, plan.clock, output: output)
         let state = try StateAccess(output: output)
         if plan.choice.backend.needsAgent { _ = try await AgentReach(state: state).client() }
         tell(plan, isReplaced: replaced, state, output)
@@ -73,28 +70,26 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         let name = try name(request)
         let state = try StateAccess(environment: environment, output: output)
         let hasZone = timing.timeZone != nil
-        return try scheduling { () throws(ScheduleError) in
-            let choice: BackendChoice
-            let named = schedule.backend.named
-            if let kept, kept.accepts(named, isForMachine: schedule.system, hasZone: hasZone) {
-                choice = BackendChoice(backend: kept, reason: "as before")
-            } else {
-                choice = try BackendChoice.choose(
-                    named,
-                    of: ScheduleInstallation(environment).backends,
-                    isForMachine: schedule.system,
-                    hasZone: hasZone,
-                    SystemCommands(environment: environment).facts(state)
-                )
-            }
-            let delay = Jitter.delay(machine: ScheduleRecords.machine, schedule: name, most: timing.jitter)
-            return SchedulePlan(
-                name: name,
-                definition: ScheduleDefinition(timing, backend: choice.backend.name, request: request),
-                clock: ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay),
-                choice: choice
+        let choice: BackendChoice
+        let named = schedule.backend.named
+        if let kept, kept.accepts(named, isForMachine: schedule.system, hasZone: hasZone) {
+            choice = BackendChoice(backend: kept, reason: "as before")
+        } else {
+            choice = try BackendChoice.choose(
+                named,
+                of: ScheduleInstallation(environment).backends,
+                isForMachine: schedule.system,
+                hasZone: hasZone,
+                SystemCommands(environment: environment).facts(state)
             )
         }
+        let delay = Jitter.delay(machine: ScheduleRecords.machine, schedule: name, most: timing.jitter)
+        return SchedulePlan(
+            name: name,
+            definition: ScheduleDefinition(timing, backend: choice.backend.name, request: request),
+            clock: ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay),
+            choice: choice
+        )
     }
 
     /// What is enqueued every time.
@@ -116,16 +111,10 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         return name
     }
 
-    /// Prints what would be installed.
     private func show(_ plan: SchedulePlan, _ output: Output) throws {
         let installation = ScheduleInstallation()
         let now = EngineAssembly.milliseconds()
-        let text = try scheduling { () throws(ScheduleError) in
-            try plan.choice.backend.preview(
-                try installation.start(plan.name, plan.clock, now: now)
-            )
-        }
-        output.line(text)
+        output.line(try plan.choice.backend.preview(try installation.start(plan.name, plan.clock, now: now)))
         let words = ScheduleText(now: now)
         output.message("\(plan.name): \(words.rule(plan.clock)), by \(plan.choice.backend.words).")
         for line in words.nextTimes(plan.clock, 3) { output.message(line) }

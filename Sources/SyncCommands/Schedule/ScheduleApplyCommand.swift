@@ -3,7 +3,6 @@ import SyncModel
 import SyncSchedule
 import SyncSettings
 
-/// `syncagent schedule apply`: the schedules of a file, on this machine.
 struct ScheduleApplyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apply",
@@ -41,32 +40,29 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         let now = EngineAssembly.milliseconds()
         var failure: CommandFailure?
         var needsAgent = false
-        for plan in plans {
-            do throws(CommandFailure) {
-                let change = try scheduling { () throws(ScheduleError) in
-                    let change = try plan.change(records, now: now)
-                    if change != .unchanged, !dryRun {
-                        _ = try records.replace(plan.name, plan.definition, plan.clock, output: output)
-                        if plan.choice.backend.needsAgent, !plan.definition.isPaused { needsAgent = true }
-                    }
-                    return change
-                }
-                tell(plan.name, change, output)
+        func apply(_ name: String, _ work: () throws -> SchedulePlan.Change) {
+            do {
+                tell(name, try work(), output)
             } catch {
-                output.error("\(plan.name): \(error.message)")
+                let error = CommandFailure(error) ?? CommandFailure(.internalError, "\(error)")
+                output.error("\(name): \(error.message)")
                 failure = failure ?? error
+            }
+        }
+        for plan in plans {
+            apply(plan.name) {
+                let change = try plan.change(records, now: now)
+                guard change != .unchanged, !dryRun else { return change }
+                _ = try records.replace(plan.name, plan.definition, plan.clock, output: output)
+                if plan.choice.backend.needsAgent, !plan.definition.isPaused { needsAgent = true }
+                return change
             }
         }
         if prune {
             for name in records.names where !plans.contains(where: { $0.name == name }) {
-                do throws(CommandFailure) {
-                    if !dryRun {
-                        _ = try scheduling { () throws(ScheduleError) in try records.discard(name) }
-                    }
-                    tell(name, .removed, output)
-                } catch {
-                    output.error("\(name): \(error.message)")
-                    failure = failure ?? error
+                apply(name) {
+                    if !dryRun { _ = try records.discard(name) }
+                    return .removed
                 }
             }
         }
@@ -92,13 +88,13 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
     /// Everything the file says, checked as a whole before anything is done.
     private func plans(_ records: ScheduleRecords, _ output: Output) async throws -> [SchedulePlan] {
         let shown = escaped(file)
-        let path = BackgroundPull.absolute(file)
-        guard let bytes = try scheduling({ () throws(ScheduleError) in try ScheduleFiles.read(path) }) else {
+        let path = try BackgroundPull.absolute(file)
+        guard let bytes = try ScheduleFiles.read(path) else {
             throw CommandFailure(.noInput, "\(shown): there is no such file.")
         }
         var plans: [SchedulePlan] = []
         for entry in try ScheduleFile(bytes, shown: shown).entries {
-            if let reason = Self.unknownKey(entry.arguments) {
+            if let reason = Self.unknown(entry.keys) {
                 throw CommandFailure(.dataInvalid, "\(entry.place): \(reason)")
             }
             let former = (try? records.find(entry.name)) ?? nil
@@ -108,34 +104,24 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
                 let isPaused = entry.isPaused ?? former?.definition.isPaused ?? false
                 plan.definition.paused = isPaused ? true : nil
                 plans.append(plan)
-            } catch let error as CommandFailure {
-                let status = error.status == .usage ? ExitStatus.dataInvalid : error.status
-                throw CommandFailure(status, "\(entry.place): \(error.message)")
             } catch {
-                throw CommandFailure(
-                    .dataInvalid,
-                    "\(entry.place): \(ScheduleAddCommand.message(for: error))"
-                )
+                let words = ScheduleAddCommand.message(for: error)
+                let failure = CommandFailure(error) ?? CommandFailure(.usage, words)
+                let status = failure.status == .usage ? .dataInvalid : failure.status
+                throw CommandFailure(status, "\(entry.place): \(failure.message)")
             }
         }
         return plans
     }
 
     /// What is said of the first key that is no option of `schedule add`; other faults may come of it.
-    private static func unknownKey(_ arguments: [String]) -> String? {
+    private static func unknown(_ keys: [String]) -> String? {
         let help = ScheduleAddCommand.helpMessage(includeHidden: true, columns: 200)
         let words = help.split { !$0.isLetter && !$0.isNumber && $0 != "-" && $0 != "_" }
-        let known = Set(words.filter { $0.hasPrefix("--") }.map { $0.dropFirst(2) })
-        for argument in arguments.prefix(while: { $0 != "--" }) {
-            let name = argument.dropFirst(2).prefix { $0 != "=" }
-            guard !known.contains(name) else { continue }
-            func key(_ name: some StringProtocol) -> String {
-                name.split(separator: "-").joined(separator: "_")
-            }
-            let meant = nearest(String(name), in: known.map(String.init).sorted()).map(key)
-            return "\(escaped(key(String(name)))): no such key"
-                + (meant.map { "; did you mean “\($0)”?" } ?? "")
-        }
-        return nil
+        let options = words.filter { $0.hasPrefix("--") }
+            .map { String($0.dropFirst(2)).replacing("-", with: "_") }
+        guard let key = keys.first(where: { !options.contains($0) }) else { return nil }
+        let meant = nearest(key, in: Set(options).sorted())
+        return "\(escaped(key)): no such key" + (meant.map { "; did you mean “\($0)”?" } ?? "")
     }
 }

@@ -3,8 +3,7 @@ import SyncModel
 import SyncSchedule
 import SyncStore
 
-/// `syncagent schedule`: pulls that start by themselves.
-struct ScheduleCommand: AsyncParsableCommand {
+struct ScheduleCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "schedule",
         abstract: "Pull on a schedule: every night, every 6 hours, or by a cron expression.",
@@ -18,10 +17,6 @@ struct ScheduleCommand: AsyncParsableCommand {
             ScheduleApplyCommand.self, ScheduleRunCommand.self,
         ]
     )
-
-    func run() async throws {
-        throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: ScheduleCommand.self))
-    }
 }
 
 /// Which schedule a verb is about.
@@ -30,30 +25,6 @@ struct ScheduleArgument: ParsableArguments {
     var name: String
 }
 
-extension CommandFailure {
-    /// What a schedule's error is to a command.
-    init(_ error: ScheduleError) {
-        let status: ExitStatus =
-            switch error.code {
-            case .invalid: .usage
-            case .unknown: .noInput
-            case .unavailable: .unavailable
-            case .file: .ioError
-            }
-        self.init(status, error.description)
-    }
-}
-
-/// Does work on schedules, with the words and the status of a command for what goes wrong.
-func scheduling<R>(_ body: () throws(ScheduleError) -> R) throws(CommandFailure) -> R {
-    do throws(ScheduleError) {
-        return try body()
-    } catch {
-        throw CommandFailure(error)
-    }
-}
-
-/// `syncagent schedule remove`.
 struct ScheduleRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
@@ -68,20 +39,13 @@ struct ScheduleRemoveCommand: AsyncParsableCommand {
     func run() async throws {
         let records = try ScheduleRecords()
         let name = schedule.name
-        let session = try scheduling { () throws(ScheduleError) -> String? in
-            guard try ScheduleFiles.read(records.path(name)) != nil else {
-                _ = try records.get(name)
-                return nil
-            }
-            return try records.discard(name)
-        }
+        // Without a file there is only somebody to tell so.
+        let isThere = try ScheduleFiles.read(records.path(name)) != nil
+        let session = try isThere ? records.discard(name) : records.get(name).memory.session
         let output = Output()
         output.message("\(name): removed.")
         guard let session, let store = try StateAccess(output: output).existingStore() else { return }
-        let open = try asking { () throws(StoreError) in
-            try store.runs(session: session, onlyOpen: true, limit: 1)
-        }
-        if let run = open.first {
+        if let run = try store.runs(session: session, onlyOpen: true, limit: 1).first {
             output.message(
                 "Run \(run.identifier) is \(run.state.rawValue); 'syncagent cancel \(escaped(session))' ends it."
             )
@@ -89,7 +53,6 @@ struct ScheduleRemoveCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent schedule pause`.
 struct SchedulePauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
@@ -104,7 +67,6 @@ struct SchedulePauseCommand: AsyncParsableCommand {
     func run() async throws { try await ScheduleRest(name: schedule.name).set(isPaused: true) }
 }
 
-/// `syncagent schedule resume`.
 struct ScheduleResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
@@ -124,15 +86,13 @@ private struct ScheduleRest {
     func set(isPaused: Bool) async throws {
         let output = Output()
         let records = try ScheduleRecords()
-        let record = try scheduling { () throws(ScheduleError) in try records.get(name) }
+        let record = try records.get(name)
         guard record.definition.isPaused != isPaused else {
             return output.message("\(name): \(isPaused ? "it is paused already" : "it is not paused").")
         }
         var definition = record.definition
         definition.paused = isPaused ? true : nil
-        _ = try scheduling { () throws(ScheduleError) in
-            try records.replace(name, definition, record.clock, output: output)
-        }
+        _ = try records.replace(name, definition, record.clock, output: output)
         if isPaused {
             return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.")
         }

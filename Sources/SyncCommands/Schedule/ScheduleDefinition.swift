@@ -28,7 +28,6 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
     /// What is enqueued, but for the night's own times.
     var request: EnqueueRequest
 
-    /// Puts a definition together.
     init(_ timing: ScheduleTiming, backend: String, request: EnqueueRequest) {
         switch timing.recurrence {
         case .daily(let minute, let weekdays):

@@ -14,6 +14,8 @@ struct ScheduleFile: Sendable {
         let place: String
         /// For ``ScheduleAddCommand``.
         let arguments: [String]
+        /// The keys that are options of it.
+        let keys: [String]
         /// Whether it is to rest; `nil` leaves that as it is on the machine.
         let isPaused: Bool?
     }
@@ -104,6 +106,7 @@ struct ScheduleFile: Sendable {
         }
         var isPaused: Bool?
         var arguments: [String] = []
+        var keys: [String] = []
         for member in members {
             switch member.key {
             case "manifest": break
@@ -122,12 +125,14 @@ struct ScheduleFile: Sendable {
                     )
                 }
                 arguments += words
+                keys.append(member.key)
             }
         }
         return Entry(
             name: name,
             place: "\(shown):\(node.line): \(name)",
             arguments: arguments + ["--", manifest],
+            keys: keys,
             isPaused: isPaused
         )
     }

@@ -1,4 +1,3 @@
-import CPosix
 import Foundation
 import SyncHooks
 import SyncModel
@@ -17,7 +16,7 @@ struct ScheduleInstallation: Sendable {
     init(
         _ environment: EnvironmentPaths = .ofProcess,
         root: String = "",
-        isRoot: Bool = geteuid() == 0,
+        isRoot: Bool = CurrentProcess.user == 0,
         run: CommandRunner? = nil
     ) {
         self.environment = environment
@@ -80,13 +79,10 @@ struct ScheduleInstallation: Sendable {
         }
         // Its file is gone, as in the middle of an update.
         guard !path.hasPrefix("/proc/") else {
-            throw ScheduleError(
-                .unavailable,
-                "The program was replaced just now: run the new one."
-            )
+            throw ScheduleError(.unavailable, "The program was replaced just now: run the new one.")
         }
         // Root would run it again and again.
-        if geteuid() == 0 {
+        if CurrentProcess.user == 0 {
             do throws(ProgramError) {
                 try physicalProgram(path, role: "program", destination: nil)
             } catch {

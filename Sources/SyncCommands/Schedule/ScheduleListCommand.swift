@@ -1,10 +1,10 @@
 import ArgumentParser
 import SyncControl
 import SyncModel
+import SyncPlugins
 import SyncSchedule
 import SyncStore
 
-/// `syncagent schedule list`.
 struct ScheduleListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
@@ -41,7 +41,6 @@ struct ScheduleListCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent schedule show`.
 struct ScheduleShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
@@ -54,7 +53,7 @@ struct ScheduleShowCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let records = try ScheduleRecords()
-        let record = try scheduling { () throws(ScheduleError) in try records.get(schedule.name) }
+        let record = try records.get(schedule.name)
         for line in try ScheduleOutlook(output).details(record, file: records.path(record.name)) {
             output.line(line)
         }
@@ -72,7 +71,6 @@ struct ScheduleOutlook: Sendable {
         store = try StateAccess(output: output).existingStore()
     }
 
-    /// A schedule as it is shown.
     struct View: Sendable {
         let record: ScheduleRecords.Record
         let isActive: Bool
@@ -102,9 +100,7 @@ struct ScheduleOutlook: Sendable {
         let record = view.record
         let next = view.next.map { text.moment(view.plan?.start ?? $0.fire) } ?? "never"
         let state = record.definition.isPaused ? "paused" : view.isActive ? next : "not in effect"
-        return [
-            record.name, text.rule(record.clock), state, last(view), record.backend.words,
-        ]
+        return [record.name, text.rule(record.clock), state, last(view), record.backend.words]
     }
 
     private func last(_ view: View) -> String {
@@ -123,9 +119,7 @@ struct ScheduleOutlook: Sendable {
             notes.append("\(view.record.name): starts \(text.moment(plan.start)): \(plan)")
         }
         if !view.isActive, !view.record.definition.isPaused {
-            notes.append(
-                "\(view.record.name): \(view.record.backend.words) does not have it; add it again."
-            )
+            notes.append("\(view.record.name): \(view.record.backend.words) does not have it; add it again.")
         }
         return notes
     }
@@ -154,7 +148,8 @@ struct ScheduleOutlook: Sendable {
         }
         if let rate = request.limitRate { rows.append(["most", "\(ByteCount(rate))/s"]) }
         for hook in request.hooks {
-            rows.append(["hook", hook.arguments.map(escaped).joined(separator: " ")])
+            let words = hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst()
+            rows.append(["hook", words.map(escaped).joined(separator: " ")])
         }
         if let session = record.memory.session ?? request.session {
             rows.append(["session", escaped(session)])

@@ -4,31 +4,22 @@ import SyncSchedule
 
 /// When a schedule runs, and who starts it.
 struct ScheduleOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Every night at this time, in 24-hour notation: 02:00.", valueName: "time"))
+    @Option(help: "Every night at this time, in 24-hour notation: 02:00.".taking("time"))
     var nightly: String?
 
     @Option(
-        help: ArgumentHelp(
-            "On these days of every week, at this time: 'sun 03:00', 'mon,thu 22:30'.",
-            valueName: "days time"
-        )
+        help: "On these days of every week, at this time: 'sun 03:00', 'mon,thu 22:30'.".taking("days time")
     )
     var weekly: String?
 
     @Option(
-        help: ArgumentHelp(
-            "At this interval, counted from midnight; it must divide the day: 15m, 1h, 6h.",
-            valueName: "time"
-        ),
+        help: "At this interval, counted from midnight; it must divide the day: 15m, 1h, 6h.".taking("time"),
         transform: duration
     )
     var every: Duration?
 
     @Option(
-        help: ArgumentHelp(
-            "By a cron expression of five fields, '0 3 * * 1-5', or @daily and the like.",
-            valueName: "rule"
-        ),
+        help: "By a cron expression of five fields, '0 3 * * 1-5', or @daily and the like.".taking("rule"),
         transform: { text in
             do throws(ScheduleError) {
                 return try CronExpression(text)
@@ -40,71 +31,53 @@ struct ScheduleOptions: ParsableArguments {
     var cron: CronExpression?
 
     @Option(
-        help: ArgumentHelp(
-            "How long a run may last: 4h, 90m. Nothing is transferred afterwards. For schedules with one time a day.  (default: no end)",
-            valueName: "time"
-        ),
+        help:
+            "How long a run may last: 4h, 90m. Nothing is transferred afterwards. For schedules with one time a day.  (default: no end)"
+            .taking("time"),
         transform: duration
     )
     var window: Duration?
 
     @Option(
-        help: ArgumentHelp(
-            "When everything must be in place: 07:00. The run starts as late as earlier nights allow.",
-            valueName: "time"
-        )
+        help: "When everything must be in place: 07:00. The run starts as late as earlier nights allow."
+            .taking("time")
     )
     var readyBy: String?
 
     @Option(
-        help: ArgumentHelp(
-            "Delay the start by up to this much, 30m for example; each machine has its own fixed delay.  (default: none)",
-            valueName: "time"
-        ),
+        help:
+            "Delay the start by up to this much, 30m for example; each machine has its own fixed delay.  (default: none)"
+            .taking("time"),
         transform: duration
     )
     var jitter: Duration?
 
     @Option(
         name: .customLong("on"),
-        help: ArgumentHelp(
-            "With --nightly: only on these days: mon,tue,fri.  (default: all)",
-            valueName: "days"
-        ),
+        help: "With --nightly: only on these days: mon,tue,fri.  (default: all)".taking("days"),
         transform: weekdays
     )
     var days: Set<Weekday> = []
 
     @Option(
-        help: ArgumentHelp(
-            "The time zone of these times, such as Europe/Berlin.  (default: the machine's)",
-            valueName: "zone"
-        )
+        help: "The time zone of these times, such as Europe/Berlin.  (default: the machine's)".taking("zone")
     )
     var timeZone: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "The schedule's name.  (default: the session's, or the destination's)",
-            valueName: "name"
-        )
-    )
+    @Option(help: "The schedule's name.  (default: the session's, or the destination's)".taking("name"))
     var name: String?
 
     @Option(
-        help: ArgumentHelp(
-            "Whether a machine that was off or asleep catches up on a missed run: yes or no.",
-            valueName: "answer"
-        )
+        help: "Whether a machine that was off or asleep catches up on a missed run: yes or no."
+            .taking("answer")
     )
     var catchUp: Answer = .yes
 
-    /// Yes or no.
     enum Answer: String, ExpressibleByArgument, CaseIterable {
         case yes, no
     }
 
-    @Option(help: ArgumentHelp("What starts the runs: auto, systemd, cron or agent.", valueName: "what"))
+    @Option(help: "What starts the runs: auto, systemd, cron or agent.".taking("what"))
     var backend = BackendWish()
 
     @Flag(help: "Run even if the machine is busy; without this, runs are --discretionary.")
@@ -122,9 +95,6 @@ struct ScheduleOptions: ParsableArguments {
         _ = try timing()
     }
 
-    /// When it runs.
-    ///
-    /// - Throws: `ValidationError` that names the option.
     func timing() throws -> ScheduleTiming {
         func minutes(_ text: String, _ option: String) throws -> Int {
             guard let minutes = ScheduleTiming.minutes(text) else {

@@ -48,8 +48,6 @@ struct ScheduleRecords: Sendable {
     func path(_ name: String) -> String { "\(definitions)/\(name).json" }
 
     /// Reads a schedule; `nil` if there is none.
-    ///
-    /// - Throws: ``ScheduleError`` for a file that cannot be read or understood.
     func find(_ name: String) throws(ScheduleError) -> Record? {
         try ScheduleName.check(name)
         guard let bytes = try ScheduleFiles.read(path(name)) else { return nil }
@@ -84,8 +82,6 @@ struct ScheduleRecords: Sendable {
     }
 
     /// Reads a schedule that must be there.
-    ///
-    /// - Throws: ``ScheduleError``.
     func get(_ name: String) throws(ScheduleError) -> Record {
         guard let record = try find(name) else {
             throw ScheduleError(
@@ -155,7 +151,6 @@ extension ScheduleRecords {
     /// Puts a schedule into effect in the place of one of the same name. When that fails, everything is as it was.
     ///
     /// - Returns: Whether there was one.
-    /// - Throws: ``ScheduleError``.
     func replace(
         _ name: String,
         _ definition: ScheduleDefinition,
@@ -222,6 +217,20 @@ extension ScheduleRecords {
         }
     }
 
+    /// Keeps what came of firing a schedule; nothing where it has been removed meanwhile.
+    ///
+    /// - Parameters:
+    ///   - slot: The occurrence that was dealt with, if it was one.
+    ///   - fired: **Milliseconds** since 1970.
+    func remember(_ name: String, _ slot: Slot?, _ reply: EnqueueReply, fired: Int64) throws(ScheduleError) {
+        guard var memory = try find(name)?.memory else { return }
+        if let slot { memory.handled = slot }
+        memory.fired = WallTime(milliseconds: fired)
+        (memory.session, memory.run) = (reply.session, reply.run)
+        (memory.failure, memory.failed, memory.cause) = (nil, nil, nil)
+        try put(memory, for: name)
+    }
+
     /// Keeps for the report that a schedule could not start: with its session, or with itself where it has none yet.
     ///
     /// - Parameter store: The user's; `nil` where there is none.
@@ -286,13 +295,7 @@ extension AgentSchedules {
             },
             remember: { name, occurrence, reply in
                 do throws(ScheduleError) {
-                    var memory = try records.get(name).memory
-                    memory.handled = occurrence.slot
-                    memory.fired = WallTime(milliseconds: EngineAssembly.milliseconds())
-                    memory.session = reply.session
-                    memory.run = reply.run
-                    memory.failure = nil
-                    try records.put(memory, for: name)
+                    try records.remember(name, occurrence.slot, reply, fired: EngineAssembly.milliseconds())
                     return true
                 } catch {
                     log("schedule \(name): \(error)")

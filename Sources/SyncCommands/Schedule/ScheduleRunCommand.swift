@@ -6,7 +6,6 @@ import SyncControlServer
 import SyncModel
 import SyncSchedule
 
-/// `syncagent schedule run`: what systemd and cron start; also for people.
 struct ScheduleRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
@@ -62,7 +61,7 @@ struct ScheduleRun: Sendable {
     private static let clock = EngineAssembly.milliseconds
 
     func run() async throws {
-        var record = try scheduling { () throws(ScheduleError) in try records.get(name) }
+        let record = try records.get(name)
         let now = Self.clock()
         var request = record.definition.request
         var occurrence: Occurrence?
@@ -88,13 +87,7 @@ struct ScheduleRun: Sendable {
             records.note(name, error, in: try state.existingStore())
             throw error
         }
-        if let occurrence { record.memory.handled = occurrence.slot }
-        record.memory.fired = WallTime(milliseconds: now)
-        record.memory.session = reply.session
-        record.memory.run = reply.run
-        record.memory.failure = nil
-        let memory = record.memory
-        try scheduling { () throws(ScheduleError) in try records.put(memory, for: name) }
+        try records.remember(name, occurrence?.slot, reply, fired: now)
         output.message(
             "\(name): run \(reply.run) of \(escaped(reply.session)) "
                 + (reply.isNew ? "is" : "continues and is")
@@ -159,27 +152,19 @@ struct ScheduleRun: Sendable {
         }
     }
 
-    /// Waits for the end of the run, or of its time.
+    /// Waits for the end of the run, or of its time. If the agent is lost meanwhile, another one is started.
     private func wait(_ session: String, until end: Int64?, _ clock: ScheduleClock) async throws {
         let watch = RunWatch(store: try state.store(), session: session)
-        while true {
-            let sight = try watch.look()
-            if case .over(let status, let words) = sight {
-                output.message("\(escaped(session)): \(words)")
-                guard status == .done else { throw CommandFailure(status) }
-                return
+        try await watch.wait(state, every: .milliseconds(500)) { status, _ in
+            guard let end, Self.clock() >= end else { return }
+            let next = clock.next(after: Self.clock()).map {
+                Self.text.moment(WallTime(milliseconds: $0.fire))
             }
-            if case .open(let status) = sight, let end, Self.clock() >= end {
-                let next =
-                    clock.next(after: Self.clock()).map {
-                        " It continues \(Self.text.moment(WallTime(milliseconds: $0.fire)))."
-                    } ?? ""
-                output.message(
-                    "\(escaped(session)): its window is over and the run is \(status.state).\(next)"
-                )
-                throw CommandFailure(.busy)
-            }
-            try await TaskThreads.sleep(for: .milliseconds(500))
+            output.message(
+                "\(escaped(session)): its window is over and the run is \(status.state)."
+                    + (next.map { " It continues \($0)." } ?? "")
+            )
+            throw CommandFailure(.busy)
         }
     }
 }

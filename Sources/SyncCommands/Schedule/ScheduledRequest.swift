@@ -45,7 +45,7 @@ struct ScheduledRequest: Sendable {
         let runs = (try? store.runs(session: session, limit: 100)) ?? []
         return runs.compactMap { run in
             guard run.state == .finished, run.result == .ok || run.result == .partial,
-                let started = run.started, let finished = run.finished
+                let started = run.started, let finished = run.finished, 0 <= started, started <= finished
             else { return nil }
             return NightRecord(received: run.counts.bytes.received, elapsed: finished - started)
         }

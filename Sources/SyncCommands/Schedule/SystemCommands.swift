@@ -1,4 +1,3 @@
-import CPosix
 import Foundation
 import SyncAgent
 import SyncSchedule
@@ -41,10 +40,9 @@ struct SystemCommands: Sendable {
     /// What backends can ask about this machine.
     func facts(_ access: StateAccess) -> MachineFacts {
         MachineFacts(
-            userName: getpwuid(geteuid()).flatMap { $0.pointee.pw_name.map { String(cString: $0) } }
-                ?? "\(geteuid())",
-            isRoot: geteuid() == 0,
-            exists: { Glibc.access($0, F_OK) == 0 },
+            userName: UserEntry(CurrentProcess.user)?.name ?? "\(CurrentProcess.user)",
+            isRoot: CurrentProcess.user == 0,
+            exists: { exists($0) },
             hasProgram: { path(of: $0) != nil },
             isRunning: Self.isRunning,
             isAgentRunning: { AgentLock.isHeld(in: access.place.stateDirectory) }
@@ -55,7 +53,7 @@ struct SystemCommands: Sendable {
         if let found = environment.program(named: name) { return found }
         // cron's PATH is short, and that of a user has no sbin.
         return ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map { "\($0)/\(name)" }.first {
-            access($0, X_OK) == 0
+            isPermitted(.execute, $0)
         }
     }
 
@@ -64,8 +62,8 @@ struct SystemCommands: Sendable {
         variables["LC_ALL"] = "C"
         variables["SYSTEMD_PAGER"] = ""
         // Lost by su(1) and sudo(8); the user's manager listens there all the same.
-        let runtime = "/run/user/\(geteuid())"
-        if variables["XDG_RUNTIME_DIR"] == nil, access(runtime, F_OK) == 0 {
+        let runtime = "/run/user/\(CurrentProcess.user)"
+        if variables["XDG_RUNTIME_DIR"] == nil, exists(runtime) {
             variables["XDG_RUNTIME_DIR"] = runtime
         }
         return variables.map { "\($0.key)=\($0.value)" }

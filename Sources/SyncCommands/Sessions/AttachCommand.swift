@@ -6,7 +6,6 @@ import SyncDaemon
 import SyncModel
 import SyncSystem
 
-/// `syncagent attach`: looks on while a session's run goes on in the background.
 struct AttachCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "attach",
@@ -22,12 +21,7 @@ struct AttachCommand: AsyncParsableCommand {
     @OptionGroup
     var session: SessionArgument
 
-    @Option(
-        help: ArgumentHelp(
-            "With --json: begin after this event.  (default: with the next one)",
-            valueName: "n"
-        )
-    )
+    @Option(help: "With --json: begin after this event.  (default: with the next one)".taking("n"))
     var since: Int64?
 
     @OptionGroup(title: "Output")
@@ -76,7 +70,7 @@ struct AttachCommand: AsyncParsableCommand {
         let start = since ?? status.lastSequence
         if case .over(let status, let words) = try watch.look() {
             if json { try printRest(after: start, watch, state) }
-            return try end(status, words, watch, state)
+            return try watch.end(status, words, state)
         }
         // The agent tells of its own runs, and oftener than the record of the others is written.
         let hasNews = Monitor(false)
@@ -109,7 +103,7 @@ struct AttachCommand: AsyncParsableCommand {
                     if json { try printRest(after: last, watch, state) }
                 }
                 switch sight {
-                case .over(let status, let words): return try end(status, words, watch, state)
+                case .over(let status, let words): return try watch.end(status, words, state)
                 case .open(let status):
                     try care.endIfPaused(status)
                     try await care.look(at: status)
@@ -131,12 +125,8 @@ struct AttachCommand: AsyncParsableCommand {
     }
 
     /// The events that had not come when the run was over.
-    private static func printRest(
-        after sequence: Int64,
-        _ watch: RunWatch,
-        _ state: StateAccess
-    ) throws(CommandFailure) {
-        var feed = EventFeed(store: watch.store, session: watch.session, after: sequence)
+    private static func printRest(after sequence: Int64, _ watch: RunWatch, _ state: StateAccess) throws {
+        var feed = EventFeed(store: watch.store, session: watch.session, cursor: sequence)
         while case let lines = try feed.next(), !lines.isEmpty {
             for line in lines { state.output.line(line.text) }
         }
@@ -152,15 +142,5 @@ struct AttachCommand: AsyncParsableCommand {
                 bytesTotal: progress.bytesTotal
             )
         )
-    }
-
-    private static func end(
-        _ status: ExitStatus,
-        _ words: String,
-        _ watch: RunWatch,
-        _ state: StateAccess
-    ) throws {
-        state.output.message("\(escaped(watch.session)): \(words)")
-        guard status == .done else { throw CommandFailure(status) }
     }
 }

@@ -8,7 +8,7 @@ import SyncStore
 /// Which session a verb is about.
 struct SessionArgument: ParsableArguments {
     @Argument(
-        help: ArgumentHelp("The session.  (default: the only one)", valueName: "session"),
+        help: "The session.  (default: the only one)".taking("session"),
         completion: .custom { _, _, _ in knownSessions() }
     )
     var session: String?
@@ -63,7 +63,6 @@ struct SessionChange: ParsableArguments {
     }
 }
 
-/// `syncagent pause`: stops a session's run until somebody resumes it.
 struct PauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
@@ -78,7 +77,6 @@ struct PauseCommand: AsyncParsableCommand {
     func run() async throws { try await change.apply { try await $0.pause($1) } }
 }
 
-/// `syncagent resume`: lets a paused run go on.
 struct ResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
@@ -92,7 +90,6 @@ struct ResumeCommand: AsyncParsableCommand {
     func run() async throws { try await change.apply { try await $0.resume($1) } }
 }
 
-/// `syncagent cancel`: gives a session's run up.
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
@@ -106,7 +103,6 @@ struct CancelCommand: AsyncParsableCommand {
     func run() async throws { try await change.apply { try await $0.cancel($1) } }
 }
 
-/// `syncagent prioritize`: some files first.
 struct PrioritizeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "prioritize",
@@ -114,13 +110,10 @@ struct PrioritizeCommand: AsyncParsableCommand {
         discussion: "Paths are relative to the destination, as in the manifest."
     )
 
-    @Argument(
-        help: ArgumentHelp("The session.", valueName: "session"),
-        completion: .custom { _, _, _ in knownSessions() }
-    )
+    @Argument(help: "The session.".taking("session"), completion: .custom { _, _, _ in knownSessions() })
     var session: String
 
-    @Argument(help: ArgumentHelp("Paths of files, as in the manifest.", valueName: "path"))
+    @Argument(help: "Paths of files, as in the manifest.".taking("path"))
     var paths: [String]
 
     @OptionGroup(title: "Output")
@@ -140,7 +133,6 @@ struct PrioritizeCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent rm`: forgets a session.
 struct RemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rm",
@@ -151,7 +143,7 @@ struct RemoveCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: ArgumentHelp("The session.", valueName: "session"))
+    @Argument(help: "The session.".taking("session"))
     var session: String
 
     @Flag(help: "Also remove installed files that have not changed since.")
@@ -165,12 +157,7 @@ struct RemoveCommand: AsyncParsableCommand {
         let state = try StateAccess(output: output)
         let store = try state.store()
         let name = try StateAccess.session(session, in: store)
-        let status: SessionStatus
-        do throws(ControlError) {
-            status = try StateAccess.reader(store).session(name)
-        } catch {
-            throw CommandFailure(error)
-        }
+        let status = try StateAccess.reader(store).session(name)
         guard force || status.state == .idle else {
             throw CommandFailure(
                 .refused,

@@ -4,7 +4,6 @@ import SyncControlServer
 import SyncModel
 import SyncStore
 
-/// `syncagent events`: what has happened in a session, and what happens.
 struct EventsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "events",
@@ -22,7 +21,7 @@ struct EventsCommand: AsyncParsableCommand {
     @Flag(name: .shortAndLong, help: "Keep waiting for new events until SIGINT or SIGTERM.")
     var follow = false
 
-    @Option(help: ArgumentHelp("Only events after this one.", valueName: "n"))
+    @Option(help: "Only events after this one.".taking("n"))
     var since: Int64 = 0
 
     @OptionGroup(title: "Output")
@@ -37,7 +36,7 @@ struct EventsCommand: AsyncParsableCommand {
         let state = try StateAccess(output: output)
         let store = try state.store()
         let name = try StateAccess.session(session.session, in: store)
-        let start = EventFeed(store: store, session: name, after: since)
+        let start = EventFeed(store: store, session: name, cursor: since)
         let (json, follow) = (format.json, follow)
         try await StopSignals.ending(within: StopSignals.onlooker) {
             var feed = start
@@ -59,23 +58,15 @@ struct EventsCommand: AsyncParsableCommand {
 struct EventFeed: Sendable {
     let store: SyncStore
     let session: String
+    /// The number of the last event that was read.
     private(set) var cursor: Int64
 
     /// Events read at a time.
     private static let page = 1_000
 
-    init(store: SyncStore, session: String, after cursor: Int64) {
-        self.store = store
-        self.session = session
-        self.cursor = cursor
-    }
-
     /// The events that have come since the last call, a page at most; empty when there is none.
-    mutating func next() throws(CommandFailure) -> [EventLine] {
-        let seen = cursor
-        let page = try asking { () throws(StoreError) in
-            try store.events(of: session, after: seen, limit: Self.page)
-        }
+    mutating func next() throws -> [EventLine] {
+        let page = try store.events(of: session, after: cursor, limit: Self.page)
         var lines: [EventLine] = []
         if page.prunedSequence > cursor {
             lines.append(.pruned(through: page.prunedSequence))

@@ -7,27 +7,21 @@ import SyncModel
 import SyncStore
 import SyncSystem
 
-/// `syncagent hooks`: what was run when groups were complete, and what is owed.
-struct HooksCommand: AsyncParsableCommand {
+struct HooksCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "hooks",
         abstract: "List hooks, run one again, or leave a receipt from within one.",
         subcommands: [HooksListCommand.self, HooksReplayCommand.self, HooksReceiptCommand.self]
     )
-
-    func run() async throws {
-        throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: HooksCommand.self))
-    }
 }
 
-/// `syncagent hooks list`.
 struct HooksListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "List hooks and how they ended, latest first; needs no agent."
     )
 
-    @Argument(help: ArgumentHelp("Only this session.  (default: all)", valueName: "session"))
+    @Argument(help: "Only this session.  (default: all)".taking("session"))
     var session: String?
 
     @Flag(help: "Show the output of each hook's last attempt.")
@@ -39,14 +33,13 @@ struct HooksListCommand: AsyncParsableCommand {
     func run() async throws {
         let terminal = Output()
         let state = try StateAccess(output: terminal)
-        guard let store = try state.existingStore() else { return }
-        if let session { _ = try StateAccess.session(session, in: store) }
-        let hooks: [HookStatus]
-        do throws(ControlError) {
-            hooks = try StateAccess.reader(store).hooks(session: session)
-        } catch {
-            throw CommandFailure(error)
+        guard let store = try state.existingStore() else {
+            if session != nil { throw StateAccess.noSessions }
+            if !format.json { terminal.message("No hooks.") }
+            return
         }
+        if let session { _ = try StateAccess.session(session, in: store) }
+        let hooks = try StateAccess.reader(store).hooks(session: session)
         if format.json {
             for hook in hooks { try terminal.value(hook) }
             return
@@ -76,7 +69,6 @@ struct HooksListCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent hooks replay`.
 struct HooksReplayCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",
@@ -87,7 +79,7 @@ struct HooksReplayCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: ArgumentHelp("The hook's number in 'syncagent hooks list'.", valueName: "number"))
+    @Argument(help: "The hook's number in 'syncagent hooks list'.".taking("number"))
     var number: Int64
 
     @OptionGroup(title: "Output")
@@ -104,7 +96,6 @@ struct HooksReplayCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent hooks receipt`: a hook's word that its work is done, so that it is not called again.
 struct HooksReceiptCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "receipt",
@@ -125,15 +116,10 @@ struct HooksReceiptCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: ArgumentHelp("The run: $SYNCAGENT_RUN_ID.", valueName: "run-id"))
+    @Argument(help: "The run: $SYNCAGENT_RUN_ID.".taking("run-id"))
     var run: String
 
-    @Option(
-        help: ArgumentHelp(
-            "The hook's group.  (default: $SYNCAGENT_GROUP, or all)",
-            valueName: "name"
-        )
-    )
+    @Option(help: "The hook's group.  (default: $SYNCAGENT_GROUP, or all)".taking("name"))
     var group: String?
 
     @Flag(help: "Only check whether there is a receipt.")
@@ -149,10 +135,7 @@ struct HooksReceiptCommand: AsyncParsableCommand {
         // A receipt says that a group's hook has done its work; that one batch is done says nothing about the others.
         if environment.hookRun() == run, environment.hookBatch() != nil {
             if check { throw CommandFailure(.incomplete) }
-            throw CommandFailure(
-                .usage,
-                "A file hook runs again after a crash and leaves no receipt."
-            )
+            throw CommandFailure(.usage, "A file hook runs again after a crash and leaves no receipt.")
         }
         let group =
             group ?? (environment.hookRun() == run ? environment.hookGroup() : nil) ?? RunRecipe.groupOfAll
@@ -168,12 +151,11 @@ struct HooksReceiptCommand: AsyncParsableCommand {
     }
 
     /// Where the run's files are: a hook is told, everybody else asks the store.
-    private func destination(_ environment: EnvironmentPaths) throws(CommandFailure) -> String {
+    private func destination(_ environment: EnvironmentPaths) throws -> String {
         if environment.hookRun() == run, let path = environment.hookDestination() { return path }
         let store = try StateAccess(environment: environment, output: Output()).store()
-        return try asking { () throws(StoreError) in
-            let session = try store.run(run).session
-            return try store.session(session)?.destination
-        } ?? ""
+        let session = try store.run(run).session
+        guard let found = try store.session(session) else { throw StoreError.noSession(session) }
+        return found.destination
     }
 }

@@ -23,7 +23,7 @@ struct RequestText: Sendable {
         let lines = list.requests.prefix(most).map {
             "  \(what($0)): \(state($0)), \(escaped($0.source))"
         }
-        let more = list.requests.count - lines.count + list.more
+        let more = list.requests.count - lines.count &+ list.more
         return more > 0 ? lines + ["  and \(more) more"] : lines
     }
 

@@ -33,9 +33,6 @@ struct RunCare: Sendable {
 
     init(_ state: StateAccess) { self.state = state }
 
-    /// Takes what a session does now.
-    ///
-    /// - Throws: `CancellationError`.
     mutating func look(at status: SessionStatus) async throws {
         await bringAgent(status)
         say(status)

@@ -1,4 +1,5 @@
 import SyncControl
+import SyncControlServer
 import SyncDaemon
 import SyncModel
 import SyncReport
@@ -25,18 +26,40 @@ struct RunWatch: Sendable {
         }
     }
 
-    /// Looks once.
-    func look() throws(CommandFailure) -> Sight {
-        let status: SessionStatus
-        do throws(ControlError) {
-            status = try StateAccess.reader(store).session(session)
-        } catch {
-            throw CommandFailure(error)
-        }
+    func look() throws -> Sight {
+        let status = try StateAccess.reader(store).session(session)
         guard status.state == .idle, status.owedHooks == 0 else { return .open(status) }
         guard let run = status.run else { return .over(.done, "nothing has been requested") }
-        let hooks = try asking { () throws(StoreError) in try store.hooks(run: run.run) }
+        let hooks = try store.hooks(run: run.run)
         return Self.end(of: run, failedHooks: hooks.count { $0.state == .failed })
+    }
+
+    /// Waits until nothing is open any more, and says how that ended. An agent that is missing is started.
+    ///
+    /// - Parameters:
+    ///   - interval: From one look to the next.
+    ///   - isOpen: Told of each look before that; throws to wait no longer.
+    func wait(
+        _ state: StateAccess,
+        every interval: Duration,
+        isOpen: (SessionStatus, RunCare) throws -> Void
+    ) async throws {
+        var care = RunCare(state)
+        while true {
+            switch try look() {
+            case .over(let status, let words): return try end(status, words, state)
+            case .open(let status):
+                try isOpen(status, care)
+                try await care.look(at: status)
+                try await TaskThreads.sleep(for: interval)
+            }
+        }
+    }
+
+    /// Says what it has come to, and ends the command with that.
+    func end(_ status: ExitStatus, _ words: String, _ state: StateAccess) throws(CommandFailure) {
+        state.output.message("\(escaped(session)): \(words)")
+        guard status == .done else { throw CommandFailure(status) }
     }
 
     private static func words(_ result: RunResult?) -> String { result?.rawValue ?? "without a result" }

@@ -11,7 +11,6 @@ struct SessionText: Sendable {
     let hasAgent: Bool
     var timeZone = TimeZone.current
 
-    /// All sessions as a table.
     func table(_ sessions: [SessionStatus]) -> [String] {
         var rows = [["SESSION", "STATE", "FILES", "BYTES", ""]]
         for session in sessions {
@@ -24,7 +23,6 @@ struct SessionText: Sendable {
         return TextTable.lines(rows)
     }
 
-    /// One session with everything about it.
     func details(_ session: SessionStatus) -> [String] {
         var rows = [
             ["session", escaped(session.session)],
@@ -92,7 +90,7 @@ struct SessionText: Sendable {
 
     /// Of the whole run, also when another process has done a part of it.
     private func files(_ run: RunStatus) -> String {
-        let done = run.files.installed + run.files.unchanged + run.files.reused
+        let done = run.files.installed &+ run.files.unchanged &+ run.files.reused
         return "\(Figures.grouped(done))/\(Figures.grouped(run.files.total))"
     }
 
@@ -168,7 +166,9 @@ struct SessionText: Sendable {
     func moment(_ time: WallTime) -> String {
         var calendar = Calendar(identifier: .gregorian)
         calendar.timeZone = timeZone
-        let date = Date(timeIntervalSince1970: Double(time.milliseconds) / 1_000)
+        // The years 0 to 9999: what is stored may be anything.
+        let milliseconds = min(max(time.milliseconds, -62_167_219_200_000), 253_402_300_799_999)
+        let date = Date(timeIntervalSince1970: Double(milliseconds) / 1_000)
         let parts = calendar.dateComponents([.year, .month, .day, .hour, .minute, .second], from: date)
         func digits(_ number: Int?, _ width: Int = 2) -> String {
             let text = String(number ?? 0)
@@ -177,7 +177,7 @@ struct SessionText: Sendable {
         let text =
             "\(digits(parts.year, 4))-\(digits(parts.month))-\(digits(parts.day)) "
             + "\(digits(parts.hour)):\(digits(parts.minute)):\(digits(parts.second))"
-        let seconds = (time.milliseconds - now) / 1_000
+        let seconds = milliseconds.saturatingSubtract(now) / 1_000
         if seconds > 0 { return "\(text) (in \(period(seconds)))" }
         return seconds == 0 ? text : "\(text) (\(period(-seconds)) ago)"
     }

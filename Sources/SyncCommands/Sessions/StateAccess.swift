@@ -4,6 +4,7 @@ import SyncControl
 import SyncDaemon
 import SyncModel
 import SyncStore
+import SyncSystem
 
 /// What verbs about sessions work with: the user's state, and the place of the agent.
 ///
@@ -17,20 +18,17 @@ struct StateAccess: Sendable {
         self.output = output
     }
 
-    /// How the agent is asked.
     var client: ControlClient { ControlClient(socketPath: place.socketPath) }
 
     /// Opens the state; `nil` when there is none yet, and none is made.
-    ///
-    /// - Throws: ``CommandFailure`` with status 73 or 74.
     func existingStore() throws(CommandFailure) -> SyncStore? {
-        guard access(place.stateDirectory + "/syncagent.sqlite", F_OK) == 0 else { return nil }
+        // What is there and cannot be looked at is no missing state: opening it says why.
+        let isThere = exists(place.stateDirectory + "/syncagent.sqlite")
+        guard isThere || ![ENOENT, ENOTDIR].contains(errno) else { return nil }
         return try EngineAssembly.openStore(place.stateDirectory, warn: output.warning)
     }
 
     /// Opens the state that must be there because a session is.
-    ///
-    /// - Throws: ``CommandFailure`` with status 66 when there is none.
     func store() throws(CommandFailure) -> SyncStore {
         guard let store = try existingStore() else { throw Self.noSessions }
         return store
@@ -50,27 +48,19 @@ struct StateAccess: Sendable {
     ///
     /// - Parameter prefersOpen: Whether the only one with work under way is meant where there are several.
     /// - Throws: ``CommandFailure`` with status 66 when there is no such session, 64 when there are several.
-    static func session(
-        _ named: String?,
-        in store: SyncStore,
-        prefersOpen: Bool = false
-    ) throws(CommandFailure) -> String {
+    static func session(_ named: String?, in store: SyncStore, prefersOpen: Bool = false) throws -> String {
         if let named {
-            guard try asking({ () throws(StoreError) in try store.session(named) }) == nil else {
-                return named
-            }
+            guard try store.session(named) == nil else { return named }
             throw CommandFailure(
                 .noInput,
                 "There is no session '\(escaped(named))'. 'syncagent status' lists them."
             )
         }
-        let all = try asking { () throws(StoreError) in try store.sessions() }.map(\.identifier)
+        let all = try store.sessions().map(\.identifier)
         guard let first = all.first else { throw noSessions }
         guard all.count == 1 else {
             if prefersOpen {
-                let open = try asking { () throws(StoreError) in try store.runs(onlyOpen: true, limit: 1_000)
-                }
-                let names = Set(open.map(\.session))
+                let names = Set(try store.runs(onlyOpen: true, limit: 1_000).map(\.session))
                 if names.count == 1, let only = names.first { return only }
             }
             let names = all.prefix(20).map { "  " + escaped($0) }.joined(separator: "\n")
@@ -79,18 +69,4 @@ struct StateAccess: Sendable {
         }
         return first
     }
-}
-
-/// Asks the store, with the words and the status of a command for what goes wrong.
-func asking<R>(_ body: () throws(StoreError) -> R) throws(CommandFailure) -> R {
-    do throws(StoreError) {
-        return try body()
-    } catch {
-        throw CommandFailure(error.status, error.message)
-    }
-}
-
-extension CommandFailure {
-    /// What the agent, or the way to it, says.
-    init(_ error: ControlError) { self.init(error.exitStatus, error.message, cause: error.cause) }
 }

@@ -5,7 +5,6 @@ import SyncDaemon
 import SyncModel
 import SyncStore
 
-/// `syncagent status`: what every session does, and why and until when it waits.
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
@@ -55,9 +54,7 @@ struct StatusCommand: AsyncParsableCommand {
     )
     var state: TaskState?
 
-    @Option(
-        help: ArgumentHelp("With --tasks: only paths that match, such as 'sheets/**'.", valueName: "glob")
-    )
+    @Option(help: "With --tasks: only paths that match, such as 'sheets/**'.".taking("glob"))
     var path: String?
 
     @OptionGroup(title: "Output")
@@ -95,16 +92,9 @@ struct StatusCommand: AsyncParsableCommand {
         var hasAgent: Bool
     }
 
-    /// Reads them.
     func sessions(in store: SyncStore, _ access: StateAccess) async throws -> Known {
         let reader = StateAccess.reader(store)
-        let sessions: [SessionStatus]
-        do throws(ControlError) {
-            sessions =
-                if let name = session.session { [try reader.session(name)] } else { try reader.sessions() }
-        } catch {
-            throw CommandFailure(error)
-        }
+        let sessions = try session.session.map { [try reader.session($0)] } ?? reader.sessions()
         // The agent knows more, but everything that is on record is told without it.
         let agent = ControlClient(socketPath: access.place.socketPath, timeout: .seconds(2))
         let live = try? await agent.sessions()
@@ -112,7 +102,6 @@ struct StatusCommand: AsyncParsableCommand {
         return Known(all: sessions.map { known[$0.session] ?? $0 }, hasAgent: live != nil)
     }
 
-    /// What is said of them.
     func lines(_ sessions: Known) throws -> [String] {
         if format.json { return try sessions.all.map { try Output.text($0) } }
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: sessions.hasAgent)
@@ -131,12 +120,7 @@ extension StatusCommand {
 
     /// What is on the wire for a session.
     func requestLines(_ name: String, in store: SyncStore) throws -> [String] {
-        let list: RequestList
-        do throws(ControlError) {
-            list = try StateAccess.reader(store).requests(name)
-        } catch {
-            throw CommandFailure(error)
-        }
+        let list = try StateAccess.reader(store).requests(name)
         if format.json { return try list.requests.map { try Output.text($0) } }
         let text = RequestText(now: EngineAssembly.milliseconds())
         return list.requests.flatMap(text.lines) + (list.more > 0 ? ["\(list.more) more are queued"] : [])
@@ -146,18 +130,14 @@ extension StatusCommand {
         let store = try access.store()
         let name = try StateAccess.session(session.session, in: store)
         let (output, directory) = (access.output, access.place.stateDirectory)
-        do throws(ControlError) {
-            var count = 0
-            var tasks = try StateAccess.reader(store)
-                .tasks(name, state: state, path: path, stateDirectory: directory)
-            while let task = tasks.next() {
-                count += 1
-                output.line(format.json ? try Output.text(task) : RequestText.line(task))
-            }
-            if count == 0, !format.json { output.message("No files.") }
-        } catch {
-            throw CommandFailure(error)
+        var count = 0
+        var tasks = try StateAccess.reader(store)
+            .tasks(name, state: state, path: path, stateDirectory: directory)
+        while let task = tasks.next() {
+            count += 1
+            output.line(format.json ? try Output.text(task) : RequestText.line(task))
         }
+        if count == 0, !format.json { output.message("No files.") }
     }
 }
 

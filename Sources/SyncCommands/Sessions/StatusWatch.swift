@@ -3,6 +3,7 @@ import SyncControl
 import SyncControlServer
 import SyncModel
 import SyncStore
+import SyncSystem
 
 /// `syncagent status --watch`: the same, again and again.
 struct StatusWatch: Sendable {
@@ -12,7 +13,6 @@ struct StatusWatch: Sendable {
     /// From one look to the next.
     private static let interval = Duration.seconds(1)
 
-    /// Looks until somebody ends it.
     func run() async throws {
         let output = access.output
         try await StopSignals.ending(within: StopSignals.onlooker, atOnce: { output.clearProgress() }) {
@@ -23,7 +23,7 @@ struct StatusWatch: Sendable {
 
     private func look() async throws {
         let isDrawn =
-            !command.format.json && isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1
+            !command.format.json && isTerminal(STDOUT_FILENO) && isTerminal(STDERR_FILENO)
             && EnvironmentPaths.ofProcess.hasCapableTerminal
         var cares: [String: RunCare] = [:]
         var shown: [String]?

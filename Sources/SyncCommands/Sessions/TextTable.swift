@@ -1,4 +1,5 @@
 import Foundation
+import SyncSystem
 
 /// Rows as text whose columns line up; two spaces between them, none at the end of a line.
 enum TextTable {
@@ -50,7 +51,7 @@ enum TextTable {
     /// The width of the terminal that is written to; `nil` for a file or a pipe. TIOCGWINSZ, ioctl_tty(2).
     static var outputWidth: Int? {
         var size = winsize()
-        guard isatty(STDOUT_FILENO) == 1, ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0
+        guard isTerminal(STDOUT_FILENO), ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0
         else { return nil }
         return Int(size.ws_col)
     }

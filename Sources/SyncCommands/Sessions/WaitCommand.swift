@@ -3,7 +3,6 @@ import SyncControl
 import SyncControlServer
 import SyncModel
 
-/// `syncagent wait`: returns when a session's work is over.
 struct WaitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "wait",
@@ -22,7 +21,7 @@ struct WaitCommand: AsyncParsableCommand {
     var session: SessionArgument
 
     @Option(
-        help: ArgumentHelp("Wait no longer than this: 90s, 15m, 6h.  (default: forever)", valueName: "time"),
+        help: "Wait no longer than this: 90s, 15m, 6h.  (default: forever)".taking("time"),
         transform: duration
     )
     var timeout: Duration?
@@ -40,26 +39,12 @@ struct WaitCommand: AsyncParsableCommand {
         )
         let timeout = timeout
         try await StopSignals.ending(within: StopSignals.onlooker) {
-            try await Self.wait(watch, timeout: timeout, state)
-        }
-    }
-
-    private static func wait(_ watch: RunWatch, timeout: Duration?, _ state: StateAccess) async throws {
-        let start = ContinuousClock.now
-        var care = RunCare(state)
-        while true {
-            switch try watch.look() {
-            case .over(let status, let words):
-                state.output.message("\(escaped(watch.session)): \(words)")
-                guard status == .done else { throw CommandFailure(status) }
-                return
-            case .open(let status):
+            let start = ContinuousClock.now
+            try await watch.wait(state, every: .milliseconds(200)) { status, care in
                 if let timeout, ContinuousClock.now - start >= timeout {
                     throw CommandFailure(.busy, "\(escaped(watch.session)) is still \(status.state).")
                 }
                 try care.endIfPaused(status)
-                try await care.look(at: status)
-                try await TaskThreads.sleep(for: .milliseconds(200))
             }
         }
     }

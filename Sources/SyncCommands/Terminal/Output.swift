@@ -1,4 +1,3 @@
-import CPosix
 import Foundation
 package import SyncModel
 import SyncSystem
@@ -17,17 +16,12 @@ package final class Output: Sendable {
         var isOutputBroken = false
     }
 
-    /// The errno of the last failed write to standard output, such as a full disk's; 0 if none failed.
-    static var lost: Int32 { lostCode.load(ordering: .relaxed) }
-    private static let lostCode = Atomic<Int32>(0)
-
-    /// Opens /dev/null for each standard descriptor that the caller has closed. Otherwise the next file to be opened would get
-    /// its number, and our messages. open(2) takes the lowest number.
-    static func holdStandardDescriptors() {
-        for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
-            _ = open("/dev/null", O_RDWR)
-        }
+    /// Why the last write to standard output failed that did, such as a full disk.
+    static var lost: Errno? {
+        let code = lostCode.load(ordering: .relaxed)
+        return code == 0 ? nil : Errno(rawValue: code)
     }
+    private static let lostCode = Atomic<Int32>(0)
 
     private let state = Mutex(State())
     private let standardOutput: Int32
@@ -119,11 +113,9 @@ package final class Output: Sendable {
         guard !state.events.isEmpty else { return }
         eraseProgress(&state)
         // A reader that has left (EPIPE) ends the listing, never the work.
-        state.isOutputBroken = !writeAll(state.events, to: standardOutput)
-        if state.isOutputBroken {
-            let code = sa_errno()
-            if code != EPIPE { Self.lostCode.store(code, ordering: .relaxed) }
-        }
+        let code = writeAll(state.events, to: standardOutput)
+        state.isOutputBroken = code != nil
+        if let code, code != .brokenPipe { Self.lostCode.store(code.rawValue, ordering: .relaxed) }
         state.events.removeAll(keepingCapacity: true)
     }
 
@@ -135,30 +127,18 @@ package final class Output: Sendable {
     }
 }
 
-/// Writes every byte to a descriptor, however many calls it takes. write(2)
+/// Writes every byte to a descriptor, however many calls it takes.
 ///
-/// - Returns: Whether all were taken; `errno` says why not.
-func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
-    bytes.withUnsafeBytes { buffer in
-        var rest = buffer[...]
-        while !rest.isEmpty {
-            let next = UnsafeRawBufferPointer(rebasing: rest)
-            let count = write(descriptor, next.baseAddress, next.count)
-            if count > 0 {
-                rest = rest.dropFirst(count)
-            } else if errno != EINTR {
-                return false
-            }
-        }
-        return true
-    }
+/// - Returns: Why not all were taken.
+func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Errno? {
+    bytes.withUnsafeBytes { SyncSystem.writeAll($0, to: descriptor) }
 }
 
 /// Text for terminals whose locale has no UTF-8: ASCII alone.
 enum PlainText {
     /// Whether such a terminal reads what is written to a descriptor.
     static func isWanted(on descriptor: Int32) -> Bool {
-        isatty(descriptor) == 1 && EnvironmentPaths.ofProcess.isASCIIOnly
+        isTerminal(descriptor) && EnvironmentPaths.ofProcess.isASCIIOnly
     }
 
     /// What stands for the rest of a text that was cut.

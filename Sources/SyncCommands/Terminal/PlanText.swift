@@ -3,7 +3,6 @@ import SyncEngine
 import SyncModel
 import SyncReport
 
-/// A plan in plain words.
 enum PlanText {
     static func lines(_ plan: PlanReport) -> [String] {
         func figure(_ number: Int) -> String { Figures.grouped(number) }

@@ -4,7 +4,6 @@ import SyncSystem
 
 /// Shows progress: on a terminal one line that is redrawn, elsewhere a line every few seconds, or nothing.
 package final class ProgressDisplay: Sendable {
-    /// How progress is shown.
     package enum Style: Sendable, Equatable {
         /// One line, redrawn.
         case terminal
@@ -50,8 +49,8 @@ package final class ProgressDisplay: Sendable {
 
     /// The style for a command: nothing when quiet, or when JSON lines go to a terminal.
     static func style(quiet: Bool, json: Bool, environment: EnvironmentPaths) -> Style {
-        if quiet || (json && isatty(STDOUT_FILENO) == 1) { return .none }
-        return isatty(STDERR_FILENO) == 1 && environment.hasCapableTerminal ? .terminal : .lines
+        if quiet || (json && isTerminal(STDOUT_FILENO)) { return .none }
+        return isTerminal(STDERR_FILENO) && environment.hasCapableTerminal ? .terminal : .lines
     }
 
     /// The width of the terminal on standard error, 80 where it has none. TIOCGWINSZ, ioctl_tty(2).

@@ -11,7 +11,6 @@ package struct ProgressSnapshot: Sendable, Equatable {
 
     /// What keeps it.
     package struct Wait: Sendable, Equatable {
-        /// The host that is asked.
         package var host: String
         /// The attempt to come, and how many there are, where they are counted.
         package var attempt, attempts: Int?
@@ -21,13 +20,12 @@ package struct ProgressSnapshot: Sendable, Equatable {
 
     /// What goes on: `Checking`, `Fetching`, `Packing`.
     package var phase: String
-    package var unit: Unit
-    /// Files that are finished.
-    package var filesDone: Int
+    package var unit = Unit.files
+    package var filesDone = 0
     /// Files there are; `nil` before that is known.
     package var filesTotal: Int?
     /// **Bytes** that are finished.
-    package var bytesDone: UInt64
+    package var bytesDone: UInt64 = 0
     /// **Bytes** there are; `nil` before that is known.
     package var bytesTotal: UInt64?
     /// **Bytes** off the network, where it has to do with one.
@@ -35,22 +33,6 @@ package struct ProgressSnapshot: Sendable, Equatable {
     /// Whether bytes should come now.
     package var isTransferring = false
     package var wait: Wait?
-
-    package init(
-        phase: String,
-        unit: Unit = .files,
-        filesDone: Int = 0,
-        filesTotal: Int? = nil,
-        bytesDone: UInt64 = 0,
-        bytesTotal: UInt64? = nil
-    ) {
-        self.phase = phase
-        self.unit = unit
-        self.filesDone = filesDone
-        self.filesTotal = filesTotal
-        self.bytesDone = bytesDone
-        self.bytesTotal = bytesTotal
-    }
 
     /// Whether something has moved from an earlier one to this.
     func hasMoved(since earlier: ProgressSnapshot) -> Bool {

@@ -92,7 +92,7 @@ enum ProgressText {
     /// `58 %`; all of it only when every file is in place.
     private static func percent(_ progress: ProgressSnapshot) -> String? {
         guard let total = progress.bytesTotal, total > 0, let files = progress.filesTotal else { return nil }
-        let share = Int(Double(progress.bytesDone) / Double(total) * 100)
+        let share = Int(Double(min(progress.bytesDone, total)) / Double(total) * 100)
         return "\(progress.filesDone < files ? min(share, 99) : share) %"
     }
 

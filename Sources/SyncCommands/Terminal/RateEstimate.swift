@@ -9,7 +9,8 @@ struct RateEstimate: Sendable, Equatable {
     let timeConstant: Double
     private var average = 0.0
     private var firstTime: Double?
-    private var last: (count: UInt64, time: Double) = (0, 0)
+    private var lastCount: UInt64 = 0
+    private var lastTime = 0.0
     private var phase = ""
 
     init(timeConstant: Double = 5) { self.timeConstant = timeConstant }
@@ -23,26 +24,20 @@ struct RateEstimate: Sendable, Equatable {
             self.phase = phase
         }
         guard firstTime != nil else {
-            firstTime = time
-            last = (count, time)
+            (firstTime, lastTime, lastCount) = (time, time, count)
             return
         }
-        let interval = time - last.time
+        let interval = time - lastTime
         guard interval > 0 else { return }
         // A retry can take back what a failed attempt had counted.
-        let grown = count >= last.count ? Double(count - last.count) : 0
+        let grown = count >= lastCount ? Double(count - lastCount) : 0
         average += (1 - exp(-interval / timeConstant)) * (grown / interval - average)
-        last = (count, time)
+        (lastTime, lastCount) = (time, count)
     }
 
     /// Units a **second**, or `nil` before two counts have come.
     var perSecond: Double? {
-        guard let firstTime, last.time > firstTime else { return nil }
-        return average / (1 - exp(-(last.time - firstTime) / timeConstant))
-    }
-
-    static func == (a: RateEstimate, b: RateEstimate) -> Bool {
-        a.timeConstant == b.timeConstant && a.average == b.average && a.firstTime == b.firstTime
-            && a.last == b.last && a.phase == b.phase
+        guard let firstTime, lastTime > firstTime else { return nil }
+        return average / (1 - exp(-(lastTime - firstTime) / timeConstant))
     }
 }

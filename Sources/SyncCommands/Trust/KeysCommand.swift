@@ -6,8 +6,7 @@ import SyncPublisher
 import SyncSystem
 import SyncTrust
 
-/// `syncagent keys`: the keys that sign what is published.
-struct KeysCommand: AsyncParsableCommand {
+struct KeysCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "keys",
         abstract: "Create, show and change the keys that sign releases.",
@@ -16,11 +15,8 @@ struct KeysCommand: AsyncParsableCommand {
             KeysSignCommand.self,
         ]
     )
-
-    func run() async throws { throw CommandFailure(.usage, KeysCommand.helpMessage()) }
 }
 
-/// `syncagent keys new`.
 struct KeysNewCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "new",
@@ -37,46 +33,37 @@ struct KeysNewCommand: AsyncParsableCommand {
     @Argument(help: "The directory for the keys.", completion: .directory)
     var directory: String
 
-    @Option(help: ArgumentHelp("The project's name, such as com.example.tower.", valueName: "id"))
+    @Option(help: "The project's name, such as com.example.tower.".taking("id"))
     var project: String
 
     @OptionGroup
     var secret: PassphraseOption
 
-    @Option(
-        help: ArgumentHelp("How many root keys to create: root.key, root-2.key and so on.", valueName: "n")
-    )
+    @Option(help: "How many root keys to create: root.key, root-2.key and so on.".taking("n"))
     var rootKeys = 1
 
     @Option(
         name: .customLong("root-threshold"),
-        help: ArgumentHelp("How many root keys must sign a change of keys.", valueName: "n")
+        help: "How many root keys must sign a change of keys.".taking("n")
     )
     var threshold = 1
 
     @Option(
         name: .customLong("root-public"),
-        help: ArgumentHelp(
-            "The public half of a root key made elsewhere, for example with ssh-keygen -t ed25519; repeatable.",
-            valueName: "file"
-        ),
+        help:
+            "The public half of a root key made elsewhere, for example with ssh-keygen -t ed25519; repeatable."
+            .taking("file"),
         completion: .file(extensions: ["pub"])
     )
     var otherRoots: [String] = []
 
     @Option(
         name: .customLong("mirror"),
-        help: ArgumentHelp(
-            "The URL of a mirror, such as https://mirror.example.com/tower/; repeatable.",
-            valueName: "url"
-        )
+        help: "The URL of a mirror, such as https://mirror.example.com/tower/; repeatable.".taking("url")
     )
     var mirrors: [String] = []
 
-    @Option(
-        help: ArgumentHelp("How long the root is valid, such as 2y.", valueName: "time"),
-        transform: validity
-    )
+    @Option(help: "How long the root is valid, such as 2y.".taking("time"), transform: validity)
     var until = KeyTimes.ofRoots
 
     func validate() throws {
@@ -105,9 +92,7 @@ struct KeysNewCommand: AsyncParsableCommand {
         (beginning.rootKeys, beginning.threshold, beginning.mirrors) = (rootKeys, threshold, mirrors)
         beginning.otherRoots = try otherRoots.map { try publicKey($0, option: "--root-public") }
         let secret = try secret.passphrase()
-        let outcome = try publishing { () throws(PublishError) in
-            try KeyDirectory.make(directory, beginning, passphrase: secret)
-        }
+        let outcome = try KeyDirectory.make(directory, beginning, passphrase: secret)
         guard case .signed(let made) = outcome else {
             if case .pending(let pending) = outcome {
                 PendingText.tell(pending, written: pending.path, output)
@@ -122,7 +107,6 @@ struct KeysNewCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent keys show`.
 struct KeysShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
@@ -141,7 +125,7 @@ struct KeysShowCommand: AsyncParsableCommand {
         let exists = FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
         let text: StatementText
         if exists, isDirectory.boolValue {
-            let keys = try publishing { () throws(PublishError) in try KeyDirectory(path, passphrase: nil) }
+            let keys = try KeyDirectory(path, passphrase: nil)
             text = StatementText(root: keys.newest)
             for role in Role.allCases where !format.json {
                 for name in KeyDirectory.names(role, in: path) {
@@ -151,15 +135,10 @@ struct KeysShowCommand: AsyncParsableCommand {
         } else {
             text = try StatementText(file: path)
         }
-        if format.json {
-            output.event(text.json, flushing: true)
-        } else {
-            text.lines.forEach { output.line($0) }
-        }
+        for line in format.json ? [text.json.text] : text.lines { output.line(line) }
     }
 }
 
-/// `syncagent keys refresh`.
 struct KeysRefreshCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "refresh",
@@ -183,7 +162,7 @@ struct KeysRefreshCommand: AsyncParsableCommand {
         guard FileManager.default.fileExists(atPath: out) else {
             throw CommandFailure(.noInput, "\(escaped(out)): there is no such directory")
         }
-        let refreshed = try publishing { () throws(PublishError) in try Publisher.refresh(out, signed) }
+        let refreshed = try Publisher.refresh(out, signed)
         for (fresh, root) in refreshed.statements {
             if let channel = fresh.channel, fresh.isRemoved {
                 terminal.message("\(escaped(fresh.project)) channel \(channel) stays removed")
@@ -208,7 +187,6 @@ struct KeysRefreshCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent keys rotate`.
 struct KeysRotateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rotate",
@@ -223,22 +201,18 @@ struct KeysRotateCommand: AsyncParsableCommand {
     @Argument(help: "The directory with the keys.", completion: .directory)
     var directory: String
 
-    @Option(help: ArgumentHelp("Which key: root, release or fresh.", valueName: "role"))
+    @Option(help: "Which key: root, release or fresh.".taking("role"))
     var role: Role
 
     @Option(
-        help: ArgumentHelp(
-            "Which of several keys to replace, as 'syncagent keys show' prints it.  (default: the one that is here)",
-            valueName: "SHA256:…"
-        )
+        help:
+            "Which of several keys to replace, as 'syncagent keys show' prints it.  (default: the one that is here)"
+            .taking("SHA256:…")
     )
     var replace: String?
 
     @Option(
-        help: ArgumentHelp(
-            "The public half of a new key made elsewhere.  (default: create a key)",
-            valueName: "file"
-        ),
+        help: "The public half of a new key made elsewhere.  (default: create a key)".taking("file"),
         completion: .file(extensions: ["pub"])
     )
     var by: String?
@@ -246,10 +220,7 @@ struct KeysRotateCommand: AsyncParsableCommand {
     @OptionGroup
     var secret: PassphraseOption
 
-    @Option(
-        help: ArgumentHelp("How long the new root is valid, such as 2y.", valueName: "time"),
-        transform: validity
-    )
+    @Option(help: "How long the new root is valid, such as 2y.".taking("time"), transform: validity)
     var until = KeyTimes.ofRoots
 
     func run() async throws {
@@ -257,10 +228,8 @@ struct KeysRotateCommand: AsyncParsableCommand {
         let now = EngineAssembly.milliseconds()
         let secret = try secret.passphrase()
         let other = try by.map { try publicKey($0, option: "--by") }
-        let outcome = try publishing { () throws(PublishError) in
-            try KeyDirectory(directory, passphrase: secret)
-                .rotated(role, replacing: replace, by: other, now: now, until: now + until)
-        }
+        let outcome = try KeyDirectory(directory, passphrase: secret)
+            .rotated(role, replacing: replace, by: other, now: now, until: now + until)
         guard case .signed(let keys) = outcome else {
             if case .pending(let pending) = outcome {
                 PendingText.tell(pending, written: pending.path, output)
@@ -279,7 +248,6 @@ struct KeysRotateCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent keys sign`.
 struct KeysSignCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sign",
@@ -290,22 +258,16 @@ struct KeysSignCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(
-        help: "The pending root, such as 2.root.pending.",
-        completion: .file(extensions: ["pending"])
-    )
+    @Argument(help: "The pending root, such as 2.root.pending.", completion: .file(extensions: ["pending"]))
     var file: String
 
     @Option(
-        help: ArgumentHelp("A root key, or the directory that holds it as root.key.", valueName: "key"),
+        help: "A root key, or the directory that holds it as root.key.".taking("key"),
         completion: .file()
     )
     var with: String?
 
-    @Option(
-        help: ArgumentHelp("A program that signs, as for 'syncagent publish'.", valueName: "program"),
-        completion: .file()
-    )
+    @Option(help: "A program that signs, as for 'syncagent publish'.".taking("program"), completion: .file())
     var signer: String?
 
     @OptionGroup
@@ -319,12 +281,9 @@ struct KeysSignCommand: AsyncParsableCommand {
         let output = Output()
         let secret = try secret.passphrase()
         let program = try SigningOptions.program(signer)
-        let (pending, written) = try publishing { () throws(PublishError) in
-            var pending = try PendingRoot(file, orIn: with)
-            try pending.sign(with: with, passphrase: secret, program: program)
-            return (pending, try pending.write())
-        }
-        PendingText.tell(pending, written: written, output)
+        var pending = try PendingRoot(file, orIn: with)
+        try pending.sign(with: with, passphrase: secret, program: program)
+        PendingText.tell(pending, written: try pending.write(), output)
     }
 }
 
@@ -358,16 +317,22 @@ private enum PendingText {
 
 /// Reads a public key for an option.
 private func publicKey(_ path: String, option: String) throws -> PublicKey {
-    let bytes: [UInt8]
-    do throws(FileError) {
-        bytes = try readFile(path, trust: .input, limit: 4096)
-    } catch {
-        throw CommandFailure(error.isMissing ? .noInput : .ioError, "\(option): \(error)")
-    }
+    let bytes = try inputFile(path, limit: 4096, "\(option): ")
     do throws(TrustFault) {
         return try PublicKey(text: String(decoding: bytes, as: UTF8.self))
     } catch {
         throw CommandFailure(.dataInvalid, "\(option): \(escaped(path)): \(error.reason)")
+    }
+}
+
+/// Reads a file that was named on the command line.
+///
+/// - Parameter place: Before what is said of it.
+func inputFile(_ path: String, limit: Int, _ place: String = "") throws(CommandFailure) -> [UInt8] {
+    do throws(FileError) {
+        return try readFile(path, trust: .input, limit: limit)
+    } catch {
+        throw CommandFailure(error.isMissing ? .noInput : .ioError, "\(place)\(error)")
     }
 }
 
@@ -384,7 +349,8 @@ enum KeyTimes {
 @Sendable
 func validity(_ text: String) throws -> Int64 {
     let units: [Character: Int64] = ["m": 60_000, "h": 3_600_000, "d": KeyTimes.day, "y": 365 * KeyTimes.day]
-    let count = Int64(text.dropLast())
+    let digits = text.dropLast()
+    let count = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(digits) : nil
     let (time, overflow) = (count ?? 0).multipliedReportingOverflow(by: text.last.flatMap { units[$0] } ?? 0)
     guard !overflow, time > 0, time <= KeyTimes.most else {
         throw ValidationError("'\(escaped(text))' is not a time such as 30d, 12h or 2y.")
@@ -393,12 +359,3 @@ func validity(_ text: String) throws -> Int64 {
 }
 
 extension Role: ExpressibleByArgument {}
-
-/// Runs a step of the publisher for a command.
-func publishing<R>(_ work: () throws(PublishError) -> R) throws(CommandFailure) -> R {
-    do throws(PublishError) {
-        return try work()
-    } catch {
-        throw CommandFailure(error.exitStatus, error.description)
-    }
-}

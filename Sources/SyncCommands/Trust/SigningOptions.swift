@@ -7,10 +7,7 @@ import SyncTrust
 
 /// The passphrase of key files.
 struct PassphraseOption: ParsableArguments {
-    @Option(
-        help: ArgumentHelp("A file with the passphrase for the keys.", valueName: "file"),
-        completion: .file()
-    )
+    @Option(help: "A file with the passphrase for the keys.".taking("file"), completion: .file())
     var passphraseFile: String?
 
     /// The first line of the file; `nil` when none was named.
@@ -33,16 +30,15 @@ struct PassphraseOption: ParsableArguments {
 /// Who signs, and for how long.
 struct SigningOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Sign with the keys in this directory; see 'syncagent keys'.", valueName: "dir"),
+        help: "Sign with the keys in this directory; see 'syncagent keys'.".taking("dir"),
         completion: .directory
     )
     var sign: String?
 
     @Option(
-        help: ArgumentHelp(
-            "A program that signs: it gets the namespace as its argument and the bytes on standard input, and writes a signature block like ssh-keygen -Y sign.",
-            valueName: "program"
-        ),
+        help:
+            "A program that signs: it gets the namespace as its argument and the bytes on standard input, and writes a signature block like ssh-keygen -Y sign."
+            .taking("program"),
         completion: .file()
     )
     var signer: String?
@@ -51,7 +47,7 @@ struct SigningOptions: ParsableArguments {
     var secret: PassphraseOption
 
     @Option(
-        help: ArgumentHelp("How long the release stays valid as the newest, such as 30d.", valueName: "time"),
+        help: "How long the release stays valid as the newest, such as 30d.".taking("time"),
         transform: validity
     )
     var until: Int64?
@@ -81,24 +77,17 @@ struct SigningOptions: ParsableArguments {
         let program = try Self.program(signer)
         let state = try? EnvironmentPaths.ofProcess.stateDirectory()
         let memory = state.map { SigningMemory(in: "\($0)/publish", for: output) }
-        return try publishing { () throws(PublishError) in
-            let keys: KeyDirectory
-            if let sign {
-                keys = try KeyDirectory(sign, passphrase: passphrase)
-            } else {
-                keys = try published(output, memory)
-            }
-            var signing = try Signing(
-                keys,
-                roles,
-                program: program,
-                now: EngineAssembly.milliseconds(),
-                validity: until ?? Signing.usualValidity
-            )
-            signing.memory = memory
-            if let warning = Self.rootWarning(signing) { Output().warning(warning) }
-            return signing
-        }
+        let keys = try sign.map { try KeyDirectory($0, passphrase: passphrase) } ?? published(output, memory)
+        var signing = try Signing(
+            keys,
+            roles,
+            program: program,
+            now: EngineAssembly.milliseconds(),
+            validity: until ?? Signing.usualValidity
+        )
+        signing.memory = memory
+        if let warning = Self.rootWarning(signing) { Output().warning(warning) }
+        return signing
     }
 
     /// The roots beside what was published: with a program alone there are no others.
@@ -123,6 +112,6 @@ struct SigningOptions: ParsableArguments {
             (root.until < signing.now
             ? "root \(root.number) expired at \(time), and machines refuse releases under it"
             : "root \(root.number) expires at \(time), before what is signed now does")
-            + "; put root.key next to the roots and run: syncagent keys rotate"
+            + "; put root.key next to the roots and run: syncagent keys rotate DIRECTORY --role ROLE"
     }
 }

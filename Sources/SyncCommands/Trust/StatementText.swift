@@ -12,12 +12,7 @@ struct StatementText {
 
     /// Reads a statement of any kind.
     init(file path: String) throws {
-        let bytes: [UInt8]
-        do throws(FileError) {
-            bytes = try readFile(path, trust: .input, limit: Role.root.limit)
-        } catch {
-            throw CommandFailure(error.isMissing ? .noInput : .ioError, "\(error)")
-        }
+        let bytes = try inputFile(path, limit: Role.root.limit)
         do throws(TrustFault) {
             try self.init(SignedStatement(bytes, limit: Role.root.limit, mayBeUnsigned: true))
         } catch {

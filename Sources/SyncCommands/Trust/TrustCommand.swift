@@ -3,8 +3,7 @@ import SyncEngine
 import SyncModel
 import SyncTrust
 
-/// `syncagent trust`: whom this machine believes.
-struct TrustCommand: AsyncParsableCommand {
+struct TrustCommand: CommandGroup {
     static let configuration = CommandConfiguration(
         commandName: "trust",
         abstract: "List, show and forget pinned projects, whose releases must be signed.",
@@ -12,23 +11,12 @@ struct TrustCommand: AsyncParsableCommand {
         subcommands: [TrustListCommand.self, TrustShowCommand.self, TrustForgetCommand.self]
     )
 
-    func run() async throws { throw CommandFailure(.usage, TrustCommand.helpMessage()) }
-
     /// The pins of this user.
     static func pins() throws -> PinStore {
         PinStore(stateDirectory: try EnvironmentPaths.ofProcess.stateDirectory())
     }
-
-    static func asking<R>(_ work: () throws(EngineError) -> R) throws(CommandFailure) -> R {
-        do throws(EngineError) {
-            return try work()
-        } catch {
-            throw CommandFailure(error.status, error.message)
-        }
-    }
 }
 
-/// `syncagent trust list`.
 struct TrustListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
@@ -40,8 +28,7 @@ struct TrustListCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let store = try TrustCommand.pins()
-        let (pins, damage) = try TrustCommand.asking { () throws(EngineError) in try store.all() }
+        let (pins, damage) = try TrustCommand.pins().all()
         if format.json {
             for pin in pins { output.event(PinText(pin).json, flushing: true) }
         } else if !pins.isEmpty {
@@ -56,7 +43,6 @@ struct TrustListCommand: AsyncParsableCommand {
     }
 }
 
-/// `syncagent trust show`.
 struct TrustShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
@@ -71,20 +57,14 @@ struct TrustShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let (store, name) = (try TrustCommand.pins(), project)
-        guard let pin = try TrustCommand.asking({ () throws(EngineError) in try store.pin(name) }) else {
+        guard let pin = try TrustCommand.pins().pin(project) else {
             throw CommandFailure(.noInput, "\(escaped(project)) is not pinned")
         }
         let text = PinText(pin)
-        if format.json {
-            output.event(text.json, flushing: true)
-        } else {
-            text.lines.forEach { output.line($0) }
-        }
+        for line in format.json ? [text.json.text] : text.lines { output.line(line) }
     }
 }
 
-/// `syncagent trust forget`.
 struct TrustForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget",
@@ -99,8 +79,7 @@ struct TrustForgetCommand: AsyncParsableCommand {
     var project: String
 
     func run() async throws {
-        let (store, name) = (try TrustCommand.pins(), project)
-        guard try TrustCommand.asking({ () throws(EngineError) in try store.forget(name) }) else {
+        guard try TrustCommand.pins().forget(project) else {
             throw CommandFailure(.noInput, "\(escaped(project)) is not pinned")
         }
         Output().message("\(escaped(project)) is no longer pinned; pin it again with --trust.")

@@ -8,19 +8,16 @@ import SyncTrust
 /// Whom a pull believes.
 struct TrustOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "Pin the project: from now on its releases must be signed. Takes a root file, SHA256:HEX of its statement, or first to trust the root that is served now.",
-            valueName: "root"
-        ),
+        help:
+            "Pin the project: from now on its releases must be signed. Takes a root file, SHA256:HEX of its statement, or first to trust the root that is served now."
+            .taking("root"),
         completion: .file(extensions: ["root"])
     )
     var trust: String?
 
     @Option(
-        help: ArgumentHelp(
-            "Accept a signed release for this long after it expires, such as 7d; the run records it.",
-            valueName: "time"
-        ),
+        help: "Accept a signed release for this long after it expires, such as 7d; the run records it."
+            .taking("time"),
         transform: validity
     )
     var stale: Int64?
@@ -38,24 +35,17 @@ struct TrustOptions: ParsableArguments {
     }
 
     /// Where trust begins, from its text.
-    ///
-    /// - Throws: ``CommandFailure`` for a file that cannot be read.
     static func anchor(_ text: String, of option: String) throws(CommandFailure) -> TrustChoice.Anchor {
         if text == "first" { return .first }
         if let digest = digest(text) { return .fingerprint(digest) }
-        do throws(FileError) {
-            return .file(path: text, try readFile(text, trust: .input, limit: Role.root.limit))
-        } catch {
-            throw CommandFailure(error.isMissing ? .noInput : .ioError, "\(option): \(error)")
-        }
+        return .file(path: text, try inputFile(text, limit: Role.root.limit, "\(option): "))
     }
 
-    /// Puts them into a recipe.
     func apply(to recipe: inout RunRecipe, _ environment: EnvironmentPaths) throws(CommandFailure) {
         recipe.staleSeconds = stale.map { $0 / 1_000 }
         guard let trust else { return }
         let isPath = trust != "first" && Self.digest(trust) == nil
-        recipe.trust = try configured { () throws(SettingsError) in
+        recipe.trust = try translating { () throws(SettingsError) in
             isPath ? try environment.pathBase.absolute(trust) : trust
         }
     }

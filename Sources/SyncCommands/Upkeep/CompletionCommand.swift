@@ -1,6 +1,5 @@
 import ArgumentParser
 
-/// `syncagent completion`: prints a shell's completion script.
 struct CompletionCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "completion",

@@ -1,7 +1,6 @@
 import ArgumentParser
 import SyncModel
 
-/// `syncagent doctor`: whether everything is as it should be, and what to do where it is not.
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
@@ -44,9 +43,7 @@ struct Findings: Sendable {
         var isProblem: Bool
         /// What it is about: `state`, `agent`, `session NAME`, `machine`.
         var subject: String
-        /// What is so.
         var what: String
-        /// What to do about it.
         var advice: String?
 
         var text: String {

@@ -1,4 +1,3 @@
-import CPosix
 import Foundation
 import SyncAgent
 import SyncCompression
@@ -8,31 +7,31 @@ import SyncDigest
 import SyncModel
 import SyncSchedule
 import SyncStore
+import SyncSystem
 
 /// What `syncagent doctor` looks at. Nothing is changed.
 enum Examination {
     /// The state directory and the store; returns the store when it can be read.
     static func state(_ access: StateAccess, _ findings: inout Findings) -> SyncStore? {
         let directory = access.place.stateDirectory
-        var status = stat()
-        guard stat(directory, &status) == 0 else {
+        guard let found = status(following: directory), let owner = owner(following: directory) else {
             findings.note("state", "there is none yet in \(escaped(directory))")
             return nil
         }
-        if status.st_uid != geteuid() {
+        if owner != CurrentProcess.user {
             findings.problem(
                 "state",
                 "\(escaped(directory)) belongs to another user",
                 "use another directory: XDG_STATE_HOME"
             )
-        } else if status.st_mode & 0o077 != 0 {
+        } else if found.permissions & 0o077 != 0 {
             findings.problem(
                 "state",
                 "\(escaped(directory)) is open to others",
                 "chmod 700 \(escaped(directory))"
             )
         }
-        do throws(CommandFailure) {
+        do {
             guard let store = try access.existingStore() else { return nil }
             if case .rebuilt(let path) = store.opening {
                 findings.problem(
@@ -41,7 +40,7 @@ enum Examination {
                     "pull again; files are verified, and none is fetched twice"
                 )
             }
-            for what in try asking({ () throws(StoreError) in try store.findings() }) {
+            for what in try store.findings() {
                 findings.problem(
                     "state",
                     what,
@@ -50,7 +49,7 @@ enum Examination {
             }
             return store
         } catch {
-            findings.problem("state", error.message, "see above")
+            findings.problem("state", CommandFailure(error)?.message ?? "\(error)", "see above")
             return nil
         }
     }
@@ -113,21 +112,18 @@ enum Examination {
 
     /// Free space and what a file system promises.
     static func disk(of path: String, _ subject: String, _ findings: inout Findings) {
-        var space = statvfs()
-        if statvfs(path, &space) == 0 {
-            let free = UInt64(space.f_bavail).multipliedReportingOverflow(by: UInt64(space.f_frsize))
-                .partialValue
-            if free < 64 << 20 {
+        if let space = FileSystemSpace(at: path) {
+            if space.bytes < 64 << 20 {
                 findings.problem(
                     subject,
-                    "only \(ByteCount(free)) are free in \(escaped(path))",
+                    "only \(ByteCount(space.bytes)) are free in \(escaped(path))",
                     "make room; runs stop before the disk is full"
                 )
             }
-            if space.f_files > 0, space.f_favail < 1_000 {
+            if let inodes = space.inodes, inodes < 1_000 {
                 findings.problem(
                     subject,
-                    "only \(space.f_favail) inodes are free in \(escaped(path))",
+                    "only \(inodes) inodes are free in \(escaped(path))",
                     "remove small files, or use another file system"
                 )
             }
@@ -136,7 +132,7 @@ enum Examination {
         let volatile: [UInt32: String] = [
             0x0102_1994: "tmpfs", 0x8584_58F6: "ramfs", 0x794C_7630: "overlayfs",
         ]
-        if let name = volatile[sa_file_system(path)] {
+        if let name = volatile[fileSystemType(path)] {
             findings.note(
                 subject,
                 "\(escaped(path)) is on \(name): it does not outlive a reboot or a container"

@@ -1,5 +1,4 @@
 import ArgumentParser
-import CPosix
 import Foundation
 import SyncAgent
 import SyncFiles
@@ -8,7 +7,6 @@ import SyncReport
 import SyncStore
 import SyncSystem
 
-/// `syncagent gc`: gives back what nobody needs any more.
 struct GCCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gc",
@@ -44,36 +42,35 @@ private struct GarbageCollection {
     private var verb: String { isDryRun ? "would go" : "gone" }
 
     /// A manifest is there a moment before its run is recorded: what is younger stays, in **seconds**.
-    private static let grace: Int = 3_600
+    private static let grace: Int64 = 3_600
     /// A receipt older than so many **milliseconds** goes, 90 days.
     private static let receiptAge: Int64 = 90 * 86_400_000
 
-    func history() throws(CommandFailure) {
-        let found = try asking { () throws(StoreError) in
-            let found = try store.prunable()
-            if !isDryRun { try store.prune(now: EngineAssembly.milliseconds()) }
-            return found
-        }
+    func history() throws {
+        let found = try store.prunable()
+        if !isDryRun { try store.prune(now: EngineAssembly.milliseconds()) }
         tell("history", found.runs, "run", UInt64(clamping: found.eventBytes))
     }
 
-    func manifests() throws(CommandFailure) {
+    func manifests() throws {
         let directory = state.place.stateDirectory + "/manifests"
-        let needed = try asking { () throws(StoreError) in try store.neededManifests() }.map(\.hex)
+        let needed = try store.neededManifests().map(\.hex)
         let parts = neededParts(of: needed, in: directory)
-        let now = Int(EngineAssembly.milliseconds() / 1_000)
+        let now = EngineAssembly.milliseconds() / 1_000
         var (count, bytes) = (0, UInt64(0))
         // Without the directory there is none.
         for name in directoryEntries(directory) ?? [] {
             let path = directory + "/" + name
-            var status = stat()
-            guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
-                now - Int(status.st_mtim.tv_sec) > Self.grace, !isNeeded(name, at: path, needed),
+            guard case .success(let found?) = status(currentDirectory, path), found.kind == .file,
+                found.modified / 1_000_000_000 < now - Self.grace, !isNeeded(name, at: path, needed),
                 !parts.contains(name)
             else { continue }
-            if !isDryRun, unlink(path) != 0 { continue }
+            if !isDryRun, let code = removeFile(path) {
+                state.output.warning("cannot remove \(escaped(path)): \(code)")
+                continue
+            }
             count += 1
-            bytes += UInt64(clamping: status.st_size)
+            bytes += found.size
         }
         tell("cached manifests", count, "file", bytes)
     }
@@ -103,13 +100,9 @@ private struct GarbageCollection {
         String(decoding: (try? readFile(path, trust: .state, limit: 64 << 20)) ?? [], as: UTF8.self)
     }
 
-    func staging() throws(CommandFailure) {
-        let sessions = try asking { () throws(StoreError) in try store.sessions() }
-        let open = Set(
-            try asking { () throws(StoreError) in try store.runs(onlyOpen: true, limit: 10_000) }.map(
-                \.session
-            )
-        )
+    func staging() throws {
+        let sessions = try store.sessions()
+        let open = Set(try store.runs(onlyOpen: true, limit: 10_000).map(\.session))
         // Two sessions may share a destination.
         let busy = Set(sessions.filter { open.contains($0.identifier) }.map(\.destination))
         for session in sessions where !busy.contains(session.destination) {
@@ -123,7 +116,7 @@ private struct GarbageCollection {
 
     private func clear(_ session: StoredSession) throws(FileError) {
         let path = session.destination
-        guard access("\(path)/\(Destination.stateName)/staging", F_OK) == 0 else { return }
+        guard exists("\(path)/\(Destination.stateName)/staging") else { return }
         let destination = try Destination.open(path: path, create: false)
         guard let lock = try destination.lock() else { return }
         let staging = try Staging(destination, lanes: 1)
@@ -143,13 +136,11 @@ private struct GarbageCollection {
     }
 
     /// A receipt keeps a hook from being called again after a crash: those of runs that owe one stay.
-    func receipts() throws(CommandFailure) {
-        let (sessions, needed) = try asking { () throws(StoreError) in
-            let open = try store.runs(onlyOpen: true, limit: 10_000).map(\.identifier)
-            return (try store.sessions(), Set(open + (try store.owedHooks().map(\.run))))
-        }
+    func receipts() throws {
+        let open = try store.runs(onlyOpen: true, limit: 10_000).map(\.identifier)
+        let needed = Set(open + (try store.owedHooks().map(\.run)))
         let oldest = (EngineAssembly.milliseconds() - Self.receiptAge) * 1_000_000
-        for path in Set(sessions.map(\.destination)).sorted() {
+        for path in Set(try store.sessions().map(\.destination)).sorted() {
             do throws(FileError) {
                 let destination = try Destination.open(path: path, create: false)
                 let count = HookReceipt.collect(

@@ -1,4 +1,3 @@
-import CPosix
 import Foundation
 import SyncControl
 import SyncDaemon
@@ -10,21 +9,20 @@ import SyncSystem
 extension Examination {
     /// Each session: its destination, who works on it, what waits and why.
     static func sessions(_ store: SyncStore, _ findings: inout Findings) {
-        do throws(CommandFailure) {
-            for session in try asking({ () throws(StoreError) in try store.sessions() }) {
+        do {
+            for session in try store.sessions() {
                 destination(session, &findings)
                 try work(session, store, &findings)
             }
         } catch {
-            findings.problem("state", error.message, "see above")
+            findings.problem("state", CommandFailure(error)?.message ?? "\(error)", "see above")
         }
     }
 
     private static func destination(_ session: StoredSession, _ findings: inout Findings) {
         let subject = "session \(escaped(session.identifier))"
         let path = escaped(session.destination)
-        var status = stat()
-        guard stat(session.destination, &status) == 0 else {
+        guard let found = status(following: session.destination) else {
             let reason = errnoText
             return findings.problem(
                 subject,
@@ -32,17 +30,17 @@ extension Examination {
                 "mount it, or pull again to create it; 'syncagent rm' removes the session"
             )
         }
-        guard status.st_mode & S_IFMT == S_IFDIR else {
+        guard found.kind == .directory else {
             return findings.problem(
                 subject,
                 "\(path) is not a directory",
                 "move it away, or pull --into elsewhere"
             )
         }
-        if access(session.destination, W_OK | X_OK) != 0 {
+        if !isPermitted(.change, session.destination) {
             findings.problem(subject, "\(path) cannot be written to", "give this user write permission")
         }
-        if UInt64(status.st_dev) != session.device || UInt64(status.st_ino) != session.inode {
+        if found.device != session.device || found.inode != session.inode {
             findings.problem(
                 subject,
                 "\(path) is not the directory of the last pull",
@@ -55,7 +53,7 @@ extension Examination {
 
     private static func index(_ session: StoredSession, _ subject: String, _ findings: inout Findings) {
         let directory = session.destination + "/" + Destination.stateName
-        guard access(directory + "/index", F_OK) == 0 else { return }
+        guard exists(directory + "/index") else { return }
         do throws(FileError) {
             let destination = try Destination.open(path: session.destination, create: false)
             // An index without entries is not written: one that reads as empty is damaged.
@@ -72,37 +70,18 @@ extension Examination {
     }
 
     private static func isLarge(_ path: String) -> Bool {
-        var status = stat()
-        return stat(path, &status) == 0 && status.st_size > 256
-    }
-
-    /// Whether a running run is without a worker, and still the same a moment later: each worker that takes one up
-    /// begins an epoch, and gives the session free only when its run is at rest.
-    private static func isAbandoned(_ session: String, _ store: SyncStore) throws(CommandFailure) -> Bool {
-        let before = try asking { () throws(StoreError) in
-            try store.runs(session: session, onlyOpen: true, limit: 1).first
-        }
-        guard store.holder(of: session) == nil else { return false }
-        let after = try asking { () throws(StoreError) in
-            try store.runs(session: session, onlyOpen: true, limit: 1).first
-        }
-        return after?.state == .running && after?.epoch == before?.epoch && store.holder(of: session) == nil
+        status(following: path).map { $0.size > 256 } ?? false
     }
 
     private static func work(
         _ session: StoredSession,
         _ store: SyncStore,
         _ findings: inout Findings
-    ) throws(CommandFailure) {
+    ) throws {
         let subject = "session \(escaped(session.identifier))"
-        let status: SessionStatus
-        do throws(ControlError) {
-            status = try StateAccess.reader(store).session(session.identifier)
-        } catch {
-            throw CommandFailure(error)
-        }
+        let status = try StateAccess.reader(store).session(session.identifier)
         let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
-        if status.state == .running, status.holder == nil, try isAbandoned(session.identifier, store) {
+        if status.isInterrupted == true {
             findings.problem(
                 subject,
                 "its run is recorded as running, but no process is working on it",
@@ -112,7 +91,7 @@ extension Examination {
             findings.note(subject, "its run is \(status.state)" + (text.why(status).map { ": \($0)" } ?? ""))
         }
         if let holder = status.holder { findings.note(subject, "process \(holder) is working on it") }
-        let hooks = try asking { () throws(StoreError) in try store.hooks(session: session.identifier) }
+        let hooks = try store.hooks(session: session.identifier)
         let latest = hooks.map(\.run).max()
         for hook in hooks where hook.run == latest && hook.state == .failed {
             findings.note(

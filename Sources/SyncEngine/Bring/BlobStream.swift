@@ -59,14 +59,7 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         _ stored: UnsafeRawBufferPointer,
         _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
     ) -> Failure? {
-        guard isCompressed else {
-            guard produced &+ UInt64(stored.count) <= rawLength else {
-                return .wrong("longer than the manifest says")
-            }
-            put(stored, produced)
-            produced += UInt64(stored.count)
-            return nil
-        }
+        guard isCompressed else { return pass(stored, put).map { .wrong($0) } }
         if reserved != nil { return decodeNext(stored, put).map { .wrong($0) } }
         let taken = min(stored.count, FrameHeader.longest - header.count)
         header.append(contentsOf: stored[..<taken])
@@ -93,42 +86,40 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
     ) -> String? {
         var rest = stored
-        while !rest.isEmpty {
-            if ended { return "bytes follow the frame" }
-            do {
+        do {
+            while !rest.isEmpty {
+                if ended { return "bytes follow the frame" }
                 let step = try decoder.decodeNext(rest, into: output)
-                guard produced &+ UInt64(step.produced) <= rawLength else {
-                    return "longer than the manifest says"
+                if let reason = pass(UnsafeRawBufferPointer(rebasing: output[..<step.produced]), put) {
+                    return reason
                 }
-                put(UnsafeRawBufferPointer(rebasing: output[..<step.produced]), produced)
-                produced += UInt64(step.produced)
                 ended = step.frameEnded
                 rest = UnsafeRawBufferPointer(rebasing: rest[step.consumed...])
                 if step.consumed == 0, step.produced == 0 { return "the frame makes no progress" }
-            } catch {
-                return "\(error)"
             }
+            // Output that did not fit the buffer.
+            while !ended, produced < rawLength {
+                let step = try decoder.decodeNext(UnsafeRawBufferPointer(start: nil, count: 0), into: output)
+                guard step.produced > 0 else { return nil }
+                if let reason = pass(UnsafeRawBufferPointer(rebasing: output[..<step.produced]), put) {
+                    return reason
+                }
+                ended = step.frameEnded
+            }
+        } catch {
+            return "\(error)"
         }
-        return drain(put)
+        return nil
     }
 
-    /// Passes on output that did not fit the buffer after all input was taken.
-    private func drain(_ put: (UnsafeRawBufferPointer, UInt64) -> Void) -> String? {
-        while !ended, produced < rawLength {
-            do {
-                let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-                let step = try decoder.decodeNext(nothing, into: output)
-                guard step.produced > 0 else { return nil }
-                guard produced &+ UInt64(step.produced) <= rawLength else {
-                    return "longer than the manifest says"
-                }
-                put(UnsafeRawBufferPointer(rebasing: output[..<step.produced]), produced)
-                produced += UInt64(step.produced)
-                ended = step.frameEnded
-            } catch {
-                return "\(error)"
-            }
-        }
+    /// Passes raw bytes on, unless there are too many.
+    private func pass(
+        _ raw: UnsafeRawBufferPointer,
+        _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
+    ) -> String? {
+        guard UInt64(raw.count) <= rawLength - produced else { return "longer than the manifest says" }
+        put(raw, produced)
+        produced += UInt64(raw.count)
         return nil
     }
 }

@@ -42,7 +42,7 @@ enum TransferNumbers {
     }
 }
 
-/// Collects a small body in memory, up to a limit (S15): manifests, never assets.
+/// Collects a small body in memory, up to a limit (S15): manifests and their parts, never assets.
 final class MemorySink: TransferSink {
     private struct State {
         var bytes: [UInt8] = []
@@ -50,24 +50,31 @@ final class MemorySink: TransferSink {
     }
     private let state = Mutex(State())
     private let limit: Int
+    private let first: UInt64?
 
-    /// - Parameter limit: Most **bytes**.
-    init(limit: Int) { self.limit = limit }
+    /// - Parameters:
+    ///   - limit: Most **bytes**.
+    ///   - first: The first **byte** of a range, in which an interrupted transfer goes on; `nil` for a whole body, which
+    ///     starts over.
+    init(limit: Int, from first: UInt64? = nil) { (self.limit, self.first) = (limit, first) }
 
     /// What has arrived so far.
     var bytes: [UInt8] { state.withLock(\.bytes) }
 
-    /// Whether the body was longer than the limit.
+    /// Whether there was more than the limit.
     var overflowed: Bool { state.withLock(\.overflowed) }
 
     func begin(_ response: ResponseHead) -> UInt64 {
-        state.withLock { $0.bytes = [] }
-        return 0
+        state.withLock { state in
+            if first == nil { state.bytes = [] }
+            return (first ?? 0) + UInt64(state.bytes.count)
+        }
     }
 
     func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
         state.withLock { state in
-            guard state.bytes.count + bytes.count <= limit else {
+            guard offset == (first ?? 0) + UInt64(state.bytes.count) else { return .stop }
+            guard bytes.count <= limit - state.bytes.count else {
                 state.overflowed = true
                 return .stop
             }

@@ -15,8 +15,10 @@ struct BringStep {
         var failures: [FetchRounds.Failure] = []
         /// **Bytes** taken from local files.
         var reusedBytes: UInt64 = 0
-        /// Whether the disk was full, which is then why all the others are missing.
-        var isDiskFull = false
+        /// Why all the others are missing, if the disk has failed.
+        var diskFailure: FileError?
+        /// Whether files are in place that may not be durable.
+        var leftUnsynced = false
     }
 
     private let context: RunContext
@@ -55,7 +57,7 @@ struct BringStep {
     ///   - first: The most urgent paths: they are fetched before everything else is even planned (S89, S162).
     ///   - planned: Told the plan for what is to be fetched.
     ///   - outcome: Takes what became of the rows, as far as it is known when this throws.
-    /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place.
+    /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place, and in `outcome`.
     func run(
         first paths: [String],
         into outcome: inout Outcome,
@@ -77,7 +79,7 @@ struct BringStep {
             outcome.failures += try fetch(paths, of: &open, adopted)
             try fetch(open, adopted, planned, &outcome)
         } catch {
-            _ = context.committer.finish()
+            finish(&outcome)
             throw error as? EngineError ?? EngineError(.internalError, "\(error)")
         }
         finish(&outcome)
@@ -140,13 +142,14 @@ struct BringStep {
         outcome.failures += placed.refusals.sorted { $0.key < $1.key }.map {
             FetchRounds.Failure(row: $0.key, reason: $0.value, cause: .rejected)
         }
-        guard context.disk.isFull else { return }
+        outcome.leftUnsynced = placed.leftUnsynced
+        guard let failure = context.disk.failure else { return }
         // The transfers were stopped because of that, whatever they report.
-        outcome.isDiskFull = true
+        outcome.diskFailure = failure
         outcome.failures.removeAll { !$0.cause.isOfDisk }
         let known = Set(outcome.failures.map(\.row)).union(placed.records.rows)
         outcome.failures += wanted.without(known).map {
-            FetchRounds.Failure(row: $0, reason: FullDisk.reason, cause: .diskFull)
+            FetchRounds.Failure(row: $0, disk: failure)
         }
     }
 }

@@ -107,14 +107,16 @@ struct FetchRounds: Sendable {
         /// Rows whose blobs found no room for their windows, with the size that each wants.
         var crowded: [Int: Int] = [:]
         var round = plan
-        for attempt in 0..<Self.rounds {
+        rounds: for attempt in 0..<Self.rounds {
             let decoding: DecodingDictionary?
             switch self.dictionary(for: round) {
             case .success(let known): decoding = known
             case .failure(let failure):
                 // Do not fetch what could not be decoded.
-                return failures
-                    + Set(round.targets.map(\.row)).sorted().map { Failure(row: $0, dictionary: failure) }
+                failures += Set(round.targets.map(\.row)).sorted().map {
+                    Failure(row: $0, dictionary: failure)
+                }
+                break rounds
             }
             let installer = Installer(
                 context,
@@ -145,9 +147,9 @@ struct FetchRounds: Sendable {
             }
             guard !again.isEmpty else { break }
             environment.live.tasks?.released(again)
-            let loose = again.filter {
-                !manifest.files.urls($0).isEmpty && (attempt > 0 || !canReload(result, $0))
-            }
+            // The same place may have the right bytes by now.
+            let reloads = attempt > 0 ? [] : Set(result.filter(\.isWrongBytes).map(\.row))
+            let loose = again.filter { !manifest.files.urls($0).isEmpty && !reloads.contains($0) }
             do throws(PlanError) {
                 round = try makePlan(
                     manifest,
@@ -169,7 +171,7 @@ struct FetchRounds: Sendable {
         return failures
     }
 
-    private var isStopped: Bool { context.isStopped || context.disk.isFull }
+    private var isStopped: Bool { context.isStopped || context.disk.hasFailed }
 
     /// Fetches rows that found no room for their windows, as many at a time as have room together.
     private func fetch(
@@ -233,13 +235,8 @@ struct FetchRounds: Sendable {
         return dictionary.get().map { $0 }
     }
 
-    private func canReload(_ result: [RowFailure], _ row: Int) -> Bool {
-        result.contains { $0.row == row && $0.isWrongBytes }
-    }
-
     private struct RowFailure {
         var row: Int
-        /// Whether the same place may have the right bytes by now.
         var isWrongBytes = false
         /// The window that found no room, in **bytes**.
         var window: Int?

@@ -13,7 +13,6 @@ final class ProgressCount: Sendable {
         var verified: UInt64 = 0
         /// What the plan fetches from the network; `nil` before the plan.
         var fetch: Fetch?
-        var told: PullProgress?
         var isOver = false
     }
 
@@ -28,7 +27,7 @@ final class ProgressCount: Sendable {
         func estimate(_ received: UInt64) -> UInt64 {
             let come = received - min(before, received)
             guard planned > 0, come < planned else { return here &+ (planned > 0 ? raw : 0) }
-            return here &+ UInt64(Double(raw) * (Double(come) / Double(planned)))
+            return here &+ planned.dividingFullWidth(raw.multipliedFullWidth(by: come)).quotient
         }
     }
 
@@ -63,13 +62,8 @@ final class ProgressCount: Sendable {
     /// Enters another phase.
     func enter(_ phase: PullPhase) { state.withLock { $0.progress.phase = phase } }
 
-    /// Local files are about to be hashed.
-    func check(files: Int, bytes: UInt64) { begin(.looking, files: files, bytes: bytes) }
-
-    /// The wanted files are known.
-    func begin(files: Int, bytes: UInt64) { begin(.fetching, files: files, bytes: bytes) }
-
-    private func begin(_ phase: PullPhase, files: Int, bytes: UInt64) {
+    /// Enters a phase in which files are counted.
+    func begin(_ phase: PullPhase, files: Int, bytes: UInt64) {
         state.withLock { state in
             (state.progress, state.verified) = (PullProgress(), 0)
             state.progress.phase = phase

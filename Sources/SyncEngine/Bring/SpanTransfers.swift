@@ -18,7 +18,7 @@ struct SpanTransfers: Sendable {
     let workers: WorkerPool
     let pool: BufferPool
     let environment: EngineEnvironment
-    let disk: FullDisk
+    let disk: DiskState
     let objectSize: @Sendable (_ span: Int) -> UInt64
     /// What a span is for.
     let subject: @Sendable (_ span: Int) -> TransferSubject
@@ -53,7 +53,7 @@ struct SpanTransfers: Sendable {
             for (identifier, transport) in identifiers { transport.cancel(identifier) }
         }
         environment.stop.onStop(cancel)
-        disk.onFull(cancel)
+        disk.onFailure(cancel)
         return state.wait { $0.open == 0 ? $0.ends : nil }
     }
 

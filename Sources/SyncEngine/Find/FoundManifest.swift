@@ -3,41 +3,62 @@ import SyncModel
 import SyncPlugins
 import SyncTrust
 
-/// A manifest whose bytes are known and which is decoded only on demand.
-struct FoundManifest: Sendable {
-    let digest: SHA256Digest
-    let project: String
-    /// What relative URLs resolve against: its own URL, then its URLs at the mirrors of a signed set.
-    var bases: [String]
+/// Where a manifest was found.
+struct ManifestPlace: Sendable {
+    /// Its own URL, against which relative URLs resolve.
+    let baseURL: String
     /// For people: a path, or a redacted URL.
     let shown: String
     /// The origin to record: an absolute path, or a URL without userinfo, query and fragment.
     let location: String
     /// Where it came from, for the URLs it names; `nil` for a local manifest.
     let referrer: TransferRequest.Referrer?
+
+    /// - Parameters:
+    ///   - location: A path or URL as it was given.
+    ///   - base: The manifest's own URL, if that is at a mirror.
+    ///   - isPublic: Whether it came from a public address; `nil` if unknown.
+    init(_ location: String, base: String? = nil, isPublic: Bool? = nil) {
+        baseURL = base ?? manifestURL(location)
+        shown = urlScheme(of: location) != nil ? redacted(url: location) : escaped(location)
+        self.location = location.withoutSecretsOfPlace
+        referrer = baseURL.hasPrefix("file:") ? nil : .init(url: baseURL, isPublic: isPublic)
+    }
+}
+
+/// A manifest whose bytes are known and which is decoded only on demand.
+struct FoundManifest: Sendable {
+    let digest: SHA256Digest
+    let project: String
+    /// What relative URLs resolve against: its own URL, then its URLs at the mirrors of a signed set.
+    var bases: [String]
     /// Who has signed it; `nil` if signatures were not asked for.
     var release: TrustedRelease?
+    private let place: ManifestPlace
     private let source: ManifestSource
     private let decodeBody: @Sendable () throws(EngineError) -> Manifest
 
+    var shown: String { place.shown }
+    var location: String { place.location }
+    var referrer: TransferRequest.Referrer? { place.referrer }
+
     init(
-        digest: SHA256Digest,
+        _ digest: SHA256Digest,
         project: String,
-        baseURL: String,
-        shown: String,
-        location: String,
-        referrer: TransferRequest.Referrer? = nil,
-        source: ManifestSource,
+        at place: ManifestPlace,
+        _ source: ManifestSource,
         decode: @escaping @Sendable () throws(EngineError) -> Manifest
     ) {
-        self.digest = digest
-        self.project = project
-        bases = [baseURL]
-        self.shown = shown
-        self.location = location
-        self.referrer = referrer
-        self.source = source
+        (self.digest, self.project, self.place, self.source) = (digest, project, place, source)
+        bases = [place.baseURL]
         decodeBody = decode
+    }
+
+    /// One that is decoded already.
+    init(_ manifest: Manifest, at place: ManifestPlace, _ source: ManifestSource) {
+        self.init(manifest.digest, project: manifest.project, at: place, source) { () throws(EngineError) in
+            manifest
+        }
     }
 
     /// The cost so far of finding and decoding it.
@@ -66,4 +87,11 @@ struct FoundManifest: Sendable {
 
     /// The checked manifest.
     func decode() throws(EngineError) -> Manifest { try decodeBody() }
+}
+
+extension String {
+    /// A manifest's place, fit to be recorded: an absolute path, or a URL without userinfo, query and fragment.
+    var withoutSecretsOfPlace: String {
+        urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self) ?? self
+    }
 }

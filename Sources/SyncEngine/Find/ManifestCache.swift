@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncModel
@@ -67,7 +66,7 @@ struct ManifestCache: Sendable {
             isCompressed: fields["encoding"] == "zstd",
             project: String(project)
         )
-        return access("\(directory)/\(bodyName(entry.digest, entry.isCompressed))", R_OK) == 0 ? entry : nil
+        return isPermitted(.read, "\(directory)/\(bodyName(entry.digest, entry.isCompressed))") ? entry : nil
     }
 
     /// The body of an entry, as received.
@@ -93,19 +92,21 @@ struct ManifestCache: Sendable {
         }
         let old = self.entry(for: url)
         var text = "format 1\ndigest \(entry.digest)\nproject \(entry.project)\n"
-        if let etag = entry.validator.etag, !etag.contains("\n") { text += "etag \(etag)\n" }
-        if let date = entry.validator.lastModified, !date.contains("\n") { text += "last-modified \(date)\n" }
+        for (key, value) in [("etag", entry.validator.etag), ("last-modified", entry.validator.lastModified)]
+        {
+            if let value, !value.utf8.contains(where: { $0 < 0x20 }) { text += "\(key) \(value)\n" }
+        }
         if entry.isCompressed { text += "encoding zstd\n" }
         guard write(Array(text.utf8), to: head) else { return }
         if let old, old.digest != entry.digest, !isNeeded(old.digest) {
-            unlink("\(directory)/\(bodyName(old.digest, old.isCompressed))")
+            removeFile("\(directory)/\(bodyName(old.digest, old.isCompressed))")
             parts.drop(root: old.digest)
         }
     }
 
     /// Forgets the server's answer, so that the next request is unconditional.
     func forget(_ url: String) {
-        if let head = headName(url) { unlink("\(directory)/\(head)") }
+        if let head = headName(url) { removeFile("\(directory)/\(head)") }
     }
 
     private func headName(_ url: String) -> String? {
@@ -122,11 +123,6 @@ struct ManifestCache: Sendable {
     }
 
     private func write(_ bytes: [UInt8], to name: String) -> Bool {
-        do throws(FileError) {
-            try replaceFile("\(directory)/\(name)", with: bytes)
-            return true
-        } catch {
-            return false
-        }
+        (try? replaceFile("\(directory)/\(name)", with: bytes)) != nil  // Then it is fetched again.
     }
 }

@@ -136,15 +136,18 @@ struct ManifestParts: Sendable {
             let wanted = request(0, named.blob, manifest.packs[Int(named.blob.pack)])
             let fetch = source.ahead.take(named.digest) ?? PartFetch([wanted], source)
             defer { fetch.cancel() }
-            let came = fetch.take(0)
-            guard case .success(let parts) = came else {
-                if case .failure(let error) = came { return .failure(unavailable(error)) }
-                return .failure(wrong(wanted))
-            }
-            switch self.text(wanted, named.digest, parts[0], &reader) {
-            case .success(let bytes): return .success(bytes)
-            case .failure(.unavailable(let error)): return .failure(unavailable(error))
-            case .failure(.wrong): return .failure(wrong(wanted))
+            switch fetch.take(0) {
+            case .failure(let error): return .failure(unavailable(error))
+            case .success(let parts):
+                return text(wanted, named.digest, parts[0], &reader).mapError {
+                    switch $0 {
+                    case .unavailable(let error): unavailable(error)
+                    case .wrong:
+                        ManifestDictionary.Failure(
+                            reason: "the dictionary of the manifest is not what it says \(place(wanted))"
+                        )
+                    }
+                }
             }
         } catch {
             return .failure(ManifestDictionary.Failure(reason: "\(error)"))
@@ -155,12 +158,6 @@ struct ManifestParts: Sendable {
         ManifestDictionary.Failure(
             reason: "cannot fetch the dictionary of the manifest: \(error)",
             transfer: error
-        )
-    }
-
-    private func wrong(_ wanted: PartFetch.Wanted) -> ManifestDictionary.Failure {
-        ManifestDictionary.Failure(
-            reason: "the dictionary of the manifest is not what it says \(place(wanted))"
         )
     }
 
@@ -182,7 +179,8 @@ struct ManifestParts: Sendable {
         for repetition in 0...(Self.repetitions + 1) {
             if source.stop.isStopped { break }
             if let came = received {
-                if came.bytes != wrong, let text = reader.text(came.bytes, wanted.blob, digest) {
+                guard came.bytes != wrong else { break }
+                if let text = reader.text(came.bytes, wanted.blob, digest) {
                     if !isLocal(wanted) { source.parts?.keep(came.bytes, digest) }
                     return .success(text)
                 }
@@ -248,16 +246,6 @@ private struct PartDecoder: ~Copyable {
         } catch {
             throw EngineError(.internalError, "\(error)")
         }
-    }
-
-    private init(
-        decompressor: consuming ZstdDecompressor,
-        hasher: consuming SHA256Hasher,
-        compressor: consuming ZstdCompressor
-    ) {
-        self.decompressor = decompressor
-        self.hasher = hasher
-        self.compressor = compressor
     }
 
     /// Applies a delta to the cached text that it is based on, and caches the result; `nil` if the result is wrong or

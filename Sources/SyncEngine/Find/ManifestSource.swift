@@ -1,4 +1,3 @@
-import CPosix
 import SyncCompression
 import SyncDigest
 import SyncManifest
@@ -28,7 +27,7 @@ struct ManifestSource: Sendable {
     {
         if let path = wanted.path { return try find(path, wanted, besides: Self.named(location)) }
         guard let scheme = urlScheme(of: location) else { return try read(location) }
-        guard limits.schemes.contains(scheme) else {
+        guard limits.schemes?.contains(scheme) ?? true else {
             throw EngineError(
                 .usage,
                 "\(redacted(url: location)): a manifest is a path or an http(s) URL; no transport plugin handles \(scheme):"
@@ -44,9 +43,12 @@ struct ManifestSource: Sendable {
             let isName = plain.split(separator: "/").last?.contains(".") == true
             let isPlace = [.noInput, .dataInvalid].contains(error.status) || error.isForbidden
             guard !isName, isPlace, !stop.isStopped else { throw error }
-            // If that does not help either, report the first failure.
-            if let found = try? fetch(inside) { return found }
-            throw error
+            do throws(EngineError) {
+                return try fetch(inside)
+            } catch let second {
+                // If that does not help either, report the first failure.
+                throw stop.isStopped ? second : error
+            }
         }
     }
 
@@ -62,11 +64,11 @@ struct ManifestSource: Sendable {
             } else {
                 let directory = location.lastIndex(of: "/").map { String(location[...$0]) } ?? ""
                 let packed = directory + path + ".zst"
-                found = try read(location, from: access(packed, F_OK) == 0 ? packed : directory + path)
+                found = try read(location, from: exists(packed) ? packed : directory + path)
             }
         } catch {
             guard error.status == .noInput, !stop.isStopped else { throw error }
-            throw wanted.isMissing(Self.shown(location), channels(besides: location))
+            throw wanted.isMissing(ManifestPlace(location).shown, channels(besides: location))
         }
         guard let revision = wanted.revision else { return found }
         let manifest = try found.decode()
@@ -95,10 +97,6 @@ struct ManifestSource: Sendable {
             let index = try? ChannelIndex(json: sink.bytes)
         else { return nil }
         return index.channels.keys.sorted()
-    }
-
-    private static func shown(_ location: String) -> String {
-        urlScheme(of: location) != nil ? redacted(url: location) : escaped(location)
     }
 
     /// The location most likely meant, without a request: a directory stands for the manifest in it.
@@ -134,33 +132,17 @@ struct ManifestSource: Sendable {
         _ wanted: WantedRelease = WantedRelease(),
         isPublic: Bool?
     ) throws(EngineError) -> FoundManifest {
-        let baseURL = manifestURL(location)
-        let referrer =
-            urlScheme(of: location) != nil ? TransferRequest.Referrer(url: baseURL, isPublic: isPublic) : nil
+        let place = ManifestPlace(location, isPublic: isPublic)
         if let cache, let (body, isCompressed) = cache.body(digest),
-            let manifest = try? decode(
-                body,
-                isCompressed: isCompressed,
-                shown: redacted(url: location),
-                baseURL: baseURL,
-                referrer: referrer
-            ), manifest.digest == digest
+            let manifest = try? decode(body, isCompressed: isCompressed, at: place), manifest.digest == digest
         {
-            return FoundManifest(
-                digest: digest,
-                project: manifest.project,
-                baseURL: baseURL,
-                shown: redacted(url: location),
-                location: location,
-                referrer: referrer,
-                source: self
-            ) { () throws(EngineError) in manifest }
+            return FoundManifest(manifest, at: place, self)
         }
         let found = try find(location, wanted)
         guard found.digest == digest else {
             throw EngineError(
                 .unavailable,
-                "\(redacted(url: location)): there is another manifest by now; pull it again",
+                "\(place.shown): there is another manifest by now; pull it again",
                 cause: .badManifest
             )
         }
@@ -178,16 +160,15 @@ struct ManifestSource: Sendable {
 
     /// - Parameter file: Where the text is, if not at the named place.
     private func read(_ given: String, from file: String? = nil) throws(EngineError) -> FoundManifest {
-        let isDirectory = openDirectory(given) != nil
-        let place = isDirectory ? Self.inside(given) : given
+        let place = openDirectory(given) != nil ? Self.inside(given) : given
         let path = file ?? place
         let body: [UInt8]
         do throws(FileError) { body = try readFile(path, trust: .input, limit: limits.ownTextBytes) } catch {
-            if error.code == EFBIG { throw tooLong(escaped(path)) }
+            if error.code == .fileTooLarge { throw tooLong(escaped(path)) }
             let status: ExitStatus =
                 switch error.code {
-                case ENOENT, ENOTDIR: .noInput
-                case EPERM where error.remark != nil: .noInput  // It is no file.
+                case .noSuchFileOrDirectory, .notDirectory: .noInput
+                case .notPermitted where error.remark != nil: .noInput  // It is no file.
                 default: .ioError
                 }
             throw EngineError(
@@ -196,23 +177,12 @@ struct ManifestSource: Sendable {
                 cause: status == .noInput ? .badManifest : error.cause
             )
         }
-        let manifest = try decode(
-            body,
-            isCompressed: path.hasSuffix(".zst"),
-            shown: escaped(path),
-            baseURL: manifestURL(place),
-            referrer: nil
-        )
+        let isCompressed = path.hasSuffix(".zst")
+        let found = ManifestPlace(place)
+        let manifest = try decode(body, isCompressed: isCompressed, at: found, shown: escaped(path))
         // The file may hold another release by the next time.
-        if file != nil { cache?.keep(body, manifest.digest, isCompressed: path.hasSuffix(".zst")) }
-        return FoundManifest(
-            digest: manifest.digest,
-            project: manifest.project,
-            baseURL: manifestURL(place),
-            shown: escaped(place),
-            location: absolute(place),
-            source: self
-        ) { () throws(EngineError) in manifest }
+        if file != nil { cache?.keep(body, manifest.digest, isCompressed: isCompressed) }
+        return FoundManifest(manifest, at: found, self)
     }
 
     /// A hint for a missing path that may be a URL without its scheme.
@@ -260,11 +230,20 @@ struct ManifestSource: Sendable {
                         "\(redacted(url: url)): 304 in reply to an unconditional request"
                     )
                 }
-                return found(usable, in: cache, url: url, from: object, isPublic: report.isPublic)
+                return cached(usable, at: ManifestPlace(url, isPublic: report.isPublic)) {
+                    () throws(EngineError) in
+                    cache.forget(object)
+                    let fresh = try fetch(url, from: object)
+                    if fresh.digest == usable.digest { return fresh }
+                    throw EngineError(
+                        .unavailable,
+                        "\(redacted(url: url)): the manifest changed meanwhile; pull again",
+                        cause: .badManifest
+                    )
+                }
             case .success(let report):
                 let body = sink.bytes
                 tally.received(report.bytesReceived)
-                let referrer = TransferRequest.Referrer(url: url, isPublic: report.isPublic)
                 if Self.isWebPage(body) {
                     if position + 1 < tries.count { continue }
                     throw EngineError(
@@ -274,12 +253,12 @@ struct ManifestSource: Sendable {
                             + "manifest.json"
                     )
                 }
+                let place = ManifestPlace(url, isPublic: report.isPublic)
                 let manifest = try decode(
                     body,
                     isCompressed: attempt.isCompressed,
-                    shown: redacted(url: attempt.url),
-                    baseURL: url,
-                    referrer: referrer
+                    at: place,
+                    shown: redacted(url: attempt.url)
                 )
                 let entry = ManifestCache.Entry(
                     digest: manifest.digest,
@@ -288,15 +267,7 @@ struct ManifestSource: Sendable {
                     project: manifest.project
                 )
                 cache?.remember(entry, body: body, for: object)
-                return FoundManifest(
-                    digest: manifest.digest,
-                    project: manifest.project,
-                    baseURL: url,
-                    shown: redacted(url: url),
-                    location: withoutSecrets(url),
-                    referrer: referrer,
-                    source: self
-                ) { () throws(EngineError) in manifest }
+                return FoundManifest(manifest, at: place, self)
             }
         }
         throw EngineError(.noInput, "\(redacted(url: object)): no manifest there")
@@ -308,46 +279,23 @@ struct ManifestSource: Sendable {
         return body.first { !space.contains($0) } == 0x3C
     }
 
-    private func found(
+    /// A manifest whose body is in the cache.
+    ///
+    /// - Parameter again: Fetches it once more, if that is gone or damaged when it is decoded.
+    func cached(
         _ entry: ManifestCache.Entry,
-        in cache: ManifestCache,
-        url: String,
-        from object: String,
-        isPublic: Bool?
+        at place: ManifestPlace,
+        _ again: @escaping @Sendable () throws(EngineError) -> FoundManifest
     ) -> FoundManifest {
-        let referrer = TransferRequest.Referrer(url: url, isPublic: isPublic)
-        return FoundManifest(
-            digest: entry.digest,
-            project: entry.project,
-            baseURL: url,
-            shown: redacted(url: url),
-            location: withoutSecrets(url),
-            referrer: referrer,
-            source: self
-        ) { () throws(EngineError) in
-            if let body = cache.body(of: entry),
-                let manifest = try? decode(
-                    body,
-                    isCompressed: entry.isCompressed,
-                    shown: redacted(url: url),
-                    baseURL: url,
-                    referrer: referrer
-                ),
+        FoundManifest(entry.digest, project: entry.project, at: place, self) { () throws(EngineError) in
+            if let body = cache?.body(of: entry),
+                let manifest = try? decode(body, isCompressed: entry.isCompressed, at: place),
                 manifest.digest == entry.digest
             {
                 return manifest
             }
-            // The cached body is gone or damaged: fetch it unconditionally.
-            cache.forget(object)
-            let fresh = try fetch(url, from: object)
-            guard fresh.digest == entry.digest else {
-                throw EngineError(
-                    .unavailable,
-                    "\(redacted(url: url)): the manifest changed meanwhile; pull again",
-                    cause: .badManifest
-                )
-            }
-            return try fresh.decode()
+            if stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
+            return try again().decode()
         }
     }
 
@@ -355,29 +303,19 @@ struct ManifestSource: Sendable {
     ///
     /// On a thread of its own, which is abandoned on a stop request, so that nothing waits for a text of many
     /// megabytes.
+    ///
+    /// - Parameter shown: Where the text is, for people, if not at the place itself.
     func decode(
         _ body: [UInt8],
         isCompressed: Bool,
-        shown: String,
-        baseURL: String,
-        referrer: TransferRequest.Referrer?
+        at place: ManifestPlace,
+        shown: String? = nil
     ) throws(EngineError) -> Manifest {
         let end = Monitor<Result<Manifest, EngineError>?>(nil)
         do throws(ThreadError) {
             _ = try WorkerThread(name: "manifest") { [self] in
-                let result: Result<Manifest, EngineError>
-                do throws(EngineError) {
-                    result = .success(
-                        try decodeHere(
-                            body,
-                            isCompressed: isCompressed,
-                            shown: shown,
-                            baseURL: baseURL,
-                            referrer: referrer
-                        )
-                    )
-                } catch {
-                    result = .failure(error)
+                let result = Result { () throws(EngineError) in
+                    try decodeHere(body, isCompressed: isCompressed, place, shown ?? place.shown)
                 }
                 end.change { $0 = result }
             }
@@ -400,13 +338,17 @@ struct ManifestSource: Sendable {
     private func decodeHere(
         _ body: [UInt8],
         isCompressed: Bool,
-        shown: String,
-        baseURL: String,
-        referrer: TransferRequest.Referrer?
+        _ place: ManifestPlace,
+        _ shown: String
     ) throws(EngineError) -> Manifest {
         do {
             var (digest, assembly) = try begin(body, isCompressed: isCompressed)
-            let parts = ManifestParts(source: self, bases: [baseURL], referrer: referrer, shown: shown)
+            let parts = ManifestParts(
+                source: self,
+                bases: [place.baseURL],
+                referrer: place.referrer,
+                shown: shown
+            )
             try parts.add(to: &assembly, root: digest)
             return try assembly.finish()
         } catch let error as EngineError {
@@ -444,12 +386,8 @@ struct ManifestSource: Sendable {
         if error.code.status == 404 || error.code.status == 410 {
             return EngineError(.noInput, "\(error.url): no manifest there (\(error.detail))")
         }
-        let status: ExitStatus =
-            switch error.code {
-            case .unreachable, .timedOut, .tls: .unavailable
-            case .refusedByPolicy, .redirectRefused: .refused
-            default: .unavailable
-            }
+        let isRefused = [.refusedByPolicy, .redirectRefused].contains(error.code)
+        let status: ExitStatus = isRefused ? .refused : .unavailable
         var refusal = EngineError(status, "cannot fetch the manifest: \(error)", cause: error.cause)
         refusal.isForbidden = error.code.status == 403
         return refusal

@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -20,7 +19,7 @@ struct PartCache: Sendable {
     }
 
     /// Whether a part is in the cache; whether it is right is seen when it is read.
-    func has(_ digest: SHA256Digest) -> Bool { access("\(directory)/\(digest).part", R_OK) == 0 }
+    func has(_ digest: SHA256Digest) -> Bool { isPermitted(.read, "\(directory)/\(digest).part") }
 
     /// A part as stored.
     func part(_ digest: SHA256Digest) -> [UInt8]? { Self.read("\(directory)/\(digest).part") }
@@ -43,11 +42,12 @@ struct PartCache: Sendable {
         guard !isReadOnly else { return }
         let own = Self.list("\(directory)/\(root).parts")
         guard !own.isEmpty else { return }
-        unlink("\(directory)/\(root).parts")
-        let others = names(ending: ".parts").reduce(into: Set<String>()) {
-            $0.formUnion(Self.list("\(directory)/\($1)"))
+        removeFile("\(directory)/\(root).parts")
+        var others: Set<String> = []
+        for name in directoryEntries(directory) ?? [] where name.hasSuffix(".parts") {
+            others.formUnion(Self.list("\(directory)/\(name)"))
         }
-        for part in own where !others.contains(part) { unlink("\(directory)/\(part).part") }
+        for part in own where !others.contains(part) { removeFile("\(directory)/\(part).part") }
     }
 
     private static func list(_ path: String) -> [String] {
@@ -55,10 +55,6 @@ struct PartCache: Sendable {
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init).filter {
             SHA256Digest(hex: $0.utf8) != nil
         }
-    }
-
-    private func names(ending: String) -> [String] {
-        (directoryEntries(directory) ?? []).filter { $0.hasSuffix(ending) }
     }
 
     private static func read(_ path: String) -> [UInt8]? {

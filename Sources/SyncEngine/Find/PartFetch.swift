@@ -37,6 +37,8 @@ final class PartFetch: Sendable {
         var started = 0
         var identifiers: [TransferID] = []
         var ends: [Int: Result<Received, TransferError>] = [:]
+        /// Requests whose parts were given away.
+        var taken: Set<Int> = []
     }
 
     /// Neighbours are fetched together, in spans of at most this many **bytes**, which a killed run fetches again …
@@ -86,9 +88,11 @@ final class PartFetch: Sendable {
 
     /// Waits for the request with a part.
     ///
-    /// - Returns: Every part that came with it, by index.
+    /// - Returns: Every part that came with it, by index; none the second time.
     func take(_ index: Int) -> Result<[Int: Received], TransferError> {
-        guard let number = places[index] else { return .success([:]) }
+        guard let number = places[index], state.withLock({ $0.taken.insert(number).inserted }) else {
+            return .success([:])
+        }
         start(from: number)
         let end = state.wait { $0.ends.removeValue(forKey: number) }
         return end.map { whole in
@@ -158,7 +162,7 @@ final class PartFetch: Sendable {
         let isLocal = part.urls.first?.hasPrefix("file:") == true
         let urls = part.urls.filter { $0.hasPrefix("file:") == isLocal }
         let transport = isLocal ? source.localTransport : source.transport
-        let sink = RangeSink(range)
+        let sink = MemorySink(limit: Int(clamping: range.length), from: range.lowerBound)
         let request = TransferRequest(
             id: identifier,
             urls: urls,
@@ -178,32 +182,6 @@ final class PartFetch: Sendable {
                     return Received(bytes: sink.bytes, url: url)
                 }
             )
-        }
-    }
-}
-
-/// Collects a range of an object.
-private final class RangeSink: TransferSink {
-    private let range: Range<UInt64>
-    private let collected = Mutex<[UInt8]>([])
-
-    init(_ range: Range<UInt64>) {
-        self.range = range
-        collected.withLock { $0.reserveCapacity(Int(clamping: min(range.length, 16 << 20))) }
-    }
-
-    /// What has arrived so far.
-    var bytes: [UInt8] { collected.withLock { $0 } }
-
-    func begin(_ response: ResponseHead) -> UInt64 { range.lowerBound + UInt64(bytes.count) }
-
-    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
-        collected.withLock { collected in
-            guard offset == range.lowerBound + UInt64(collected.count),
-                UInt64(collected.count + bytes.count) <= range.length
-            else { return .stop }
-            collected.append(contentsOf: bytes)
-            return .taken
         }
     }
 }

@@ -82,15 +82,15 @@ extension RunRecipe {
     }
 
     /// Marks a selection in an index that is complete for it: the first 8 bytes of the SHA-256 of the sorted names of
-    /// groups, and of patterns if there are any; 0 for all files.
-    var selectionMark: UInt64 {
+    /// groups, and of patterns if there are any; 0 for all files, `nil` if out of memory: then nothing is complete.
+    var selectionMark: UInt64? {
         var texts = groups.contains(RunRecipe.groupOfAll) ? [] : Set(groups).sorted()
         if hasPatterns {
             // Names contain no blanks.
             texts += Set(include).sorted().map { " + \($0)" } + Set(exclude).sorted().map { " - \($0)" }
         }
-        // Out of memory: just no shortcut.
-        guard !texts.isEmpty, let digest = try? sha256(texts.joined(separator: "\n")) else { return 0 }
+        guard !texts.isEmpty else { return 0 }
+        guard let digest = try? sha256(texts.joined(separator: "\n")) else { return nil }
         return (0..<8).reduce(1) { $0 << 8 | UInt64(digest[byte: $1]) } | 1
     }
 }

@@ -1,7 +1,7 @@
-import CPosix
 import SyncFiles
 package import SyncModel
 import SyncStore
+import SyncSystem
 
 extension PullEngine {
     /// The session of a pull; a session is one project in one destination (S1).
@@ -11,7 +11,7 @@ extension PullEngine {
     ///
     /// - Throws: ``EngineError`` with status 64 when the session that was asked for has another destination.
     func sessionName(_ recipe: RunRecipe, project: String) throws(EngineError) -> String {
-        let path = Self.destinationPath(recipe, project: project)
+        let path = try Self.destinationPath(recipe, project: project)
         // Errors are reported later, when something has to be written there.
         let place = try? Self.openIfPresent(path, usesState: false)
         func isElsewhere(_ name: String) throws(EngineError) -> StoredSession? {
@@ -71,15 +71,9 @@ extension PullEngine {
     }
 }
 
-/// A path made absolute against the working directory, with `.` components removed and `..` left alone.
-func absolute(_ path: String) -> String {
-    let full = path.hasPrefix("/") ? path : workingDirectory() + "/" + path
-    return "/" + full.split(separator: "/").filter { $0 != "." }.joined(separator: "/")
-}
-
-/// getcwd(3); `.` when it has gone.
-func workingDirectory() -> String {
-    withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
-        getcwd(buffer.baseAddress, buffer.count).map { String(cString: $0) } ?? "."
-    }
+/// A path made absolute against the working directory, with `.` components removed and `..` left alone; `nil` for a
+/// relative one when the working directory was removed.
+func absolute(_ path: String) -> String? {
+    guard let directory = path.hasPrefix("/") ? "" : CurrentProcess.workingDirectory else { return nil }
+    return "/" + "\(directory)/\(path)".split(separator: "/").filter { $0 != "." }.joined(separator: "/")
 }

@@ -2,7 +2,7 @@ import SyncModel
 
 /// The base for the relative URLs of a manifest at this location.
 func manifestURL(_ location: String) -> String {
-    urlScheme(of: location) != nil ? location : fileURL(path: absolute(location))
+    urlScheme(of: location) != nil ? location : fileURL(path: absolute(location) ?? location)
 }
 
 /// Resolves a manifest's URL reference against the manifest's own URL. RFC 3986 §5.2, without dot segments:

@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -22,10 +21,6 @@ struct Inventory: Sendable {
     /// Directories below the destination that ignore case (``foldsCase(_:)``), in ``PathOrder``, without those below
     /// another; an empty path is the destination.
     var folding: [[UInt8]] = []
-    /// Files that had to be opened and hashed for want of a trusted record.
-    var hashedFiles = 0
-    /// **Bytes** hashed.
-    var hashedBytes: UInt64 = 0
 }
 
 /// Checks one place with lstat(2) against the index; nothing is opened.
@@ -53,14 +48,15 @@ struct PlaceCheck {
                 return try directories.withLeaf(of: path) { directory, leaf in
                     switch status(directory, leaf) {
                     case .failure(let code):
-                        .obstructed(FileError(step: "look at", path: files.path(row), code: code.errno))
+                        .obstructed(FileError(step: "look at", path: files.path(row), code: code))
                     case .success(nil): .absent
                     case .success(let status?): judge(row, status, known)
                     }
                 } ?? .absent
             } catch {
                 // A file or link where a directory must be: the commit finds out whether it is ours.
-                return error.code == ENOTDIR || error.code == ELOOP ? .absent : .obstructed(error)
+                return error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels
+                    ? .absent : .obstructed(error)
             }
         }
     }
@@ -73,7 +69,6 @@ struct PlaceCheck {
                 FileError(
                     step: "replace",
                     path: files.path(row),
-                    code: 0,
                     remark: "\(what) is in the way; move it away"
                 )
             )

@@ -97,52 +97,65 @@ struct InventoryScan: Sendable {
 
     private func hash(_ unknown: [Unknown], into inventory: inout Inventory) {
         let unread = unknown.filter { $0.known == nil && manifest.files.kind($0.row) != .link }
-        progress?.check(
+        progress?.begin(
+            .looking,
             files: unknown.count,
             bytes: unread.reduce(0) { $0 &+ manifest.files.size($1.row) }
         )
-        let next = SharedCounter()
-        let results = concurrently(min(threads, unknown.count), name: "hash") { _ -> [(Int, IndexRecord?)] in
-            var found: [(Int, IndexRecord?)] = []
-            // Out of memory: treat it as missing.
-            guard
-                var reader = try? PlaceReader(
-                    destination,
-                    isStopped: isStopped,
-                    hashed: { [progress] in progress?.add(bytes: $0) }
-                )
-            else { return [] }
-            while !isStopped() {
-                let position = next.take()
-                guard position < unknown.count else { break }
-                let entry = unknown[position]
-                let record = reader.verify(
-                    entry.row,
-                    of: manifest,
-                    installed: entry.installed,
-                    known: entry.known,
-                    mends: mends
-                )
-                progress?.add(files: 1)
-                found.append((position, record))
+        let results = concurrently(
+            over: unknown.count,
+            threads: threads,
+            name: "hash",
+            isStopped: isStopped,
+            by: { [progress] _ in
+                try PlaceReader(destination, isStopped: isStopped) { progress?.add(bytes: $0) }
             }
-            return found
+        ) { reader, position -> IndexRecord? in
+            let entry = unknown[position]
+            defer { progress?.add(files: 1) }
+            return reader.verify(
+                entry.row,
+                of: manifest,
+                installed: entry.installed,
+                known: entry.known,
+                mends: mends
+            )
         }
         var seen = Set<Int>()
         var right: [(row: Int, record: IndexRecord)] = []
-        for (position, record) in results.joined() {
+        for (position, record) in results {
             let row = unknown[position].row
             seen.insert(row)
-            if manifest.files.kind(row) != .link, unknown[position].known == nil {
-                inventory.hashedFiles += 1
-                inventory.hashedBytes = inventory.hashedBytes &+ manifest.files.size(row)
-            }
             if let record { right.append((row, record)) } else { inventory.wanted.append(row) }
         }
         inventory.records.take(right)
         for entry in unknown where !seen.contains(entry.row) { inventory.wanted.append(entry.row) }
         inventory.wanted.sort()
     }
+}
+
+/// Works at places 0..<count on several threads, each with a worker of its own.
+///
+/// - Returns: The results, in no order. A place where nobody came, because of a stop or for want of memory, has none.
+func concurrently<Worker: ~Copyable, Result: Sendable>(
+    over count: Int,
+    threads: Int,
+    name: String,
+    isStopped: @escaping @Sendable () -> Bool,
+    by makeWorker: @escaping @Sendable (_ thread: Int) throws -> Worker,
+    _ work: @escaping @Sendable (_ worker: inout Worker, _ place: Int) -> Result
+) -> [(place: Int, result: Result)] {
+    let next = SharedCounter()
+    return concurrently(min(max(1, threads), count), name: name) { thread -> [(Int, Result)] in
+        var done: [(Int, Result)] = []
+        guard var worker = try? makeWorker(thread) else { return [] }
+        while !isStopped() {
+            let place = next.take()
+            guard place < count else { break }
+            done.append((place, work(&worker, place)))
+        }
+        return done
+    }.flatMap { $0 }
 }
 
 /// Hands out 0, 1, 2 … to several threads.

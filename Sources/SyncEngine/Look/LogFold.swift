@@ -47,23 +47,15 @@ struct LogFold {
 
     /// A record for each entry that is still in place, else `nil`.
     private func verified(_ entries: [IndexLog.Entry]) -> [IndexRecord?] {
-        let next = SharedCounter()
-        let found = concurrently(max(1, min(threads, entries.count)), name: "fold") {
-            _ -> [(Int, IndexRecord)] in
-            var found: [(Int, IndexRecord)] = []
-            // Out of memory: treat it as missing.
-            guard var reader = try? PlaceReader(destination, isStopped: isStopped) else {
-                return []
-            }
-            while !isStopped() {
-                let position = next.take()
-                guard position < entries.count else { return found }
-                if let record = reader.verify(entries[position]) { found.append((position, record)) }
-            }
-            return found
-        }
+        let found = concurrently(
+            over: entries.count,
+            threads: threads,
+            name: "fold",
+            isStopped: isStopped,
+            by: { _ in try PlaceReader(destination, isStopped: isStopped) }
+        ) { $0.verify(entries[$1]) }
         var records = [IndexRecord?](repeating: nil, count: entries.count)
-        for (position, record) in found.joined() { records[position] = record }
+        for (position, record) in found { records[position] = record }
         return records
     }
 

@@ -17,7 +17,7 @@ extension PullRun {
             let told = try toldPaths(atMost: files.rows.count)
             for row in placed {
                 files.states[row] = .installed
-                guard !told.contains(InstalledEvents.path(table.path(row))) else { continue }
+                guard !told.contains(RunEvents.path(table.path(row))) else { continue }
                 journal.installed(row, of: files.manifest, from: .unknown)
             }
             // Only then is the log no longer needed: another kill must lose nothing.
@@ -30,46 +30,75 @@ extension PullRun {
     /// Paths with a recorded `task.installed` of the run, as spelled in the events.
     private func toldPaths(atMost count: Int) throws(StoreError) -> Set<[UInt8]> {
         let end = try environment.store.session(session)?.lastSequence ?? 0
-        // Its files, each with events that may precede it: hops, waits, failures.
-        var seen = max(0, end - Int64(count) * 3 - 20_000)
-        let events = InstalledEvents(run: report.run)
+        let events = RunEvents(run: report.run)
         var told: Set<[UInt8]> = []
+        // Its files, each with events that may precede it: hops, waits, failures.
+        try environment.store.scanEvents(of: session, after: max(0, end - Int64(count) * 3 - 20_000)) {
+            if let path = events.installedPath(in: $0) { told.insert(path) }
+        }
+        return told
+    }
+}
+
+extension RecordedRun {
+    /// Whether the process that completed the run's groups has reported what it did.
+    func isSummarized() throws(StoreError) -> Bool {
+        let events = RunEvents(run: run)
+        var isSummarized = false
+        try environment.store.scanEvents(of: session, after: 0) { line in
+            if events.has(.groupCompleted, in: line) { isSummarized = false }
+            if events.has(.runSummary, in: line) { isSummarized = true }
+        }
+        return isSummarized
+    }
+}
+
+extension SyncStore {
+    /// Passes on a session's events after a number, a page at a time.
+    fileprivate func scanEvents(
+        of session: String,
+        after sequence: Int64,
+        _ take: (_ line: [UInt8]) -> Void
+    ) throws(StoreError) {
+        var seen = sequence
         while true {
-            let page = try environment.store.events(of: session, after: seen, limit: 1_000)
-            guard let last = page.events.last else { return told }
+            let page = try events(of: session, after: seen, limit: 1_000)
+            guard let last = page.events.last else { return }
+            for event in page.events { take(event.line) }
             seen = last.sequence
-            for event in page.events {
-                if let path = events.path(in: event.line) { told.insert(path) }
-            }
         }
     }
 }
 
-/// Finds the paths in a run's `task.installed` events. Paths stay in their JSON spelling, to be compared with the same.
-struct InstalledEvents {
+/// Finds a run's events in the lines of its session. Paths stay in their JSON spelling, to be compared with the same.
+struct RunEvents {
     private let run: [UInt8]
-    private static let start = Array("{\"event\":\"\(EventName.taskInstalled.rawValue)\"".utf8)
-    private static let key = Array(#""path":""#.utf8)
+    private static let pathKey = Array(#""path":""#.utf8)
 
     init(run: String) { self.run = Array(#""run":"\#(run)""#.utf8) }
 
     /// A path in its JSON spelling, without quotes.
     static func path(_ text: String) -> [UInt8] {
-        Array(JSONLine.object { $0.field("path", text) }.bytes.dropFirst(key.count + 1).dropLast(2))
+        Array(JSONLine.object { $0.field("path", text) }.bytes.dropFirst(pathKey.count + 1).dropLast(2))
     }
 
-    /// The path of an event, without quotes; `nil` for another event or another run's.
+    /// Whether a line is an event of the run with this name.
     ///
     /// Quotes inside strings are escaped, so a key is never found there.
-    func path(in event: [UInt8]) -> [UInt8]? {
-        guard event.starts(with: Self.start), Self.end(of: run, in: event) != nil,
-            let start = Self.end(of: Self.key, in: event)
-        else { return nil }
-        var end = start
-        while end < event.count, event[end] != UInt8(ascii: "\"") {
-            end += event[end] == UInt8(ascii: "\\") ? 2 : 1
+    func has(_ name: EventName, in line: [UInt8]) -> Bool {
+        line.starts(with: "{\"event\":\"\(name.rawValue)\"".utf8) && Self.end(of: run, in: line) != nil
+    }
+
+    /// The path of a `task.installed`, without quotes; `nil` for another event or another run's.
+    func installedPath(in line: [UInt8]) -> [UInt8]? {
+        guard has(.taskInstalled, in: line), let start = Self.end(of: Self.pathKey, in: line) else {
+            return nil
         }
-        return end < event.count ? Array(event[start..<end]) : nil
+        var end = start
+        while end < line.count, line[end] != UInt8(ascii: "\"") {
+            end += line[end] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        return end < line.count ? Array(line[start..<end]) : nil
     }
 
     /// Where the first occurrence of `wanted` ends.

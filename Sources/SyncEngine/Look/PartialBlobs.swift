@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -51,9 +50,7 @@ final class PartialBlobs: Sendable {
     private let lane: Int
 
     init(manifest: Manifest, staging: Staging, lane: Int) {
-        self.manifest = manifest
-        self.staging = staging
-        self.lane = lane
+        (self.manifest, self.staging, self.lane) = (manifest, staging, lane)
     }
 
     // MARK: From an earlier process
@@ -127,13 +124,13 @@ final class PartialBlobs: Sendable {
     ) {
         guard let partial = partial(for: place, from: position, part: part) else { return }
         let start = UInt64(Self.headLength + position)
-        var isWritten = writeAll(partial.descriptor.raw, bytes, at: start) == 0
+        var isWritten = writeAll(bytes, to: partial.descriptor.raw, at: start) == nil
         if position == 0, isWritten {
             // The head comes last: a file without it is ignored.
             var head = (Self.magic.littleEndian, place.offset.littleEndian, length.littleEndian)
-            isWritten = withUnsafeBytes(of: &head) { writeAll(partial.descriptor.raw, $0, at: 0) } == 0
+            isWritten = withUnsafeBytes(of: &head) { writeAll($0, to: partial.descriptor.raw, at: 0) } == nil
         }
-        if !isWritten { _ = ftruncate(partial.descriptor.raw, 0) }
+        if !isWritten { _ = setLength(partial.descriptor.raw, 0) }
         let count = isWritten ? UInt64(position + bytes.count) : 0
         partial.place.withLock { $0 = (place, count) }
     }
@@ -148,7 +145,7 @@ final class PartialBlobs: Sendable {
             if let known { staging.remove(known.file) }
             return found
         }
-        if let known { return ftruncate(known.descriptor.raw, 0) == 0 ? known : nil }
+        if let known { return setLength(known.descriptor.raw, 0) == nil ? known : nil }
         let file = staging.newFile(lane: lane, partialBlobOf: manifest.packs[place.pack].sha256)
         guard let made = staging.create(file, executable: false) else { return nil }
         let partial = PartialBlob(made, file, place, count: 0)

@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -46,20 +45,15 @@ struct PlaceReader: ~Copyable {
     ) -> IndexRecord? {
         let files = manifest.files
         return files.withPath(row) { path in
-            let found = try? directories.withLeaf(of: path) { directory, leaf in  // Unreadable: wanted.
+            let found = try? directories.withLeaf(of: path) { directory, leaf -> FileStatus? in
                 files.kind(row) == .link
-                    ? verifyLink(directory, leaf, row, files, installed: installed, mends: mends)
-                    : verifyFile(
-                        directory,
-                        leaf,
-                        row,
-                        files,
-                        installed: installed,
-                        known: known,
-                        mends: mends
-                    )
+                    ? verifyLink(directory, leaf, row, files, mends: mends)
+                    : verifyFile(directory, leaf, row, files, known: known, mends: mends)
             }
-            return found ?? nil
+            // What cannot be read is wanted.
+            guard let found, let status = found, let digest = files.contentDigest(row) else { return nil }
+            let kind = files.indexKind(row)
+            return IndexRecord(status: status, digest: digest, kind: kind, installed: installed)
         }
     }
 
@@ -101,7 +95,9 @@ struct PlaceReader: ~Copyable {
             return try files.withPath(row) { path throws(FileError) in
                 try directories.withLeaf(of: path) { directory, leaf -> Finding? in
                     if let reason = inspect(row, files, directory, leaf) { return Finding(reason: reason) }
-                    guard case .success(let found?) = status(directory, leaf) else { return nil }
+                    guard case .success(let found?) = status(directory, leaf) else {
+                        return Finding(reason: "missing")
+                    }
                     return Finding(files.traits(row), found)
                 } ?? Finding(reason: "missing")
             }
@@ -140,7 +136,7 @@ struct PlaceReader: ~Copyable {
         let found: FileStatus
         switch status(directory, leaf) {
         case .success(nil): return "missing"
-        case .failure(let code): return "cannot be read: \(errorText(code.errno))"
+        case .failure(let code): return "cannot be read: \(code)"
         case .success(let status?): found = status
         }
         if files.kind(row) == .link {
@@ -165,10 +161,9 @@ struct PlaceReader: ~Copyable {
         _ leaf: UnsafePointer<CChar>,
         _ row: Int,
         _ files: FileTable,
-        installed: Bool,
         known: IndexRecord?,
         mends: Bool
-    ) -> IndexRecord? {
+    ) -> FileStatus? {
         guard let file = openToRead(directory, leaf), var before = status(file.raw), before.kind == .file,
             before.size == files.size(row),
             known?.matches(before) == true || digest(of: file.raw, size: before.size) == files.digest(row)
@@ -181,19 +176,14 @@ struct PlaceReader: ~Copyable {
             else { return nil }
             before = mended
         } else if mends, traits.mode == nil, before.isExecutable != executable {
-            guard sa_set_executable(file.raw, executable ? 1 : 0) == 0, let mended = status(file.raw) else {
+            guard setExecutable(file.raw, executable) == nil, let mended = status(file.raw) else {
                 return nil
             }
             before = mended
         } else if status(file.raw) != before {
             return nil  // Somebody writes to it right now.
         }
-        return IndexRecord(
-            status: before,
-            digest: files.digest(row),
-            kind: executable ? .executable : .file,
-            installed: installed
-        )
+        return before
     }
 
     private mutating func verifyLink(
@@ -201,20 +191,18 @@ struct PlaceReader: ~Copyable {
         _ leaf: UnsafePointer<CChar>,
         _ row: Int,
         _ files: FileTable,
-        installed: Bool,
         mends: Bool
-    ) -> IndexRecord? {
-        let wanted = files.linkTarget(row) ?? ""
+    ) -> FileStatus? {
         guard case .success(var found?) = status(directory, leaf), found.kind == .link,
-            target(directory, leaf) == wanted, let digest = try? sha256(wanted)  // No memory: made anew.
+            target(directory, leaf) == files.linkTarget(row) ?? ""
         else { return nil }
         if mends, !files.traits(row).hold(of: found) {
-            guard files.traits(row).giveTime(to: leaf, in: directory) == 0,
+            guard files.traits(row).giveTime(to: leaf, in: directory) == nil,
                 case .success(let mended?) = status(directory, leaf)
             else { return nil }
             found = mended
         }
-        return IndexRecord(status: found, digest: digest, kind: .link, installed: installed)
+        return found
     }
 
     private func target(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> String? {

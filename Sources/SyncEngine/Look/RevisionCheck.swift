@@ -70,7 +70,7 @@ extension SyncStore {
 extension PullEngine {
     /// Checks a manifest before anything is recorded, against what can be read without locking the destination.
     func checkRevision(_ manifest: Manifest, _ recipe: RunRecipe) throws(EngineError) {
-        let path = Self.destinationPath(recipe, project: manifest.project)
+        let path = try Self.destinationPath(recipe, project: manifest.project)
         let session = try recording { () throws(StoreError) in
             try environment.store.installedRevision(of: recipe.session ?? manifest.project)
         }

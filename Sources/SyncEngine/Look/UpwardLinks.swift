@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -38,10 +37,7 @@ struct UpwardLinks {
         (0..<index.count).filter { position in
             guard index.isLink(position) else { return false }
             return index.withPath(position) { path in
-                let row = manifest.files.firstRow(notBefore: path)
-                guard row < manifest.files.count,
-                    manifest.files.withPath(row, { PathOrder.compare($0, path) == 0 })
-                else { return false }
+                guard let row = manifest.files.row(of: path) else { return false }
                 let place = rows.indices.partitioningIndex { rows[$0] >= row }
                 if place < rows.count, rows[place] == row { return false }
                 return manifest.files.kind(row) != .link
@@ -95,12 +91,8 @@ struct UpwardLinks {
     private func isLink(_ directory: [UInt8]) -> Bool {
         var prefix = directory[...]
         while !prefix.isEmpty {
-            let isOne = prefix.withUnsafeBufferPointer { path in
-                let row = manifest.files.firstRow(notBefore: path)
-                return row < manifest.files.count && manifest.files.kind(row) == .link
-                    && manifest.files.withPath(row) { PathOrder.compare($0, path) == 0 }
-            }
-            if isOne { return true }
+            let row = prefix.withUnsafeBufferPointer(manifest.files.row(of:))
+            if let row, manifest.files.kind(row) == .link { return true }
             prefix = prefix[..<(prefix.lastIndex(of: 0x2F) ?? prefix.startIndex)]
         }
         return false
@@ -112,7 +104,7 @@ struct UpwardLinks {
                 _ = try directories.descriptor(path, create: false)
                 return false
             } catch {
-                return error.code == ELOOP || error.code == ENOTDIR
+                return error.code == .tooManySymbolicLinkLevels || error.code == .notDirectory
             }
         }
     }

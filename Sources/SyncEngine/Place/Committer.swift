@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -9,7 +8,12 @@ import SyncUnpack
 ///
 /// Always in this order: write every byte of the batch, one syncfs(2), record it in the index log, rename each file.
 /// The renames of a batch become durable with the next batch's syncfs (or the last one, or an extra one if no batch
-/// follows within a second); only then is the batch reported. git's `core.fsyncMethod=batch` has the same idea.
+/// follows within a second); only then does the batch count as installed. git's `core.fsyncMethod=batch` has the same
+/// idea.
+///
+/// A syncfs that fails is the last one: the kernel reports a lost write once, so a later success proves nothing about
+/// what was written before. No batch is placed from then on, whatever no syncfs has covered has failed, and what is in
+/// staging goes.
 final class Committer: Sendable {
     /// A verified file in staging, ready for its place.
     struct Staged: Sendable {
@@ -43,6 +47,8 @@ final class Committer: Sendable {
         var failures: [(row: Int, error: FileError)] = []
         /// Rows refused by verifiers, with their reasons.
         var refusals: [Int: String] = [:]
+        /// Whether files are in place that no syncfs has covered. They count as failed.
+        var leftUnsynced = false
     }
 
     /// A batch ends at this many files …
@@ -70,18 +76,19 @@ final class Committer: Sendable {
     private let verifications: [FileVerification]
     private let wholes: WholeDirectories
     private let backup: BackupDirectory?
-    private let disk: FullDisk
+    private let disk: DiskState
+    private let isStopped: @Sendable () -> Bool
+    private let synchronize: @Sendable (Destination) throws(FileError) -> Void
     private let onCommitted: @Sendable ([Int]) -> Void
 
     /// Starts the thread.
     ///
     /// - Parameters:
     ///   - isDurable: Whether to syncfs; without it a power cut can leave empty files.
-    ///   - verifications: The verifiers of files before they are placed.
     ///   - wholes: Directories being assembled in staging; none may be chosen if there are verifications.
-    ///   - backup: Keeps what is replaced; `nil` for no backup.
     ///   - disk: Told when a file cannot be placed.
-    ///   - start: Starts the thread.
+    ///   - isStopped: Whether a stop was requested: then files that a verifier could not check stay in staging.
+    ///   - synchronize: syncfs(2) on the destination.
     ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
     /// - Throws: ``ThreadError``.
     init(
@@ -92,19 +99,16 @@ final class Committer: Sendable {
         verifications: [FileVerification] = [],
         wholes: WholeDirectories = WholeDirectories(),
         backup: BackupDirectory? = nil,
-        disk: FullDisk = FullDisk(),
+        disk: DiskState = DiskState(),
+        isStopped: @escaping @Sendable () -> Bool = { false },
+        synchronize: @escaping @Sendable (Destination) throws(FileError) -> Void = { try $0.synchronize() },
         start: WorkerThread.Starter = WorkerThread.system,
         onCommitted: @escaping @Sendable ([Int]) -> Void
     ) throws(ThreadError) {
-        self.manifest = manifest
-        self.destination = destination
-        self.staging = staging
-        self.isDurable = isDurable
-        self.verifications = verifications
-        self.wholes = wholes
-        self.backup = backup
-        self.disk = disk
-        self.onCommitted = onCommitted
+        (self.manifest, self.destination, self.staging) = (manifest, destination, staging)
+        (self.isDurable, self.verifications) = (isDurable, verifications)
+        (self.wholes, self.backup, self.disk) = (wholes, backup, disk)
+        (self.isStopped, self.synchronize, self.onCommitted) = (isStopped, synchronize, onCommitted)
         var outcome = Outcome()
         outcome.records = RecordColumn(manifest.files)
         state = Monitor(State(outcome: outcome))
@@ -133,43 +137,32 @@ final class Committer: Sendable {
 
     private func work() {
         let placement = Placement(manifest, destination, staging, wholes, backup)
-        var untold: [Int] = []
+        /// In place since the last syncfs.
+        var placed: [(row: Int, record: IndexRecord)] = []
         while true {
-            let (staged, isLast) = nextBatch(hasUntold: !untold.isEmpty)
+            let (staged, isLast) = nextBatch(hasPlaced: !placed.isEmpty)
             state.change { _ in }  // There is room again.
             let batch = verified(staged)
-            var result = Placement.Result()
-            if !batch.isEmpty {
-                let failure = synchronize()
-                tell(&untold)
-                if let failure {
-                    result.failures = batch.map { ($0.row, failure) }
-                } else {
-                    result = placement.place(batch)
-                }
-            } else if !isLast, !untold.isEmpty, synchronize() == nil {
-                tell(&untold)
-            }
-            if isLast { result.add(placement.finish()) }
-            for failure in result.failures { disk.note(failure.error) }
-            untold += result.records.map(\.row)
-            state.withLock { [result] state in
-                state.outcome.records.take(result.records)
-                state.outcome.failures += result.failures
+            if !batch.isEmpty || !isLast { settle(&placed) }
+            if let error = disk.syncFailure {
+                take(Placement.Result(failures: batch.map { ($0.row, error) }), &placed)
+            } else {
+                take(placement.place(batch), &placed)
             }
             guard isLast else { continue }
-            if !untold.isEmpty { _ = synchronize() }
-            tell(&untold)
+            take(placement.finish(), &placed)
+            if !placed.isEmpty { settle(&placed) }
+            if disk.syncFailure != nil { staging.clear() }
             return
         }
     }
 
-    /// - Parameter hasUntold: Whether files of the last batch are still unreported: then an empty batch follows if no
-    ///   other does, so that they need not wait for the next file, which may take hours.
-    private func nextBatch(hasUntold: Bool) -> (batch: [Staged], isLast: Bool) {
+    /// - Parameter hasPlaced: Whether files of the last batch do not count yet: then an empty batch follows if no other
+    ///   does, so that they need not wait for the next file, which may take hours.
+    private func nextBatch(hasPlaced: Bool) -> (batch: [Staged], isLast: Bool) {
         var ticks = 0
         return state.wait(every: 50) { state -> ([Staged], Bool)? in
-            ticks += state.waiting.isEmpty && !hasUntold ? 0 : 1
+            ticks += state.waiting.isEmpty && !hasPlaced ? 0 : 1
             let isFull = state.waiting.count >= Self.batchFiles || state.bytes >= Self.batchBytes
             guard isFull || state.finishing || ticks * 50 > Self.batchAge else { return nil }
             defer {
@@ -187,10 +180,12 @@ final class Committer: Sendable {
         for verification in verifications where !batch.isEmpty {
             let refusals = verification.refusals(batch, of: manifest, in: staging)
             guard !refusals.isEmpty else { continue }
-            for case (let row, .file(let file, _)) in batch.map({ ($0.row, $0.source) })
-            where refusals[row] != nil { staging.remove(file) }
+            for case (let row, .file(let file, _)) in batch.map({ ($0.row, $0.source) }) {
+                // What a stop has kept from being checked is checked by the next run.
+                if let refusal = refusals[row], !(refusal.isUnchecked && isStopped()) { staging.remove(file) }
+            }
             batch.removeAll { refusals[$0.row] != nil }
-            state.withLock { $0.outcome.refusals.merge(refusals) { first, _ in first } }
+            state.withLock { $0.outcome.refusals.merge(refusals.mapValues(\.reason)) { first, _ in first } }
         }
         return batch
     }
@@ -203,28 +198,31 @@ final class Committer: Sendable {
             return max(newest, status.changed, status.modified)
         }
         var tries = 0
-        var now = timespec()
-        while tries < 25, clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0,
-            Int64(now.tv_sec) &* 1_000_000_000 &+ Int64(now.tv_nsec) <= newest
-        {
+        while tries < 25, Machine.fileTime <= newest {
             tries += 1
-            usleep(2_000)
+            pauseThread(milliseconds: 2)
         }
     }
 
-    private func synchronize() -> FileError? {
-        guard isDurable else { return nil }
-        do throws(FileError) {
-            try destination.synchronize()
-            return nil
-        } catch {
-            return error
-        }
+    private func take(_ result: Placement.Result, _ placed: inout [(row: Int, record: IndexRecord)]) {
+        placed += result.records
+        for failure in result.failures { disk.note(failure.error) }
+        state.withLock { $0.outcome.failures += result.failures }
     }
 
-    private func tell(_ rows: inout [Int]) {
-        if !rows.isEmpty { onCommitted(rows) }
-        rows = []
+    /// Makes everything written so far durable; then what has been placed counts, and is reported.
+    private func settle(_ placed: inout [(row: Int, record: IndexRecord)]) {
+        if isDurable, disk.syncFailure == nil {
+            do throws(FileError) { try synchronize(destination) } catch { disk.fail(syncing: error) }
+        }
+        let rows = placed.map(\.row)
+        state.withLock { [placed] state in
+            guard let error = disk.syncFailure else { return state.outcome.records.take(placed) }
+            state.outcome.failures += rows.map { ($0, error) }
+            state.outcome.leftUnsynced = state.outcome.leftUnsynced || !rows.isEmpty
+        }
+        if disk.syncFailure == nil, !rows.isEmpty { onCommitted(rows) }
+        placed = []
     }
 }
 

@@ -1,4 +1,3 @@
-import CPosix
 import SyncCompression
 import SyncDigest
 import SyncFiles
@@ -32,27 +31,24 @@ final class Installer: BlobConsumer {
         var parts: [Int: PartFile] = [:]
         var streams: [Int: BlobStream] = [:]
         var troubles: [Trouble] = []
+        /// Rows that the disk did not take: they get one trouble each, and no source is blamed for them.
+        var unwritable: Set<Int> = []
         /// Slots that each part of a span did not deliver; a span without an entry has not ended.
         var missing: [Int: [Range<Int>]] = [:]
     }
 
     let plan: Plan
-    private let manifest: Manifest
-    private let staging: Staging
-    private let committer: Committer
-    private let wholes: WholeDirectories
-    private let parts: PartFiles
+    private let context: RunContext
     private let dictionary: DecodingDictionary?
     private let bases: DeltaBases?
     private let copies: ChunkCopies?
-    private let partialBlobs: PartialBlobs
     private let windows: WindowBudget
-    private let disk: FullDisk
     private let state = Mutex(State())
     private let onBytes: @Sendable (_ raw: UInt64) -> Void
+    private var manifest: Manifest { context.manifest }
 
     /// - Parameters:
-    ///   - dictionary: What blobs are decoded with, where the plan has such.
+    ///   - dictionary: What blobs are decoded with.
     ///   - bases: What the plan's deltas are made with.
     ///   - copies: Who copies the blobs of the same files that are here already.
     ///   - windows: Bounds what blobs too large for memory take while they are decoded.
@@ -66,16 +62,9 @@ final class Installer: BlobConsumer {
         windows: WindowBudget,
         onBytes: @escaping @Sendable (UInt64) -> Void
     ) {
-        self.plan = plan
-        (manifest, staging, committer) = (context.manifest, context.staging, context.committer)
-        (wholes, parts, partialBlobs, disk) = (
-            context.wholes, context.parts, context.partialBlobs, context.disk
-        )
-        self.dictionary = dictionary
-        self.bases = bases
-        self.copies = copies
-        self.windows = windows
-        self.onBytes = onBytes
+        (self.context, self.plan) = (context, plan)
+        (self.dictionary, self.bases, self.copies) = (dictionary, bases, copies)
+        (self.windows, self.onBytes) = (windows, onBytes)
     }
 
     /// Rows that failed. Read once the workers have drained.
@@ -154,21 +143,9 @@ final class Installer: BlobConsumer {
     }
 
     private func stage(_ raw: UnsafeRawBufferPointer, _ row: Int, _ digest: SHA256Digest, _ lane: Int) {
-        let executable = manifest.files.kind(row) == .executable
         do throws(FileError) {
-            if let member = try wholes.stage(
-                row,
-                of: manifest.files,
-                digest,
-                { (leaf, directory) throws(FileError) in
-                    try staging.write(raw, as: leaf, in: directory, executable: executable)
-                }
-            ) {
-                return committer.add(member)
-            }
-            let file = staging.newFile(lane: lane, digest: digest)
-            let status = try staging.write(raw, to: file, executable: executable)
-            committer.add(Committer.Staged(row: row, file: file, status))
+            let staged = try context.stage(raw, row, as: context.staging.newFile(lane: lane, digest: digest))
+            context.committer.add(staged)
         } catch {
             report(Trouble(row: row, cause: .disk(error)))
         }
@@ -176,7 +153,7 @@ final class Installer: BlobConsumer {
 
     private func addToPart(_ raw: UnsafeRawBufferPointer, _ target: Plan.Target, _ worker: inout DecodeWorker)
     {
-        guard let part = part(for: target) else { return }
+        guard !isUnwritable(target.row), let part = part(for: target) else { return }
         let isBlob = target.blob < part.blobCount && UInt64(raw.count) == part.range(blob: target.blob).length
         if let error = isBlob ? part.write(raw, blob: target.blob) : part.write(raw, at: target.fileOffset) {
             return report(Trouble(row: target.row, cause: .disk(error)))
@@ -185,9 +162,10 @@ final class Installer: BlobConsumer {
     }
 
     private func complete(_ part: PartFile, _ target: Plan.Target, _ worker: inout DecodeWorker) {
-        switch parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher) {
+        switch context.parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher) {
         case .incomplete: return
-        case .verified: committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
+        case .verified:
+            context.committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
         case .failed(let error): report(Trouble(row: target.row, cause: .disk(error)))
         case .wrong(let reason, let blobs, let found):
             let copied = copies?.takeBack(blobs, of: target.row) ?? []
@@ -210,7 +188,7 @@ final class Installer: BlobConsumer {
 
     private func part(for target: Plan.Target) -> PartFile? {
         do throws(FileError) {
-            return try parts.part(for: target.row, whole: target.isWhole)
+            return try context.parts.part(for: target.row, whole: target.isWhole)
         } catch {
             report(Trouble(row: target.row, cause: .disk(error)))
             return nil
@@ -239,7 +217,7 @@ final class Installer: BlobConsumer {
         let failure = stream.decode(stored) { raw, offset in
             onBytes(UInt64(raw.count) &* UInt64(targets.count))
             for target in targets {
-                guard let part = part(for: target) else { continue }
+                guard !isUnwritable(target.row), let part = part(for: target) else { continue }
                 if let error = part.write(raw, at: target.fileOffset &+ offset) {
                     report(Trouble(row: target.row, cause: .disk(error)))
                 }
@@ -260,7 +238,7 @@ final class Installer: BlobConsumer {
             return blame(slot, "the stored bytes end too early")
         }
         for target in plan.targets[plan.slots[slot].targets] {
-            if let part = part(for: target) { complete(part, target, &worker) }
+            if !isUnwritable(target.row), let part = part(for: target) { complete(part, target, &worker) }
         }
     }
 
@@ -272,11 +250,12 @@ final class Installer: BlobConsumer {
 
     func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int) {
         guard let place = place(of: slot) else { return }
-        partialBlobs.keep(stored, at: position, of: place, length: plan.slots[slot].range.length, part: part)
+        let length = plan.slots[slot].range.length
+        context.partialBlobs.keep(stored, at: position, of: place, length: length, part: part)
     }
 
     func kept(slot: Int, count: Int) -> [UInt8] {
-        place(of: slot).map { partialBlobs.bytes(at: $0, count: count) }
+        place(of: slot).map { context.partialBlobs.bytes(at: $0, count: count) }
             ?? [UInt8](repeating: 0, count: count)
     }
 
@@ -296,7 +275,7 @@ final class Installer: BlobConsumer {
     /// The span whose source is responsible for a slot; `nil` if its first bytes come from an earlier process and may
     /// have been changed since.
     private func source(of slot: Int) -> Int? {
-        place(of: slot).map(partialBlobs.isMixed) == true ? nil : span(of: slot)
+        place(of: slot).map(context.partialBlobs.isMixed) == true ? nil : span(of: slot)
     }
 
     private func blame(_ slot: Int, _ reason: String, found: SHA256Digest? = nil) {
@@ -306,8 +285,13 @@ final class Installer: BlobConsumer {
         }
     }
 
+    private func isUnwritable(_ row: Int) -> Bool { state.withLock { $0.unwritable.contains(row) } }
+
     private func report(_ trouble: Trouble) {
-        state.withLock { $0.troubles.append(trouble) }
-        if case .disk(let error) = trouble.cause { disk.note(error) }
+        state.withLock { state in
+            if case .disk = trouble.cause, !state.unwritable.insert(trouble.row).inserted { return }
+            state.troubles.append(trouble)
+        }
+        if case .disk(let error) = trouble.cause { context.disk.note(error) }
     }
 }

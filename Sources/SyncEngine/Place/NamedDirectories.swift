@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -38,16 +37,8 @@ struct NamedDirectories {
                     switch status(directory, leaf) {
                     case .success(nil): .missing
                     case .success(let found?) where found.kind == .directory: .here(found)
-                    case .success:
-                        .taken(
-                            error(
-                                row,
-                                "create directory",
-                                EEXIST,
-                                remark: "a file or a link is in the way; move it away"
-                            )
-                        )
-                    case .failure(let code): .taken(error(row, "look at", code.errno))
+                    case .success: .taken(error(row, "create directory", .fileExists, remark: Self.inTheWay))
+                    case .failure(let code): .taken(error(row, "look at", code))
                     }
                 }
                 return found ?? .missing
@@ -56,6 +47,8 @@ struct NamedDirectories {
             }
         }
     }
+
+    private static let inTheWay = "a file or a link is in the way; move it away"
 
     /// Which ones are missing, and which places are taken.
     func preview() -> (missing: [Int], taken: [FileError]) {
@@ -78,11 +71,8 @@ struct NamedDirectories {
             var log = try IndexLog(destination)
             try log.append(
                 rows.map { row in
-                    IndexLog.Entry(
-                        path: table.withPath(row) { Array($0) },
-                        digest: .zero,
-                        kind: .directory
-                    )
+                    let path = table.withPath(row) { Array($0) }
+                    return IndexLog.Entry(path: path, digest: .zero, kind: .directory)
                 }
             )
         } catch {
@@ -101,7 +91,7 @@ struct NamedDirectories {
                 table.withPath(row) { path in
                     // An error here occurs at the end as well and is reported then.
                     _ = try? directories.withLeaf(of: path, create: true) {
-                        mkdirat($0, $1, mode_t(mode | 0o700))
+                        makeDirectory($1, in: $0, mode: FileMode(mode | 0o700))
                     }
                 }
             case .here(let found) where found.permissions & 0o700 != 0o700:
@@ -154,18 +144,15 @@ struct NamedDirectories {
                         try directories.descriptor(path, create: true)
                     }
                     guard let made, let known = status(made) else {
-                        throw error(row, "create directory", sa_errno())
+                        throw error(row, "create directory", .last)
                     }
                     found = known
                 }
                 if wasMissing { outcome.made += 1 }
                 let traits = table.traits(row)
                 if !traits.hold(of: found) { found = try give(traits, to: row, found, directories) }
-                let record = IndexRecord(
-                    directory: found,
-                    keeping: traits,
-                    installed: wasMissing || wasMade(row)
-                )
+                let isOurs = wasMissing || wasMade(row)
+                let record = IndexRecord(directory: found, keeping: traits, installed: isOurs)
                 outcome.records.append((row, record))
             } catch {
                 outcome.failures.append((row, error))
@@ -194,18 +181,17 @@ struct NamedDirectories {
     ) throws(FileError) -> FileStatus {
         let given = try table.withPath(row) { path throws(FileError) in
             try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> FileStatus in
-                let opened = Descriptor(
-                    opened: sa_openat(directory, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-                )
-                guard let opened else { throw error(row, "open", sa_errno()) }
+                guard let opened = openDirectory(leaf, in: directory, .noFollow) else {
+                    throw error(row, "open", .last)
+                }
                 return try traits.give(to: opened.raw, found, shown: table.path(row))
             }
         }
-        guard let given else { throw error(row, "find again", ENOENT) }
+        guard let given else { throw error(row, "find again", .noSuchFileOrDirectory) }
         return given
     }
 
-    private func error(_ row: Int, _ step: String, _ code: Int32 = 0, remark: String? = nil) -> FileError {
+    private func error(_ row: Int, _ step: String, _ code: Errno? = nil, remark: String? = nil) -> FileError {
         FileError(step: step, path: table.path(row), code: code, remark: remark)
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -30,10 +29,7 @@ final class PartFiles: Sendable {
         lane: Int,
         isStopped: @escaping @Sendable () -> Bool = { false }
     ) {
-        self.manifest = manifest
-        self.staging = staging
-        self.lane = lane
-        self.isStopped = isStopped
+        (self.manifest, self.staging, self.lane, self.isStopped) = (manifest, staging, lane, isStopped)
     }
 
     /// The part for a row; created, empty, the first time.
@@ -150,18 +146,16 @@ final class PartFiles: Sendable {
             throw .last("create", staging.shown(file))
         }
         // Extend it to its full length at once, as a hole; if that fails, zeros are written like other bytes.
-        var isSparse = false
-        if !whole, manifest.files.blobs(row).count > 1, let length = off_t(exactly: manifest.files.size(row))
-        {
-            isSparse = ftruncate(descriptor.raw, length) == 0
-        }
+        let isSparse =
+            !whole && manifest.files.blobs(row).count > 1
+            && setLength(descriptor.raw, manifest.files.size(row)) == nil
         return try part(descriptor, file, row, whole: whole, isSparse: isSparse)
     }
 
     /// Reopens a leftover with the mode its row has now; `nil` on failure, so that it is fetched anew.
     private func reopen(_ file: Staging.File, row: Int, whole: Bool) -> PartFile? {
         guard let descriptor = staging.open(file) else { return nil }
-        guard sa_set_executable(descriptor.raw, manifest.files.kind(row) == .executable ? 1 : 0) == 0 else {
+        guard setExecutable(descriptor.raw, manifest.files.kind(row) == .executable) == nil else {
             return nil
         }
         return try? part(descriptor, file, row, whole: whole)  // No memory to hash with: fetched anew.
@@ -190,7 +184,7 @@ final class PartFiles: Sendable {
                 isSparse: isSparse
             )
         } catch {
-            throw FileError(step: "hash", path: staging.shown(file), code: 0, remark: "\(error)")
+            throw FileError(step: "hash", path: staging.shown(file), remark: "\(error)")
         }
     }
 }

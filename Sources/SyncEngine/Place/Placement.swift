@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -43,10 +42,8 @@ final class Placement {
         _ wholes: WholeDirectories,
         _ backup: BackupDirectory? = nil
     ) {
-        self.manifest = manifest
-        self.destination = destination
-        self.staging = staging
-        self.wholes = wholes
+        (self.manifest, self.destination) = (manifest, destination)
+        (self.staging, self.wholes) = (staging, wholes)
         keeper = backup.map(BackupDirectory.Keeper.init)
         directories = Directories(destination)
     }
@@ -69,7 +66,7 @@ final class Placement {
                 let traits = manifest.files.traits(staged.row)
                 let given = traits == .none ? status : staging.give(traits, to: file, status)
                 let known = given.map(IndexRecord.Status.init)
-                let isPlaced = place(staged.row, staged.digest, known, file, &result) {
+                let isPlaced = place(staged.row, staged.digest, known, &result) {
                     staging.rename(file, to: $0, in: $1)
                 }
                 if !isPlaced { staging.remove(file) }
@@ -151,7 +148,7 @@ final class Placement {
                 return false
             }
             let name = own[(above.isEmpty ? 0 : above.count + 1)...]
-            return staging.place(whole.staged, as: name, in: parent) == 0
+            return staging.place(whole.staged, as: name, in: parent) == nil
         }
     }
 
@@ -167,53 +164,38 @@ final class Placement {
     }
 
     private func place(_ member: Member, from directory: Staging.Directory, _ result: inout Result) {
-        let file = staging.newFile(lane: 0, digest: member.record.digest)
-        let isPlaced = place(member.row, member.record.digest, member.record.status, file, &result) {
-            name,
-            target in
+        place(member.row, member.record.digest, member.record.status, &result) { name, target in
             let code = staging.rename(memberNamed: name, of: directory, into: target)
-            if code != 0 { staging.remove(memberNamed: name, of: directory) }
+            if code != nil { staging.remove(memberNamed: name, of: directory) }
             return code
         }
-        if !isPlaced { staging.remove(file) }
     }
 
     // MARK: Files
 
     /// - Parameters:
     ///   - known: What the file system said of it when it was hashed; `nil` for a link.
-    ///   - file: A name in staging for what turns out to be something else.
-    ///   - rename: Moves it to a name in a directory; gives errno, 0 for success.
+    ///   - rename: Moves it to a name in a directory; gives why not.
     /// - Returns: Whether it is there now.
+    @discardableResult
     private func place(
         _ row: Int,
         _ digest: SHA256Digest,
         _ known: IndexRecord.Status?,
-        _ file: Staging.File,
         _ result: inout Result,
-        rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Int32
+        rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Errno?
     ) -> Bool {
         let files = manifest.files
         do throws(FileError) {
             let placed = try files.withPath(row) { path throws(FileError) in
                 try directories.withLeaf(of: path, create: true) { directory, leaf throws(FileError) in
                     try keeper?.keep(leaf, in: directory, path: path)
-                    do throws(FileError) {
-                        return try record(
-                            of: row,
-                            digest,
-                            known,
-                            leaf,
-                            directory,
-                            code: rename(leaf, directory)
-                        )
-                    } catch {
-                        if error.code == ESTALE { staging.takeBack(file, from: leaf, in: directory) }
-                        throw error
-                    }
+                    return try record(of: row, digest, known, leaf, directory, code: rename(leaf, directory))
                 }
             }
-            guard let placed else { throw FileError(step: "enter", path: files.path(row), code: ENOENT) }
+            guard let placed else {
+                throw FileError(step: "enter", path: files.path(row), code: .noSuchFileOrDirectory)
+            }
             result.records.append((row, placed))
             return true
         } catch {
@@ -223,28 +205,36 @@ final class Placement {
     }
 
     /// The record of a file that has been moved.
+    ///
+    /// - Parameter code: What rename(2) gave. An error does not always mean that nothing was moved: over NFS, the answer
+    ///   to a request that was carried out can be lost.
     private func record(
         of row: Int,
         _ digest: SHA256Digest,
         _ known: IndexRecord.Status?,
         _ name: UnsafePointer<CChar>,
         _ directory: Int32,
-        code: Int32
+        code: Errno?
     ) throws(FileError) -> IndexRecord {
         let files = manifest.files
-        func failed(_ step: String, _ code: Int32) -> FileError {
+        func failed(_ step: String, _ code: Errno?) -> FileError {
             let remark: String? =
                 switch code {
-                case EISDIR, ENOTEMPTY, EEXIST: "a directory is in the way; move it away"
-                case ESTALE: "another process changed it in staging after it was verified"
+                case .isDirectory, .directoryNotEmpty, .fileExists: "a directory is in the way; move it away"
+                case .staleNFSFileHandle: "another process changed it in staging after it was verified"
                 default: nil
                 }
             return FileError(step: step, path: files.path(row), code: code, remark: remark)
         }
-        guard code == 0 else { throw failed("put in place", code) }
-        switch status(directory, name) {
+        let kind = files.indexKind(row)
+        let there = status(directory, name)
+        if let code {
+            guard known != nil, case .success(let found?) = there, found.isSame(as: known, kind) else {
+                throw failed("put in place", code)
+            }
+        }
+        switch there {
         case .success(let found?):
-            let kind = files.indexKind(row)
             if found.isSame(as: known, kind) {
                 return IndexRecord(status: found, digest: digest, kind: kind, installed: true)
             }
@@ -253,12 +243,12 @@ final class Placement {
                 let record = reader.verify(row, of: manifest, installed: true)
             else {
                 // No path may show unverified bytes.
-                _ = unlinkat(directory, name, 0)
-                throw failed("put in place", ESTALE)
+                removeFile(name, in: directory)
+                throw failed("put in place", .staleNFSFileHandle)
             }
             return record
-        case .success(nil): throw failed("find again", ENOENT)
-        case .failure(let code): throw failed("look at", code.errno)
+        case .success(nil): throw failed("find again", .noSuchFileOrDirectory)
+        case .failure(let code): throw failed("look at", code)
         }
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -53,15 +52,11 @@ struct Pruning: Sendable {
         return obsoleteDirectories().filter { position in
             guard index.record(position)?.installed == true else { return false }
             let found = index.withPath(position) { path in
-                try? directories.withLeaf(of: path) { directory, leaf -> Bool in
-                    if case .success(let found?) = status(directory, leaf) {
-                        found.kind == .directory
-                    } else {
-                        false
-                    }
+                try? directories.withLeaf(of: path) { directory, leaf -> FileStatus.Kind? in
+                    (try? status(directory, leaf).get())?.kind
                 }
             }
-            return found == .some(.some(true))
+            return found == .directory
         }
     }
 
@@ -69,8 +64,7 @@ struct Pruning: Sendable {
     func blockingDirectories(_ obsolete: [Int]) -> [Int] {
         obsolete.filter { position in
             index.record(position)?.installed == true
-                && index.withPath(position) { path in manifest.files.row(of: path) != nil || isBelowFile(path)
-                }
+                && index.withPath(position) { manifest.files.row(of: $0) != nil || isBelowFile($0) }
         }
     }
 
@@ -99,11 +93,6 @@ struct Pruning: Sendable {
         }
     }
 
-    /// Removes files that are unchanged since we installed them, then directories that became empty.
-    func remove(_ positions: [Int]) -> Removal.Result {
-        Removal(destination: destination, index: index, backup: backup).remove(positions)
-    }
-
     /// Why a pull must not remove so many files: more than half of them without `--force`, or more than `--max-delete`;
     /// `nil` if it may.
     func refusal(_ recipe: RunRecipe, removing count: Int) -> Refusal? {
@@ -119,13 +108,10 @@ struct Pruning: Sendable {
         let place = escaped(destination.path)
         let reason = "--prune would remove \(count) of \(ours) installed files from \(place), \(why)"
         let question = "nothing was changed. Is it the right manifest? If so, \(remedy)"
-        return Refusal(
-            reason: reason,
-            error: EngineError(.refused, "\(reason); \(question)", cause: .pruneRefused)
-        )
+        let error = EngineError(.refused, "\(reason); \(question)", cause: .pruneRefused)
+        return Refusal(reason: reason, error: error)
     }
 
-    /// A refusal to prune.
     struct Refusal {
         /// For `plan`, which changes nothing anyway.
         let reason: String
@@ -144,24 +130,25 @@ extension BackupDirectory {
         do throws(FileError) {
             return try open(path: path, beside: destination)
         } catch {
-            let isUnfit = error.code == EINVAL || error.code == EXDEV
-            throw EngineError(
-                isUnfit ? .usage : .cannotCreate,
-                "\(error); nothing was changed",
-                cause: error.cause
-            )
+            let status: ExitStatus =
+                [.invalidArgument, .improperLink].contains(error.code) ? .usage : .cannotCreate
+            throw EngineError(status, "\(error); nothing was changed", cause: error.cause)
         }
     }
 }
 
 extension PullRun {
     /// Removes files and directories that an earlier pull installed, and reports it.
-    mutating func remove(_ positions: [Int], _ survey: inout Survey) {
-        guard !positions.isEmpty else { return }
-        let result = survey.pruning.remove(positions)
+    ///
+    /// - Returns: The positions of those that could not be removed.
+    @discardableResult
+    mutating func remove(_ positions: [Int], _ survey: inout Survey) -> Set<Int> {
+        guard !positions.isEmpty else { return [] }
+        let index = survey.index
+        let removal = Removal(destination: destination, index: index, backup: survey.pruning.backup)
+        let result = removal.remove(positions)
         report.files.removed += result.removed
         report.folders.removed += result.removedDirectories
-        let index = survey.index
         func path(_ position: Int) -> String {
             index.withPath(position) { String(decoding: $0, as: UTF8.self) }
         }
@@ -170,6 +157,8 @@ extension PullRun {
             journal.notRemoved(path(position), reason: "\(error)")
             report.status = .ioError
         }
+        report.notRemoved += result.failures.count
         survey.gone.formUnion(result.gone)
+        return Set(result.failures.map(\.position))
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncModel
 import SyncSystem
@@ -11,15 +10,23 @@ struct Removal: Sendable {
     /// Keeps what is removed; `nil` for no backup.
     var backup: BackupDirectory?
 
-    /// The results by file.
+    /// The results by position.
     struct Result {
-        /// Positions of files that are gone, removed by us or before.
+        /// What is gone, removed by us or before; directories of others, too.
         var gone: [Int] = []
         /// How many were removed by us, directories excluded.
         var removed = 0
         var removedDirectories = 0
-        /// Files that could not be backed up and are still there.
+        /// What is still there because it could not be reached, backed up or removed.
         var failures: [(position: Int, error: FileError)] = []
+    }
+
+    private enum End {
+        case removed
+        /// Nothing of ours is there.
+        case missing
+        /// Somebody has changed it, or put something into the directory: theirs now.
+        case theirs
     }
 
     /// Removes files that are unchanged since we installed them, then directories that became empty.
@@ -28,57 +35,106 @@ struct Removal: Sendable {
         let keeper = backup.map(BackupDirectory.Keeper.init)
         var result = Result()
         var emptied: [[UInt8]] = []
-        for position in positions where !index.isDirectory(position) {
-            guard let record = index.record(position) else { continue }
+        func remove(
+            _ position: Int,
+            _ one: (UnsafeBufferPointer<UInt8>) throws(FileError) -> End
+        ) -> End? {
             index.withPath(position) { path in
-                let entered: Void? = try? directories.withLeaf(of: path) { directory, leaf in
-                    switch status(directory, leaf) {
-                    case .success(nil): result.gone.append(position)
-                    case .success(let found?) where record.matches(found):
-                        do throws(FileError) {
-                            try keeper?.keep(leaf, in: directory, path: path)
-                        } catch {
-                            return result.failures.append((position, error))
-                        }
-                        // Without hard links, the backup is the file itself.
-                        guard unlinkat(directory, leaf, 0) == 0 || (keeper != nil && sa_errno() == ENOENT)
-                        else { return }
-                        result.gone.append(position)
-                        result.removed += 1
-                        if emptied.last.map({ !$0.elementsEqual(path.parentPath) }) ?? true {
-                            emptied.append(Array(path.parentPath))
-                        }
-                    case .success, .failure: return  // Changed by somebody since: theirs now.
+                do throws(FileError) {
+                    let end = try isReachable(path, directories) ? one(path) : .missing
+                    if end == .removed, emptied.last.map({ !$0.elementsEqual(path.parentPath) }) ?? true {
+                        emptied.append(Array(path.parentPath))
                     }
+                    return end
+                } catch {
+                    result.failures.append((position, error))
+                    return nil
                 }
-                // Missing, or no longer a directory: nothing of ours to remove.
-                if entered == nil { result.gone.append(position) }
             }
         }
-        directories.closeAll()
-        // Innermost first. A directory that is not empty, or something else by now, belongs to somebody else.
-        for position in positions.reversed() where index.isDirectory(position) {
-            index.withPath(position) { path in
-                let code = try? directories.withLeaf(of: path) { unlinkat($0, $1, AT_REMOVEDIR) }
-                result.gone.append(position)
-                guard code == 0 else { return }
-                result.removedDirectories += 1
-                emptied.append(Array(path.parentPath))
+        for position in positions where !index.isDirectory(position) {
+            guard let record = index.record(position) else { continue }
+            let end = remove(position) { path throws(FileError) in
+                try removeFile(path, record, directories, keeper)
             }
+            if end == .removed || end == .missing { result.gone.append(position) }
+            if end == .removed { result.removed += 1 }
+        }
+        directories.closeAll()
+        // Innermost first.
+        for position in positions.reversed() where index.isDirectory(position) {
+            let end = remove(position) { path throws(FileError) in try removeDirectory(path, directories) }
+            if end != nil { result.gone.append(position) }
+            if end == .removed { result.removedDirectories += 1 }
         }
         directories.closeAll()
         for parent in emptied.reversed() { removeEmpty(parent) }
         return result
     }
 
-    /// rmdir(2) upwards while directories are empty.
+    /// Whether the directory of a path is there, and neither a link nor a file by now.
+    private func isReachable(
+        _ path: UnsafeBufferPointer<UInt8>,
+        _ directories: Directories
+    ) throws(FileError) -> Bool {
+        do throws(FileError) {
+            return try directories.descriptor(path.parentPath, create: false) != nil
+        } catch {
+            if error.isMissing || error.code == .tooManySymbolicLinkLevels { return false }
+            throw error
+        }
+    }
+
+    private func removeFile(
+        _ path: UnsafeBufferPointer<UInt8>,
+        _ record: IndexRecord,
+        _ directories: Directories,
+        _ keeper: BackupDirectory.Keeper?
+    ) throws(FileError) -> End {
+        try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> End in
+            switch status(directory, leaf) {
+            case .success(nil): return .missing
+            case .failure(let code): throw error("look at", path, code)
+            case .success(let found?):
+                guard record.matches(found) else { return .theirs }
+                try keeper?.keep(leaf, in: directory, path: path)
+                guard let code = SyncSystem.removeFile(leaf, in: directory) else { return .removed }
+                guard code == .noSuchFileOrDirectory else { throw error("remove", path, code) }
+                // Without hard links, the backup is the file itself.
+                return keeper == nil ? .missing : .removed
+            }
+        } ?? .missing
+    }
+
+    private func removeDirectory(
+        _ path: UnsafeBufferPointer<UInt8>,
+        _ directories: Directories
+    ) throws(FileError) -> End {
+        try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> End in
+            switch SyncSystem.removeDirectory(leaf, in: directory) {
+            case nil: return .removed
+            case .noSuchFileOrDirectory, .notDirectory: return .missing
+            case .directoryNotEmpty, .fileExists: return .theirs
+            case let code?:
+                // Missing permission is told before the directory's contents. rmdir(2)
+                let opened = openDirectory(leaf, in: directory, .noFollow)
+                if let opened, !directoryEntries(opened.raw).isEmpty { return .theirs }
+                throw error("remove", path, code)
+            }
+        } ?? .missing
+    }
+
+    private func error(_ step: String, _ path: UnsafeBufferPointer<UInt8>, _ code: Errno) -> FileError {
+        FileError(step: step, path: String(decoding: path, as: UTF8.self), code: code)
+    }
+
+    /// rmdir(2) upwards while directories are empty. One that stays does no harm.
     private func removeEmpty(_ path: [UInt8]) {
         var rest = path
         let directories = Directories(destination, capacity: 1)
         while !rest.isEmpty {
-            // What cannot be entered is not empty.
-            let code = try? directories.withLeaf(of: rest) { unlinkat($0, $1, AT_REMOVEDIR) }
-            guard code == 0 else { return }
+            let isGone = try? directories.withLeaf(of: rest) { SyncSystem.removeDirectory($1, in: $0) == nil }
+            guard isGone == true else { return }
             rest.removeSubrange((rest.lastIndex(of: 0x2F) ?? 0)...)
         }
     }

@@ -29,33 +29,15 @@ struct SmallEntries: Sendable {
     }
 
     private func stage(_ row: Int) throws(FileError) -> Committer.Staged {
-        var file = Staging.File(
-            lane: context.laneOfSmallEntries,
-            name: StagedName(
-                digest: manifest.files.digest(row),
-                serial: UInt32(truncatingIfNeeded: row)
-            )
-        )
+        let name = StagedName(digest: manifest.files.digest(row), serial: UInt32(truncatingIfNeeded: row))
+        var file = Staging.File(lane: context.laneOfSmallEntries, name: name)
         guard manifest.files.kind(row) == .link, let target = manifest.files.linkTarget(row) else {
-            let executable = manifest.files.kind(row) == .executable
-            let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-            if let member = try context.wholes.stage(
-                row,
-                of: manifest.files,
-                file.name.digest,
-                { (leaf, directory) throws(FileError) in
-                    try staging.write(nothing, as: leaf, in: directory, executable: executable)
-                }
-            ) {
-                return member
-            }
-            let status = try staging.write(nothing, to: file, executable: executable)
-            return Committer.Staged(row: row, file: file, status)
+            return try context.stage(UnsafeRawBufferPointer(start: nil, count: 0), row, as: file)
         }
         do {
             file.name.digest = try sha256(target)
         } catch {
-            throw FileError(step: "hash", path: target, code: 0, remark: "\(error)")
+            throw FileError(step: "hash", path: target, remark: "\(error)")
         }
         if let member = try context.wholes.stage(
             row,
@@ -67,5 +49,27 @@ struct SmallEntries: Sendable {
         }
         try staging.link(to: target, as: file)
         return Committer.Staged(row: row, file: file, nil)
+    }
+}
+
+extension RunContext {
+    /// Stages a file with these bytes: in its directory if that is assembled in staging, or else as `file`.
+    func stage(
+        _ bytes: UnsafeRawBufferPointer,
+        _ row: Int,
+        as file: @autoclosure () -> Staging.File
+    ) throws(FileError) -> Committer.Staged {
+        let executable = manifest.files.kind(row) == .executable
+        let digest = manifest.files.digest(row)
+        let member = try wholes.stage(row, of: manifest.files, digest) { leaf, directory throws(FileError) in
+            try staging.write(bytes, as: leaf, in: directory, executable: executable)
+        }
+        if let member { return member }
+        let file = file()
+        return Committer.Staged(
+            row: row,
+            file: file,
+            try staging.write(bytes, to: file, executable: executable)
+        )
     }
 }

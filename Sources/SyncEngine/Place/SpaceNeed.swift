@@ -9,9 +9,7 @@ struct SpaceNeed: Sendable, Equatable {
     let bytes: UInt64
     let files: Int
 
-    /// - Parameters:
-    ///   - rows: What is to be brought.
-    ///   - present: **Bytes** of it that an interrupted run has written already.
+    /// - Parameter present: **Bytes** of the rows that an interrupted run has written already.
     init(_ rows: [Int], of manifest: Manifest, present: UInt64 = 0) {
         let all = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) &+ 512 }
         bytes = all - min(all, present)
@@ -19,55 +17,70 @@ struct SpaceNeed: Sendable, Equatable {
     }
 
     /// The error if it does not fit; `nil` if it does (F061).
-    func shortage(_ free: Destination.FreeSpace, _ path: String) -> EngineError? {
+    func shortage(_ free: FileSystemSpace, _ path: String) -> EngineError? {
+        let need: String
         if free.bytes <= bytes {
-            return EngineError(
-                .ioError,
-                "\(escaped(path)): needs \(ByteCount(bytes)), \(ByteCount(free.bytes)) are free; nothing was fetched",
-                cause: .diskFull
-            )
+            need = "\(ByteCount(bytes)), \(ByteCount(free.bytes))"
+        } else if let inodes = free.inodes, inodes < UInt64(files) {
+            need = "\(files) inodes, \(inodes)"
+        } else {
+            return nil
         }
-        if let inodes = free.inodes, inodes < UInt64(files) {
-            return EngineError(
-                .ioError,
-                "\(escaped(path)): needs \(files) inodes, \(inodes) are free; nothing was fetched",
-                cause: .diskFull
-            )
-        }
-        return nil
+        let text = "\(escaped(path)): needs \(need) are free; nothing was fetched"
+        return EngineError(.ioError, text, cause: .diskFull)
     }
 }
 
 extension Destination {
     /// Refuses, before it starts, a fetch that cannot fit (F061).
     func checkSpace(_ need: SpaceNeed) throws(EngineError) {
-        let free: FreeSpace
+        let free: FileSystemSpace
         do throws(FileError) { free = try freeSpace() } catch { throw EngineError(cannotUse: error) }
         if let shortage = need.shortage(free, path) { throw shortage }
     }
 }
 
-/// Whether this machine's disk takes no more. Then nothing more is fetched: what is placed stays, and every other file would
-/// fail in the same way.
-final class FullDisk: Sendable {
+/// Whether this machine's disk takes what is written. Once it is full, or a syncfs has failed, nothing more is fetched:
+/// every other file would fail in the same way.
+final class DiskState: Sendable {
+    private struct Failures: Sendable {
+        var first: FileError?
+        var ofSync: FileError?
+    }
+
+    private let failures = Mutex(Failures())
     private let request = StopRequest()
 
-    var isFull: Bool { request.isStopped }
-
-    /// Looks at why a file could not be written.
-    func note(_ error: FileError) { if error.cause == .diskFull { request.stop(.policy) } }
-
-    /// Runs `action` once it is full; at once when it is.
-    func onFull(_ action: @escaping @Sendable () -> Void) { request.onStop(action) }
+    var hasFailed: Bool { request.isStopped }
 
     /// Why the rest was not brought.
-    static let reason = "the disk is full"
+    var failure: FileError? { failures.withLock(\.first) }
+
+    /// Why nothing that is written can be relied on.
+    var syncFailure: FileError? { failures.withLock(\.ofSync) }
+
+    /// Looks at why a file could not be written.
+    func note(_ error: FileError) { if error.cause == .diskFull { fail(error, isSync: false) } }
+
+    /// A syncfs has failed.
+    func fail(syncing error: FileError) { fail(error, isSync: true) }
+
+    private func fail(_ error: FileError, isSync: Bool) {
+        failures.withLock { failures in
+            failures.first = failures.first ?? error
+            if isSync { failures.ofSync = error }
+        }
+        request.stop(.policy)
+    }
+
+    /// Runs `action` once it has failed; at once when it has.
+    func onFailure(_ action: @escaping @Sendable () -> Void) { request.onStop(action) }
 }
 
 extension FileError {
     /// Why a file of the manifest could not be brought, without the names of files that nobody knows.
     var reasonForFile: String {
-        if cause == .diskFull { return FullDisk.reason }
+        if cause == .diskFull { return "the disk is full" }
         let isOwn = path.contains("/\(Destination.stateName)/") || StagedName(parsing: path) != nil
         return isOwn ? "cannot be written: \(reason)" : "\(self)"
     }

@@ -56,26 +56,26 @@ final class WholeDirectories: Sendable {
             guard rows.count > 1, rows.count <= mostEntries, opened + rows.count <= open.count,
                 open[opened..<(opened + rows.count)].elementsEqual(rows),
                 rows.allSatisfy({ isSmall($0, files) }),
-                rows.reduce(UInt64(0), { $0 &+ files.size($1) }) <= mostBytes,
-                let staged = files.withPath(
-                    wanted[start],
-                    { path -> Staging.Directory? in
-                        guard let slash = path.lastIndex(of: 0x2F) else { return nil }
-                        let below = UnsafeBufferPointer(rebasing: path[...slash])
-                        // In path order, everything below a directory is contiguous.
-                        let neighbours = [start - 1, end].filter(wanted.indices.contains)
-                        guard
-                            !neighbours.contains(where: {
-                                files.withPath(wanted[$0]) { $0.starts(with: below) }
-                            })
-                        else { return nil }
-                        return Staging.Directory(path: UnsafeBufferPointer(rebasing: path[..<slash]))
-                    }
-                )
+                rows.reduce(UInt64(0), { $0 &+ files.size($1) }) <= mostBytes
             else { continue }
-            found.append(
-                Whole(firstRow: wanted[start], lastRow: wanted[end - 1], count: rows.count, staged: staged)
-            )
+            files.withPath(wanted[start]) { path in
+                guard let slash = path.lastIndex(of: 0x2F) else { return }
+                let below = UnsafeBufferPointer(rebasing: path[...slash])
+                // In path order, everything below a directory is contiguous.
+                let neighbours = [start - 1, end].filter(wanted.indices.contains)
+                if neighbours.contains(where: { files.withPath(wanted[$0]) { $0.starts(with: below) } }) {
+                    return
+                }
+                let staged = Staging.Directory(path: path.parentPath)
+                found.append(
+                    Whole(
+                        firstRow: wanted[start],
+                        lastRow: wanted[end - 1],
+                        count: rows.count,
+                        staged: staged
+                    )
+                )
+            }
         }
         return found
     }

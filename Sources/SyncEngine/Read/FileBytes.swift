@@ -31,7 +31,7 @@ extension ManifestInHand {
                 continue
             }
             // If the receiver fails, nothing is fetched again.
-            if spool.holds(files.digest(row), size: files.size(row)) { return try spool.give(to: take) }
+            if try spool.holds(files.digest(row), size: files.size(row)) { return try spool.give(to: take) }
             failure = EngineError(.dataInvalid, "\(path): other bytes came than the manifest says")
         }
         throw failure

@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncModel
 import SyncSystem
@@ -32,15 +31,14 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
             file = nil
             return
         }
-        let path = "\(directory)/syncagent-\(getpid())-\(UInt64.random(in: .min ... .max))"
-        let raw = sa_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
-        guard let opened = Descriptor(opened: raw) else {
+        let path = "\(directory)/syncagent-\(CurrentProcess.identifier)-\(UInt64.random(in: .min ... .max))"
+        guard let opened = Descriptor(opening: path, OpenFlags.newFile.union(.readWrite), mode: 0o600) else {
             throw EngineError(
                 .ioError,
                 "cannot make a file in \(escaped(directory)): \(errnoText); see TMPDIR"
             )
         }
-        unlink(path)
+        removeFile(path)
         file = SharedDescriptor(opened)
     }
 
@@ -54,11 +52,10 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
             return false
         }
         if let file {
-            let code = writeAll(file.raw, piece, at: count)
-            guard code == 0 else {
+            if let code = writeAll(piece, to: file.raw, at: count) {
                 failure = EngineError(
                     .ioError,
-                    "cannot write to a file in \(escaped(directory)): \(errorText(code)); see TMPDIR"
+                    "cannot write to a file in \(escaped(directory)): \(code); see TMPDIR"
                 )
                 return false
             }
@@ -70,9 +67,12 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
     }
 
     /// Whether exactly the bytes with this digest have arrived; called once, at the end.
-    func holds(_ digest: SHA256Digest, size: UInt64) -> Bool {
-        let found = try? hasher.finish()
-        return count == size && found == digest
+    func holds(_ digest: SHA256Digest, size: UInt64) throws(EngineError) -> Bool {
+        do throws(DigestError) {
+            return try hasher.finish() == digest && count == size
+        } catch {
+            throw EngineError(.internalError, "\(error)")
+        }
     }
 
     /// Passes everything on in pieces of 1 MiB.

@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -80,10 +79,10 @@ final class ChunkCopies: Sendable {
     func run(onBytes: @escaping @Sendable (UInt64) -> Void) -> [FetchRounds.Failure] {
         _ = concurrently(min(context.environment.workers, units.count), name: "chunks") { [self] _ in
             guard let copier = try? ChunkReader() else { return }  // No memory: fetched instead.
-            let directories = Directories(context.destination)
+            let opener = ChunkOpener(context.index, context.staging, Directories(context.destination))
             var own: Int?
             while !context.isStopped, let position = queue.next(after: &own) {
-                copy(units[position], copier, directories, onBytes)
+                copy(units[position], copier, opener, onBytes)
             }
         }
         // For units left over when threads ran out of memory.
@@ -103,7 +102,7 @@ final class ChunkCopies: Sendable {
     private func copy(
         _ unit: Unit,
         _ copier: ChunkReader,
-        _ directories: Directories,
+        _ opener: ChunkOpener,
         _ onBytes: (UInt64) -> Void
     ) {
         let part: PartFile
@@ -117,7 +116,7 @@ final class ChunkCopies: Sendable {
         while position < unit.blobs.upperBound {
             let run = run(from: position, in: unit, blobs)
             let file = sources.files[Int(run.place.file)]
-            let done: Int? = file.withDescriptor(context.index, context.staging, directories) { raw in
+            let done: Int? = file.withDescriptor(opener) { raw in
                 let shared = share(run, part, raw)
                 return put(run, shared, part, raw, unit.row, copier, onBytes)
             }
@@ -169,8 +168,9 @@ final class ChunkCopies: Sendable {
         guard first < end else { return none }
         let from = run.place.offset + (first - run.target.lowerBound)
         switch part.share(first..<end, from: source, at: from) {
-        case 0: return first..<end
-        case EOPNOTSUPP, ENOTTY, EXDEV, ENOSYS, EINVAL: copiesBytes.store(true, ordering: .relaxed)
+        case nil: return first..<end
+        case .notSupported, .inappropriateIOCTLForDevice, .improperLink, .noFunction, .invalidArgument:
+            copiesBytes.store(true, ordering: .relaxed)
         default: break
         }
         return none
@@ -243,8 +243,7 @@ final class ChunkCopies: Sendable {
     }
 
     private func fail(_ row: Int, _ error: FileError) {
-        state.withLock {
-            $0.failures.append(FetchRounds.Failure(row: row, disk: error))
-        }
+        context.disk.note(error)
+        state.withLock { $0.failures.append(FetchRounds.Failure(row: row, disk: error)) }
     }
 }

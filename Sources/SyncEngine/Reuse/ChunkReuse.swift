@@ -50,29 +50,22 @@ struct ChunkReuse {
         isResumed: Bool,
         prefix: (_ row: Int) -> UInt64
     ) throws(PlanError) -> Plan {
-        try plan(wanted, connections, isResumed, prefix, delta: bases.delta) {
-            context.parts.isHere(row: $0, blob: $1) || isComing($0, $1)
-        }
-    }
-
-    private func plan(
-        _ rows: [Int],
-        _ connections: Int,
-        _ isResumed: Bool,
-        _ prefix: (_ row: Int) -> UInt64,
-        delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil },
-        skipping: (_ row: Int, _ blob: Int) -> Bool
-    ) throws(PlanError) -> Plan {
+        let skipping = { context.parts.isHere(row: $0, blob: $1) || isComing($0, $1) }
         let manifest = context.manifest
-        var rule = FetchRounds.rule(for: manifest, wanted: rows, connections: connections, skipping: skipping)
+        var rule = FetchRounds.rule(
+            for: manifest,
+            wanted: wanted,
+            connections: connections,
+            skipping: skipping
+        )
         if isResumed { (rule.maximumGap, rule.wastePercent) = (32 << 10, 1) }
         return try makePlan(
             manifest,
-            wanted: rows,
+            wanted: wanted,
             rule: rule,
             prefix: prefix,
             skipping: skipping,
-            delta: delta
+            delta: bases.delta
         )
     }
 
@@ -126,14 +119,14 @@ struct ChunkReuse {
         guard !missing.isEmpty else { return [] }
         origins.set(Set(missing), .network)
         do throws(PlanError) {
-            let plan = try plan(
-                missing,
-                rounds.connections,
-                false,
-                { _ in 0 },
-                skipping: context.parts.isHere
+            let (manifest, isHere) = (context.manifest, context.parts.isHere)
+            let rule = FetchRounds.rule(
+                for: manifest,
+                wanted: missing,
+                connections: rounds.connections,
+                skipping: isHere
             )
-            return rounds.run(plan)
+            return rounds.run(try makePlan(manifest, wanted: missing, rule: rule, skipping: isHere))
         } catch {
             return missing.map { FetchRounds.Failure(row: $0, reason: "\(error)", cause: .badManifest) }
         }

@@ -6,12 +6,11 @@ import SyncSystem
 
 /// Opens local files that may hold chunks, and checks them. For one thread.
 struct ChunkSearch: ~Copyable {
-    let index: StatIndex
     let destination: Destination
-    private let staging: Staging?
     let isStopped: @Sendable () -> Bool
-    private let directories: Directories
+    private let opener: ChunkOpener
     private let reader: ChunkReader
+    var index: StatIndex { opener.index }
 
     /// A file that was opened.
     struct Opened {
@@ -29,19 +28,15 @@ struct ChunkSearch: ~Copyable {
         isStopped: @escaping @Sendable () -> Bool
     ) {
         guard let reader = try? ChunkReader() else { return nil }
-        self.index = index
         self.destination = destination
-        self.staging = staging
         self.isStopped = isStopped
         self.reader = reader
-        directories = Directories(destination)
+        opener = ChunkOpener(index, staging, Directories(destination))
     }
 
     /// The local file for each content in the map, by the first 8 bytes of its digest.
     func origins(_ parts: [Staging.File]) -> [UInt64: ChunkSources.Origin] {
-        guard var map = ChunkMapReader(destination) else { return [:] }
-        var isMapped: Set<UInt64> = []
-        while let record = map.nextFile() { isMapped.insert(record.digest.firstWord) }
+        guard let isMapped = ChunkMapReader.files(destination) else { return [:] }
         var origins: [UInt64: ChunkSources.Origin] = [:]
         for part in parts where isMapped.contains(part.name.digest.firstWord) {
             origins[part.name.digest.firstWord] = .staged(part)
@@ -58,16 +53,13 @@ struct ChunkSearch: ~Copyable {
 
     /// Files at the places of wanted large files whose chunks are in no map.
     func filesWithoutMap(_ files: FileTable, _ wanted: [Int]) -> [ChunkSources.Origin] {
-        var isMapped: Set<UInt64> = []
-        if var map = ChunkMapReader(destination) {
-            while let record = map.nextFile() { isMapped.insert(record.digest.firstWord) }
-        }
+        let isMapped = ChunkMapReader.files(destination) ?? []
         var origins: [ChunkSources.Origin] = []
         for row in wanted where files.blobs(row).count > 1 {
             files.withPath(row) { path in
                 let entry = index.lowerBound(path)
                 let isIndexed = entry < index.count && index.withPath(entry) { $0.elementsEqual(path) }
-                guard let file = Descriptor(opened: openFile(path, through: directories)),
+                guard let file = Descriptor(opened: openFile(path, through: opener.directories)),
                     let status = status(file.raw),
                     status.kind == .file, status.size > 0
                 else { return }
@@ -84,7 +76,7 @@ struct ChunkSearch: ~Copyable {
 
     /// Calls `body` with a descriptor of an open file.
     func withDescriptor(_ opened: Opened, _ body: (Int32) -> Void) {
-        _ = opened.file.withDescriptor(index, staging, directories, body)
+        _ = opened.file.withDescriptor(opener, body)
     }
 
     private func isIndexed(_ origin: ChunkSources.Origin?) -> Bool {
@@ -95,8 +87,8 @@ struct ChunkSearch: ~Copyable {
     ///
     /// - Parameter number: How many are open already.
     func open(_ origin: ChunkSources.Origin, number: Int) -> Opened? {
-        guard let descriptor = origin.open(index, staging, directories) else { return nil }
-        guard let status = status(descriptor.raw), status.kind == .file else { return nil }
+        guard let descriptor = opener.open(origin), let status = status(descriptor.raw), status.kind == .file
+        else { return nil }
         var isTrusted = false
         if case .indexed(let entry) = origin, let record = index.record(entry) {
             isTrusted = record.matches(status) && index.trusts(record)
@@ -114,9 +106,19 @@ struct ChunkSearch: ~Copyable {
 
     /// Whether the file's bytes at an offset are this chunk.
     func verify(_ opened: Opened, _ chunk: ChunkMapReader.Record, at offset: UInt64) -> Bool {
-        opened.file.withDescriptor(index, staging, directories) { raw in
+        opened.file.withDescriptor(opener) { raw in
             reader.digest(of: raw, offset..<(offset + UInt64(chunk.number))) == chunk.digest
         } ?? false
+    }
+}
+
+extension ChunkMapReader {
+    /// The files in a destination's map, by the first 8 bytes of their digests; `nil` without a map.
+    static func files(_ destination: Destination) -> Set<UInt64>? {
+        guard var map = ChunkMapReader(destination) else { return nil }
+        var files: Set<UInt64> = []
+        while let record = map.nextFile() { files.insert(record.digest.firstWord) }
+        return files
     }
 }
 

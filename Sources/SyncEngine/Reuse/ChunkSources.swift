@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -146,9 +145,7 @@ struct ChunkSources: Sendable {
         let rows = manifest.files.indices.filter { manifest.files.blobs($0).count > 1 }
         var known = Set(rows.map { manifest.files.digest($0).firstWord })
         var old: Set<UInt64> = []
-        if var map = ChunkMapReader(destination) {
-            var inMap: Set<UInt64> = []
-            while let record = map.nextFile() { inMap.insert(record.digest.firstWord) }
+        if let inMap = ChunkMapReader.files(destination) {
             for entry in 0..<index.count {
                 guard let key = index.record(entry)?.digest.firstWord, inMap.contains(key) else { continue }
                 if !known.contains(key) { old.insert(key) }
@@ -198,16 +195,9 @@ final class ChunkFile: Sendable {
     }
 
     /// Calls `body` with a descriptor of the file; `nil` if it cannot be opened.
-    func withDescriptor<R>(
-        _ index: StatIndex,
-        _ staging: Staging?,
-        _ directories: Directories,
-        _ body: (Int32) -> R
-    )
-        -> R?
-    {
+    func withDescriptor<R>(_ opener: ChunkOpener, _ body: (Int32) -> R) -> R? {
         if let raw = keptRaw { return body(raw) }
-        guard let opened = origin.open(index, staging, directories) else { return nil }
+        guard let opened = opener.open(origin) else { return nil }
         return body(opened.raw)
     }
 
@@ -219,10 +209,19 @@ final class ChunkFile: Sendable {
     }
 }
 
-extension ChunkSources.Origin {
-    /// Opens its file for reading, never through a link; `nil` on failure.
-    func open(_ index: StatIndex, _ staging: Staging?, _ directories: Directories) -> Descriptor? {
-        switch self {
+/// Opens files that hold chunks. For one thread.
+struct ChunkOpener {
+    let index: StatIndex
+    let staging: Staging?
+    let directories: Directories
+
+    init(_ index: StatIndex, _ staging: Staging?, _ directories: Directories) {
+        (self.index, self.staging, self.directories) = (index, staging, directories)
+    }
+
+    /// Opens a file for reading, never through a link; `nil` on failure.
+    func open(_ origin: ChunkSources.Origin) -> Descriptor? {
+        switch origin {
         case .indexed(let entry): index.open(entry, through: directories)
         case .named(let path): Descriptor(opened: (try? directories.withLeaf(of: path, openRaw)) ?? -1)
         case .staged(let file): staging?.open(file)
@@ -243,5 +242,6 @@ func openFile(_ path: UnsafeBufferPointer<UInt8>, through directories: Directori
 }
 
 private func openRaw(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> Int32 {
-    sa_openat(directory, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+    guard let file = openToRead(directory, leaf) else { return -1 }
+    return file.release()
 }

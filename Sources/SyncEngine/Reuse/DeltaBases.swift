@@ -37,27 +37,26 @@ struct DeltaBases: Sendable {
         }
         guard !candidates.isEmpty, index.count > 0 else { return }
         let checks = Self.checks(candidates, manifest, index, destination)
-        let next = SharedCounter()
-        let found = concurrently(min(threads, checks.count), name: "bases") { _ -> [(Int, ChunkFile)] in
-            var found: [(Int, ChunkFile)] = []
-            guard let reader = try? ChunkReader() else { return found }  // No memory: without deltas.
-            let directories = Directories(destination)
-            while !isStopped() {
-                let position = next.take()
-                guard position < checks.count else { return found }
-                let (file, deltas) = checks[position]
-                _ = file.withDescriptor(index, nil, directories) { raw in
-                    for delta in deltas where !isStopped() {
-                        let wanted = manifest.files.delta(at: delta)
-                        if reader.digest(of: raw, wanted.base) == wanted.baseDigest {
-                            found.append((delta, file))
-                        }
-                    }
+        let found = concurrently(
+            over: checks.count,
+            threads: threads,
+            name: "bases",
+            isStopped: isStopped,
+            by: { _ in (try ChunkReader(), ChunkOpener(index, nil, Directories(destination))) }
+        ) { worker, place -> [Int] in
+            let (reader, opener) = worker
+            var right: [Int] = []
+            _ = checks[place].file.withDescriptor(opener) { raw in
+                for delta in checks[place].deltas where !isStopped() {
+                    let wanted = manifest.files.delta(at: delta)
+                    if reader.digest(of: raw, wanted.base) == wanted.baseDigest { right.append(delta) }
                 }
             }
-            return found
+            return right
         }
-        for (delta, file) in found.joined() { files[delta] = file }
+        for (place, right) in found {
+            for delta in right { files[delta] = checks[place].file }
+        }
     }
 
     /// Deltas by the local file that contains their base.
@@ -102,7 +101,7 @@ struct DeltaBases: Sendable {
     func read(_ delta: Int, into target: UnsafeMutableRawBufferPointer) -> Bool {
         guard let file = files[delta] else { return false }
         let start = manifest.files.delta(at: delta).base.lowerBound
-        let count = file.withDescriptor(index, nil, Directories(destination)) { raw in
+        let count = file.withDescriptor(ChunkOpener(index, nil, Directories(destination))) { raw in
             readFully(raw, into: target, at: start)
         }
         return count == target.count

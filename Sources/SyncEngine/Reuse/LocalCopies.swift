@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -27,39 +26,24 @@ struct LocalCopies: Sendable {
         let candidates = candidates(for: wanted)
         guard !candidates.isEmpty else { return ([], 0) }
         let manifest = context.manifest
-        let next = SharedCounter()
-        let threads = min(context.environment.workers, candidates.count)
-        let done = concurrently(threads, name: "reuse") { thread -> [Int] in
-            var rows: [Int] = []
-            // No memory: fetched instead.
-            guard let copier = try? LocalCopier(context, lane: thread) else { return [] }
-            while !context.isStopped {
-                let position = next.take()
-                guard position < candidates.count else { break }
-                let candidate = candidates[position]
-                let executable = manifest.files.kind(candidate.row) == .executable
-                let digest = manifest.files.digest(candidate.row)
-                let size = manifest.files.size(candidate.row)
-                let staged =
-                    switch candidate.source {
-                    case .indexed(let entry):
-                        copier.copy(
-                            entry,
-                            of: context.index,
-                            digest: digest,
-                            size: size,
-                            executable: executable
-                        )
-                    case .staged(let file):
-                        copier.check(file, digest: digest, size: size, executable: executable)
-                    }
-                guard let staged else { continue }
-                context.committer.add(Committer.Staged(row: candidate.row, file: staged.file, staged.status))
-                rows.append(candidate.row)
-            }
-            return rows
+        let done = concurrently(
+            over: candidates.count,
+            threads: context.environment.workers,
+            name: "reuse",
+            isStopped: { context.isStopped },
+            by: { try LocalCopier(context, lane: $0) }
+        ) { copier, place -> Int? in
+            let row = candidates[place].row
+            let staged =
+                switch candidates[place].source {
+                case .indexed(let entry): copier.copy(entry, to: row)
+                case .staged(let file): copier.check(file, of: row)
+                }
+            guard let staged else { return nil }
+            context.committer.add(Committer.Staged(row: row, file: staged.file, staged.status))
+            return row
         }
-        let rows = Set(done.joined())
+        let rows = Set(done.compactMap(\.result))
         let bytes = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         return (rows, bytes)
     }
@@ -96,64 +80,55 @@ struct LocalCopies: Sendable {
 /// Copies one file after another into staging, hashing what it writes. One thread each.
 private final class LocalCopier {
     private let directories: Directories
-    private let staging: Staging
+    private let context: RunContext
+    private var staging: Staging { context.staging }
+    private var files: FileTable { context.manifest.files }
     private let lane: Int
-    private let stop: StopRequest
     private var hasher: SHA256Hasher
     private let buffer: UnsafeMutableRawBufferPointer
 
     init(_ context: RunContext, lane: Int) throws(DigestError) {
         hasher = try SHA256Hasher()
         directories = Directories(context.destination)
-        (staging, stop) = (context.staging, context.environment.stop)
-        self.lane = lane
+        (self.context, self.lane) = (context, lane)
         buffer = .allocate(byteCount: 1 << 18, alignment: 64)
     }
 
     deinit { buffer.deallocate() }
 
     /// Copies an indexed file when it is still the one that was verified.
-    func copy(
-        _ entry: Int,
-        of index: StatIndex,
-        digest: SHA256Digest,
-        size: UInt64,
-        executable: Bool
-    ) -> (file: Staging.File, status: FileStatus)? {
-        guard let reading = index.open(entry, through: directories),
+    func copy(_ entry: Int, to row: Int) -> (file: Staging.File, status: FileStatus)? {
+        let (size, digest) = (files.size(row), files.digest(row))
+        guard let reading = context.index.open(entry, through: directories),
             let status = status(reading.raw), status.kind == .file, status.size == size
         else { return nil }
         let file = staging.newFile(lane: lane, digest: digest)
-        guard let writing = staging.create(file, executable: executable) else { return nil }
-        let isCloned = sa_clone_file(writing.raw, reading.raw) == 0
+        guard let writing = staging.create(file, executable: files.kind(row) == .executable) else {
+            return nil
+        }
+        let isCloned = cloneFile(reading.raw, to: writing.raw) == nil
         // A clone has the bytes that are read here when its source has not changed since.
         guard transfer(from: reading.raw, to: isCloned ? nil : writing.raw, size: size) == digest,
             !isCloned || SyncSystem.status(reading.raw) == status,
             let found = SyncSystem.status(writing.raw), found.size == size
         else {
             // It may be right: the next run looks.
-            if !stop.isStopped { staging.remove(file) }
+            if !context.isStopped { staging.remove(file) }
             return nil
         }
         return (file, found)
     }
 
     /// Takes a staged left-over when its bytes are right.
-    func check(
-        _ file: Staging.File,
-        digest: SHA256Digest,
-        size: UInt64,
-        executable: Bool
-    ) -> (file: Staging.File, status: FileStatus)? {
-        guard let reading = staging.open(file) else {
-            staging.remove(file)
-            return nil
-        }
-        guard transfer(from: reading.raw, to: nil, size: size) == digest,
-            sa_set_executable(reading.raw, executable ? 1 : 0) == 0, let found = status(reading.raw),
-            found.size == size
+    func check(_ file: Staging.File, of row: Int) -> (file: Staging.File, status: FileStatus)? {
+        let size = files.size(row)
+        guard let reading = staging.open(file),
+            transfer(from: reading.raw, to: nil, size: size) == files.digest(row),
+            setExecutable(reading.raw, files.kind(row) == .executable) == nil,
+            let found = status(reading.raw), found.size == size
         else {
-            staging.remove(file)
+            // The next run looks again.
+            if !context.isStopped { staging.remove(file) }
             return nil
         }
         return (file, found)
@@ -168,11 +143,13 @@ private final class LocalCopier {
                 let part = UnsafeMutableRawBufferPointer(
                     rebasing: buffer[..<Int(min(UInt64(buffer.count), size - offset))]
                 )
-                guard !stop.isStopped, readFully(source, into: part, at: offset) == part.count else {
+                guard !context.isStopped, readFully(source, into: part, at: offset) == part.count else {
                     return nil
                 }
                 try hasher.update(UnsafeRawBufferPointer(part))
-                if let target, writeAll(target, UnsafeRawBufferPointer(part), at: offset) != 0 { return nil }
+                if let target, writeAll(UnsafeRawBufferPointer(part), to: target, at: offset) != nil {
+                    return nil
+                }
                 offset += UInt64(part.count)
             }
             return try hasher.finish()

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncFiles
 package import SyncManifest
 package import SyncModel
@@ -25,6 +24,8 @@ package struct EngineEnvironment: Sendable {
     package var workers: Int
     /// Whether files are synced to the disk before they are renamed (default) or not (`--no-fsync`).
     package var isDurable = true
+    /// Makes everything written to a destination's file system durable.
+    var synchronize: @Sendable (Destination) throws(FileError) -> Void = { try $0.synchronize() }
     /// Whether memory is returned to the kernel at the end of each phase. This walks every heap of the process and
     /// interrupts other threads, so it is not for many pulls at a time in one process.
     package var releasesMemory = true
@@ -79,16 +80,11 @@ package struct EngineEnvironment: Sendable {
     ) {
         ledger = OriginLedger(transport)
         self.localTransport = localTransport
-        self.now = now
-        self.random = random
-        self.workers = workers
-        self.process = process
-        self.store = store
-        self.stateDirectory = stateDirectory
-        self.events = events
-        self.progress = progress
-        self.hooks = hooks
-        self.stop = stop
+        (self.now, self.random) = (now, random)
+        (self.workers, self.process) = (workers, process)
+        (self.store, self.stateDirectory) = (store, stateDirectory)
+        (self.events, self.progress) = (events, progress)
+        (self.hooks, self.stop) = (hooks, stop)
     }
 }
 
@@ -187,14 +183,14 @@ package final class StopRequest: Sendable {
 ///
 /// To be called once, before there are threads. mallopt(3); without effect where the C library has no such thing.
 package func boundHeaps(processors: Int) {
-    sa_bound_heaps(Int32(min(max(processors, 1), 8)), 1 << 20)
+    Heap.bound(arenas: min(max(processors, 1), 8), large: 1 << 20)
 }
 
 /// Returns memory of the last phase: free pages of the heaps, and code that has run. malloc_trim(3), madvise(2). Takes
 /// well below a millisecond.
 package func releaseMemory() {
-    sa_trim_heaps()
-    sa_release_code()
+    Heap.trim()
+    Heap.releaseCode()
 }
 
 extension EngineEnvironment {

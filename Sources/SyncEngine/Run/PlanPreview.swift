@@ -8,10 +8,8 @@ import SyncSystem
 
 /// What a pull would do, determined without creating anything.
 extension PullEngine {
-    /// - Parameters:
-    ///   - recipe: As for the pull.
-    ///   - tell: Told of directories to make, of every file and link in the order of their paths, those that are right
-    ///     included, and of directories to remove.
+    /// - Parameter tell: Told of directories to make, of every file and link in the order of their paths, those that are
+    ///   right included, and of directories to remove.
     /// - Returns: The plan. What the pull would refuse although it can be planned is in ``PlanReport/refusal``.
     /// - Throws: ``EngineError``, as the pull would, where there is nothing to plan.
     package func plan(
@@ -21,7 +19,7 @@ extension PullEngine {
         let found = try find(recipe)
         var recipe = recipe
         recipe.note(found)
-        let path = Self.destinationPath(recipe, project: found.project)
+        let path = try Self.destinationPath(recipe, project: found.project)
         let session = try sessionName(recipe, project: found.project)
         // In the order in which a pull would find them.
         var refusals: [EngineError] = []
@@ -33,7 +31,7 @@ extension PullEngine {
                 )
             )
         }
-        let space: Destination.FreeSpace?
+        let space: FileSystemSpace?
         do throws(FileError) {
             space = try Destination.prospect(path)
         } catch {
@@ -103,34 +101,64 @@ extension PullEngine {
                 reuse: reuse,
                 prunes: recipe.prune
             )
-            files.tell(directories: directories.missing, to: tell)
-            files.tell(rows, obsolete: pruned, isStopped: { environment.stop.isStopped }, to: tell)
-            files.tell(obsoleteDirectories: goingDirectories, to: tell)
+            files.tell(
+                rows,
+                obsolete: pruned,
+                newDirectories: directories.missing,
+                oldDirectories: goingDirectories,
+                isStopped: { environment.stop.isStopped },
+                to: tell
+            )
         }
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while planning") }
-        do throws(PlanError) {
-            return PlanReport(
-                manifest: manifest,
-                rows: rows,
-                inventory: inventory,
-                directories: directories,
-                prunableDirectories: goingDirectories.count,
-                plan: try reuse.plan(connections: recipe.plannedConnections),
-                reusedBytes: reuse.bytes,
-                leftoverBytes: inventory.wanted.isEmpty ? 0 : leftovers,
-                destination: path,
-                prunable: pruned.count,
-                prunes: recipe.prune,
-                pruneRefusal: pruneRefusal,
-                refusal: refusals.first,
-                isDictionaryHere: found.isDictionaryHere(of: manifest),
-                // The parts of the manifest have been fetched by now.
-                manifestRequests: environment.transport.totals.requests,
-                referrer: found.referrer
-            )
-        } catch {
+        let plan: Plan
+        do throws(PlanError) { plan = try reuse.plan(connections: recipe.plannedConnections) } catch {
             throw EngineError(.dataInvalid, "the manifest's numbers do not fit: \(error)")
         }
+        func bytes(_ rows: some Sequence<Int>) -> UInt64 {
+            rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
+        }
+        let leftoverBytes = inventory.wanted.isEmpty ? 0 : leftovers
+        let needsDictionary =
+            plan.slots.contains(where: \.codec.needsDictionary) && !found.isDictionaryHere(of: manifest)
+        let dictionaryBytes = needsDictionary ? manifest.dictionary?.blob.storedLength ?? 0 : 0
+        // The parts of the manifest have been fetched by now.
+        let manifestRequests = environment.transport.totals.requests
+        return PlanReport(
+            project: manifest.project,
+            revision: manifest.revision,
+            destination: path,
+            files: rows.count,
+            unchanged: inventory.records.count,
+            wanted: inventory.wanted.count,
+            missingDirectories: directories.missing.count,
+            prunableDirectories: goingDirectories.count,
+            obstructed: (inventory.obstructed.map(\.error) + directories.taken).map { "\($0)" },
+            prunable: pruned.count,
+            prunes: recipe.prune,
+            pruneRefusal: pruneRefusal,
+            refusal: refusals.first,
+            totalBytes: bytes(rows),
+            unchangedBytes: bytes(rows.lazy.filter(inventory.records.has)),
+            reusedBytes: reuse.bytes,
+            leftoverBytes: leftoverBytes,
+            deltaBytes: plan.deltaBytes,
+            dictionaryBytes: dictionaryBytes,
+            packBytes: plan.packBytes,
+            looseBytes: plan.looseBytes,
+            gapBytes: plan.gapBytes,
+            packRequests: plan.spans.count - plan.loose.count,
+            looseRequests: plan.loose.count,
+            requestsAvoided: plan.requestsAvoided,
+            manifestRequests: manifestRequests,
+            requestCount: PlanReport.requestCount(
+                plan,
+                before: manifestRequests &+ (dictionaryBytes > 0 ? 1 : 0),
+                least: leftoverBytes > 0 ? manifestRequests : nil
+            ),
+            requests: plan.spans.map { PlanReport.Request($0, of: plan, manifest) },
+            referrer: found.referrer
+        )
     }
 
     private func look(
@@ -159,7 +187,6 @@ extension PullEngine {
                     error: FileError(
                         step: "place",
                         path: manifest.files.path(row),
-                        code: 0,
                         remark: UpwardLinks.astray
                     )
                 )

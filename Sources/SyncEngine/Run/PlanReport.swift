@@ -70,75 +70,27 @@ package struct PlanReport: Sendable {
     }
 }
 
+extension PlanReport.Request {
+    init(_ span: Plan.Span, of plan: Plan, _ manifest: Manifest) {
+        (sources, size) =
+            switch span.source {
+            case .pack(let pack): (manifest.packs[pack].urls, manifest.packs[pack].size)
+            case .loose(let row): (manifest.files.urls(row), manifest.files.size(row))
+            }
+        url = redacted(url: sources.first ?? "")
+        range = span.range
+        blobs = span.slots.count
+        gapBytes = span.range.length &- span.slots.reduce(UInt64(0)) { $0 &+ plan.slots[$1].range.length }
+    }
+}
+
 extension PlanReport {
-    init(
-        manifest: Manifest,
-        rows: [Int],
-        inventory: Inventory,
-        directories: (missing: [Int], taken: [FileError]),
-        prunableDirectories: Int,
-        plan: Plan,
-        reusedBytes: UInt64,
-        leftoverBytes: UInt64,
-        destination: String,
-        prunable: Int,
-        prunes: Bool,
-        pruneRefusal: String?,
-        refusal: EngineError?,
-        isDictionaryHere: Bool,
-        manifestRequests: UInt64,
-        referrer: TransferRequest.Referrer?
-    ) {
-        project = manifest.project
-        self.referrer = referrer
-        revision = manifest.revision
-        self.destination = destination
-        files = rows.count
-        unchanged = inventory.records.count
-        wanted = inventory.wanted.count
-        missingDirectories = directories.missing.count
-        self.prunableDirectories = prunableDirectories
-        obstructed = (inventory.obstructed.map(\.error) + directories.taken).map { "\($0)" }
-        self.prunable = prunable
-        self.prunes = prunes
-        self.pruneRefusal = pruneRefusal
-        self.refusal = refusal
-        self.leftoverBytes = leftoverBytes
-        totalBytes = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
-        unchangedBytes = rows.reduce(UInt64(0)) {
-            !inventory.records.has($1) ? $0 : $0 &+ manifest.files.size($1)
-        }
-        self.reusedBytes = reusedBytes
-        deltaBytes = plan.deltaBytes
-        let needsDictionary = !isDictionaryHere && plan.slots.contains(where: \.codec.needsDictionary)
-        dictionaryBytes = needsDictionary ? manifest.dictionary?.blob.storedLength ?? 0 : 0
-        packBytes = plan.packBytes
-        looseBytes = plan.looseBytes
-        gapBytes = plan.gapBytes
-        looseRequests = plan.loose.count
-        packRequests = plan.spans.count - plan.loose.count
-        requestsAvoided = plan.requestsAvoided
-        self.manifestRequests = manifestRequests
-        let planned = manifestRequests &+ UInt64(plan.spans.count) &+ (dictionaryBytes > 0 ? 1 : 0)
+    /// The requests of a pull that makes `before` for the manifest and the dictionary.
+    static func requestCount(_ plan: Plan, before: UInt64, least: UInt64?) -> ClosedRange<UInt64> {
+        let planned = before &+ UInt64(plan.spans.count)
         let cuts = plan.spans.reduce(UInt64(0)) { $0 &+ Self.cuts($1.range.length) }
-        let least = leftoverBytes > 0 ? manifestRequests : planned
-        requestCount = least...max(least, planned &+ min(cuts, Self.mostCuts))
-        requests = plan.spans.map { span in
-            let (urls, size) =
-                switch span.source {
-                case .pack(let pack): (manifest.packs[pack].urls, manifest.packs[pack].size)
-                case .loose(let row): (manifest.files.urls(row), manifest.files.size(row))
-                }
-            let wanted = span.slots.reduce(UInt64(0)) { $0 &+ plan.slots[$1].range.length }
-            return Request(
-                url: redacted(url: urls.first ?? ""),
-                sources: urls,
-                size: size,
-                range: span.range,
-                blobs: span.slots.count,
-                gapBytes: span.range.length &- wanted
-            )
-        }
+        let least = least ?? planned
+        return least...max(least, planned &+ min(cuts, mostCuts))
     }
 
     /// How often a request of this many **bytes** can be cut into pieces of at least half a mebibyte.

@@ -58,30 +58,26 @@ struct PlannedFiles {
     let reuse: ReusePreview
     let prunes: Bool
 
-    /// - Parameter directories: Rows of directories that would be made.
-    func tell(directories rows: [Int], to tell: (PlannedFile) -> Void) {
-        for row in rows {
-            tell(PlannedFile(path: manifest.directories.path(row), action: .new, isDirectory: true))
-        }
-    }
-
-    /// - Parameter positions: Of directories in the index that would go, unless something else is in them.
-    func tell(obsoleteDirectories positions: [Int], to tell: (PlannedFile) -> Void) {
-        for position in positions {
-            let path = index.withPath(position) { String(decoding: $0, as: UTF8.self) }
-            tell(PlannedFile(path: path, action: prunes ? .removed : .obsolete, isDirectory: true))
-        }
-    }
-
     /// - Parameters:
     ///   - rows: Of the selection, ascending.
     ///   - obsolete: Positions in the index that the manifest does not name, ascending.
+    ///   - newDirectories: Rows of directories that would be made.
+    ///   - oldDirectories: Positions in the index of directories that would go, unless something else is in them.
     func tell(
         _ rows: [Int],
         obsolete: [Int],
+        newDirectories: [Int],
+        oldDirectories: [Int],
         isStopped: () -> Bool,
         to tell: (PlannedFile) -> Void
     ) {
+        func tellOld(_ position: Int, isDirectory: Bool) {
+            let path = index.withPath(position) { String(decoding: $0, as: UTF8.self) }
+            tell(PlannedFile(path: path, action: prunes ? .removed : .obsolete, isDirectory: isDirectory))
+        }
+        for row in newDirectories {
+            tell(PlannedFile(path: manifest.directories.path(row), action: .new, isDirectory: true))
+        }
         let reasons = Dictionary(
             inventory.obstructed.map { ($0.row, $0.error.reason) },
             uniquingKeysWith: { first, _ in first }
@@ -96,8 +92,7 @@ struct PlannedFiles {
                 }
                 guard comesFirst else { return }
                 gone.removeFirst()
-                let path = index.withPath(position) { String(decoding: $0, as: UTF8.self) }
-                tell(PlannedFile(path: path, action: prunes ? .removed : .obsolete))
+                tellOld(position, isDirectory: false)
             }
         }
         for row in rows where !isStopped() {
@@ -105,6 +100,7 @@ struct PlannedFiles {
             tell(file(row, reason: reasons[row], sources, directories))
         }
         tellGone(before: nil)
+        for position in oldDirectories { tellOld(position, isDirectory: true) }
     }
 
     private func file(

@@ -64,7 +64,7 @@ package struct PullEngine: Sendable {
     ) throws(EngineError) -> PullReport {
         progress.enter(.looking)
         environment.releaseMemory()  // What fetching and reading the manifest took.
-        let path = Self.destinationPath(recipe, project: found.project)
+        let path = try Self.destinationPath(recipe, project: found.project)
         if !recipe.groups.isEmpty || !recipe.hooks.isEmpty || recipe.hasPatterns,
             try Self.openIfPresent(path) == nil
         {
@@ -148,8 +148,11 @@ package struct PullEngine: Sendable {
         try releases(manifestSource(caching: false), recipe, isReadOnly: true).find(recipe.manifest)
     }
 
-    static func destinationPath(_ recipe: RunRecipe, project: String) -> String {
-        absolute(recipe.destination ?? "./\(project)")
+    /// - Throws: ``EngineError`` with status 73 for a relative path in a working directory that was removed.
+    static func destinationPath(_ recipe: RunRecipe, project: String) throws(EngineError) -> String {
+        let path = recipe.destination ?? project
+        if let path = absolute(path) { return path }
+        throw EngineError(.cannotCreate, "cannot find \(escaped(path)): \(workingDirectoryIsGone)")
     }
 
     static func open(_ path: String, create: Bool) throws(EngineError) -> Destination {

@@ -23,9 +23,13 @@ struct PullRun {
     let recorded: StoredRun?
     /// Whether another process has worked on it before.
     var isTakenUp = false
+    /// Whether files are in place that may not be durable: then nothing is removed, and the log stays.
+    private var hasUnsyncedFiles = false
 
     var journal: RunJournal
     var report = PullReport()
+    /// Whether this process's work is reported; nothing but the end of the run is left to record then.
+    var isSummarized = false
 
     init(
         recipe: RunRecipe,
@@ -113,10 +117,15 @@ struct PullRun {
     private func unchangedSinceCompletion(_ index: StatIndex) -> StatIndex.Completion? {
         guard let completion = index.completion, completion.manifest == found.digest,
             completion.selection == recipe.selectionMark,
-            !recipe.prune || UInt64(index.count - index.namedDirectories) == completion.files,
+            !recipe.prune || hasNothingToPrune(index, completion),
             IndexCheck(index: index, destination: destination, threads: environment.workers).isCurrent()
         else { return nil }
         return completion
+    }
+
+    /// Whether the manifest names every file that is installed, those of a killed run included.
+    private func hasNothingToPrune(_ index: StatIndex, _ completion: StatIndex.Completion) -> Bool {
+        UInt64(index.count - index.namedDirectories) == completion.files && IndexLog.read(destination).isEmpty
     }
 
     private mutating func unchanged(
@@ -147,14 +156,22 @@ struct PullRun {
         try makeRoom(&survey, files)
         let tasks = environment.live.begin(files.states)
         leaveObstructed(&survey, &files)
-        if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) }
-        if recipe.prune, !environment.stop.isStopped || files.states.count(.pending) == 0 {
+        do throws(EngineError) {
+            if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) }
+        } catch {
+            // The next process of a stopped run finds in the log what is in place, and counts it.
+            if environment.stop.reason.map({ $0 == .late }) ?? true { count(files.states) }
+            throw error
+        }
+        if recipe.prune, !hasUnsyncedFiles,
+            !environment.stop.isStopped || files.states.count(.pending) == 0
+        {
             // When every file is in place, a stop no longer prevents the run's end, nor this.
             prune(&survey)
         }
         let directories = makeDirectories(survey)
         keepReasons(files)
-        if !environment.stop.isStopped || !survey.inventory.wanted.isEmpty {
+        if !hasUnsyncedFiles, !environment.stop.isStopped || !survey.inventory.wanted.isEmpty {
             count(files.states)
             do throws(EngineError) {
                 try writeIndex(survey, directories, files)
@@ -253,6 +270,7 @@ struct PullRun {
         let wanted = survey.inventory.wanted
         let manifest = files.manifest.sharingBlobs(among: wanted)
         progress.begin(
+            .fetching,
             files: wanted.count,
             bytes: wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         )
@@ -280,16 +298,20 @@ struct PullRun {
         let (journal, total) = (journal, report.files.total)
         let unchanged = files.states.count(.unchanged)
         var outcome = BringStep.Outcome()
-        // What was reused counts even if the rest cannot be fetched.
-        defer { report.bytes.reused = outcome.reusedBytes }
-        try step.run(first: recorded?.firstPaths ?? [], into: &outcome) {
-            journal.planned($0, total: total, unchanged: unchanged)
+        let result = Result { () throws(EngineError) in
+            try step.run(first: recorded?.firstPaths ?? [], into: &outcome) {
+                journal.planned($0, total: total, unchanged: unchanged)
+            }
         }
+        // What came counts even if the rest cannot be fetched.
+        report.bytes.reused = outcome.reusedBytes
         survey.inventory.records.take(outcome.records)
         for row in outcome.records.rows {
             files.states[row] = origins[row] == .reused ? .reused : .installed
         }
-        if outcome.isDiskFull { report.reason = FullDisk.reason }
+        hasUnsyncedFiles = outcome.leftUnsynced
+        try result.get()
+        report.reason = outcome.diskFailure?.reasonForFile
         note(outcome.failures, &files)
     }
 
@@ -324,9 +346,9 @@ struct PullRun {
     /// moved files are copied from their old places.
     private mutating func prune(_ survey: inout Survey) {
         let former = survey.formerDirectories.filter { survey.index.record($0)?.installed == true }
-        remove(survey.left(of: survey.obsolete + former), &survey)
+        let failed = remove(survey.left(of: survey.obsolete + former), &survey)
         // The others will never be ours to remove.
-        survey.gone.formUnion(survey.formerDirectories)
+        survey.gone.formUnion(survey.formerDirectories.without(failed))
     }
 
     // MARK: The end
@@ -353,12 +375,14 @@ struct PullRun {
     ) throws(EngineError) {
         let (manifest, records) = (files.manifest, survey.inventory.records)
         let isComplete = directories.failures.isEmpty && files.rows.allSatisfy { records.has($0) }
-        let completion = StatIndex.Completion(
-            manifest: manifest.digest,
-            selection: recipe.selectionMark,
-            totalBytes: files.bytes,
-            files: UInt64(files.rows.count)
-        )
+        let completion = recipe.selectionMark.map {
+            StatIndex.Completion(
+                manifest: manifest.digest,
+                selection: $0,
+                totalBytes: files.bytes,
+                files: UInt64(files.rows.count)
+            )
+        }
         let merged = IndexMerge(
             manifest: manifest,
             records: records,

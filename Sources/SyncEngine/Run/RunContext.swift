@@ -19,7 +19,7 @@ struct RunContext: Sendable {
     let parts: PartFiles
     /// Blobs in transit, kept for the next process.
     let partialBlobs: PartialBlobs
-    let disk: FullDisk
+    let disk: DiskState
 
     /// Whether a stop was requested; polled often.
     var isStopped: Bool { environment.stop.isStopped }
@@ -29,10 +29,7 @@ struct RunContext: Sendable {
 
     /// Prepares staging and starts the committer.
     ///
-    /// - Parameters:
-    ///   - wanted: The rows that are to be brought.
-    ///   - backup: Keeps what is replaced; `nil` for no backup.
-    ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
+    /// - Parameter onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
     /// - Throws: ``EngineError``: 73 without staging, 74 without a thread.
     init(
         _ manifest: Manifest,
@@ -52,7 +49,7 @@ struct RunContext: Sendable {
             throw EngineError(cannotUse: error)
         }
         staging.takeApart(for: manifest, wanted: wanted)
-        (wholes, disk) = (WholeDirectories(), FullDisk())
+        (wholes, disk) = (WholeDirectories(), DiskState())
         do throws(ThreadError) {
             committer = try Committer(
                 manifest: manifest,
@@ -63,6 +60,8 @@ struct RunContext: Sendable {
                 wholes: wholes,
                 backup: backup,
                 disk: disk,
+                isStopped: { [stop = environment.stop] in stop.isStopped },
+                synchronize: environment.synchronize,
                 onCommitted: onCommitted
             )
         } catch {

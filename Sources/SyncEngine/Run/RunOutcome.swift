@@ -53,21 +53,19 @@ extension PullRun {
         return last
     }
 
-    /// Ends a run before its groups are complete: the error is recorded, and its hooks are not owed.
+    /// Ends a run before its groups are complete: the error is recorded, and its hooks are not owed. If only its end
+    /// could not be recorded, that is left to the next process.
     mutating func failed(_ error: EngineError, _ record: RecordedRun) -> EngineError {
         let error = error.after(environment.stop.reason)
-        count()
+        guard !isSummarized else { return error }
         let isHere = report.files.installed + report.files.reused + report.files.unchanged > 0
         report.result = environment.stop.reason == .late && isHere ? .partial : .failed
         report.status = error.status
         do throws(EngineError) {
             if let reason = environment.stop.reason, reason != .late {
-                summarize(stopped: reason)
-                journal.stopped(report, error: error.message, reason)
-                try record.rest(reason, report)
+                try rest(reason, record, error: error)
             } else {
-                summarize(stopped: nil)
-                try record.finish(report, error: error)
+                try finish(record, error: error)
             }
         } catch {
             // The first error is the one that counts.
@@ -99,7 +97,8 @@ extension PullRun {
         } catch {
             throw EngineError(error)
         }
-        return try finished(record)
+        try finish(record)
+        return report
     }
 
     mutating func conclude(
@@ -111,24 +110,19 @@ extension PullRun {
         report.reason = report.reason ?? states.commonReason(of: manifest)
         report.directories = DirectoryCounts(manifest, states)
         let pending = states.count(.pending)
-        if report.files.failed + pending > 0 {
-            report.result = report.files.total == report.files.failed + pending ? .failed : .partial
-            if report.status == .done { report.status = .incomplete }
-        } else if report.folders.failed > 0 {
-            report.result = .partial
+        let missing = report.files.failed + pending
+        if missing > 0 || report.folders.failed > 0 {
+            report.result = missing > 0 && report.files.total == missing ? .failed : .partial
             if report.status == .done { report.status = .incomplete }
         }
         if environment.stop.reason == .late, pending > 0 {
-            let here = report.files.total - report.files.failed - pending
+            let here = report.files.total - missing
             let what =
                 "\(here) of \(report.files.total) files are in place; the next pull continues from there"
             throw .late(what, report.changed == 0 ? .unavailable : .incomplete)
         }
         if let reason = environment.stop.reason, pending > 0 {
-            count()
-            summarize(stopped: reason)
-            journal.stopped(report, reason)
-            try record.rest(reason, report)
+            try rest(reason, record)
             return report
         }
         count()
@@ -146,13 +140,11 @@ extension PullRun {
         if !haveHooksSucceeded, report.status == .done { report.status = .hookFailed }
         if let reason = environment.stop.reason, try isCutShort(by: reason, haveHooksSucceeded) {
             // A hook was stopped: whoever continues the run calls it again.
-            count()
-            summarize(stopped: reason)
-            journal.stopped(report, reason)
-            try record.rest(reason, report)
-            return report
+            try rest(reason, record)
+        } else {
+            try finish(record)
         }
-        return try finished(record)
+        return report
     }
 
     /// Counts the results of the files so far.
@@ -171,19 +163,6 @@ extension PullRun {
         }
     }
 
-    /// Reports and adds up what this process did for the run.
-    private func summarize(stopped reason: StopReason?) {
-        environment.live.tasks?.end(reason)
-        journal.summary(report, environment.live.tasks?.steps, stopped: reason)
-        var work = SessionTotals()
-        work.received = report.bytes.received
-        work.requests = report.requests
-        work.files = UInt64(max(0, report.files.installed + report.files.reused))
-        work.elapsed = report.elapsedMilliseconds
-        // Failing to count a run is no reason to fail it.
-        try? environment.store.add(work, to: session)
-    }
-
     /// Counts what was sent and received so far; hooks get this, too.
     mutating func count() {
         let totals = environment.transport.totals
@@ -192,10 +171,32 @@ extension PullRun {
         report.elapsedMilliseconds = environment.now() - started
     }
 
-    mutating func finished(_ record: RecordedRun) throws(EngineError) -> PullReport {
-        count()
+    /// Records the end of the run.
+    private mutating func finish(_ record: RecordedRun, error: EngineError? = nil) throws(EngineError) {
         summarize(stopped: nil)
-        try record.finish(report)
-        return report
+        try record.finish(report, error: error)
+        record.addToTotals(report)
+    }
+
+    /// Records that the run is stopped before its end.
+    private mutating func rest(
+        _ reason: StopReason,
+        _ record: RecordedRun,
+        error: EngineError? = nil
+    ) throws(EngineError) {
+        summarize(stopped: reason)
+        journal.stopped(report, error: error?.message, reason)
+        try record.rest(reason, report)
+        record.addToTotals(report)
+    }
+
+    /// Reports what this process did for the run.
+    private mutating func summarize(stopped reason: StopReason?) {
+        isSummarized = true
+        count()
+        let tasks = environment.live.tasks
+        tasks?.end(reason)
+        let (origins, rest) = environment.ledger.entries
+        journal.summary(report, tasks: tasks?.steps, stopped: reason, origins: origins, otherBytes: rest)
     }
 }

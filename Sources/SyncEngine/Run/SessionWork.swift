@@ -24,8 +24,6 @@ package struct PreparedRun: Sendable {
 
 extension PullEngine {
     /// Finds the manifest and checks what can be checked before the run is recorded: manifest, selection, hooks.
-    ///
-    /// - Throws: ``EngineError``, as a pull would.
     package func prepare(_ recipe: RunRecipe) throws(EngineError) -> PreparedRun {
         let source = try manifestSource(caching: true)
         let found = try releases(source, recipe).find(recipe.manifest)
@@ -52,26 +50,17 @@ extension PullEngine {
         facts.userData = recipe.userData?.text ?? manifest.userData
         let taking = Set(groups)
         if let hook = recipe.hooks.first(where: { !taking.contains($0.group) }) {
-            throw EngineError(
-                .usage,
-                "a hook names the group '\(escaped(hook.group))', which is not selected"
-            )
+            let group = escaped(hook.group)
+            throw EngineError(.usage, "a hook names the group '\(group)', which is not selected")
         }
         if found.release == nil, recipe.isOfDefaultChannel { source.keep(found.location, found.digest) }
-        return PreparedRun(
-            recipe: recipe,
-            found: found,
-            facts: facts,
-            groups: groups,
-            warnings: named.notes
-        )
+        return PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups, warnings: named.notes)
     }
 
     /// The open run with the same request, if there is one.
     package func openRun(like prepared: PreparedRun) throws(EngineError) -> StoredRun? {
-        try recording { () throws(StoreError) in
-            try environment.store.openRun(like: RecordedRun.start(prepared, nil, environment))
-        }
+        let start = try RecordedRun.start(prepared, nil, environment)
+        return try recording { () throws(StoreError) in try environment.store.openRun(like: start) }
     }
 
     /// Records a run for another process. When this returns, the run and its manifest are on disk.
@@ -79,7 +68,7 @@ extension PullEngine {
     /// - Returns: The run, or the open one that asks for the same.
     /// - Throws: ``EngineError``; 75 when another process works on the session.
     package func enqueue(_ prepared: PreparedRun) throws(EngineError) -> StartedRun {
-        let path = Self.destinationPath(prepared.recipe, project: prepared.found.project)
+        let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let destination = try Self.open(path, create: true)
         let lease = try RecordedRun.lease(prepared.session, environment)
         let started = try RecordedRun.begin(prepared, in: destination, isHeld: false, environment)
@@ -93,13 +82,12 @@ extension PullEngine {
     ///   - path: The destination, absolute.
     ///   - files: Whether installed files go, or only what has been fetched and not placed.
     /// - Returns: How many files went.
+    /// - Throws: ``EngineError``; with status 74 when some could not be removed, which a second call can remove.
     package func clear(_ path: String, files: Bool) throws(EngineError) -> Int {
         guard let destination = try Self.openIfPresent(path), destination.state >= 0 else { return 0 }
         let lock = try Self.lock(destination)
         do throws(FileError) {
-            let staging = try Staging(destination, lanes: 1)
-            for (file, _) in staging.leftovers() { staging.remove(file) }
-            staging.takeApart { _, _ in nil }
+            try Staging(destination, lanes: 1).clear()
         } catch {
             throw EngineError(cannotUse: error)
         }
@@ -118,11 +106,16 @@ extension PullEngine {
             throw EngineError(cannotUse: error)
         }
         let ours = (0..<index.count).filter { index.record($0)?.installed == true }
-        let removed = Removal(destination: destination, index: index).remove(ours).removed
+        let result = Removal(destination: destination, index: index).remove(ours)
+        if let error = result.failures.first?.error {
+            let rest = result.failures.count - 1
+            let text = rest > 0 ? "\(error), and \(rest) more" : "\(error)"
+            throw EngineError(.ioError, text, cause: error.cause)
+        }
         StatIndex.remove(from: destination)
         IndexLog.remove(destination)
         _ = consume lock
-        return removed
+        return result.removed
     }
 
     /// Whether the manifest of a run names at least one of some paths.
@@ -150,7 +143,6 @@ extension PullEngine {
 
     /// Works on a run that is waiting in the store; the caller holds its session's lease.
     ///
-    /// - Returns: The report.
     /// - Throws: ``EngineError``; the run is finished by then, unless it could not even be taken up.
     package func work(on run: StoredRun) throws(EngineError) -> PullReport {
         let started = environment.now()
@@ -178,20 +170,15 @@ extension PullEngine {
     /// Runs the hooks owed by earlier runs of a session, and ends runs whose groups are all complete. The caller holds
     /// the session; the processes of those runs are gone.
     ///
-    /// - Parameters:
-    ///   - session: The session.
-    ///   - run: Only this run of it.
+    /// - Parameter run: Only this run of it.
     /// - Returns: Whether there was anything to do.
     @discardableResult
-    package func settle(_ session: String, run: String? = nil) throws(EngineError)
-        -> Bool
-    {
-        let found =
-            try recording { () throws(StoreError) in
-                let runs = try Self.unsettledRuns(of: session, in: environment.store)
-                guard runs.contains(where: { run == nil || $0.identifier == run }) else { return nil }
-                return try environment.store.session(session)
-            } as StoredSession?
+    package func settle(_ session: String, run: String? = nil) throws(EngineError) -> Bool {
+        let found = try recording { () throws(StoreError) -> StoredSession? in
+            let runs = try Self.unsettledRuns(of: session, in: environment.store)
+            guard runs.contains(where: { run == nil || $0.identifier == run }) else { return nil }
+            return try environment.store.session(session)
+        }
         guard let found else { return false }
         guard let destination = try Self.openIfPresent(found.destination) else {
             throw EngineError(
@@ -206,8 +193,6 @@ extension PullEngine {
     }
 
     /// The runs with work for ``settle(_:run:)``: those that owe hooks first, oldest first.
-    ///
-    /// - Throws: ``StoreError``.
     package static func unsettledRuns(of session: String, in store: SyncStore) throws(StoreError)
         -> [StoredRun]
     {
@@ -216,10 +201,8 @@ extension PullEngine {
         where !runs.contains(where: { $0.identifier == hook.run }) {
             runs.append(try store.run(hook.run))
         }
-        for run in try completeRuns(of: session, in: store)
-        where !runs.contains(where: { $0.identifier == run.identifier }) {
-            runs.append(run)
-        }
+        let complete = try completeRuns(of: session, in: store)
+        runs += complete.filter { run in !runs.contains { $0.identifier == run.identifier } }
         return runs.filter { $0.state != .paused }
     }
 
@@ -280,17 +263,24 @@ extension PullEngine {
             _ = try store.take(run: run.identifier, now: environment.now())
         }
         let all = try store.groups(of: run.identifier).first { $0.name == RunRecipe.groupOfAll }
+        let hasFailedHook = try store.hooks(run: run.identifier, limit: .max).contains { $0.state == .failed }
+        var report = PullReport(run, all?.result ?? .partial)
+        report.status = report.result != .ok ? .incomplete : hasFailedHook ? .hookFailed : .done
         let record = RecordedRun(environment: environment, session: run.session, run: run.identifier)
-        var report = PullReport(run.counts)
-        report.session = run.session
-        report.run = run.identifier
-        report.result = all?.result ?? .partial
-        report.elapsedMilliseconds = environment.now() - run.created
+        let isSummarized = try record.isSummarized()
         record.open()
-        do throws(EngineError) {
-            try record.finish(report)
-        } catch {
-            // The next one ends it.
+        if !isSummarized {
+            // How long the lost process worked is not known.
+            let journal = RunJournal(environment: environment, session: run.session, run: run.identifier)
+            journal.summary(report, otherBytes: report.bytes.received)
         }
+        var last = report
+        last.elapsedMilliseconds = environment.now().subtractingReportingOverflow(run.created).partialValue
+        do throws(EngineError) {
+            try record.finish(last)
+        } catch {
+            return  // The next one ends it.
+        }
+        if !isSummarized { record.addToTotals(report) }
     }
 }

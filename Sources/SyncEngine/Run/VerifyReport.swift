@@ -46,22 +46,15 @@ package struct VerifyReport: Sendable {
             line.key("signed")
             line.object { release.write(to: &$0) }
         }
-        line.key("problems")
-        line.array { array in
-            for problem in problems {
-                array.object {
-                    $0.field("path", problem.path)
-                    $0.field("reason", problem.reason)
-                }
-            }
-        }
-        guard !notes.isEmpty else { return }
-        line.key("notes")
-        line.array { array in
-            for note in notes {
-                array.object {
-                    $0.field("path", note.path)
-                    $0.field("reason", note.reason)
+        for (key, list) in [("problems", problems), ("notes", notes)] where key == "problems" || !list.isEmpty
+        {
+            line.key(key)
+            line.array { array in
+                for problem in list {
+                    array.object {
+                        $0.field("path", problem.path)
+                        $0.field("reason", problem.reason)
+                    }
                 }
             }
         }
@@ -76,18 +69,15 @@ extension PullEngine {
         try recipe.requirePaths(of: manifest, environment.stop)
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
         let directories = recipe.selectedDirectories(of: manifest, with: rows)
-        let path = Self.destinationPath(recipe, project: found.project)
+        let path = try Self.destinationPath(recipe, project: found.project)
         var report = VerifyReport()
         report.files = rows.count
         report.directories = directories.count
         report.release = found.release
         guard let destination = try Self.openIfPresent(path, usesState: false) else {
             report.missingPlace = path
-            report.problems =
-                rows.map { VerifyReport.Problem(path: manifest.files.path($0), reason: "missing") }
-                + directories.map {
-                    VerifyReport.Problem(path: manifest.directories.path($0), reason: "missing")
-                }
+            let paths = rows.map(manifest.files.path) + directories.map(manifest.directories.path)
+            report.problems = paths.map { VerifyReport.Problem(path: $0, reason: "missing") }
             return report
         }
         let next = SharedCounter()
@@ -105,12 +95,11 @@ extension PullEngine {
             }
             return findings
         }
-        var seen = 0
         for findings in results {
             report.bytes = report.bytes &+ findings.bytes
             for (row, finding) in findings.problems { report.add(finding, manifest.files.path(row)) }
-            seen += findings.seen
         }
+        let seen = results.reduce(0) { $0 + $1.seen }
         if stop.isStopped { throw EngineError(.interrupted, "stopped after \(seen) of \(rows.count) files") }
         guard seen == rows.count else {
             throw EngineError(
@@ -147,9 +136,7 @@ extension PullEngine {
         mutating func add(_ row: Int, _ problem: PlaceReader.Finding?, _ manifest: Manifest) {
             seen += 1
             if let problem { problems.append((row, problem)) }
-            if problem?.isNote ?? true {
-                bytes = bytes &+ manifest.files.size(row)
-            }
+            if problem?.isNote ?? true { bytes = bytes &+ manifest.files.size(row) }
         }
     }
 }

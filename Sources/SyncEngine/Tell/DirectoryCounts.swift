@@ -33,12 +33,7 @@ struct DirectoryCounts: Sendable, Equatable {
         }
         let rest = sorted.dropFirst(Self.limit)
         guard !rest.isEmpty else { return }
-        counts.append(
-            Count(
-                path: nil,
-                files: rest.reduce(0) { $0 + $1.value.files },
-                bytes: rest.reduce(0) { $0 &+ $1.value.bytes }
-            )
-        )
+        let (files, bytes) = rest.reduce((0, 0)) { ($0.0 + $1.value.files, $0.1 &+ $1.value.bytes) }
+        counts.append(Count(path: nil, files: files, bytes: bytes))
     }
 }

@@ -19,7 +19,8 @@ struct GroupCompletion {
     /// - Returns: Whether every hook did its work.
     /// - Throws: ``EngineError`` when the store cannot take it; then the hooks are called by the next pull.
     func run(_ report: PullReport) throws(EngineError) -> Bool {
-        var ends = [End(name: RunRecipe.groupOfAll, result: report.result, changed: report.changed)]
+        let all = RunRecipe.groupOfAll
+        var ends = [CompletedGroup(name: all, result: report.result, changed: report.changed)]
         let selected = Set(Self.names(manifest.groups.map(\.name), recipe))
         for group in manifest.groups where selected.contains(group.name) {
             // Not kept: there can be thousands of groups, and as many rows in each.
@@ -27,12 +28,9 @@ struct GroupCompletion {
         }
         do throws(StoreError) {
             var owed: [StoredHook] = []
-            let completed = ends.map {
-                CompletedGroup(name: $0.name, result: $0.result, changed: $0.changed)
-            }
             try journal.groupsCompleted(ends.map { ($0.name, $0.result) }) { lines throws(StoreError) in
                 owed = try environment.store.complete(
-                    completed,
+                    ends,
                     of: report.run,
                     events: lines,
                     counts: report.counts,
@@ -48,14 +46,14 @@ struct GroupCompletion {
                 if group != nil, selection == nil { break }
                 let input = HookReport(
                     manifest: manifest,
-                    states: states,
                     report: report,
                     group: end.name,
                     result: end.result,
-                    changed: end.changed,
-                    rows: selection,
                     destination: destination.path,
-                    userData: userData
+                    changed: end.changed,
+                    userData: userData,
+                    states: states,
+                    rows: selection
                 )
                 let earlier = try earlierRows(hook)
                 allSucceeded = try hooks.run(hook, input.input(for: hook, earlier: earlier)) && allSucceeded
@@ -75,14 +73,6 @@ struct GroupCompletion {
         return [all] + groups.filter { $0 != all && (selected.isEmpty || selected.contains($0)) }
     }
 
-    /// The end of a group.
-    private struct End {
-        let name: String
-        let result: RunResult
-        /// Files that changed.
-        let changed: Int
-    }
-
     /// Its rows. A stop during this leaves the groups incomplete, and the run is taken over later.
     private func rows(of group: Manifest.Group) throws(EngineError) -> RowSelection {
         if let rows = manifest.rows(of: group, isStopped: { environment.stop.isStopped }) { return rows }
@@ -100,7 +90,7 @@ struct GroupCompletion {
         return Set(known ?? files.among(here, since: work.since, in: destination))
     }
 
-    private func end(of name: String, _ rows: RowSelection) -> End {
+    private func end(of name: String, _ rows: RowSelection) -> CompletedGroup {
         var (missing, changed) = (0, 0)
         rows.forEach { row in
             switch states[row] {
@@ -110,6 +100,6 @@ struct GroupCompletion {
             }
         }
         let result: RunResult = missing == 0 ? .ok : missing == rows.count ? .failed : .partial
-        return End(name: name, result: result, changed: changed)
+        return CompletedGroup(name: name, result: result, changed: changed)
     }
 }

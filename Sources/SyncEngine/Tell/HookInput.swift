@@ -15,20 +15,14 @@ struct HookInput {
 
     /// A single call.
     init(_ report: [UInt8]) {
-        calls = 1
-        isBatched = false
-        isLate = false
-        obstacle = nil
+        (calls, isBatched, isLate, obstacle) = (1, false, false, nil)
         self.report = { _ in report }
     }
 
     /// No call; the attempt has failed.
     init(obstacle: String) {
-        calls = 1
-        isBatched = true
-        isLate = true
+        (calls, isBatched, isLate, report) = (1, true, true, { _ in [] })
         self.obstacle = obstacle
-        report = { _ in [] }
     }
 
     /// One call per batch; none without files.
@@ -36,8 +30,6 @@ struct HookInput {
     /// - Parameters:
     ///   - rows: The files, in the order of their paths.
     ///   - size: Most files of a batch.
-    ///   - isLate: Whether what became of each is not known any more.
-    ///   - report: Makes a batch's report.
     init(
         batchesOf rows: [Int],
         size: Int,
@@ -46,10 +38,8 @@ struct HookInput {
     ) {
         let size = max(1, size)
         let count = rows.count / size + (rows.count % size > 0 ? 1 : 0)
-        calls = count
-        isBatched = true
+        (calls, isBatched, obstacle) = (count, true, nil)
         self.isLate = isLate
-        obstacle = nil
         self.report = { call in
             let first = min(rows.count, (call - 1) * size)
             let batch = HookBatch(number: call, count: count)

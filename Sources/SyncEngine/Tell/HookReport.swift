@@ -13,37 +13,13 @@ struct HookReport {
     let changed: Int
     /// JSON to be handed on, from whoever requested the run.
     let userData: String?
-    private let states: RowStates
-    private let rows: RowSelection?
-
-    /// - Parameter rows: Those of the group; `nil` for all.
-    init(
-        manifest: Manifest,
-        states: RowStates,
-        report: PullReport,
-        group: String,
-        result: RunResult,
-        changed: Int,
-        rows: RowSelection?,
-        destination: String,
-        userData: String? = nil
-    ) {
-        self.userData = userData
-        self.manifest = manifest
-        self.report = report
-        self.group = group
-        self.result = result
-        self.destination = destination
-        self.states = states
-        self.changed = changed
-        self.rows = rows
-    }
+    let states: RowStates
+    /// Those of the group; `nil` for all.
+    let rows: RowSelection?
 
     /// The input of a hook of the group: the whole report, or the changed files in batches.
     ///
-    /// - Parameters:
-    ///   - hook: The hook.
-    ///   - earlier: Files that this run, or one that it replaces, had put in place before this process began.
+    /// - Parameter earlier: Files that this run, or one that it replaces, had put in place before this process began.
     func input(for hook: StoredHook, earlier: Set<Int>) -> HookInput {
         guard let size = hook.batch else { return HookInput(json(nil, nil)) }
         let changed = manifest.files.indices.filter { row in
@@ -53,23 +29,14 @@ struct HookReport {
         return HookInput(batchesOf: changed, size: size) { json($0, $1) }
     }
 
-    /// The report, UTF-8.
-    ///
-    /// - Parameters:
-    ///   - some: The files that are listed; `nil` for all of the group.
-    ///   - batch: Which batch they are.
+    /// - Parameter some: The files that are listed; `nil` for all of the group.
     private func json(_ some: ArraySlice<Int>?, _ batch: HookBatch?) -> [UInt8] {
         JSONLine.object { line in
             line.field("format", "syncagent-report/1")
             line.field("project", manifest.project)
             line.field("revision", manifest.revision)
             line.field("manifest_sha256", manifest.digest.hex)
-            line.field("group", group)
-            line.field("group_result", result.rawValue)
-            line.json("user_data", userData ?? manifest.userData)
-            line.json("manifest_user_data", manifest.userData)
-            line.json("group_user_data", manifest.groups.first { $0.name == group }?.userData)
-            line.field("changed", changed)
+            line.group(group, result, changed, in: manifest, userData: userData)
             line.field("destination", destination)
             report.write(to: &line)
             if let batch {
@@ -92,7 +59,7 @@ struct HookReport {
 
     private func write(_ row: Int, isChanged: Bool, to entry: inout JSONLine) {
         // How a file was placed by an earlier process is not known.
-        let state = isChanged && states[row] == .unchanged ? Self.present : states[row].word
+        let state = isChanged && states[row] == .unchanged ? Self.present : states[row].rawValue
         Self.write(row, of: manifest.files, state: state, to: &entry)
         entry.field("reason", optional: states.reasons[row])
     }
@@ -103,12 +70,35 @@ struct HookReport {
     static func write(_ row: Int, of files: FileTable, state: String, to entry: inout JSONLine) {
         entry.field("path", files.path(row))
         entry.field("state", state)
-        if files.kind(row) == .link {
-            entry.field("link", files.linkTarget(row) ?? "")
-        } else {
-            entry.field("size", files.size(row))
-            entry.field("sha256", files.digest(row).hex)
-        }
+        entry.content(of: row, files)
         entry.json("user_data", files.userData[row])
+    }
+}
+
+extension JSONLine {
+    /// A group, its result, and what is handed on with it.
+    mutating func group(
+        _ name: String,
+        _ result: RunResult,
+        _ changed: Int,
+        in manifest: Manifest?,
+        userData: String?
+    ) {
+        field("group", name)
+        field("group_result", result)
+        json("user_data", userData ?? manifest?.userData)
+        json("manifest_user_data", manifest?.userData)
+        json("group_user_data", manifest?.groups.first { $0.name == name }?.userData)
+        field("changed", changed)
+    }
+
+    /// What a file or link of a manifest contains.
+    mutating func content(of row: Int, _ files: FileTable) {
+        if files.kind(row) == .link {
+            field("link", files.linkTarget(row) ?? "")
+        } else {
+            field("size", files.size(row))
+            field("sha256", files.digest(row).hex)
+        }
     }
 }

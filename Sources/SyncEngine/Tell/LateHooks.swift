@@ -5,16 +5,7 @@ import SyncStore
 
 extension PullEngine {
     /// The input of a hook that is called after a crash, or once more.
-    ///
-    /// - Parameters:
-    ///   - hook: The hook.
-    ///   - run: Its run.
-    ///   - destination: Where its files are.
-    func lateInput(
-        _ hook: StoredHook,
-        _ run: StoredRun,
-        in destination: Destination
-    ) -> HookInput {
+    func lateInput(_ hook: StoredHook, _ run: StoredRun, in destination: Destination) -> HookInput {
         let report = LateReport(hook: hook, run: run)
         guard let size = hook.batch else { return HookInput(report.json) }
         do throws(EngineError) {

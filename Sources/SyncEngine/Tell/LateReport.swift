@@ -41,10 +41,7 @@ struct LateReport {
     private func isOther(_ manifest: Manifest) -> Bool { manifest.digest != run.manifest }
 
     private func write(_ manifest: Manifest?, to line: inout JSONLine) {
-        var report = PullReport(run.counts)
-        report.session = run.session
-        report.run = run.identifier
-        report.result = hook.result ?? .partial
+        let report = PullReport(run, hook.result ?? .partial)
         line.field("format", "syncagent-report/1")
         line.field("project", optional: manifest?.project)
         let other = manifest.flatMap { isOther($0) ? $0 : nil }
@@ -54,12 +51,7 @@ struct LateReport {
         line.field("manifest_sha256", run.manifest.hex)
         line.field("entries_manifest_sha256", optional: other?.digest.hex)
         line.field("entries_revision", optional: other?.revision)
-        line.field("group", hook.group)
-        line.field("group_result", report.result)
-        line.json("user_data", run.facts.userData ?? manifest?.userData)
-        line.json("manifest_user_data", manifest?.userData)
-        line.json("group_user_data", manifest?.groups.first { $0.name == hook.group }?.userData)
-        line.field("changed", hook.changed)
+        line.group(hook.group, report.result, hook.changed, in: manifest, userData: run.facts.userData)
         line.field("destination", hook.destination)
         report.write(to: &line)
         line.field("late", true)

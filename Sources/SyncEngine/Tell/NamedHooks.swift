@@ -27,8 +27,7 @@ struct NamedHooks {
     private static let toldNames = 100
 
     /// - Parameters:
-    ///   - manifest: Whose groups name hooks; those that take part in the run count.
-    ///   - recipe: What is asked for.
+    ///   - manifest: Its groups that take part in the run count.
     ///   - known: What names stand for here; their `group` is ignored.
     init(_ manifest: Manifest, _ recipe: RunRecipe, _ known: [String: RunHook]) {
         let selected = Set(recipe.groups)

@@ -25,7 +25,6 @@ package final class ObserverFeed: Sendable {
     /// Starts the thread.
     ///
     /// - Parameters:
-    ///   - observer: Who is told.
     ///   - names: The events it wants; empty for all.
     ///   - failed: Called at most once, with the first failure.
     package init(
@@ -33,9 +32,7 @@ package final class ObserverFeed: Sendable {
         names: Set<String> = [],
         failed: @escaping @Sendable (PluginError) -> Void = { _ in }
     ) {
-        self.observer = observer
-        self.names = names
-        self.failed = failed
+        (self.observer, self.names, self.failed) = (observer, names, failed)
         // Not joined: a hanging observer must not prevent the end.
         do throws(ThreadError) {
             _ = try WorkerThread(name: "observer") { [self] in work() }

@@ -1,8 +1,8 @@
-import CPosix
 import SyncFiles
 import SyncModel
 import SyncPlugins
 import SyncStore
+import SyncSystem
 
 /// Runs owed hooks: recorded before they start and after they end, so that after a crash in between they are owed
 /// again, with a higher attempt (S19, S33, F089).
@@ -15,9 +15,7 @@ struct OwedHooks {
 
     /// Runs one hook to its end.
     ///
-    /// - Parameters:
-    ///   - hook: As the store gave it, `pending`.
-    ///   - input: What its calls get on standard input.
+    /// - Parameter hook: As the store gave it, `pending`.
     /// - Returns: Whether it did its work; a hook that no call is due of has.
     /// - Throws: What the store throws: without a record no hook runs.
     func run(_ hook: StoredHook, _ input: HookInput) throws(StoreError) -> Bool {
@@ -32,12 +30,8 @@ struct OwedHooks {
             let attempt = try store.started(hook: hook.identifier, now: environment.now())
             if hook.attempt > 0, hook.ended != StoredHook.replayed, hook.batch == nil, hasReceipt(hook) {
                 // It did its work, and only the record of that was lost.
-                try store.finished(
-                    hook: hook.identifier,
-                    .succeeded,
-                    ended: "receipt",
-                    now: environment.now()
-                )
+                let now = environment.now()
+                try store.finished(hook: hook.identifier, .succeeded, ended: "receipt", now: now)
                 return true
             }
             let told = RunJournal.Hook(
@@ -108,7 +102,7 @@ struct OwedHooks {
     /// Waits, or until a stop is requested.
     private func wait(_ duration: Duration) {
         let end = ContinuousClock.now + duration
-        while !environment.stop.isStopped, ContinuousClock.now < end { usleep(50_000) }
+        while !environment.stop.isStopped, ContinuousClock.now < end { pauseThread(milliseconds: 50) }
     }
 
     private static func word(_ end: HookOutcome.End) -> String {

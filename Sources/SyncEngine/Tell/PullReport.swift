@@ -31,6 +31,8 @@ package struct PullReport: Sendable {
     }
 
     package var folders = FolderCounts()
+    /// Files and directories that should have been removed and were not.
+    var notRemoved = 0
     /// Where files were put.
     var directories = DirectoryCounts()
     /// The exit status.
@@ -40,9 +42,10 @@ package struct PullReport: Sendable {
 
     package init() {}
 
-    /// The recorded numbers of a run.
-    init(_ counts: RunCounts) {
-        (files, bytes, requests) = (counts.files, counts.bytes, counts.requests)
+    /// What is recorded of a run.
+    init(_ recorded: StoredRun, _ result: RunResult) {
+        (session, run, self.result) = (recorded.session, recorded.identifier, result)
+        (files, bytes, requests) = (recorded.counts.files, recorded.counts.bytes, recorded.counts.requests)
     }
 
     /// The numbers as stored.
@@ -58,8 +61,11 @@ package struct PullReport: Sendable {
     /// Why ``status`` is not ``ExitStatus/done``, if nothing more is known.
     var shortfall: String {
         switch status {
-        case .incomplete where files.failed == 0 && folders.failed > 0:
+        case .incomplete where files.failed == 0 && folders.failed > 0,
+            .ioError where files.failed == 0 && folders.failed > 0:
             (folders.failed == 1 ? "1 directory" : "\(folders.failed) directories") + " could not be made"
+        case .ioError where files.failed == 0 && notRemoved > 0:
+            (notRemoved == 1 ? "1 file" : "\(notRemoved) files") + " could not be removed"
         case .incomplete, .ioError, .refused, .unavailable:
             (files.failed == 1 ? "1 file" : "\(files.failed) files") + " could not be fetched"
                 + (reason.map { ": \($0)" } ?? "")

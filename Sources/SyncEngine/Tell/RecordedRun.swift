@@ -39,7 +39,7 @@ struct RecordedRun {
     ) throws(EngineError) -> StartedRun {
         // A command can be repeated after a power cut; an acknowledged request must not be lost.
         let hasHooks = !prepared.recipe.hooks.isEmpty
-        var start = start(prepared, destination, environment)
+        var start = try start(prepared, destination, environment)
         start.recipe.paused = start.recipe.paused && !isHeld
         return try recording { () throws(StoreError) in
             try environment.store.begin(
@@ -57,14 +57,19 @@ struct RecordedRun {
         _ prepared: PreparedRun,
         _ destination: Destination?,
         _ environment: EngineEnvironment
-    ) -> RunStart {
+    ) throws(EngineError) -> RunStart {
         let found = prepared.found
         var recipe = prepared.recipe
+        let path =
+            if let destination {
+                destination.path
+            } else {
+                try PullEngine.destinationPath(recipe, project: found.project)
+            }
         var request = SessionRequest(
             identifier: prepared.session,
             project: found.project,
-            destination: destination?.path
-                ?? PullEngine.destinationPath(recipe, project: found.project),
+            destination: path,
             device: destination?.device ?? 0,
             inode: destination?.inode ?? 0
         )
@@ -74,17 +79,14 @@ struct RecordedRun {
         let hooks = recipe.hooks.filter { groups.contains($0.group) }
         // The order of calls: hooks for each file come first.
         recipe.hooks = hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }
-        var start = RunStart(
-            session: request,
-            run: identifier(environment),
-            manifest: found.digest,
-            recipe: recipe
-        )
+        let run = identifier(environment)
+        var start = RunStart(session: request, run: run, manifest: found.digest, recipe: recipe)
         start.facts = prepared.facts
         start.groups = prepared.groups
-        let (wait, _) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
+        let (wait, isLong) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
         let eligible = max(environment.now(), recipe.notBefore?.milliseconds ?? 0)
-        start.deadline = eligible.addingReportingOverflow(wait).partialValue
+        let (deadline, isLate) = eligible.addingReportingOverflow(wait)
+        start.deadline = isLong || isLate ? .max : deadline
         return start
     }
 
@@ -122,6 +124,17 @@ struct RecordedRun {
         } catch {
             throw EngineError(error)
         }
+    }
+
+    /// Adds what one process did for the run to its session's totals. Called once that is on record, so that whoever ends
+    /// the run after a crash does not add it again. A failure is no reason to fail the run.
+    func addToTotals(_ report: PullReport) {
+        var work = SessionTotals()
+        work.received = report.bytes.received
+        work.requests = report.requests
+        work.files = UInt64(max(0, report.files.installed + report.files.reused))
+        work.elapsed = report.elapsedMilliseconds
+        try? store.add(work, to: session)
     }
 
     /// Records that the run is stopped before its end; the reason decides how it rests.

@@ -3,7 +3,8 @@ import SyncReport
 
 /// The result of each row of a manifest in one run.
 struct RowStates: Sendable {
-    enum State: UInt8, Sendable {
+    /// The raw value is the word in reports.
+    enum State: String, Sendable {
         /// Not part of this run's selection.
         case unselected
         /// Not yet in place.
@@ -17,19 +18,6 @@ struct RowStates: Sendable {
         case failed
         /// A plugin refused its request.
         case cancelled
-
-        /// The word in reports.
-        var word: String {
-            switch self {
-            case .unselected: "unselected"
-            case .pending: "pending"
-            case .unchanged: "unchanged"
-            case .installed: "installed"
-            case .reused: "reused"
-            case .failed: "failed"
-            case .cancelled: "cancelled"
-            }
-        }
     }
 
     private(set) var states: [State]

@@ -5,20 +5,11 @@ import SyncPlugins
 import SyncStore
 
 /// Where a row's bytes came from.
-enum RowOrigin: Sendable, Equatable {
+enum RowOrigin: String, Sendable {
     case network
     case reused
     /// Put in place by a process that was killed before it could report it.
     case unknown
-
-    /// The word in events.
-    var word: String {
-        switch self {
-        case .network: "network"
-        case .reused: "reused"
-        case .unknown: "unknown"
-        }
-    }
 }
 
 /// Reports what happens in a run, as events of the contract.
@@ -40,9 +31,10 @@ struct RunJournal: Sendable {
     private func tell(
         _ name: EventName,
         note: String? = nil,
+        failure: FileFailure? = nil,
         _ fill: @escaping @Sendable (inout JSONLine) -> Void
     ) {
-        environment.events.tell(event(name, note: note, fill))
+        environment.events.tell(event(name, note: note, failure: failure, fill))
     }
 
     /// - Parameter former: The previous request, if the session followed another channel.
@@ -106,42 +98,40 @@ struct RunJournal: Sendable {
     }
 
     func installed(_ row: Int, of manifest: Manifest, from origin: RowOrigin) {
-        let files = manifest.files
-        let kind = files.kind(row)
+        let (files, kind) = (manifest.files, manifest.files.kind(row))
         tell(.taskInstalled) {
             $0.field("path", files.path(row))
-            if kind == .link {
-                $0.field("link", files.linkTarget(row) ?? "")
-            } else {
-                $0.field("size", files.size(row))
-                $0.field("sha256", files.digest(row).hex)
-            }
-            $0.field("source", origin == .network && kind == .link ? "manifest" : origin.word)
+            $0.content(of: row, files)
+            $0.field("source", origin == .network && kind == .link ? "manifest" : origin.rawValue)
         }
     }
 
     func failed(_ path: String, reason: String, _ cause: FailureCause) {
-        let failure = FileFailure(path: path, reason: reason, cause: cause)
-        let event = event(.taskFailed, note: "\(escaped(path)): \(reason)", failure: failure) {
-            $0.field("path", path)
-            $0.field("reason", reason)
-            $0.field("cause", cause)
-        }
-        environment.events.tell(event)
+        tell(.taskFailed, path, reason, cause, FileFailure(path: path, reason: reason, cause: cause))
     }
 
     /// A plugin refused the file's request.
     func cancelled(_ path: String, reason: String) {
-        tell(.taskCancelled, note: "\(escaped(path)): \(reason)") {
+        tell(.taskCancelled, path, reason, .cancelled, nil)
+    }
+
+    private func tell(
+        _ name: EventName,
+        _ path: String,
+        _ reason: String,
+        _ cause: FailureCause,
+        _ failure: FileFailure?
+    ) {
+        tell(name, note: "\(escaped(path)): \(reason)", failure: failure) {
             $0.field("path", path)
             $0.field("reason", reason)
-            $0.field("cause", FailureCause.cancelled)
+            $0.field("cause", cause)
         }
     }
 
     func removed(_ path: String) { tell(.taskRemoved) { $0.field("path", path) } }
 
-    /// Reports what should be removed and could not be backed up: no file of the manifest has failed.
+    /// Reports what should be removed and could not be reached, backed up or removed: no file of the manifest has failed.
     func notRemoved(_ path: String, reason: String) {
         tell(.pruneFailed, note: "\(escaped(path)) is not removed: \(reason)") {
             $0.field("path", path)
@@ -196,9 +186,7 @@ struct RunJournal: Sendable {
     }
 
     /// - Parameters:
-    ///   - hook: The attempt.
-    ///   - outcome: How it ended.
-    ///   - result: The same in a word.
+    ///   - result: The outcome in a word.
     ///   - calls: Calls that were made.
     func finished(_ hook: Hook, _ outcome: HookOutcome, result: String, calls: Int) {
         let lines = outcome.output.split(separator: "\n").suffix(20)
@@ -215,8 +203,17 @@ struct RunJournal: Sendable {
     }
 
     /// Reports what this process did for the run, whether it ended or was stopped: the morning report adds this up.
-    func summary(_ report: PullReport, _ steps: TaskTracker.Steps?, stopped: StopReason?) {
-        let (origins, otherBytes) = environment.ledger.entries
+    ///
+    /// - Parameters:
+    ///   - origins: What each server delivered.
+    ///   - otherBytes: **Bytes** of which that is not known.
+    func summary(
+        _ report: PullReport,
+        tasks steps: TaskTracker.Steps? = nil,
+        stopped: StopReason? = nil,
+        origins: [String: OriginLedger.Entry] = [:],
+        otherBytes: UInt64
+    ) {
         tell(.runSummary) { line in
             line.field("elapsed_ms", report.elapsedMilliseconds)
             line.field("requests", report.requests)

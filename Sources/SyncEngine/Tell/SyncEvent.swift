@@ -18,11 +18,8 @@ package struct SyncEvent: Sendable {
         failure: FileFailure? = nil,
         fields: @escaping @Sendable (inout JSONLine) -> Void = { _ in }
     ) {
-        self.name = name
-        self.note = note
-        self.failure = failure
-        self.time = time
-        self.fill = fields
+        (self.name, self.time, self.note, self.failure) = (name, time, note, failure)
+        fill = fields
     }
 
     /// The same event, as one of a run.

@@ -41,10 +41,6 @@ package struct TaskListing: Sendable {
     private var row = 0
 
     /// - Parameters:
-    ///   - run: The run.
-    ///   - project: Its project.
-    ///   - store: Where it is on record.
-    ///   - stateDirectory: Where manifests are kept, absolute.
     ///   - requests: What its transfers are at, by number.
     ///   - state: Only tasks in this state.
     ///   - glob: Only tasks whose path matches, as in a group of a manifest.
@@ -84,7 +80,9 @@ package struct TaskListing: Sendable {
         project: String,
         _ stateDirectory: String
     ) throws(EngineError) -> Manifest {
-        let limits = ManifestLimits(ownText: 1 << 30)
+        var limits = ManifestLimits(ownText: 1 << 30)
+        // The run has accepted its URLs; nothing is fetched here.
+        limits.schemes = nil
         let nobody = NoTransport()
         let cache = try ManifestCache(stateDirectory: stateDirectory, limit: limits.ownTextBytes) { _ in true
         }

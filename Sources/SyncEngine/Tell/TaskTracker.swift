@@ -57,7 +57,6 @@ final class TaskTracker: Sendable {
     /// - Parameters:
     ///   - rows: What looking at the destination has found.
     ///   - files: Where the record is kept; `nil` for nowhere.
-    ///   - run: The run.
     init(_ rows: RowStates, files: LiveFiles?, run: String) {
         let earlier = files?.tasks().flatMap {
             $0.run == run && $0.marks.count == rows.states.count ? $0.marks : nil
@@ -88,13 +87,11 @@ final class TaskTracker: Sendable {
     {
         switch found {
         case .unselected: return before
-        case .pending, .failed, .cancelled:
-            return steps.walk(before, again)
+        case .pending, .failed, .cancelled: return steps.walk(before, again)
         case .unchanged: return steps.walk(before, kept)
         case .installed, .reused:
             // Another process of this run had placed it.
-            return before == .installed
-                ? before : steps.walk(before, again + [.started, .installed])
+            return before == .installed ? before : steps.walk(before, again + [.started, .installed])
         }
     }
 

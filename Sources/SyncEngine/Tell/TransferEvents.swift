@@ -12,32 +12,20 @@ extension SyncEvent {
         case .asked: return nil
         case .redirected(let transfer, let status, let from, let to, let hop):
             self.init(.taskRedirected, time: time) {
-                $0.transfer(transfer, subject)
-                $0.field("reason", "redirect")
-                $0.field("hop", hop)
-                $0.field("status", status)
-                $0.field("from", from)
-                $0.field("to", to)
+                $0.hop(transfer, subject, "redirect", hop, from, to) { $0.field("status", status) }
             }
         case .rewritten(let transfer, let from, let to, let rewriter, let hop):
             self.init(.taskRedirected, time: time) {
-                $0.transfer(transfer, subject)
-                $0.field("reason", "rewrite")
-                $0.field("hop", hop)
-                switch rewriter {
-                case .rule(let place): $0.field("rule", place)
-                case .resolver(let name): $0.field("plugin", name)
+                $0.hop(transfer, subject, "rewrite", hop, from, to) {
+                    switch rewriter {
+                    case .rule(let place): $0.field("rule", place)
+                    case .resolver(let name): $0.field("plugin", name)
+                    }
                 }
-                $0.field("from", from)
-                $0.field("to", to)
             }
         case .mirrored(let transfer, let from, let to):
             self.init(.taskRedirected, time: time) {
-                $0.transfer(transfer, subject)
-                $0.field("reason", "mirror")
-                $0.field("hop", 0)
-                $0.field("from", from)
-                $0.field("to", to)
+                $0.hop(transfer, subject, "mirror", 0, from, to) { _ in }
             }
         case .retrying(let transfer, let url, let reason, let attempt, let wait):
             let milliseconds = Int64(wait / .milliseconds(1))
@@ -106,6 +94,24 @@ extension TransferEvent {
 }
 
 extension JSONLine {
+    /// A request that goes to another URL.
+    fileprivate mutating func hop(
+        _ id: TransferID,
+        _ subject: TransferSubject?,
+        _ reason: String,
+        _ hop: Int,
+        _ from: String,
+        _ to: String,
+        _ cause: (inout JSONLine) -> Void
+    ) {
+        transfer(id, subject)
+        field("reason", reason)
+        field("hop", hop)
+        cause(&self)
+        field("from", from)
+        field("to", to)
+    }
+
     /// Identifies a transfer by its number and what it is for: a file, or a pack.
     fileprivate mutating func transfer(_ id: TransferID, _ subject: TransferSubject?) {
         field("transfer", id.rawValue)

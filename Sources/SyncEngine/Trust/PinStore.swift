@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 package import SyncModel
@@ -88,11 +87,11 @@ package struct PinStore: Sendable {
     /// What is in the directory, sorted.
     private func names() throws(EngineError) -> [String] {
         if let names = directoryEntries(directory) { return names.sorted() }
-        let code = sa_errno()
+        let code = Errno.last
         // A link that leads nowhere: the disk with the pins is missing, which does not mean that nothing is pinned.
-        let found = try? status(AT_FDCWD, directory).get()
-        guard code == ENOENT, found?.kind != .link else {
-            throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(errorText(code))")
+        let found = try? status(currentDirectory, directory).get()
+        guard code == .noSuchFileOrDirectory, found?.kind != .link else {
+            throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(code)")
         }
         return []
     }
@@ -133,12 +132,12 @@ package struct PinStore: Sendable {
             let marked = Set(try names().filter { $0.hasSuffix(Self.placeEnding) && Self.owner($0) == owner })
             do throws(FileError) {
                 for mark in marks.subtracting(marked) {
-                    _ = try openFile("\(directory)/\(mark)", O_WRONLY | O_CREAT, trust: .ownState)
+                    _ = try openFile("\(directory)/\(mark)", [.writeOnly, .create], trust: .ownState)
                 }
                 try replaceFile(path, with: pin.file)
-                for mark in marked.subtracting(marks) { unlink("\(directory)/\(mark)") }
+                for mark in marked.subtracting(marks) { removeFile("\(directory)/\(mark)") }
                 // Sync the name, too: if a power cut removed the pin, this machine would trust anyone.
-                guard let folder = openDirectory(directory), fsync(folder.raw) == 0 else {
+                guard let folder = openDirectory(directory), synchronize(folder.raw) == nil else {
                     throw .last("sync", directory)
                 }
             } catch {
@@ -153,17 +152,17 @@ package struct PinStore: Sendable {
     /// - Returns: Whether it was pinned.
     package func forget(_ project: String) throws(EngineError) -> Bool {
         let path = try path(project)
-        guard access(directory, F_OK) == 0 else { return false }
+        guard exists(directory) else { return false }
         return try locked { () throws(EngineError) in
-            guard unlink(path) == 0 else {
-                guard sa_errno() == ENOENT else {
-                    throw EngineError(.ioError, "cannot remove \(escaped(path)): \(errnoText)")
+            if let code = removeFile(path) {
+                guard code == .noSuchFileOrDirectory else {
+                    throw EngineError(.ioError, "cannot remove \(escaped(path)): \(code)")
                 }
                 return false
             }
             let owner = try Self.digest(project).hex
             for name in try names() where name.hasSuffix(Self.placeEnding) && Self.owner(name) == owner {
-                unlink("\(directory)/\(name)")
+                removeFile("\(directory)/\(name)")
             }
             return true
         }
@@ -172,16 +171,20 @@ package struct PinStore: Sendable {
     /// Runs `work` while no other process does. flock(2)
     private func locked<R>(_ work: () throws(EngineError) -> R) throws(EngineError) -> R {
         let file = try lock()
-        let result = Result { () throws(EngineError) in try work() }
-        _ = consume file
-        return try result.get()
+        defer { withExtendedLifetime(file) {} }
+        return try work()
     }
 
     private func lock() throws(EngineError) -> Descriptor {
         do throws(FileError) {
             _ = try openPrivateDirectory(directory, create: true)
-            let file = try openFile(directory + "/.lock", O_RDWR | O_CREAT, trust: .ownState)
-            guard flock(file.raw, LOCK_EX) == 0 else { throw .last("lock", directory + "/.lock") }
+            let file = try openFile(directory + "/.lock", [.readWrite, .create], trust: .ownState)
+            while let code = lockWhole(file.raw) {
+                guard code == .resourceTemporarilyUnavailable else {
+                    throw FileError(step: "lock", path: directory + "/.lock", code: code)
+                }
+                pauseThread(milliseconds: 5)
+            }
             return file
         } catch {
             throw EngineError(cannotUse: error, "the state directory: ")

@@ -26,7 +26,7 @@ struct ReleaseSource {
     private var choice: TrustChoice { environment.trust }
     private var files: SignedFiles { SignedFiles(source: source) }
     private var anchoring: TrustAnchoring {
-        TrustAnchoring(source: source, pins: pins, isReadOnly: isReadOnly, environment: environment)
+        TrustAnchoring(source: source, pins: pins, environment: environment)
     }
 
     /// How often it starts over because another process has stored something newer.
@@ -176,7 +176,7 @@ struct ReleaseSource {
                     if case .overtaken = error, attempts < Self.attempts {
                         attempts += 1
                         if let kept = try pins.pin(believed.pin.project) {
-                            (believed.pin, believed.kept) = (kept, kept)
+                            (believed.pin, believed.kept, believed.news) = (kept, kept, nil)
                         }
                         continue
                     }
@@ -331,14 +331,12 @@ struct ReleaseSource {
     private func keep(_ pin: TrustPin, _ believed: inout BelievedPin) throws(Failure) {
         defer { believed.pin = pin }
         guard !isReadOnly, pin != believed.kept else { return }
-        let isKept: Bool
-        do throws(EngineError) {
-            isKept = try pins.keep(pin, inPlaceOf: believed.kept)
-        } catch {
-            throw .engine(error)
+        let isKept = try engine { [kept = believed.kept] () throws(EngineError) in
+            try pins.keep(pin, inPlaceOf: kept)
         }
         guard isKept else { throw .overtaken }
         believed.kept = pin
+        if let news = believed.news.take() { environment.events.tell(news(environment.now())) }
     }
 
     /// The manifest that the statements agree on.
@@ -362,19 +360,14 @@ struct ReleaseSource {
                 url: place
             )
         }
-        let found: FoundManifest
         let project = check.pin.project
         let name = "signed \(project)" + (wanted.name.map { " \($0)" } ?? "")
-        if let kept = files.kept(digest, name, project: project, place, location, believed.isPublic) {
-            if check.isKnown {
-                // It was verified when it was first accepted.
-                try accept(&check, project: project, revision: check.track.revision, place)
-            } else {
-                let manifest: Manifest
-                do throws(EngineError) { manifest = try kept.decode() } catch { throw .engine(error) }
-                try accept(&check, project: manifest.project, revision: manifest.revision, place)
-            }
+        var found: FoundManifest
+        if let kept = files.kept(digest, name, at: place, location, believed.isPublic) {
             found = kept
+            // A known one was verified when it was first accepted.
+            let manifest = check.isKnown ? nil : try engine { () throws(EngineError) in try kept.decode() }
+            try accept(&check, manifest, place)
         } else {
             let came = try files.manifest(
                 digest,
@@ -384,46 +377,42 @@ struct ReleaseSource {
                 reload: asked.reload,
                 within: choice.patience
             )
-            let manifest: Manifest
-            do throws(EngineError) { manifest = try came.found.decode() } catch { throw .engine(error) }
-            try accept(&check, project: manifest.project, revision: manifest.revision, place)
-            source.cache?.remember(
-                ManifestCache.Entry(
-                    digest: digest,
-                    validator: Validator(),
-                    isCompressed: true,
-                    project: manifest.project
-                ),
-                body: came.body,
-                for: name
-            )
             found = came.found
+            try accept(&check, engine { () throws(EngineError) in try came.found.decode() }, place)
+            let entry = ManifestCache.Entry(
+                digest: digest,
+                validator: Validator(),
+                isCompressed: true,
+                project: project
+            )
+            source.cache?.remember(entry, body: came.body, for: name)
         }
-        var pin = check.pin
-        do throws(EngineError) {
+        let pin = try engine { () throws(EngineError) in
+            var pin = check.pin
             pin.note(place: try PinStore.digest(location.withoutSecretsOfPlace))
             pin.forgive(try Self.digest(place))
-        } catch {
-            throw .engine(error)
+            return pin
         }
         try keep(pin, &believed)
         if let grace = check.grace { environment.events.tell(.stale(grace, pin, at: environment.now())) }
-        var signed = found
-        signed.release = TrustedRelease(check)
-        signed.add(check.root.mirrors)
-        return signed
+        found.release = TrustedRelease(check)
+        found.add(check.root.mirrors)
+        return found
     }
 
-    private func accept(
-        _ check: inout TrustCheck,
-        project: String,
-        revision: UInt64,
-        _ place: String
-    ) throws(Failure) {
+    /// - Parameter manifest: `nil` if what it says of itself is known.
+    private func accept(_ check: inout TrustCheck, _ manifest: Manifest?, _ place: String) throws(Failure) {
         do throws(TrustRefusal) {
-            try check.accept(project: project, revision: revision)
+            try check.accept(
+                project: manifest?.project ?? check.pin.project,
+                revision: manifest?.revision ?? check.track.revision
+            )
         } catch {
             throw .refused(error, url: place)
         }
+    }
+
+    private func engine<R>(_ work: () throws(EngineError) -> R) throws(Failure) -> R {
+        do throws(EngineError) { return try work() } catch { throw .engine(error) }
     }
 }

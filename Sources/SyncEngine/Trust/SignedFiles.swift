@@ -91,7 +91,7 @@ struct SignedFiles {
         }
         let url = resolve("manifests/\(digest).json.zst", against: place)
         // No publisher's frame is longer than its text plus what zstd adds at most, ZSTD_compressBound.
-        let bound = size.map { min(most, Int($0) + Int($0) / 256 + 512) } ?? most
+        let bound = size.map { min(most, Int(clamping: $0 + $0 / 256 + 512)) } ?? most
         let sink = MemorySink(limit: bound)
         let isPublic: Bool?
         let end = patience.map { SuspendingClock.now + $0 + .seconds((size ?? 0) / 1024) }
@@ -118,81 +118,31 @@ struct SignedFiles {
         guard (try? body.withUnsafeBytes { try sha256(try decodeZstd($0, limit: limit)) }) == digest else {
             throw .refused(TrustRefusal(.mixed, "it is not the signed manifest"), url: url)
         }
-        let referrer =
-            place.hasPrefix("file:") ? nil : TransferRequest.Referrer(url: place, isPublic: isPublic)
-        let manifest: Manifest
         do throws(EngineError) {
-            manifest = try source.decode(
-                body,
-                isCompressed: true,
-                shown: redacted(url: url),
-                baseURL: place,
-                referrer: referrer
-            )
+            let found = ManifestPlace(location, base: place, isPublic: isPublic)
+            let manifest = try source.decode(body, isCompressed: true, at: found, shown: redacted(url: url))
+            return (FoundManifest(manifest, at: found, source), body)
         } catch {
             throw .engine(error)
         }
-        let found = FoundManifest(
-            digest: digest,
-            project: manifest.project,
-            baseURL: place,
-            shown: urlScheme(of: location) != nil ? redacted(url: location) : escaped(location),
-            location: location.withoutSecretsOfPlace,
-            referrer: referrer,
-            source: source
-        ) { () throws(EngineError) in manifest }
-        return (found, body)
     }
 
     /// The manifest with this digest as cached under a name, not yet decoded; `nil` if it was not.
     func kept(
         _ digest: SHA256Digest,
         _ name: String,
-        project: String,
-        _ place: String,
+        at place: String,
         _ location: String,
         _ isPublic: Bool?
     ) -> FoundManifest? {
-        guard let entry = source.cache?.entry(for: name), entry.digest == digest else {
-            return nil
-        }
-        let referrer =
-            place.hasPrefix("file:") ? nil : TransferRequest.Referrer(url: place, isPublic: isPublic)
-        return FoundManifest(
-            digest: digest,
-            project: project,
-            baseURL: place,
-            shown: urlScheme(of: location) != nil ? redacted(url: location) : escaped(location),
-            location: location.withoutSecretsOfPlace,
-            referrer: referrer,
-            source: source
-        ) { () throws(EngineError) in
-            if let body = source.cache?.body(of: entry),
-                let manifest = try? source.decode(
-                    body,
-                    isCompressed: entry.isCompressed,
-                    shown: redacted(url: place),
-                    baseURL: place,
-                    referrer: referrer
-                ), manifest.digest == digest
-            {
-                return manifest
-            }
-            // Gone or damaged.
-            let again: FoundManifest
+        guard let entry = source.cache?.entry(for: name), entry.digest == digest else { return nil }
+        let found = ManifestPlace(location, base: place, isPublic: isPublic)
+        return source.cached(entry, at: found) { () throws(EngineError) in
             do throws(ReleaseSource.Failure) {
-                again = try self.manifest(digest, size: nil, at: place, location, reload: true).found
+                return try manifest(digest, size: nil, at: place, location, reload: true).found
             } catch {
                 throw error.told
             }
-            return try again.decode()
         }
-    }
-}
-
-extension String {
-    /// A manifest's place, fit to be recorded: an absolute path, or a URL without userinfo, query and fragment.
-    var withoutSecretsOfPlace: String {
-        urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self)
     }
 }

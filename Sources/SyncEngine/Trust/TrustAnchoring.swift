@@ -13,13 +13,14 @@ struct BelievedPin {
     var anchor: TrustPin.Root?
     /// Whether the last statement came from a public address; `nil` if unknown.
     var isPublic: Bool?
+    /// That the project is pinned, to be reported once the pin is stored; `nil` if it was pinned before.
+    var news: ((_ time: Int64) -> SyncEvent)?
 }
 
 /// Turns the user's choice of whom to trust into a pin: a file with a root, a fingerprint, or the first root found.
 struct TrustAnchoring {
     let source: ManifestSource
     let pins: PinStore
-    let isReadOnly: Bool
     let environment: EngineEnvironment
 
     private var choice: TrustChoice { environment.trust }
@@ -50,15 +51,13 @@ struct TrustAnchoring {
         }
         let new = try pin(anchor, origin, location)
         guard let kept = try pins.pin(new.project) else {
+            let isFirst = anchor == .first
             let note =
                 "\(new.project) is pinned on first use to SHA256:\(new.root.statement.digest); "
                 + "compare it with the publisher's"
-            if !isReadOnly {
-                environment.events.tell(
-                    .pinned(new, note: anchor == .first ? note : nil, at: environment.now())
-                )
+            return BelievedPin(pin: new, anchor: isFirst ? nil : new.root) {
+                .pinned(new, note: isFirst ? note : nil, at: $0)
             }
-            return BelievedPin(pin: new, kept: nil, anchor: anchor == .first ? nil : new.root)
         }
         guard anchor != .first, !kept.roots.contains(new.root.statement.digest) else {
             return BelievedPin(pin: kept, kept: kept)
@@ -89,26 +88,23 @@ struct TrustAnchoring {
         switch anchor {
         case .unreadable(let error): throw error
         case .file(let path, let bytes): return try make(bytes, escaped(path))
-        case .first:
-            let (bytes, shown) = try root(1, location, until: end)
-            guard let bytes else {
-                throw refused("\(shown) is not there: the set published there is not signed")
-            }
-            return try make(bytes, shown)
-        case .fingerprint(let digest):
+        case .first, .fingerprint:
+            var wanted: SHA256Digest?
+            if case .fingerprint(let digest) = anchor { wanted = digest }
             for number in 1...UInt64(TrustCheck.mostRoots) {
                 let (bytes, shown) = try root(number, location, until: end)
                 guard let bytes else {
                     throw refused(
-                        number == 1
-                            ? "\(shown) is not there: the set published there is not signed"
-                            : "none of the \(number - 1) roots there is SHA256:\(digest)"
+                        wanted.flatMap {
+                            number == 1 ? nil : "none of the \(number - 1) roots there is SHA256:\($0)"
+                        }
+                            ?? "\(shown) is not there: the set published there is not signed"
                     )
                 }
                 let pin = try make(bytes, shown)
-                if pin.root.statement.digest == digest { return pin }
+                if wanted ?? pin.root.statement.digest == pin.root.statement.digest { return pin }
             }
-            throw refused("none of the first \(TrustCheck.mostRoots) roots is SHA256:\(digest)")
+            throw refused("none of the first \(TrustCheck.mostRoots) roots is what --trust names")
         }
     }
 

@@ -90,6 +90,7 @@ extension ManifestDecoder {
                 try reader.beginArray()
                 while try reader.nextElement() {
                     try check(deltas.count, below: limits.blobs, "deltas")
+                    try checkMemory(adding: deltas.count * FileTable.deltaBytes)
                     deltas.append(try readDelta())
                 }
             } else {
@@ -101,18 +102,18 @@ extension ManifestDecoder {
         return deltas
     }
 
+    /// The next number of an array in our own way.
+    mutating func nextNumber() throws(ManifestFault) -> UInt64 {
+        guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
+        return try reader.integer()
+    }
+
     private mutating func readDelta() throws(ManifestFault) -> Delta {
-        func next() throws(ManifestFault) -> UInt64 {
-            guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
-            return try reader.integer()
-        }
         try reader.beginArray()
-        let blob = try next()
-        let pack = try next()
-        let offset = try next()
-        let stored = try next()
-        let start = try next()
-        let (end, overflow) = start.addingReportingOverflow(try next())
+        let (blob, pack) = (try nextNumber(), try nextNumber())
+        let (offset, stored) = (try nextNumber(), try nextNumber())
+        let start = try nextNumber()
+        let (end, overflow) = start.addingReportingOverflow(try nextNumber())
         guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
         let digest = try readDigest()
         guard try !reader.nextElement(), !overflow, let blob = UInt32(exactly: blob),

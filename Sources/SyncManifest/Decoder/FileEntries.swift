@@ -217,9 +217,7 @@ extension ManifestDecoder {
         }
     }
 
-    mutating func readGroup(
-        in table: WritableKeyPath<Self, FileTable>
-    ) throws(ManifestFault) -> UInt16 {
+    mutating func readGroup(in table: WritableKeyPath<Self, FileTable>) throws(ManifestFault) -> UInt16 {
         let name = try readGroupName()
         guard let number = self[keyPath: table].groupNumber(name), Int(number) < limits.groups else {
             throw ManifestFault("more than \(limits.groups) groups", "use fewer")

@@ -14,13 +14,7 @@ package struct ManifestAssembly {
     private var packs: [SHA256Digest: UInt32] = [:]
     private let digest: SHA256Digest
 
-    /// Reads the manifest's own text.
-    ///
-    /// - Parameters:
-    ///   - bytes: The JSON text, uncompressed, UTF-8.
-    ///   - digest: SHA-256 of `bytes`.
-    ///   - limits: The most that it and its parts may hold.
-    /// - Throws: ``ManifestError`` with the JSON path of the first rule that is broken.
+    /// Reads the manifest's own text, uncompressed; `digest` is its SHA-256.
     package init(
         _ bytes: UnsafeRawBufferPointer,
         digest: SHA256Digest,
@@ -68,21 +62,16 @@ package struct ManifestAssembly {
     /// What blobs are decoded with, in version 3.
     package var dictionary: Manifest.SharedDictionary? { decoder.dictionary }
 
-    /// Where they are.
     package func pack(of part: Manifest.Part) -> Manifest.Pack { decoder.packs[Int(part.blob.pack)] }
 
-    /// Where the dictionary is.
     package func pack(of dictionary: Manifest.SharedDictionary) -> Manifest.Pack {
         decoder.packs[Int(dictionary.blob.pack)]
     }
 
-    /// Where their deltas are.
     package func pack(of delta: Manifest.PartDelta) -> Manifest.Pack { decoder.packs[Int(delta.pack)] }
 
-    /// Reads the text of the next part.
-    ///
-    /// - Parameter bytes: The text, uncompressed; the caller has checked its SHA-256.
-    /// - Throws: ``ManifestError``; its JSON path begins with the part, its line and column count in the part's text.
+    /// Reads the text of the next part, uncompressed; the caller has checked its SHA-256. The JSON path of an error begins
+    /// with the part, its line and column count in the part's text.
     package mutating func add(_ bytes: UnsafeRawBufferPointer) throws(ManifestError) {
         guard decoder.partStarts.count < decoder.parts.count else {
             throw ManifestError(path: "$.parts", reason: "one part too many", remedy: "report this as a bug")

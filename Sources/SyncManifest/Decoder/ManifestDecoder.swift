@@ -193,8 +193,10 @@ struct ManifestDecoder {
     }
 
     /// Counts what the manifest takes so far, and the text that is read, against ``ManifestLimits/memoryBytes``.
-    func checkMemory() throws(ManifestFault) {
-        let used = reader.bytes.count + files.memoryBytes + directories.memoryBytes + otherBytes
+    ///
+    /// - Parameter more: **Bytes** that are in neither table yet.
+    func checkMemory(adding more: Int = 0) throws(ManifestFault) {
+        let used = reader.bytes.count + files.memoryBytes + directories.memoryBytes + otherBytes + more
         guard used <= limits.memoryBytes else {
             throw ManifestFault(
                 "the manifest takes more than \(limits.memoryBytes >> 20) MiB of memory",
@@ -225,31 +227,21 @@ struct TopLevelKeys: OptionSet {
     static let parts = TopLevelKeys(rawValue: 128)
     static let dictionary = TopLevelKeys(rawValue: 256)
 
+    private static let spellings: [(key: TopLevelKeys, name: StaticString)] = [
+        (.format, "format"), (.project, "project"), (.revision, "revision"), (.created, "created"),
+        (.packs, "packs"), (.files, "files"), (.groups, "groups"), (.parts, "parts"),
+        (.dictionary, "dictionary"),
+    ]
+
     init(rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// The key with this spelling.
     init?(_ key: UnsafeBufferPointer<UInt8>) {
-        let all: [TopLevelKeys] = [
-            .format, .project, .revision, .created, .packs, .files, .groups, .parts, .dictionary,
-        ]
-        guard let found = all.first(where: { equals(key, $0.name) }) else { return nil }
-        self = found
+        guard let found = Self.spellings.first(where: { equals(key, $0.name) }) else { return nil }
+        self = found.key
     }
 
     /// The spelling of a single key.
-    var name: StaticString {
-        switch self {
-        case .format: "format"
-        case .project: "project"
-        case .revision: "revision"
-        case .created: "created"
-        case .packs: "packs"
-        case .files: "files"
-        case .parts: "parts"
-        case .dictionary: "dictionary"
-        default: "groups"
-        }
-    }
+    var name: StaticString { Self.spellings.first { $0.key == self }?.name ?? "" }
 }
 
 extension ManifestDecoder {
@@ -259,10 +251,7 @@ extension ManifestDecoder {
     /// Most **bytes** at a file.
     private static let longestOfFile = 4 << 10
 
-    /// Takes `x-user-data`, or skips any other key that starts with `x-`.
-    ///
-    /// - Parameter isOfFile: Whether it stands at a file.
-    /// - Returns: The value as JSON text on one line; `nil` for another key.
+    /// Takes `x-user-data` as JSON text on one line, or skips any other key that starts with `x-` and gives `nil`.
     mutating func readUserData(
         _ key: UnsafeBufferPointer<UInt8>,
         isOfFile: Bool = false,

@@ -7,36 +7,19 @@ package struct ManifestError: Error, Sendable, Hashable {
     /// Where: a JSON path such as `$.files[17].path`. Indices count in the document, from 0.
     package let path: String
 
-    /// What is wrong there.
     package let reason: String
 
     /// What to do about it.
     package let remedy: String
 
     /// Where reading stopped, in **bytes** from the start, or `nil` when the whole document was read first.
-    package let offset: Int?
+    package private(set) var offset: Int?
 
     /// The line, from 1, when `offset` is known.
-    package let line: Int?
+    package private(set) var line: Int?
 
     /// The column in **bytes**, from 1, when `offset` is known.
-    package let column: Int?
-
-    package init(
-        path: String,
-        reason: String,
-        remedy: String,
-        offset: Int? = nil,
-        line: Int? = nil,
-        column: Int? = nil
-    ) {
-        self.path = path
-        self.reason = reason
-        self.remedy = remedy
-        self.offset = offset
-        self.line = line
-        self.column = column
-    }
+    package private(set) var column: Int?
 
     /// A broken manifest is broken data: 65.
     package var exitStatus: ExitStatus { .dataInvalid }

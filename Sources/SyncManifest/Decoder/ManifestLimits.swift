@@ -13,28 +13,25 @@ package struct ManifestLimits: Sendable {
     package var memoryBytes = 230 << 20
     /// Files and links.
     package var entries = 5_000_000
-    /// Parts.
     package var parts = 100_000
-    /// Packs.
     package var packs = 1_000_000
     /// Blobs of all files together.
     package var blobs = 20_000_000
     /// Groups, declared and implied.
     package var groups = 10_000
-    /// Patterns, and hooks, of one group.
     package var patternsPerGroup = 1_000
     /// Paths that the patterns of all groups are tried on, each pattern counted.
     package var patternMatches = 50_000_000
     /// **Bytes** of these paths, where a pattern counts once for each 64 bytes of its own: about **1 ns** each.
     package var patternBytes = 4_000_000_000
-    /// URLs of one file or pack.
     package var urlsPerFile = 64
     /// One URL in **bytes**. RFC 9110 section 4.1 asks for at least 8,000.
     package var urlBytes = 8_192
     /// Paths, link targets and URLs together, in **bytes**.
     package var textBytes = 1 << 30
-    /// What URLs may begin with, in lower case: http and https, and what a transport plugin of this machine is for (S80).
-    package var schemes = webSchemes
+    /// What URLs may begin with, in lower case: http and https, and what a transport plugin of this machine is for (S80);
+    /// `nil` for anything, where nothing is fetched.
+    package var schemes: Set<String>? = webSchemes
     /// Nested arrays and objects (V48).
     package var depth = 64
     /// Members of one object under an `x-` key.
@@ -43,7 +40,6 @@ package struct ManifestLimits: Sendable {
     /// What to do about a manifest that is too large for memory.
     static let remedy = "publish it in parts, or raise the limit with --max-manifest"
 
-    /// The defaults.
     package static let standard = ManifestLimits()
 
     package init() {}

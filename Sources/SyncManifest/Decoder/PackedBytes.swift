@@ -217,10 +217,6 @@ extension ManifestDecoder {
     }
 
     /// Reads a blob that is no file's: it names its SHA-256, and is decoded without the dictionary.
-    ///
-    /// - Parameters:
-    ///   - what: What it holds.
-    ///   - refusal: What is wrong when it needs the dictionary.
     mutating func readOwnBlob(
         _ what: String,
         refusal: String

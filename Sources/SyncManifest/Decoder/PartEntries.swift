@@ -49,12 +49,8 @@ extension ManifestDecoder {
 
     /// `[pack index, offset, stored length, sha256 of the former text]`
     private mutating func readPartDelta() throws(ManifestFault) -> Manifest.PartDelta {
-        func next() throws(ManifestFault) -> UInt64 {
-            guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
-            return try reader.integer()
-        }
         try reader.beginArray()
-        let (pack, offset, stored) = (try next(), try next(), try next())
+        let (pack, offset, stored) = (try nextNumber(), try nextNumber(), try nextNumber())
         guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
         let base = try readDigest()
         guard try !reader.nextElement(), let pack = UInt32(exactly: pack) else {
@@ -123,7 +119,6 @@ extension ManifestDecoder {
 
     /// Reads the next part's text: `{"packs": ["sha256", …], "files": […]}`.
     ///
-    /// - Parameter numbers: The root's packs by their digests.
     /// - Returns: The numbers that the part's own packs have in the root, for ``renumberPacks(_:from:)``.
     mutating func readPart(
         _ bytes: UnsafeBufferPointer<UInt8>,
@@ -180,7 +175,6 @@ extension ManifestDecoder {
         return packs
     }
 
-    /// Entries of the part that is read.
     private var entriesHere: Int { files.count - (partStarts.last ?? 0) }
 
     /// Entries that the root promises for the part that is read.

@@ -1,3 +1,5 @@
+import SyncModel
+
 /// Reads JSON text from front to back, one token at a time, without building a tree. RFC 8259.
 ///
 /// Strict (V41): no byte order mark, comments, trailing commas, NaN or text after the value; UTF-8 is checked.
@@ -169,7 +171,6 @@ package struct JSONReader {
         return ManifestFault("expected \(what), found \(found)", "write \(what) here")
     }
 
-    /// Not JSON at all.
     mutating func syntax(_ what: String) -> ManifestFault {
         let found = peek().map { quoted(CollectionOfOne($0)) } ?? "the end of the text"
         return ManifestFault("not JSON: expected \(what), found \(found)", "write JSON as in RFC 8259")
@@ -333,17 +334,6 @@ extension JSONReader {
 
     private var loneSurrogate: ManifestFault {
         ManifestFault("half a surrogate pair in a string", "write both halves, or the character itself")
-    }
-}
-
-/// The value of a hexadecimal digit of either case.
-@inline(__always)
-func hexadecimalValue(_ digit: UInt8) -> UInt8? {
-    switch digit {
-    case 0x30...0x39: digit - 0x30
-    case 0x61...0x66: digit - 0x61 + 10
-    case 0x41...0x46: digit - 0x41 + 10
-    default: nil
     }
 }
 

@@ -21,32 +21,21 @@ extension TableChecks {
         }
     }
 
-    /// Two rows that a file system could take for one path, or a row that is a directory of another there.
-    struct Collision {
-        var first: Int
-        var second: Int
-        /// Whether the first is a directory of the second.
-        var isDirectory: Bool
-    }
-
-    /// Finds rows whose paths are equal in another form without being the same bytes.
+    /// Finds rows whose paths are equal in another form without being the same bytes, each with the first that it collides
+    /// with. The form is that of one component; Swift's string equality normalises it.
     ///
-    /// - Parameters:
-    ///   - files: The table, without rows that are the same in bytes.
-    ///   - all: Whether paths of ASCII alone take part.
-    ///   - form: The form that counts, of one component; Swift's string equality normalises it.
-    /// - Returns: Each row with the first that it collides with.
+    /// - Parameter all: Whether paths of ASCII alone take part.
     /// - Complexity: O(*n*) for *n* bytes of paths.
-    static func collisions(in files: FileTable, all: Bool, form: (String) -> String) -> [Collision] {
+    static func collisions(in files: FileTable, all: Bool, form: (String) -> String) -> [PathCollision] {
         var rows: [Int: Int] = [:]
-        var result: [Collision] = []
+        var result: [PathCollision] = []
         for row in files.indices where all || files.withPath(row, isWide) {
             files.withPath(row) { path in
                 forEachPrefix(of: path, form) { length, hash in
                     guard length == path.count else { return }
                     guard let first = rows[hash] else { return rows[hash] = row }
                     guard text(files, row, length, form) == text(files, first, nil, form) else { return }
-                    result.append(Collision(first: first, second: row, isDirectory: false))
+                    result.append(PathCollision(first: first, second: row, isDirectory: false))
                 }
             }
         }
@@ -58,7 +47,7 @@ extension TableChecks {
                         text(files, row, length, form) == text(files, file, nil, form)
                     else { return }
                     found.insert(file)
-                    result.append(Collision(first: file, second: row, isDirectory: true))
+                    result.append(PathCollision(first: file, second: row, isDirectory: true))
                 }
             }
         }
@@ -123,12 +112,6 @@ package struct PathCollision: Sendable, Equatable {
     package let second: Int
     /// Whether the first would be a directory of the second.
     package let isDirectory: Bool
-
-    package init(first: Int, second: Int, isDirectory: Bool) {
-        self.first = first
-        self.second = second
-        self.isDirectory = isDirectory
-    }
 }
 
 extension Manifest {
@@ -142,8 +125,6 @@ extension Manifest {
         return TableChecks.collisions(in: all, all: true, form: caseFolded).filter { pair in
             all.isConflict(pair)
                 && !(all.kind(pair.first) == .directory && all.kind(pair.second) == .directory)
-        }.map {
-            PathCollision(first: $0.first, second: $0.second, isDirectory: $0.isDirectory)
         }
     }
 }

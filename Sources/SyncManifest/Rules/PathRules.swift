@@ -116,7 +116,7 @@ enum PathRules {
 
 /// The form that file systems which fold case compare: close to Unicode's full case folding, without the
 /// characters that HFS+ ignores (Apple TN1150).
-func caseFolded(_ text: String) -> String {
+package func caseFolded(_ text: String) -> String {
     if text.utf8.allSatisfy({ $0 < 0x80 }) { return text.lowercased() }
     let kept = text.unicodeScalars.filter { scalar in
         switch scalar.value {

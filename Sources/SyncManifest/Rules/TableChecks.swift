@@ -254,10 +254,7 @@ extension TableChecks {
     }
 
     /// Refuses directories that are one path with another entry after Unicode normalisation (V13).
-    static func checkNormalisation(
-        of directories: FileTable,
-        with files: FileTable
-    ) throws(ManifestError) {
+    static func checkNormalisation(of directories: FileTable, with files: FileTable) throws(ManifestError) {
         let all = files.merged(with: directories)
         for pair in collisions(in: all, all: true, form: { $0 }) where all.isConflict(pair) {
             throw refusal(
@@ -280,7 +277,6 @@ extension TableChecks {
 }
 
 extension FileTable {
-    /// Whether a directory is named here, or one below it.
     func names(_ directory: [UInt8]) -> Bool { !rows(below: directory).isEmpty }
 
     /// The paths and kinds of this table's rows and of directories, in ``PathOrder``, and nothing else of them.
@@ -290,7 +286,8 @@ extension FileTable {
         all.reserve(count: count + directories.count, pathBytes: arena.count + directories.arena.count)
         func add(_ row: Int, of table: FileTable) {
             // Both tables fit below 4 GiB, and paths below 4 KiB.
-            _ = all.append(Row(path: table.withPath(row) { Array($0) }, kind: table.kind(row)))
+            guard let path = table.withPath(row, { all.store($0) }) else { return }
+            _ = all.append(Pending(path: path, kind: table.kind(row), firstBlob: 0, firstText: 0))
         }
         var next = 0
         for row in indices {
@@ -308,7 +305,7 @@ extension FileTable {
 
     /// Whether two rows that meet cannot both be there: directories are there for others, and meet each other in peace
     /// where only case is folded.
-    func isConflict(_ pair: TableChecks.Collision) -> Bool {
+    func isConflict(_ pair: PathCollision) -> Bool {
         !(pair.isDirectory && kind(pair.first) == .directory)
     }
 }
@@ -317,14 +314,10 @@ extension Manifest {
     /// Files, links and named directories alike: paths and kinds in ``PathOrder``.
     package var allPaths: FileTable { files.merged(with: directories) }
 
-    /// The directories that go with some rows: those that are not empty with what is wanted below them, empty ones where
-    /// they are wanted themselves.
+    /// The directories that go with some rows of files and links: those that are not empty with what is wanted below them,
+    /// empty ones where they are wanted themselves. All rows ascend.
     ///
-    /// - Parameters:
-    ///   - rows: Of files and links, ascending.
-    ///   - groups: Names of groups of this manifest; none means everything.
-    ///   - filter: Which paths are wanted; `nil` for all.
-    /// - Returns: Rows of ``directories``, ascending.
+    /// - Parameter names: Groups of this manifest; none means everything.
     package func directories(with rows: [Int], groups names: [String], filter: PathFilter?) -> [Int] {
         guard directories.count > 0 else { return [] }
         var selection = RowSelection(all: directories.count)

@@ -8,7 +8,7 @@ enum URLRules {
     static func check(
         _ url: UnsafeBufferPointer<UInt8>,
         limit: Int,
-        schemes: Set<String> = webSchemes
+        schemes: Set<String>? = webSchemes
     ) throws(ManifestFault) {
         guard !url.isEmpty else { throw ManifestFault("the URL is empty", "leave it out") }
         guard url.count <= limit else {
@@ -69,10 +69,10 @@ enum URLRules {
     private static func checkScheme(
         _ url: UnsafeBufferPointer<UInt8>,
         _ colon: Int,
-        _ schemes: Set<String>
+        _ schemes: Set<String>?
     ) throws(ManifestFault) -> String {
         let scheme = String(decoding: url[..<colon], as: UTF8.self).lowercased()
-        guard schemes.contains(scheme) else {
+        guard schemes?.contains(scheme) ?? isURLScheme(scheme) else {
             throw ManifestFault(
                 "the URL \(shown(url)) has the scheme \(quoted(scheme))",
                 "use http or https; write “./” before a relative name that has “:” in it"

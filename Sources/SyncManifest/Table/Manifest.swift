@@ -22,7 +22,6 @@ package struct Manifest: Sendable {
     /// Named subsets.
     package let groups: [Group]
 
-    /// The files and links.
     package private(set) var files: FileTable
 
     /// Directories that are named themselves: empty ones, and where modes or times are kept all of them.
@@ -39,34 +38,6 @@ package struct Manifest: Sendable {
 
     /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with; `nil` below version 3.
     package let dictionary: SharedDictionary?
-
-    package init(
-        project: String,
-        revision: UInt64,
-        created: String?,
-        digest: SHA256Digest,
-        packs: [Pack],
-        groups: [Group],
-        files: FileTable,
-        directories: FileTable = FileTable(),
-        chunking: ChunkParameters? = nil,
-        userData: String? = nil,
-        parts: [Part] = [],
-        dictionary: SharedDictionary? = nil
-    ) {
-        self.project = project
-        self.revision = revision
-        self.created = created
-        self.digest = digest
-        self.packs = packs
-        self.groups = groups
-        self.files = files
-        self.directories = directories
-        self.chunking = chunking
-        self.userData = userData
-        self.parts = parts
-        self.dictionary = dictionary
-    }
 
     /// The same manifest, where rows that have only URLs take the blobs of a row with the same content: both of `rows`.
     package func sharingBlobs(among rows: [Int]) -> Manifest {

@@ -52,7 +52,7 @@ package struct ManifestDifference: Sendable, Equatable {
         var holdings = Holdings(old)
         let (former, files) = (old.files, new.files)
         var (a, b) = (0, 0)
-        var gone: [SHA256Digest: [Int]] = [:]
+        var gone: [SHA256Digest: ArraySlice<Int>] = [:]
         var added: [Int] = []
         while a < former.count || b < files.count {
             let order = Self.order(former, a, files, b)
@@ -135,7 +135,7 @@ package struct ManifestDifference: Sendable, Equatable {
     /// A file that is gone and one that is new are one file with a new name when their content is the same.
     private mutating func findRenames(
         _ added: [Int],
-        _ gone: [SHA256Digest: [Int]],
+        _ gone: [SHA256Digest: ArraySlice<Int>],
         _ former: FileTable,
         _ files: FileTable
     ) {
@@ -175,10 +175,13 @@ private struct Holdings {
             return 0
         }
         var sum: UInt64 = files.blobs(row).isEmpty ? files.size(row) : 0
-        let deltas = files.deltas(row)
+        var deltas = files.deltas(row)
         for (index, blob) in files.blobs(row).enumerated() {
             guard content.insert(files.digest(of: blob, in: row)).inserted else { continue }
-            let delta = deltas.first { $0.blob == UInt32(index) && content.contains($0.baseFile) }
+            while let first = deltas.first, Int(first.blob) < index { deltas.removeFirst() }
+            let delta = deltas.first.flatMap {
+                Int($0.blob) == index && content.contains($0.baseFile) ? $0 : nil
+            }
             sum =
                 sum.addingReportingOverflow(min(delta?.storedLength ?? .max, blob.storedLength)).partialValue
             if delta == nil, blob.codec.needsDictionary { needsDictionary = true }

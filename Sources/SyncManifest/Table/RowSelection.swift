@@ -1,14 +1,10 @@
 package import SyncModel
 
 extension Manifest {
-    /// The rows that belong to any of the named groups.
+    /// The rows that belong to any of the named groups; none means all files.
     ///
     /// A row belongs to a group when its own `group` names it, or when one of the group's patterns matches its
     /// path. Every row belongs to ``RunRecipe/groupOfAll``.
-    ///
-    /// - Parameter names: Groups; none means all files.
-    /// - Returns: The rows of all of them together.
-    /// - Throws: ``UnknownGroup`` for the first name that is no group of this manifest.
     package func selection(groups names: [String]) throws(UnknownGroup) -> RowSelection {
         try selection(groups: names) { false } ?? RowSelection(none: files.count)
     }
@@ -45,7 +41,6 @@ extension Manifest {
         return found
     }
 
-    /// The rows that belong to one group.
     package func rows(of group: Group) -> RowSelection {
         rows(of: group) { false } ?? RowSelection(none: files.count)
     }
@@ -65,7 +60,6 @@ extension FileTable {
         return selection
     }
 
-    /// - Returns: Whether it was not stopped.
     func add(_ group: Manifest.Group, to selection: inout RowSelection, _ isStopped: () -> Bool) -> Bool {
         if let number = number(ofGroup: group.name) {
             forEachRow(ofGroup: number) { selection.insert($0) }
@@ -138,9 +132,7 @@ package struct RowSelection: Sendable, Equatable {
 
 /// A group was asked for that the manifest does not have.
 package struct UnknownGroup: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What was asked for.
     package let name: String
-    /// What there is.
     package let known: [String]
 
     /// The caller asked for the wrong thing: 64.

@@ -15,14 +15,8 @@ package struct ManifestWriter: Sendable {
     private var isFirst = true
     private let isInParts: Bool
 
-    /// Starts a manifest. A revision of 0 is left out, and so is a missing time (RFC 3339).
-    ///
-    /// - Parameters:
-    ///   - chunking: How files were cut; left out when `nil`.
-    ///   - isInParts: Whether parts take the place of files: version 2 of the format, at least.
-    ///   - dictionary: What blobs are decoded with: version 3 of the format.
-    ///   - userData: `x-user-data`: JSON text on one line.
-    ///   - keepsTraits: Whether entries have modes or times: version 4 of the format.
+    /// Starts a manifest. A revision of 0 is left out, and so is what is `nil`. The version of the format is the lowest that
+    /// has parts, a dictionary, or modes and times.
     package init(
         project: String,
         revision: UInt64,

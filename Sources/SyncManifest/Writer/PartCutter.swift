@@ -16,12 +16,9 @@ package struct PartCutter: Sendable {
 
     package init() {}
 
-    /// Counts the next entry.
+    /// Whether the next entry begins a new part; the first one does not.
     ///
-    /// - Parameters:
-    ///   - path: Its path.
-    ///   - weight: About how many **bytes** of text it is; must depend on nothing but its path and its content.
-    /// - Returns: Whether it begins a new part; the first one does not.
+    /// - Parameter own: About how many **bytes** of text it is; must depend on nothing but its path and its content.
     package mutating func isBorder(before path: UnsafeBufferPointer<UInt8>, weight own: Int) -> Bool {
         let isBorder =
             entries >= Self.maximum || entries > 0 && weight + own > Self.weight

@@ -47,38 +47,27 @@ extension HookRunState {
     /// skipped   stays          stays    refused  refused   refused refused       stays       refused
     /// ```
     package func after(_ input: HookRunInput) -> Transition<HookRunState> {
-        switch (self, input) {
-        case (.waiting, .groupCompleted): .to(.pending)
-        case (.waiting, .dropped), (.pending, .dropped): .to(.skipped)
-        case (.pending, .started): .to(.running)
-        case (.running, .succeeded): .to(.done)
-        case (.running, .failed): .to(.failed)
-        case (.running, .askedForRetry), (.running, .interrupted): .to(.pending)
-        case (.done, .replayed), (.failed, .replayed): .to(.pending)
-
+        switch input {
+        case .groupCompleted: self == .waiting ? .to(.pending) : .stays
+        case .dropped:
+            switch self {
+            case .waiting, .pending: .to(.skipped)
+            case .running: .refused
+            case .done, .failed, .skipped: .stays
+            }
+        case .started: self == .pending ? .to(.running) : .refused
         // Told twice, or too late.
-        case (.pending, .groupCompleted), (.running, .groupCompleted), (.done, .groupCompleted),
-            (.failed, .groupCompleted), (.skipped, .groupCompleted):
-            .stays
-        case (.done, .dropped), (.failed, .dropped), (.skipped, .dropped): .stays
-        case (.done, .succeeded), (.failed, .failed), (.pending, .replayed): .stays
+        case .succeeded: self == .running ? .to(.done) : self == .done ? .stays : .refused
+        case .failed: self == .running ? .to(.failed) : self == .failed ? .stays : .refused
+        case .askedForRetry: self == .running ? .to(.pending) : .refused
         // Only a running attempt can be interrupted; after a crash every row is asked.
-        case (.waiting, .interrupted), (.pending, .interrupted), (.done, .interrupted),
-            (.failed, .interrupted),
-            (.skipped, .interrupted):
-            .stays
-
-        case (.running, .dropped), (.waiting, .replayed), (.running, .replayed), (.skipped, .replayed):
-            .refused
-        case (.waiting, .started), (.running, .started), (.done, .started), (.failed, .started),
-            (.skipped, .started):
-            .refused
-        case (.waiting, .succeeded), (.pending, .succeeded), (.failed, .succeeded), (.skipped, .succeeded):
-            .refused
-        case (.waiting, .failed), (.pending, .failed), (.done, .failed), (.skipped, .failed): .refused
-        case (.waiting, .askedForRetry), (.pending, .askedForRetry), (.done, .askedForRetry),
-            (.failed, .askedForRetry), (.skipped, .askedForRetry):
-            .refused
+        case .interrupted: self == .running ? .to(.pending) : .stays
+        case .replayed:
+            switch self {
+            case .done, .failed: .to(.pending)
+            case .pending: .stays
+            case .waiting, .running, .skipped: .refused
+            }
         }
     }
 }

@@ -19,10 +19,8 @@ package struct LaunchLimiter: Sendable, Equatable {
 
     /// A hook is about to be started, and nobody watches. Told before the hook is.
     ///
-    /// - Parameters:
-    ///   - now: **Milliseconds** since 1970.
-    ///   - isChained: Whether it ends a run that a hook asked for: such a run has waited for the whole delay, and the
-    ///     chain goes on all the same.
+    /// - Parameter isChained: Whether it ends a run that a hook asked for: such a run has waited for the whole delay, and the
+    ///   chain goes on all the same.
     package mutating func raise(now: Int64, isChained: Bool) {
         if !isChained { settle(now: now) }
         delay = delay == 0 ? Self.first : min(delay * 2, Self.longest)
@@ -38,7 +36,7 @@ package struct LaunchLimiter: Sendable, Equatable {
     /// The delay has passed without another hook (S61). A clock that went back does not prolong it.
     package mutating func settle(now: Int64) {
         guard let since = raised else { return }
-        if now >= since + delay { reset() } else if now < since { raised = now }
+        if now.saturatingSubtract(since) >= delay { reset() } else if now < since { raised = now }
     }
 
     /// When a run that a hook asks for now may start, **milliseconds** since 1970; `nil` for at once.

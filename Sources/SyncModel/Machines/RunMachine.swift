@@ -48,30 +48,25 @@ extension RunState {
     /// superseded refused stays    refused refused refused  stays     stays
     /// ```
     package func after(_ input: RunInput) -> Transition<RunState> {
-        switch (self, input) {
-        case (.waiting, .started): .to(.running)
-        case (.running, .released), (.paused, .resumed): .to(.waiting)
-        case (.waiting, .paused), (.running, .paused): .to(.paused)
-        case (.running, .finished): .to(.finished)
-        case (.waiting, .cancelled), (.running, .cancelled), (.paused, .cancelled): .to(.cancelled)
-        case (.waiting, .superseded), (.running, .superseded), (.paused, .superseded): .to(.superseded)
-
-        case (.waiting, .released), (.paused, .released), (.finished, .released), (.cancelled, .released),
-            (.superseded, .released):
-            .stays
-        case (.paused, .paused), (.waiting, .resumed), (.running, .resumed), (.finished, .finished): .stays
-        case (.cancelled, .cancelled), (.superseded, .cancelled): .stays
-        case (.finished, .superseded), (.cancelled, .superseded), (.superseded, .superseded): .stays
-
+        switch input {
         // A second holder: there is none while the first one lives.
-        case (.running, .started), (.paused, .started), (.finished, .started), (.cancelled, .started),
-            (.superseded, .started):
-            .refused
-        case (.finished, .paused), (.cancelled, .paused), (.superseded, .paused): .refused
-        case (.finished, .resumed), (.cancelled, .resumed), (.superseded, .resumed): .refused
-        case (.waiting, .finished), (.paused, .finished), (.cancelled, .finished), (.superseded, .finished):
-            .refused
-        case (.finished, .cancelled): .refused
+        case .started: self == .waiting ? .to(.running) : .refused
+        case .released: self == .running ? .to(.waiting) : .stays
+        case .paused:
+            switch self {
+            case .waiting, .running: .to(.paused)
+            case .paused: .stays
+            case .finished, .cancelled, .superseded: .refused
+            }
+        case .resumed:
+            switch self {
+            case .paused: .to(.waiting)
+            case .waiting, .running: .stays
+            case .finished, .cancelled, .superseded: .refused
+            }
+        case .finished: self == .running ? .to(.finished) : self == .finished ? .stays : .refused
+        case .cancelled: isOpen ? .to(.cancelled) : self == .finished ? .refused : .stays
+        case .superseded: isOpen ? .to(.superseded) : .stays
         }
     }
 }

@@ -29,22 +29,18 @@ enum RPCMessage: Sendable, Equatable {
     }
 }
 
-/// How a request was answered.
 package enum RPCAnswer: Sendable, Equatable {
     case result(JSONValue)
     case error(RPCError)
 }
 
-/// An answer that says no.
 package struct RPCError: Sendable, Equatable {
     /// JSON-RPC 2.0, section 5.1: -32768 to -32000 are the protocol's own.
     package var code: Int64
     /// The plugin's own words.
     package var message: String
-    /// Of any kind.
     package var data: JSONValue
 
-    /// There is no such method.
     static let methodNotFound: Int64 = -32601
     /// The request was given up because it was asked to. As in the Language Server Protocol.
     static let cancelled: Int64 = -32800
@@ -60,8 +56,7 @@ enum RPCText {
             line.field("jsonrpc", "2.0")
             line.field("id", id)
             line.field("method", method)
-            line.key("params")
-            line.raw(parameters.text)
+            line.json("params", parameters.text)
         }.bytes + [0x0A]
     }
 
@@ -69,8 +64,7 @@ enum RPCText {
         JSONLine.object { line in
             line.field("jsonrpc", "2.0")
             line.field("method", method)
-            line.key("params")
-            line.raw(parameters.text)
+            line.json("params", parameters.text)
         }.bytes + [0x0A]
     }
 
@@ -88,11 +82,9 @@ struct LineFraming: Sendable {
 
     init(limit: Int) { self.limit = limit }
 
-    /// Whether there is an incomplete line.
     var hasPartialLine: Bool { !partial.isEmpty }
 
-    /// Takes bytes and gives each whole line, without its end, to `line`; an empty line is left out. Stops after a line
-    /// for which `line` says no.
+    /// Takes bytes and gives each whole line, without its end, to `line`. Stops after a line for which `line` says no.
     ///
     /// - Returns: `false` when a line was too long: nothing after it can be understood.
     mutating func take(_ bytes: UnsafeRawBufferPointer, _ line: (UnsafeRawBufferPointer) -> Bool) -> Bool {
@@ -103,7 +95,7 @@ struct LineFraming: Sendable {
             guard partial.count + piece.count <= limit else { return false }
             var goesOn = true
             if partial.isEmpty {
-                if !piece.isEmpty { goesOn = line(piece) }
+                goesOn = line(piece)
             } else {
                 partial.append(contentsOf: piece)
                 goesOn = partial.withUnsafeBytes { line($0) }

@@ -1,6 +1,6 @@
-import CPosix
 import SyncModel
 package import SyncPlugins
+import SyncSystem
 
 /// Asks a plugin whether a run may go on: method `condition.state`.
 package struct PluginCondition: Condition {
@@ -107,31 +107,22 @@ package struct PluginHook: GroupHook {
     package func run(_ invocation: HookInvocation) -> HookOutcome {
         let clock = SuspendingClock()
         let start = clock.now
-        let result: Result<JSONValue, PluginError>
-        do throws(PluginError) {
-            result = .success(try call(invocation))
-        } catch {
-            result = .failure(error)
-        }
-        var outcome = outcome(of: result)
-        let time = (clock.now - start).components
-        outcome.milliseconds = time.seconds * 1_000 + time.attoseconds / 1_000_000_000_000_000
+        var outcome = outcome(of: Result { () throws(PluginError) in try call(invocation) })
+        outcome.milliseconds = (clock.now - start).milliseconds
         return outcome
     }
 
     private func call(_ invocation: HookInvocation) throws(PluginError) -> JSONValue {
         let report = try client.directory.file(holding: invocation.input, for: client)
-        defer { unlink(report) }
+        defer { removeFile(report) }
         return try client.call(
             "hook.run",
             timeout: .seconds(max(1, invocation.timeout)),
             isStopped: invocation.isStopped
         ) { line in
-            line.key("arguments")
-            line.array { line in for argument in invocation.arguments.dropFirst() { line.value(argument) } }
+            line.field("arguments", invocation.arguments.dropFirst())
             line.field("directory", invocation.directory)
-            line.key("environment")
-            line.object { line in
+            line.object("environment") { line in
                 for (name, value) in invocation.environment.sorted(by: { $0.key < $1.key }) {
                     line.field(name, value)
                 }
@@ -186,23 +177,15 @@ package struct PluginObserver: EventObserver {
     package func observe(_ events: [ObservedEvent]) throws(PluginError) {
         var rest = events[...]
         while !rest.isEmpty {
-            var bytes = 0
-            var count = 0
-            for event in rest.prefix(Self.most) {
-                bytes += event.json.utf8.count + 2 * event.name.utf8.count + 32
-                if count > 0, bytes > Self.mostBytes { break }
-                count += 1
+            let batch = takeBatch(&rest, most: Self.most, bytes: Self.mostBytes) {
+                $0.json.utf8.count + 2 * $0.name.utf8.count + 32
             }
-            let batch = rest.prefix(count)
-            rest = rest.dropFirst(count)
             _ = try client.call("observer.events") { line in
-                line.key("events")
-                line.array { line in
+                line.array("events") { line in
                     for event in batch {
                         line.object { line in
                             line.field("name", event.name)
-                            line.key("event")
-                            line.raw(event.json)
+                            line.json("event", event.json)
                         }
                     }
                 }
@@ -226,8 +209,7 @@ package struct PluginVerifier: FileVerifier {
         for start in stride(from: 0, to: files.count, by: Self.most) {
             let batch = files[start..<min(start + Self.most, files.count)]
             let answer = try client.call("verifier.verify") { line in
-                line.key("files")
-                line.array { line in
+                line.array("files") { line in
                     for file in batch {
                         line.object { line in
                             line.field("path", file.path)

@@ -19,10 +19,12 @@ package struct PluginResolver: RequestResolver {
         var answers: [RequestDisposition] = []
         var rest = requests[...]
         while !rest.isEmpty {
-            let batch = Self.batch(&rest)
+            // A character is at most six in JSON, and most are one.
+            let batch = takeBatch(&rest, most: Self.most, bytes: Self.mostBytes) {
+                200 + 2 * ($0.url.utf8.count + $0.original.utf8.count)
+            }
             let result = try client.call("resolver.resolve") { line in
-                line.key("requests")
-                line.array { line in for request in batch { Self.write(request, &line) } }
+                line.array("requests") { line in for request in batch { Self.write(request, &line) } }
             }
             guard let dispositions = result["dispositions"]?.array, dispositions.count == batch.count else {
                 throw client.failure(
@@ -33,19 +35,6 @@ package struct PluginResolver: RequestResolver {
             answers += dispositions.map(disposition)
         }
         return answers
-    }
-
-    private static func batch(_ rest: inout ArraySlice<ResolverRequest>) -> ArraySlice<ResolverRequest> {
-        var bytes = 0
-        var count = 0
-        for request in rest.prefix(most) {
-            // A character is at most six in JSON, and most are one.
-            bytes += 200 + 2 * (request.url.utf8.count + request.original.utf8.count)
-            if count > 0, bytes > mostBytes { break }
-            count += 1
-        }
-        defer { rest = rest.dropFirst(count) }
-        return rest.prefix(count)
     }
 
     private static func write(_ request: ResolverRequest, _ line: inout JSONLine) {
@@ -102,6 +91,23 @@ package struct PluginResolver: RequestResolver {
         let names = extra.map { escaped(String($0.prefix(40))) }.joined(separator: ", ")
         client.warn("fields that this disposition does not have are ignored: \(names)")
     }
+}
+
+/// Takes the first elements off that are neither too many nor together too large; at least one.
+func takeBatch<E>(
+    _ rest: inout ArraySlice<E>,
+    most: Int,
+    bytes: Int,
+    size: (E) -> Int
+) -> ArraySlice<E> {
+    var (count, sum) = (0, 0)
+    for element in rest.prefix(most) {
+        sum += size(element)
+        if count > 0, sum > bytes { break }
+        count += 1
+    }
+    defer { rest = rest.dropFirst(count) }
+    return rest.prefix(count)
 }
 
 /// A reason for people from a plugin: one line, not long; `nil` when there is none.

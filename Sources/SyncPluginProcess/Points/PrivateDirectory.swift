@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncPlugins
 import SyncSystem
@@ -21,7 +20,7 @@ final class PrivateDirectory: Sendable {
     /// Removes it when nothing is in it any more. It is made again when it is needed again.
     func remove() {
         state.withLock { state in
-            if let path = state.path, rmdir(path) == 0 { state.path = nil }
+            if let path = state.path, removeDirectory(path) == nil { state.path = nil }
         }
     }
 
@@ -30,19 +29,16 @@ final class PrivateDirectory: Sendable {
         let made: Result<String, PluginError> = state.withLock { state in
             state.number += 1
             if let path = state.path { return .success("\(path)/\(state.number)") }
-            // mkdtemp(3) makes it with mode 0700.
-            var template = Array("\(parent)/syncagent-plugin-XXXXXX".utf8CString)
-            guard mkdtemp(&template) != nil else {
+            guard let path = makeTemporaryDirectory("\(parent)/syncagent-plugin-") else {
                 let why = errnoText
                 return .failure(
                     client.failure(.unavailable, "cannot make a directory in '\(escaped(parent))': \(why)")
                 )
             }
-            let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
             do throws(FileError) {
                 try checkParent(of: path)
             } catch {
-                rmdir(path)
+                removeDirectory(path)
                 return .failure(client.failure(.unavailable, error.description))
             }
             state.path = path
@@ -55,11 +51,12 @@ final class PrivateDirectory: Sendable {
     func file(holding bytes: [UInt8], for client: PluginClient) throws(PluginError) -> String {
         let path = try newPath(for: client)
         do throws(FileError) {
-            let file = try createFile(path, O_WRONLY)
-            let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
-            if code != 0 { throw FileError(step: "write", path: path, code: code) }
+            let file = try createFile(path, .writeOnly)
+            if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.raw, at: 0) }) {
+                throw FileError(step: "write", path: path, code: code)
+            }
         } catch {
-            unlink(path)
+            removeFile(path)
             throw client.failure(.unavailable, error.description)
         }
         return path
@@ -68,9 +65,8 @@ final class PrivateDirectory: Sendable {
     /// Makes a FIFO; the caller removes it. mkfifo(3).
     func fifo(for client: PluginClient) throws(PluginError) -> String {
         let path = try newPath(for: client)
-        guard mkfifo(path, 0o600) == 0 else {
-            let why = errnoText
-            throw client.failure(.unavailable, "cannot make the pipe '\(escaped(path))': \(why)")
+        if let code = makeFIFO(path, mode: 0o600) {
+            throw client.failure(.unavailable, "cannot make the pipe '\(escaped(path))': \(code)")
         }
         return path
     }

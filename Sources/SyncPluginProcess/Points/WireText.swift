@@ -14,8 +14,7 @@ enum WireText {
             return false
         }
         for scheme in ["http://", "https://"] where text.lowercased().hasPrefix(scheme) {
-            guard let first = text.dropFirst(scheme.count).utf8.first else { return false }
-            return first != UInt8(ascii: "/") && first != UInt8(ascii: "?") && first != UInt8(ascii: "#")
+            return text.dropFirst(scheme.count).first.map { !"/?#".contains($0) } ?? false
         }
         return false
     }
@@ -57,13 +56,10 @@ enum WireText {
 
     private static func isToken(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= 200
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"):
-                    true
-                default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-                }
-            }
+            && text.utf8.allSatisfy { isAlphanumeric($0) || "!#$%&'*+-.^_`|~".utf8.contains($0) }
+    }
+
+    static func isAlphanumeric(_ byte: UInt8) -> Bool {
+        (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import Dispatch
 package import SyncModel
 package import SyncPlugins
@@ -20,19 +19,22 @@ package final class PluginClient: Sendable {
     private struct State {
         var isStarted = false
         var isClosed = false
+        var warnings: Allowance
     }
 
-    /// What it was made with.
     package let configuration: PluginConfiguration
     /// For reports and pipes.
     let directory: PrivateDirectory
     private let inbox = PluginInbox()
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let ended = DispatchGroup()
+    private let made = SuspendingClock().now
 
     /// Makes a client; nothing is started yet.
     package init(_ configuration: PluginConfiguration) {
         self.configuration = configuration
+        let lines = configuration.limits.errorLines
+        state = Mutex(State(warnings: Allowance(most: lines.most, perSecond: lines.perSecond)))
         directory = PrivateDirectory(in: configuration.runtimeDirectory)
     }
 
@@ -41,26 +43,37 @@ package final class PluginClient: Sendable {
         inbox.post(.close)
     }
 
-    /// The plugin's name.
     package var name: String { configuration.program.name }
 
     /// Starts a request. Its completion is called exactly once.
     @discardableResult
     package func start(_ request: PluginRequest) -> PluginRequest.ID {
         let number = inbox.nextNumber()
-        let isTaken = state.withLock { state in
-            guard !state.isClosed else { return false }
-            if !state.isStarted { state.isStarted = startWorker() }
+        let refusal = state.withLock { state -> PluginError? in
+            guard !state.isClosed else { return failure(.cancelled, "it has been shut down") }
+            do throws(ThreadError) {
+                if !state.isStarted {
+                    try configuration.startThread("plugin-\(name)", in: ended) { [configuration, inbox] in
+                        PluginWorker(configuration, inbox: inbox).run()
+                    }
+                }
+            } catch {
+                return failure(.unavailable, error.description)
+            }
+            state.isStarted = true
             // Under the lock, so that nothing comes after the close.
-            if state.isStarted { inbox.post(.request(number, request)) }
-            return state.isStarted
+            inbox.post(.request(number, request))
+            return nil
         }
-        if !isTaken { request.completion(.failure(failure(.cancelled, "it has been shut down"))) }
+        if let refusal { request.completion(.failure(refusal)) }
         return PluginRequest.ID(number: number)
     }
 
     /// Gives a request up: it fails with `cancelled`, unless it has ended. The plugin is told.
-    package func cancel(_ id: PluginRequest.ID) { inbox.post(.cancel(id.number)) }
+    package func cancel(_ id: PluginRequest.ID) {
+        // Once it is closed nobody takes commands, and every request has ended.
+        state.withLock { if !$0.isClosed { inbox.post(.cancel(id.number)) } }
+    }
 
     /// Sends a request and waits for its result.
     ///
@@ -76,15 +89,24 @@ package final class PluginClient: Sendable {
         isStopped: (@Sendable () -> Bool)? = nil,
         _ parameters: (inout JSONLine) -> Void
     ) throws(PluginError) -> JSONValue {
-        let slot = AnswerSlot()
+        let slot = Monitor<Result<RPCAnswer, PluginError>?>(nil)
         let id = start(
             PluginRequest(
                 method: method,
                 parameters: JSONLine.object(parameters),
                 timeout: timeout ?? configuration.limits.request
-            ) { slot.fill($0) }
+            ) { answer in slot.change { $0 = answer } }
         )
-        switch try slot.wait(isStopped, { cancel(id) }).get() {
+        var isCancelled = false
+        // It always comes, also of a request that was given up.
+        let answer = slot.wait(every: isStopped == nil ? nil : 100) { answer in
+            if answer == nil, !isCancelled, let isStopped, isStopped() {
+                isCancelled = true
+                cancel(id)
+            }
+            return answer
+        }
+        switch try answer.get() {
         case .result(let value): return value
         case .error(let error): throw refusal(error, method)
         }
@@ -114,13 +136,14 @@ package final class PluginClient: Sendable {
         directory.remove()
     }
 
-    /// What a bad answer means to a caller.
     func failure(_ code: PluginError.Code, _ message: String) -> PluginError {
         PluginError(plugin: name, code: code, message: message)
     }
 
-    /// Tells people something about the plugin.
+    /// Tells people something about the plugin, as rarely as its standard error.
     func warn(_ text: String) {
+        let time = SuspendingClock().now - made
+        guard state.withLock({ $0.warnings.use(1, at: time) }) else { return }
         configuration.notice(PluginNotice(plugin: name, kind: .warning, text: text))
     }
 
@@ -129,46 +152,6 @@ package final class PluginClient: Sendable {
         case RPCError.methodNotFound: failure(.badAnswer, "it does not know the method \(method)")
         case RPCError.cancelled: failure(.cancelled, error.text)
         default: failure(.refused, error.text)
-        }
-    }
-
-    private func startWorker() -> Bool {
-        ended.enter()
-        let started = try? WorkerThread(name: "plugin-\(name)") { [configuration, inbox, ended] in
-            sa_block_pipe_signal()
-            PluginWorker(configuration, inbox: inbox).run()
-            ended.leave()
-        }
-        if started == nil { ended.leave() }
-        return started != nil
-    }
-}
-
-/// Where an answer comes to who waits for it.
-private final class AnswerSlot: Sendable {
-    private let answer = Mutex<Result<RPCAnswer, PluginError>?>(nil)
-    private let isFilled = DispatchSemaphore(value: 0)
-
-    func fill(_ result: Result<RPCAnswer, PluginError>) {
-        answer.withLock { $0 = result }
-        isFilled.signal()
-    }
-
-    /// Waits for the answer, which always comes; `cancel` is called once when the caller wants to stop.
-    func wait(_ isStopped: (@Sendable () -> Bool)?, _ cancel: () -> Void) -> Result<RPCAnswer, PluginError> {
-        var isCancelled = false
-        while true {
-            let mayStop = isStopped != nil && !isCancelled
-            if mayStop {
-                _ = isFilled.wait(timeout: .now() + .milliseconds(100))
-            } else {
-                isFilled.wait()
-            }
-            if let result = answer.withLock({ $0 }) { return result }
-            if let isStopped, isStopped() {
-                isCancelled = true
-                cancel()
-            }
         }
     }
 }

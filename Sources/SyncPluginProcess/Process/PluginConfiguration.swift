@@ -1,4 +1,6 @@
+import Dispatch
 package import SyncPlugins
+package import SyncSystem
 
 /// What a plugin's process may take up and how long it may take.
 package struct PluginLimits: Sendable {
@@ -35,21 +37,17 @@ package struct PluginLimits: Sendable {
     /// **Bytes** that wait to be written to it.
     package var queue = 8 << 20
 
-    /// The usual numbers.
     package init() {}
 }
 
 /// One use of a plugin: which program, for which point, with which settings.
 package struct PluginConfiguration: Sendable {
-    /// The program.
     package var program: PluginProgram
     /// What it extends; `nil` only asks what it can.
     package var point: PluginPoint?
     /// Its own settings: the text of a JSON object.
     package var settings = "{}"
-    /// What it may take up.
     package var limits = PluginLimits()
-    /// When it is started again.
     package var restart = RestartPolicy()
     /// This process's variables; the plugin gets the few that a hook gets.
     package var environment: [String: String]
@@ -57,12 +55,11 @@ package struct PluginConfiguration: Sendable {
     package var destination: String?
     /// Absolute; where it gets a private directory for reports and pipes. Not the destination.
     package var runtimeDirectory = "/tmp"
-    /// The version of syncagent.
     package var version: String
     /// Told of what happens; called from the plugin's thread, and must not block.
     package var notice: @Sendable (PluginNotice) -> Void
+    package var startThread = WorkerThread.system
 
-    /// Makes a configuration; see the properties.
     package init(
         program: PluginProgram,
         point: PluginPoint?,
@@ -75,5 +72,26 @@ package struct PluginConfiguration: Sendable {
         self.environment = environment
         self.version = version
         self.notice = notice
+    }
+
+    /// Starts a thread that `group` waits for.
+    ///
+    /// - Throws: ``/SyncSystem/ThreadError``; then `body` is not called.
+    func startThread(
+        _ name: String,
+        in group: DispatchGroup,
+        _ body: @escaping @Sendable () -> Void
+    ) throws(ThreadError) {
+        group.enter()
+        do throws(ThreadError) {
+            _ = try startThread(name) {
+                CurrentProcess.blockPipeSignal()
+                body()
+                group.leave()
+            }
+        } catch {
+            group.leave()
+            throw error
+        }
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncSystem
 
 /// What other threads want of a ``PluginWorker``.
@@ -42,23 +41,23 @@ final class PluginInbox: Sendable {
 /// Wakes a thread that waits in poll(2).
 final class WakePipe: Sendable {
     private let pipe = Pipe()
-    /// For poll(2); -1 when there was no pipe to be had.
+    /// For poll(2); -1 when there was no pipe to be had: then it is looked for commands after each ``tick``.
     var reader: Int32 { pipe?.reader.raw ?? -1 }
+    static let tick = Duration.milliseconds(20)
 
     init() {
-        if let pipe { _ = sa_set_blocking(pipe.writer.raw, 0) }
+        if let pipe { _ = setBlocking(pipe.writer.raw, false) }
     }
 
     /// A full pipe wakes as well.
     func wake() {
-        var byte: UInt8 = 1
-        if let pipe { _ = write(pipe.writer.raw, &byte, 1) }
+        if let pipe { _ = withUnsafeBytes(of: UInt8(1)) { writeSome(pipe.writer.raw, $0) } }
     }
 
-    /// Takes every wake-up so far.
     func drain() {
         var bytes: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
-        let size = MemoryLayout.size(ofValue: bytes)
-        while read(reader, &bytes, size) > 0 {}
+        withUnsafeMutableBytes(of: &bytes) { bytes in
+            while case .bytes = readSome(reader, into: bytes) {}
+        }
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncHooks
 import SyncModel
 import SyncPlugins
@@ -33,8 +32,7 @@ extension PluginWorker {
         hungSince = nil
         endReason = nil
         enter(.starting, for: limits.start)
-        ownNumber = inbox.nextNumber()
-        write(RPCText.request(ownNumber, "initialize", initialization))
+        ask("initialize", initialization)
     }
 
     private var variables: [String] {
@@ -59,8 +57,7 @@ extension PluginWorker {
             line.field("protocol", PluginProtocol.version)
             line.field("version", configuration.version)
             line.field("point", optional: configuration.point?.rawValue)
-            line.key("settings")
-            line.raw(configuration.settings)
+            line.json("settings", configuration.settings)
             line.field("max_line", limits.line)
         }
     }
@@ -127,7 +124,7 @@ extension PluginWorker {
         guard let child else { return }
         if case .ending(.killed) = phase { return }
         if let reason { endReason = reason }
-        child.program.signalGroup(SIGKILL)
+        child.program.signalGroup(.kill)
         enter(.ending(.killed), for: nil)
     }
 
@@ -139,11 +136,11 @@ extension PluginWorker {
             enter(.ending(.inputClosed), for: limits.shutdown)
         case .inputClosed:
             tell(.warning, "it did not exit when it was asked to shut down")
-            child.program.signalGroup(SIGTERM)
+            child.program.signalGroup(.terminate)
             enter(.ending(.terminated), for: limits.shutdown)
         case .terminated:
             tell(.warning, "it did not exit on SIGTERM either, and was killed")
-            child.program.signalGroup(SIGKILL)
+            child.program.signalGroup(.kill)
             enter(.ending(.killed), for: nil)
         case .killed: phaseDue = nil
         }
@@ -162,6 +159,7 @@ extension PluginWorker {
         // Its last answers may still be in the pipe.
         readOutput()
         readErrors()
+        errorLog.finish(at: now) { tell(.output, $0) }
         if framing.hasPartialLine, endReason == nil { tell(.warning, "its last line has no end") }
         let end = child.reap()
         let reason = endReason.map { "\($0), and was ended" } ?? end

@@ -1,4 +1,3 @@
-import CPosix
 import SyncHooks
 import SyncModel
 package import SyncPlugins
@@ -60,15 +59,7 @@ package struct PluginProgram: Sendable, Hashable {
             return false
         }
         return text.utf8.count <= 100
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
-                    UInt8(ascii: "."):
-                    true
-                default: false
-                }
-            }
+            && text.utf8.allSatisfy { WireText.isAlphanumeric($0) || "-_.".utf8.contains($0) }
     }
 
     /// Makes sure that it may be run: an executable file outside the destination that nobody else can change.
@@ -107,8 +98,8 @@ final class PluginChild {
     init(start path: String, variables: [String], limits: PluginLimits) throws(ProgramError) {
         // A pipe has a reader that does not wait; here the plugin reads, and we must not wait when we write.
         guard let input = Pipe(), let output = Pipe(), let error = Pipe(),
-            sa_set_blocking(input.reader.raw, 1) == 0, sa_set_blocking(input.writer.raw, 0) == 0
-        else { throw .system("make pipes for", path, sa_errno()) }
+            setBlocking(input.reader.raw, true) == nil, setBlocking(input.writer.raw, false) == nil
+        else { throw .system("make pipes for", path, .last) }
         var start = ProgramStart([path], variables: variables)
         start.input = input.reader.raw
         start.output = output.writer.raw
@@ -136,11 +127,11 @@ final class PluginChild {
 
     /// Ends what the leader left in its group, then takes its end: in this order the number is its own.
     func reap() -> String {
-        program.signalGroup(SIGKILL)
+        program.signalGroup(.kill)
         return switch program.reap() {
         case .exited(let status): status == 0 ? "it exited by itself" : "it exited with status \(status)"
         case .signalled(let number):
-            "it was killed by signal \(number) (\(String(cString: strsignal(number))))"
+            "it was killed by signal \(number) (\(Signal(rawValue: number)))"
         case .unknown, nil: "it ended"
         }
     }

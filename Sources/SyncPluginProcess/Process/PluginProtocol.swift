@@ -3,7 +3,6 @@ package import SyncPlugins
 
 /// What host and plugin agree on; `Documentation/PLUGIN-PROTOCOL.md`.
 package enum PluginProtocol {
-    /// The one version that is spoken.
     package static let version = 1
 
     struct Fault: Error {
@@ -48,11 +47,8 @@ package enum PluginProtocol {
 
 /// What a plugin says of itself.
 package struct PluginDescription: Sendable, Equatable {
-    /// What it calls itself.
     package var name: String
-    /// Its own version.
     package var version: String?
-    /// What it extends.
     package var points: [PluginPoint]
     /// Transfers it works on at a time, 1...64.
     package var concurrency: Int
@@ -60,7 +56,6 @@ package struct PluginDescription: Sendable, Equatable {
 
 /// What is told about a plugin besides its answers.
 package struct PluginNotice: Sendable, Equatable {
-    /// What kind of thing it is.
     package enum Kind: String, Sendable {
         /// A line that the plugin wrote to standard error.
         case output
@@ -72,7 +67,6 @@ package struct PluginNotice: Sendable, Equatable {
         case givenUp
     }
 
-    /// The plugin's name.
     package var plugin: String
     package var kind: Kind
     /// One line for people, safe for a terminal.

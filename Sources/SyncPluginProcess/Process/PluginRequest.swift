@@ -1,7 +1,6 @@
 package import SyncModel
 package import SyncPlugins
 
-/// One request to a plugin.
 package struct PluginRequest: Sendable {
     /// Names a request for the life of its ``PluginClient``.
     package struct ID: Hashable, Sendable {
@@ -22,7 +21,6 @@ package struct PluginRequest: Sendable {
 
 /// Requests by number, those that were given up included. Confined to a plugin's thread.
 struct RequestTable {
-    /// A request without an answer yet.
     struct Pending {
         var request: PluginRequest
         /// When it was written; `nil` while it waits.
@@ -32,11 +30,9 @@ struct RequestTable {
         var due: Duration?
         /// ``due`` is never set beyond this.
         var latest: Duration?
-        /// Notifications about it so far.
         var notifications = 0
     }
 
-    /// By number.
     private(set) var pending: [Int64: Pending] = [:]
     /// Numbers whose caller has gone, sent and not answered.
     private(set) var abandoned: Set<Int64> = []
@@ -60,7 +56,6 @@ struct RequestTable {
         return entry
     }
 
-    /// Whose answer this is.
     enum Owner { case caller(PluginRequest), nobodyAnyMore, nobody }
 
     mutating func answered(_ number: Int64) -> Owner {
@@ -85,15 +80,12 @@ struct RequestTable {
         return true
     }
 
-    /// Numbers whose time is up.
     func expired(at now: Duration) -> [Int64] {
         pending.filter { $0.value.due.map { $0 <= now } ?? false }.keys.sorted()
     }
 
-    /// When the next one's time is up.
     var nextDue: Duration? { pending.values.compactMap(\.due).min() }
 
-    /// Numbers that wait to be sent, in order.
     var unsent: [Int64] { pending.filter { !$0.value.isSent }.keys.sorted() }
 
     /// Takes out what was sent: nobody will answer it. What was sent after `hang` waits to be sent again: a plugin that

@@ -1,4 +1,3 @@
-import CPosix
 import SyncHooks
 import SyncModel
 import SyncPlugins
@@ -36,9 +35,7 @@ final class PluginWorker {
     var phaseDue: Duration?
     var restart: RestartPolicy
     var isClosing = false
-    /// Why it was made to end.
     var endReason: String?
-    /// Why it was given up.
     var givenUpReason = ""
 
     var framing: LineFraming
@@ -51,8 +48,8 @@ final class PluginWorker {
     var hungSince: Duration?
     /// What `initialize` was answered with.
     var description = JSONValue.null
-    /// The number of the `initialize` or `shutdown` request of this process.
-    var ownNumber: Int64 = 0
+    /// The number of the `initialize` or `shutdown` request that this process has not answered.
+    var ownNumber: Int64?
     /// Written and not yet taken by the pipe.
     var queue: [UInt8] = []
     var queueStart = 0
@@ -60,7 +57,6 @@ final class PluginWorker {
     var queueBegan = Duration.zero
     /// Since when it cannot be talked to, and what it did.
     var broken: (since: Duration, reason: String)?
-    /// Whether the plugin has closed these.
     var outputIsClosed = false
     var errorIsClosed = false
 
@@ -129,8 +125,7 @@ final class PluginWorker {
         case .absent, .ending: break
         case .starting: makeEnd(nil)
         case .ready:
-            ownNumber = inbox.nextNumber()
-            write(RPCText.request(ownNumber, "shutdown", JSONLine.object { _ in }))
+            ask("shutdown", JSONLine.object { _ in })
             enter(.ending(.asked), for: limits.shutdown)
         }
     }
@@ -138,6 +133,13 @@ final class PluginWorker {
     // MARK: Writing
 
     func write(_ bytes: [UInt8]) { queue += bytes }
+
+    /// Sends a request of this side's own.
+    func ask(_ method: String, _ parameters: JSONLine) {
+        let number = inbox.nextNumber()
+        ownNumber = number
+        write(RPCText.request(number, method, parameters))
+    }
 
     private func sendWaiting() {
         if queue.isEmpty { queueBegan = now }
@@ -169,7 +171,7 @@ final class PluginWorker {
         while queueStart < queue.count {
             let count = queue[queueStart...].withUnsafeBytes { Self.put(child.input, $0) }
             guard count > 0 else {
-                if count < 0, sa_errno() == EPIPE {
+                if count < 0, Errno.last == .brokenPipe {
                     child.closeInput()
                     broken = broken ?? (now, "it closed its input")
                     // It has not seen what waits here.
@@ -186,7 +188,7 @@ final class PluginWorker {
     }
 
     private static func put(_ file: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
-        sa_write(file, buffer.baseAddress, buffer.count)
+        writeSome(file, buffer)
     }
 
     // MARK: Waiting
@@ -194,23 +196,20 @@ final class PluginWorker {
     private func wait() {
         let hasInput = queueStart < queue.count
         var entries = [
-            pollfd(fd: inbox.pipe.reader, events: Int16(POLLIN), revents: 0),
-            // poll(2) ignores an entry with a negative descriptor.
-            pollfd(fd: hasInput ? child?.input ?? -1 : -1, events: Int16(POLLOUT), revents: 0),
-            pollfd(fd: child?.output ?? -1, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: child?.error ?? -1, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: child?.program.ended ?? -1, events: Int16(POLLIN), revents: 0),
+            PollEntry(inbox.pipe.reader),
+            PollEntry(hasInput ? child?.input ?? -1 : -1, for: .writing),
+            PollEntry(outputIsClosed ? -1 : child?.output ?? -1),
+            PollEntry(errorIsClosed ? -1 : child?.error ?? -1),
+            PollEntry(child?.program.ended ?? -1),
         ]
-        if errorIsClosed { entries[3].fd = -1 }
-        if outputIsClosed { entries[2].fd = -1 }
-        guard poll(&entries, nfds_t(entries.count), timeToWait) > 0 else {
+        guard waitForAny(of: &entries, atMost: timeToWait) else {
             lookForEnd(false)
             return
         }
-        if entries[0].revents != 0 { inbox.pipe.drain() }
-        if entries[3].revents != 0 { readErrors() }
-        if entries[2].revents != 0 { readOutput() }
-        lookForEnd(entries[4].revents != 0)
+        if entries[0].isReady { inbox.pipe.drain() }
+        if entries[3].isReady { readErrors() }
+        if entries[2].isReady { readOutput() }
+        lookForEnd(entries[4].isReady)
     }
 
     private var timeToWait: Int32 {
@@ -219,7 +218,9 @@ final class PluginWorker {
         if child == nil, requests.count > 0 { due.append(restart.notBefore) }
         if let since = unansweredSince { due.append(since + limits.grace) }
         // Without pidfd_open(2), or when it cannot be talked to, its end is looked for.
-        if let child, child.program.ended < 0 || broken != nil { due.append(now + .milliseconds(20)) }
+        if inbox.pipe.reader < 0 || child.map({ $0.program.ended < 0 || broken != nil }) ?? false {
+            due.append(now + WakePipe.tick)
+        }
         guard let first = due.min() else { return -1 }
         return first <= now ? 0 : (first - now).pollMilliseconds
     }
@@ -232,9 +233,9 @@ extension PluginWorker {
         guard let child, !outputIsClosed else { return }
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
             for _ in 0..<8 {
-                let count = read(child.output, buffer.baseAddress, buffer.count)
-                if count < 0, sa_errno() == EAGAIN || sa_errno() == EINTR { return }
-                guard count > 0 else {
+                let result = readSome(child.output, into: buffer)
+                if result == .nothing { return }
+                guard case .bytes(let count) = result else {
                     outputIsClosed = true
                     broken = broken ?? (now, "it closed its output")
                     return
@@ -252,6 +253,7 @@ extension PluginWorker {
     }
 
     private func handle(_ line: UnsafeRawBufferPointer) {
+        guard !line.isEmpty else { return useUnasked(0) }
         guard let message = RPCMessage(line: line) else {
             garbage += 1
             if garbage <= 3 {
@@ -269,14 +271,14 @@ extension PluginWorker {
         case .answer(let number, let answer): answered(number, answer, size: line.count)
         case .notification(let method, let parameters): notified(method, parameters, size: line.count)
         case .request(let method):
-            tell(.warning, "it asked for '\(escaped(String(method.prefix(60))))'; a plugin sends no requests")
-            useUnasked(line.count)
+            let name = escaped(String(method.prefix(60)))
+            tellRarely("it asked for '\(name)'; a plugin sends no requests", line.count)
         }
     }
 
     private func answered(_ number: Int64, _ answer: RPCAnswer, size: Int) {
         if number == ownNumber {
-            ownNumber = 0
+            ownNumber = nil
             switch phase {
             case .starting: initialized(answer)
             case .ending(.asked):
@@ -331,9 +333,9 @@ extension PluginWorker {
         guard let child, !errorIsClosed else { return }
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
             for _ in 0..<8 {
-                let count = read(child.error, buffer.baseAddress, buffer.count)
-                if count < 0, sa_errno() == EAGAIN || sa_errno() == EINTR { return }
-                guard count > 0 else {
+                let result = readSome(child.error, into: buffer)
+                if result == .nothing { return }
+                guard case .bytes(let count) = result else {
                     errorIsClosed = true
                     return
                 }
@@ -358,7 +360,6 @@ struct ErrorLog {
         allowance = Allowance(most: lines.most, perSecond: lines.perSecond)
     }
 
-    /// Whether one more line may be told now.
     mutating func mayTell(at now: Duration) -> Bool { allowance.use(1, at: now) }
 
     mutating func take(_ bytes: UnsafeRawBufferPointer, at now: Duration, _ tell: (String) -> Void) {
@@ -368,6 +369,12 @@ struct ErrorLog {
             line.append(contentsOf: piece.element.prefix(room))
             if piece.element.count > room { isCut = true }
         }
+    }
+
+    /// The process has ended: tells its last line, which may have no end, and how many were left out.
+    mutating func finish(at now: Duration, _ tell: (String) -> Void) {
+        end(at: now, tell)
+        tellDropped(tell)
     }
 
     private mutating func end(at now: Duration, _ tell: (String) -> Void) {
@@ -380,10 +387,12 @@ struct ErrorLog {
             dropped += 1
             return
         }
-        if dropped > 0 {
-            tell("(\(dropped) lines left out)")
-            dropped = 0
-        }
+        tellDropped(tell)
         tell(escaped(String(decoding: line, as: UTF8.self)) + (isCut ? " …" : ""))
+    }
+
+    private mutating func tellDropped(_ tell: (String) -> Void) {
+        if dropped > 0 { tell("(\(dropped) lines left out)") }
+        dropped = 0
     }
 }

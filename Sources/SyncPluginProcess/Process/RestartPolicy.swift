@@ -1,3 +1,5 @@
+import SyncSystem
+
 /// When a plugin that ended is started again, and when no more. Pure; times are since any start.
 package struct RestartPolicy: Sendable {
     /// Ends within ``window`` after which it is given up.
@@ -6,19 +8,15 @@ package struct RestartPolicy: Sendable {
     package var window = Duration.seconds(300)
     /// From the first end to the next start; doubled for each end that counts.
     package var firstDelay = Duration.milliseconds(100)
-    /// The delay grows no further.
     package var longestDelay = Duration.seconds(30)
     /// After this time one that was given up may be started again; `nil` never. For plugins that outlive a run.
     package var rest: Duration?
 
     private var ends: [Duration] = []
-    /// Not started before.
     private(set) var notBefore = Duration.zero
-    /// It is not started again.
     private(set) var isGivenUp = false
     private var givenUpAt = Duration.zero
 
-    /// The usual numbers.
     package init() {}
 
     /// The plugin ended although nobody asked it to.
@@ -76,16 +74,10 @@ struct Allowance: Sendable {
 
 extension Duration {
     /// **Seconds**.
-    var secondsValue: Double {
-        Double(components.seconds) + Double(components.attoseconds) / 1_000_000_000_000_000_000
-    }
+    var secondsValue: Double { self / .seconds(1) }
 
-    /// Whole **milliseconds**, rounded up, so that waiting for it does not end before it.
+    /// Whole **milliseconds**, rounded up, so that waiting for it does not end before it; a day at most.
     var pollMilliseconds: Int32 {
-        guard self > .zero else { return 0 }
-        let (seconds, attoseconds) = components
-        let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
-        if overflow { return .max }
-        return Int32(clamping: whole &+ attoseconds / 1_000_000_000_000_000 &+ 1)
+        self > .zero ? Int32(clamping: min(self, .seconds(86_400)).milliseconds + 1) : 0
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncHooks
 import SyncModel
 package import SyncPlugins
@@ -57,7 +56,6 @@ package struct SmallProgram: Sendable {
         path.split(separator: "/").last.map(String.init) ?? path
     }
 
-    /// What it said.
     enum Answer: Sendable, Equatable {
         case yes
         /// And the first line it wrote, if any.
@@ -80,7 +78,7 @@ package struct SmallProgram: Sendable {
     func ask(reading input: Int32? = nil, variables: [String]) -> Answer {
         guard !isStopped() else { return .trouble(Self.stopped) }
         guard let output = Pipe(), let errors = Pipe() else {
-            return .trouble("cannot create a pipe: \(errorText(sa_errno()))")
+            return .trouble("cannot create a pipe: \(errnoText)")
         }
         var start = ProgramStart(arguments, variables: environment + variables)
         start.input = input
@@ -116,21 +114,19 @@ package struct SmallProgram: Sendable {
                 trouble = Self.stopped
             }
             if trouble != nil {
-                program.signalGroup(SIGKILL)
+                program.signalGroup(.kill)
                 end = program.wait(until: clock.now + .seconds(1)) ?? .unknown
                 break
             }
             // Without a descriptor that tells of its end, it is looked at again and again.
             let most = program.ended < 0 ? Duration.milliseconds(5) : min(left, Self.tick)
-            var entries = [
-                output.entry, errors.entry, pollfd(fd: program.ended, events: Int16(POLLIN), revents: 0),
-            ]
-            _ = poll(&entries, nfds_t(entries.count), Int32(clamping: most.milliseconds + 1))
+            var entries = [output.entry, errors.entry, PollEntry(program.ended)]
+            waitForAny(of: &entries, atMost: Int32(clamping: most.milliseconds + 1))
             output.take(keeping: Self.kept)
             errors.take(keeping: Self.kept)
         }
         // What it has left running in its group ends with it.
-        if !program.groupIsEmpty { program.signalGroup(SIGKILL) }
+        if !program.groupIsEmpty { program.signalGroup(.kill) }
         output.take(keeping: Self.kept)
         errors.take(keeping: Self.kept)
         if let trouble { return .trouble(trouble) }
@@ -153,17 +149,16 @@ package struct SmallProgram: Sendable {
 
         init(_ descriptor: Int32) { self.descriptor = descriptor }
 
-        /// poll(2) ignores a negative descriptor.
-        var entry: pollfd { pollfd(fd: isOpen ? descriptor : -1, events: Int16(POLLIN), revents: 0) }
+        var entry: PollEntry { PollEntry(isOpen ? descriptor : -1) }
 
         /// Takes what is there, in bounded steps: whoever writes without end is not waited for.
         mutating func take(keeping limit: Int) {
             guard isOpen else { return }
             for _ in 0..<64 {
                 var buffer = [UInt8](repeating: 0, count: 16 << 10)
-                let count = buffer.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
-                if count == 0 { isOpen = false }
-                guard count > 0 else { return }
+                let result = buffer.withUnsafeMutableBytes { readSome(descriptor, into: $0) }
+                if result == .ended { isOpen = false }
+                guard case .bytes(let count) = result else { return }
                 bytes += buffer.prefix(min(count, limit - bytes.count))
             }
         }
@@ -247,9 +242,8 @@ package struct ProgramVerifier: FileVerifier {
     }
 
     private func verdict(_ file: StagedFile) -> FileVerdict {
-        guard let bytes = Descriptor(opened: sa_openat(AT_FDCWD, file.stagedPath, O_RDONLY | O_NOFOLLOW, 0))
-        else {
-            return .unchecked(reason: "it cannot be shown to \(program.name): \(errorText(sa_errno()))")
+        guard let bytes = Descriptor(opening: file.stagedPath, .noFollow) else {
+            return .unchecked(reason: "it cannot be shown to \(program.name): \(errnoText)")
         }
         let answer = program.ask(
             reading: bytes.raw,
@@ -269,7 +263,6 @@ package struct ProgramVerifier: FileVerifier {
 
 /// Asks a program whether a run may go on: 0 go, 1 not now, anything else that it could not tell.
 package final class ProgramCondition: Condition {
-    /// The name of the program's file.
     package var name: String { program.name }
     private let program: SmallProgram
     private let interval: Duration

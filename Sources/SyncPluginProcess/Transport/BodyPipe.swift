@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncPlugins
 import SyncSystem
@@ -7,7 +6,8 @@ import SyncSystem
 final class BodyPipe {
     let path: String
     /// Not blocking; -1 once closed.
-    private(set) var reader: Int32
+    var reader: Int32 { descriptor?.raw ?? -1 }
+    private var descriptor: SharedDescriptor?
     private var isLinked = true
 
     /// What a pipe holds, in **bytes**: all that an unprivileged user may ask for, pipe(7).
@@ -16,46 +16,28 @@ final class BodyPipe {
     /// Makes a FIFO and opens it, so that the plugin need not wait for a reader.
     init(in directory: PrivateDirectory, for client: PluginClient) throws(PluginError) {
         path = try directory.fifo(for: client)
-        reader = sa_openat(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0)
-        guard reader >= 0 else {
-            let code = sa_errno()
-            unlink(path)
-            throw client.failure(.unavailable, "cannot open a pipe: \(errorText(code))")
+        guard let opened = Descriptor(opening: path, .nonBlocking) else {
+            let code = Errno.last
+            removeFile(path)
+            throw client.failure(.unavailable, "cannot open a pipe: \(code)")
         }
-        sa_set_pipe_size(reader, Self.capacity)
+        setPipeSize(opened.raw, Self.capacity)
+        descriptor = SharedDescriptor(opened)
     }
 
-    deinit {
-        removeName()
-        close()
-    }
+    deinit { removeName() }
 
     /// Nobody can open it any more.
     func removeName() {
-        if isLinked { unlink(path) }
+        if isLinked { removeFile(path) }
         isLinked = false
     }
 
     /// A plugin that writes on gets EPIPE.
-    func close() {
-        if reader >= 0 { _ = CPosix.close(reader) }
-        reader = -1
-    }
+    func close() { descriptor = nil }
 
-    /// What a read brought.
-    enum ReadResult {
-        case bytes(Int)
-        /// Nothing there now.
-        case nothing
-        /// Nobody has it open for writing.
-        case end
-    }
-
+    /// Reads what is there; ended once nobody has it open for writing.
     func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
-        guard reader >= 0 else { return .end }
-        let count = CPosix.read(reader, buffer.baseAddress, buffer.count)
-        if count > 0 { return .bytes(count) }
-        if count < 0, sa_errno() == EAGAIN || sa_errno() == EINTR { return .nothing }
-        return .end
+        readSome(reader, into: buffer)
     }
 }

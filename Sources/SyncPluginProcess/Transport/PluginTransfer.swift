@@ -10,11 +10,8 @@ final class PluginTransfer {
 
     /// Offset in the object of the next byte the sink wants; `nil` before it was asked.
     var wanted: UInt64?
-    /// The attempt that runs.
     var attempt: TransferAttempt?
-    /// Attempts that have failed.
     var failures = 0
-    /// Not tried again before.
     var notBefore = Duration.zero
     /// Requests sent, as the plugin tells.
     var requests = 0
@@ -69,15 +66,17 @@ final class TransferAttempt {
     var isPaused = false
     /// Every wanted byte was delivered, or the pipe was closed by the plugin.
     var isBodyOver = false
-    /// How the plugin answered.
     var answer: Result<RPCAnswer, PluginError>?
     /// When something happened last.
     var lastSign: Duration
+    /// When that was more than a word of the plugin.
+    var lastByte: Duration
 
     init(number: Int, source: Int, pipe: BodyPipe, at now: Duration) {
         self.number = number
         self.source = source
         self.pipe = pipe
         lastSign = now
+        lastByte = now
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import Dispatch
 import SyncModel
 package import SyncPlugins
@@ -9,16 +8,13 @@ import SyncSystem
 /// The plugin brings one body from one URL through a pipe; mirrors, retries, resumption, limits and back-pressure are
 /// here, in ``TransferPump``, on one thread that calls every sink. Nothing the plugin says about sizes is believed.
 package final class PluginTransport: Transport {
-    /// How often and when a transfer is tried again.
     package struct Retries: Sendable {
         /// Attempts of one transfer that may fail.
         package var most = 5
         /// Before the first repetition; doubled for each.
         package var firstDelay = Duration.milliseconds(250)
-        /// The delay grows no further.
         package var longestDelay = Duration.seconds(30)
 
-        /// The usual numbers.
         package init() {}
     }
 
@@ -57,22 +53,38 @@ package final class PluginTransport: Transport {
         sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
-        let isTaken = state.withLock { state in
-            guard !state.isClosed else { return false }
-            if !state.isStarted { state.isStarted = startPump() }
-            if state.isStarted { inbox.post(.start(request, sink, completion)) }
-            return state.isStarted
+        let refusal = state.withLock { state -> TransferError? in
+            let url = request.urls.first ?? ""
+            guard !state.isClosed else {
+                return TransferError(code: .cancelled, url: url, detail: "the transport was shut down")
+            }
+            do throws(ThreadError) {
+                if !state.isStarted {
+                    try client.configuration.startThread("pump-\(client.name)", in: ended) {
+                        [client, inbox, retries, events] in
+                        TransferPump(client, inbox: inbox, retries: retries, events: events).run()
+                    }
+                }
+            } catch {
+                return TransferError(code: .misuse, url: url, detail: error.description)
+            }
+            state.isStarted = true
+            inbox.post(.start(request, sink, completion))
+            return nil
         }
-        guard !isTaken else { return }
-        let url = request.urls.first ?? ""
-        completion(.failure(TransferError(code: .cancelled, url: url, detail: "the transport was shut down")))
+        if let refusal { completion(.failure(refusal)) }
     }
 
-    package func resume(_ id: TransferID) { inbox.post(.resume(id)) }
+    package func resume(_ id: TransferID) { post(.resume(id)) }
 
-    package func cancel(_ id: TransferID) { inbox.post(.cancel(id)) }
+    package func cancel(_ id: TransferID) { post(.cancel(id)) }
 
-    package func blame(url: String, reason: String) { inbox.post(.blame(url)) }
+    package func blame(url: String, reason: String) { post(.blame(url)) }
+
+    /// Once it is closed nobody takes commands.
+    private func post(_ command: PumpInbox.Command) {
+        state.withLock { if !$0.isClosed { inbox.post(command) } }
+    }
 
     package var totals: TransferTotals { inbox.totals.withLock { $0 } }
 
@@ -83,18 +95,6 @@ package final class PluginTransport: Transport {
         }
         ended.wait()
         client.close()
-    }
-
-    private func startPump() -> Bool {
-        ended.enter()
-        let started = try? WorkerThread(name: "pump-\(client.name)") {
-            [client, inbox, retries, events, ended] in
-            sa_block_pipe_signal()
-            TransferPump(client, inbox: inbox, retries: retries, events: events).run()
-            ended.leave()
-        }
-        if started == nil { ended.leave() }
-        return started != nil
     }
 }
 

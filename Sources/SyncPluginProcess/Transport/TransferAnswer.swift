@@ -21,9 +21,7 @@ enum TransferAnswer {
     /// A text that goes into a header again.
     private static func line(_ value: JSONValue?) -> String? {
         guard let text = value?.string, !text.isEmpty, text.utf8.count <= 1_000, WireText.isOneLine(text)
-        else {
-            return nil
-        }
+        else { return nil }
         return text
     }
 

@@ -5,7 +5,6 @@ import SyncSystem
 extension TransferPump {
     // MARK: Head
 
-    /// The plugin has told what comes.
     func begin(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ value: JSONValue) {
         guard attempt.head == nil else { return }
         let request = transfer.request
@@ -31,6 +30,7 @@ extension TransferPump {
             return refuse("a part of another version of the object")
         }
         attempt.head = head
+        attempt.lastByte = now
         if head.status != 304 { transfer.validator = head.validator.isEmpty ? nil : head.validator }
         let wanted = transfer.sink.begin(head)
         transfer.wanted = wanted
@@ -48,24 +48,29 @@ extension TransferPump {
     // MARK: Body
 
     /// Moves what the pipe holds to the sink, at most a few pieces, so that others have their turn.
-    func pump(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ buffer: UnsafeMutableRawBufferPointer)
-    {
-        for _ in 0..<16 {
-            guard transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver else { break }
-            switch attempt.pipe.read(into: buffer) {
-            case .nothing: return
-            case .end:
-                // Whoever had it open has closed it: poll(2) does not wake for a pipe that was never opened.
-                attempt.isBodyOver = true
-            case .bytes(let count):
-                attempt.lastSign = now
-                attempt.received += UInt64(count)
-                transfer.received += UInt64(count)
-                inbox.totals.withLock { $0.bytesReceived += UInt64(count) }
-                deliver(transfer, attempt, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            }
-        }
+    func pump(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
+        var pieces = 0
+        while pieces < 16, takePiece(transfer, attempt) { pieces += 1 }
         if transfer.attempt === attempt, attempt.isBodyOver { settle(transfer, attempt) }
+    }
+
+    /// Takes a piece out of the pipe; `false` when there is none now, or none is wanted.
+    private func takePiece(_ transfer: PluginTransfer, _ attempt: TransferAttempt) -> Bool {
+        guard transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver else { return false }
+        switch attempt.pipe.read(into: buffer) {
+        case .nothing: return false
+        case .ended, .failed:
+            // Whoever had it open has closed it: poll(2) does not wake for a pipe that was never opened.
+            attempt.isBodyOver = true
+        case .bytes(let count):
+            attempt.lastSign = now
+            attempt.lastByte = now
+            attempt.received += UInt64(count)
+            transfer.received += UInt64(count)
+            inbox.totals.withLock { $0.bytesReceived += UInt64(count) }
+            deliver(transfer, attempt, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        }
+        return true
     }
 
     /// Gives bytes at ``TransferAttempt/position`` to the sink: neither those it has, nor any beyond the end or limit.
@@ -125,7 +130,6 @@ extension TransferPump {
         }
     }
 
-    /// Offers again what was not taken.
     func offerHeld(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
         let held = attempt.held
         attempt.held = []
@@ -140,7 +144,8 @@ extension TransferPump {
         guard !attempt.isPaused else { return }
         if attempt.isBodyOver { attempt.pipe.close() }
         guard let answer = attempt.answer else { return }
-        if !attempt.isBodyOver, attempt.head != nil { drain(transfer, attempt) }
+        // Takes what is in the pipe after the answer.
+        if attempt.head != nil { while takePiece(transfer, attempt) {} }
         guard transfer.attempt === attempt, !attempt.isPaused else { return }
         let isComplete =
             attempt.head.map { _ in attempt.end.map { attempt.position >= $0 } ?? false } ?? false
@@ -186,23 +191,6 @@ extension TransferPump {
         return wanted >= end
     }
 
-    /// Takes what is in the pipe after the answer.
-    private func drain(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
-        withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
-            while transfer.attempt === attempt, !attempt.isPaused, !attempt.isBodyOver {
-                switch attempt.pipe.read(into: buffer) {
-                case .nothing: return
-                case .end: attempt.isBodyOver = true
-                case .bytes(let count):
-                    attempt.received += UInt64(count)
-                    transfer.received += UInt64(count)
-                    inbox.totals.withLock { $0.bytesReceived += UInt64(count) }
-                    deliver(transfer, attempt, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-                }
-            }
-        }
-    }
-
     func succeed(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ value: JSONValue) {
         guard let head = attempt.head else { return }
         count(transfer, TransferAnswer.requests(value) ?? 1)
@@ -234,12 +222,17 @@ extension TransferPump {
     ) {
         count(transfer, requests)
         leave(transfer, attempt)
+        again(transfer, attempt.source, code, detail)
+    }
+
+    /// Tries a transfer again after a failure that one of its URLs stands for, or ends it.
+    func again(_ transfer: PluginTransfer, _ source: Int, _ code: TransferError.Code, _ detail: String) {
         transfer.failures += 1
         let isTransient = TransferAnswer.isTransient(code)
         if isTransient {
-            transfer.failuresOfSource[attempt.source, default: 0] += 1
+            transfer.failuresOfSource[source, default: 0] += 1
         } else {
-            transfer.deadSources.insert(attempt.source)
+            transfer.deadSources.insert(source)
         }
         guard transfer.failures < retries.most, transfer.deadSources.count < transfer.request.urls.count
         else {
@@ -260,7 +253,7 @@ extension TransferPump {
         events(
             .retrying(
                 transfer.request.id,
-                url: redacted(url: transfer.request.urls[attempt.source]),
+                url: redacted(url: transfer.request.urls[source]),
                 reason: detail,
                 attempt: transfer.failures + 1,
                 after: delay

@@ -1,6 +1,6 @@
-import CPosix
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 /// Moves bodies from pipes to sinks, and decides what is fetched when. Confined to one thread.
 final class TransferPump {
@@ -14,8 +14,9 @@ final class TransferPump {
     var transfers: [TransferID: PluginTransfer] = [:]
     /// Those without an attempt, in the order of their starts.
     var queue: [TransferID] = []
-    /// Cancelled before their start.
-    private var cancelledEarly: Set<TransferID> = []
+    /// Cancelled before their start. A cancel after the end looks the same, so only the latest are kept.
+    private(set) var cancelledEarly: [TransferID] = []
+    static let mostCancelledEarly = 1_024
     var running = 0
     private var concurrency = 8
     /// URLs whose bytes were wrong, and where URLs had led.
@@ -25,7 +26,7 @@ final class TransferPump {
     /// Pipes that the plugin may be about to open: closing them now would leave it waiting for a reader for ever.
     private var abandonedPipes: [(pipe: BodyPipe, due: Duration)] = []
     private var isStopping = false
-    private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 64)
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 64)
 
     init(
         _ client: PluginClient,
@@ -44,7 +45,6 @@ final class TransferPump {
     var now: Duration { SuspendingClock().now - start }
     var patience: Duration { client.configuration.limits.request }
 
-    /// Works until it is stopped.
     func run() {
         client.start(
             PluginRequest(method: PluginClient.describeMethod, parameters: JSONLine.object { _ in }) {
@@ -69,7 +69,8 @@ final class TransferPump {
         switch command {
         case .start(let request, let sink, let completion):
             let transfer = PluginTransfer(request, sink, completion)
-            if cancelledEarly.remove(request.id) != nil {
+            if let early = cancelledEarly.firstIndex(of: request.id) {
+                cancelledEarly.remove(at: early)
                 finish(transfer, .cancelled, "cancelled before it began")
             } else {
                 transfers[request.id] = transfer
@@ -81,12 +82,13 @@ final class TransferPump {
             }
             attempt.isPaused = false
             attempt.lastSign = now
+            attempt.lastByte = now
             offerHeld(transfer, attempt)
         case .cancel(let id):
             if let transfer = transfers[id] {
                 finish(transfer, .cancelled, "cancelled")
             } else {
-                cancelledEarly.insert(id)
+                cancelledEarly = cancelledEarly.suffix(Self.mostCancelledEarly - 1) + [id]
             }
         case .blame(let url): blamed.insert(origins[url] ?? url)
         case .stop: isStopping = true
@@ -145,8 +147,8 @@ final class TransferPump {
         do throws(PluginError) {
             pipe = try BodyPipe(in: client.directory, for: client)
         } catch {
-            finish(transfer, .misuse, error.description)
-            return
+            // Descriptors may be short for now (F095).
+            return again(transfer, source, .unreachable, error.description)
         }
         attempts += 1
         // The plugin may have to be started first.
@@ -173,15 +175,13 @@ final class TransferPump {
         return JSONLine.object { line in
             line.field("url", url)
             if isPart {
-                line.key("range")
-                line.array { line in
+                line.array("range") { line in
                     line.value(transfer.start)
                     if let end = request.range?.upperBound { line.value(end) }
                 }
                 line.field("if_range", optional: Self.strong(transfer.validator ?? request.validator))
             } else if let known = request.knownValidator, !known.isEmpty {
-                line.key("known")
-                line.object { line in
+                line.object("known") { line in
                     line.field("etag", optional: known.etag)
                     line.field("last_modified", optional: known.lastModified)
                 }
@@ -202,25 +202,23 @@ final class TransferPump {
     // MARK: Waiting
 
     private func wait() {
-        var entries = [pollfd(fd: inbox.pipe.reader, events: Int16(POLLIN), revents: 0)]
+        var entries = [PollEntry(inbox.pipe.reader)]
         var readers: [PluginTransfer] = []
         for transfer in transfers.values {
             guard let attempt = transfer.attempt, attempt.head != nil, !attempt.isPaused, !attempt.isBodyOver
-            else {
-                continue
-            }
+            else { continue }
             readers.append(transfer)
-            entries.append(pollfd(fd: attempt.pipe.reader, events: Int16(POLLIN), revents: 0))
+            entries.append(PollEntry(attempt.pipe.reader))
         }
         for abandoned in abandonedPipes {
-            entries.append(pollfd(fd: abandoned.pipe.reader, events: Int16(POLLIN), revents: 0))
+            entries.append(PollEntry(abandoned.pipe.reader))
         }
-        guard poll(&entries, nfds_t(entries.count), timeToWait) > 0 else { return }
-        if entries[0].revents != 0 { inbox.pipe.drain() }
-        for (index, transfer) in readers.enumerated() where entries[index + 1].revents != 0 {
-            if let attempt = transfer.attempt { pump(transfer, attempt, buffer) }
+        guard waitForAny(of: &entries, atMost: timeToWait) else { return }
+        if entries[0].isReady { inbox.pipe.drain() }
+        for (index, transfer) in readers.enumerated() where entries[index + 1].isReady {
+            if let attempt = transfer.attempt { pump(transfer, attempt) }
         }
-        let opened = entries[(readers.count + 1)...].map { $0.revents != 0 }
+        let opened = entries[(readers.count + 1)...].map(\.isReady)
         var index = 0
         abandonedPipes.removeAll { _ in
             defer { index += 1 }
@@ -232,22 +230,27 @@ final class TransferPump {
         var due: [Duration] = []
         for transfer in transfers.values {
             if let attempt = transfer.attempt {
-                if !attempt.isPaused { due.append(attempt.lastSign + patience) }
+                if !attempt.isPaused { due.append(self.due(attempt)) }
             } else if running < concurrency {
                 due.append(transfer.notBefore)
             }
         }
         due += abandonedPipes.map(\.due)
+        if inbox.pipe.reader < 0 { due.append(now + WakePipe.tick) }
         guard let first = due.min() else { return -1 }
         return (first - now).pollMilliseconds
+    }
+
+    /// When an attempt is given up: words of the plugin count as long as bytes come now and then.
+    private func due(_ attempt: TransferAttempt) -> Duration {
+        let most = client.configuration.limits.progressFactor - 1
+        return min(attempt.lastSign, attempt.lastByte + patience * most) + patience
     }
 
     private func expire() {
         let now = now
         for transfer in transfers.values {
-            guard let attempt = transfer.attempt, !attempt.isPaused, attempt.lastSign + patience <= now else {
-                continue
-            }
+            guard let attempt = transfer.attempt, !attempt.isPaused, due(attempt) <= now else { continue }
             if attempt.isBodyOver, attempt.head != nil, attempt.end != nil {
                 // Every byte is here; only the plugin's word is missing.
                 succeed(transfer, attempt, .null)

@@ -32,23 +32,16 @@ struct BlobEncoder: ~Copyable {
     }
 
     /// Makes an encoder for one zstd level, and a dictionary that has its own.
-    static func make(level: Int32, dictionary: EncodingDictionary? = nil) throws(PublishError) -> BlobEncoder
-    {
-        do {
-            var encoder = BlobEncoder(
-                hasher: try SHA256Hasher(),
-                compressor: try ZstdCompressor(level: level)
-            )
-            if let dictionary { encoder.withDictionary = try ZstdCompressor(with: dictionary) }
-            return encoder
-        } catch {
-            throw .refusedCall(error)
-        }
-    }
-
-    private init(hasher: consuming SHA256Hasher, compressor: consuming ZstdCompressor) {
+    init(level: Int32, dictionary: EncodingDictionary? = nil) throws(PublishError) {
+        let hasher = try calling { try SHA256Hasher() }
+        let compressor = try calling { try ZstdCompressor(level: level) }
+        let withDictionary =
+            if let dictionary { try calling { try ZstdCompressor(with: dictionary) } } else {
+                nil as ZstdCompressor?
+            }
         self.hasher = hasher
         self.compressor = compressor
+        self.withDictionary = withDictionary
         scratch = .allocate(byteCount: Self.probeSize, alignment: 16)
     }
 
@@ -63,8 +56,7 @@ struct BlobEncoder: ~Copyable {
     mutating func digest(_ raw: UnsafeRawBufferPointer) throws(PublishError) -> SHA256Digest {
         let isZero = raw.count >= Self.probedSize && raw.isZero
         if isZero, let zeros, zeros.count == raw.count { return zeros.digest }
-        let digest: SHA256Digest
-        do throws(DigestError) { digest = try hasher.digest(of: raw) } catch { throw .refusedCall(error) }
+        let digest = try calling { try hasher.digest(of: raw) }
         if isZero { zeros = (raw.count, digest) }
         return digest
     }
@@ -78,48 +70,43 @@ struct BlobEncoder: ~Copyable {
     ) throws(PublishError) -> Encoded? {
         let limit = Self.limit(raw.count)
         guard limit > 0, target.count >= limit else { return nil }
-        do throws(CompressionError) {
-            if raw.count >= Self.probedSize, try !isPromising(raw) { return nil }
-            let plain = try compressor.encode(
-                raw,
-                into: UnsafeMutableRawBufferPointer(rebasing: target[..<limit])
+        if raw.count >= Self.probedSize, try !isPromising(raw) { return nil }
+        let room = UnsafeMutableRawBufferPointer(rebasing: target[..<limit])
+        let plain = try calling { try compressor.encode(raw, into: room) }
+        if plain != nil || raw.count <= Self.shortSize,
+            let length = try encodeWithDictionary(raw, most: plain.map { $0 - max($0 / 32, 8) } ?? limit)
+        {
+            target.copyMemory(from: UnsafeRawBufferPointer(rebasing: other[..<length]))
+            return Encoded(
+                length: length,
+                codec: .frame(withDictionary: true),
+                saved: (plain ?? raw.count) - length
             )
-            if plain != nil || raw.count <= Self.shortSize,
-                let length = try encodeWithDictionary(raw, most: plain.map { $0 - max($0 / 32, 8) } ?? limit)
-            {
-                target.copyMemory(from: UnsafeRawBufferPointer(rebasing: other[..<length]))
-                return Encoded(
-                    length: length,
-                    codec: .frame(withDictionary: true),
-                    saved: (plain ?? raw.count) - length
-                )
-            }
-            return plain.map { Encoded(length: $0, codec: .frame(withDictionary: false)) }
-        } catch {
-            throw .refusedCall(error)
         }
+        return plain.map { Encoded(length: $0, codec: .frame(withDictionary: false)) }
     }
 
     /// Encodes into ``other``; `nil` without a dictionary, and if the frame would exceed `most` **bytes**.
     private mutating func encodeWithDictionary(
         _ raw: UnsafeRawBufferPointer,
         most: Int
-    ) throws(CompressionError) -> Int? {
+    ) throws(PublishError) -> Int? {
         guard withDictionary != nil, most > 0 else { return nil }
         if other.count < most {
             other.deallocate()
             other = .allocate(byteCount: most, alignment: 16)
         }
-        return try withDictionary?.encode(raw, into: UnsafeMutableRawBufferPointer(rebasing: other[..<most]))
+        let room = UnsafeMutableRawBufferPointer(rebasing: other[..<most])
+        return try calling { try withDictionary?.encode(raw, into: room) }
     }
 
     /// Whether its start, middle or end shrinks.
-    private mutating func isPromising(_ raw: UnsafeRawBufferPointer) throws(CompressionError) -> Bool {
+    private mutating func isPromising(_ raw: UnsafeRawBufferPointer) throws(PublishError) -> Bool {
         let size = Self.probeSize
         let target = UnsafeMutableRawBufferPointer(rebasing: scratch[..<Self.limit(size)])
         for start in [0, (raw.count - size) / 2, raw.count - size] {
             let probe = UnsafeRawBufferPointer(rebasing: raw[start..<(start + size)])
-            if try compressor.encode(probe, into: target) != nil { return true }
+            if try calling({ try compressor.encode(probe, into: target) }) != nil { return true }
         }
         return false
     }

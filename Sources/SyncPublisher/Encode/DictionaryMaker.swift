@@ -16,14 +16,6 @@ struct DictionaryMaker {
     /// **Bytes** passed to zstd for this decision: sampled, made into dictionaries (twice each), tried.
     private(set) var effort: UInt64 = 0
 
-    init(
-        options: PublishOptions,
-        samples: DictionarySamples,
-        onTrial: @escaping (UInt64, UInt64) -> Void
-    ) {
-        (self.options, self.samples, self.onTrial) = (options, samples, onTrial)
-    }
-
     /// What it must save to justify one more request and a newer reader: **bytes**, and percent of everything.
     private static let leastSaving = (bytes: 4.0 * 1_048_576, percent: 4.0)
     /// Less compressible content, in **bytes**, is not worth the work.
@@ -101,7 +93,7 @@ struct DictionaryMaker {
         }
         guard let bytes else { return nil }
         let dictionary = try SetDictionary(bytes, level: options.level)
-        var encoder = try BlobEncoder.make(level: options.level, dictionary: dictionary.encoding)
+        var encoder = try BlobEncoder(level: options.level, dictionary: dictionary.encoding)
         let buffer = UnsafeMutableRawBufferPointer.allocate(
             byteCount: DictionarySamples.pieceSize,
             alignment: 16

@@ -25,7 +25,6 @@ struct DictionarySamples {
     /// One piece in this many is kept out of the dictionary, to try it on.
     private static let onePieceOf = 8
 
-    /// The samples found.
     struct Found {
         /// Compressible pieces in a row, and the length of each.
         var bytes: [UInt8] = []
@@ -61,11 +60,7 @@ struct DictionarySamples {
         return few.compressibleContent >= least ? few : nil
     }
 
-    /// Takes the samples for a dictionary.
-    ///
-    /// - Parameters:
-    ///   - few: What was found before, which says how much there is.
-    ///   - isForced: Whether there will be a dictionary, however long it takes.
+    /// Takes the samples for a dictionary; if it is forced, however long that takes.
     func takeMany(after few: Found, isForced: Bool) throws(PublishError) -> Found {
         let subject = subject
         let share = few.compressibleContent / max(1, subject.total)
@@ -87,7 +82,7 @@ struct DictionarySamples {
 
     private func look(_ subject: Subject, wanted: Double) throws(PublishError) -> Found {
         let (files, total) = (subject.files, subject.total)
-        var encoder = try BlobEncoder.make(level: level)
+        var encoder = try BlobEncoder(level: level)
         let raw = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceSize, alignment: 16)
         let target = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceSize, alignment: 16)
         defer {
@@ -100,7 +95,7 @@ struct DictionarySamples {
         for file in files {
             onLook(UInt64(looked), UInt64(min(wanted, total)))
             let size = tree.entries[file].stamp.size
-            var descriptor: OpenFile?
+            var descriptor: SharedDescriptor?
             var offset: UInt64 = 0
             while offset < size {
                 let count = Int(min(UInt64(Self.pieceSize), size - offset))
@@ -108,11 +103,11 @@ struct DictionarySamples {
                 defer { offset += UInt64(count) }
                 // Evenly: the sampled bytes keep up with the share of those passed.
                 guard looked < seen * share else { continue }
-                if descriptor == nil { descriptor = OpenFile(try root.openFile(tree, file)) }
+                if descriptor == nil { descriptor = SharedDescriptor(try root.openFile(tree, file)) }
                 guard let opened = descriptor else { continue }
                 let piece = UnsafeMutableRawBufferPointer(rebasing: raw[..<count])
                 // Unreadable files are reported later, when everything is read.
-                guard readFully(opened.file.raw, into: piece, at: offset) == count else { continue }
+                guard readFully(opened.raw, into: piece, at: offset) == count else { continue }
                 looked += Double(count)
                 let encoded = try encoder.compress(UnsafeRawBufferPointer(piece), into: target)
                 stored += Double(encoded?.length ?? count)
@@ -133,10 +128,5 @@ struct DictionarySamples {
         found.compressedContent = compressed / looked * total
         found.storedContent = stored / looked * total
         return found
-    }
-
-    private final class OpenFile {
-        let file: Descriptor
-        init(_ file: consuming Descriptor) { self.file = file }
     }
 }

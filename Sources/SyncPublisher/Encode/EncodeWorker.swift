@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncModel
 import SyncSystem
@@ -45,7 +44,7 @@ struct EncodeWorker: ~Copyable {
     }
 
     private static func encoder(_ source: Source) throws(PublishError) -> BlobEncoder {
-        try BlobEncoder.make(level: source.options.level, dictionary: source.dictionary?.encoding)
+        try BlobEncoder(level: source.options.level, dictionary: source.dictionary?.encoding)
     }
 
     private mutating func work(_ number: Int, _ job: EncodeJob) throws(PublishError) -> EncodeResult {
@@ -122,7 +121,7 @@ struct EncodeWorker: ~Copyable {
         let opened = try source.root.openFile(source.tree, file)
         let target = UnsafeMutableRawBufferPointer(rebasing: raw[..<size])
         let count = readFully(opened.raw, into: target, at: 0)
-        let code = sa_errno()
+        let code = Errno.last
         guard source.root.isUnchanged(opened.raw, entry), count == size || count < 0 else {
             throw .changed(source.tree.path(file))
         }

@@ -14,12 +14,8 @@ struct SetDictionary: Sendable {
 
     init(_ bytes: [UInt8], level: Int32) throws(PublishError) {
         self.bytes = bytes
-        do {
-            encoding = try bytes.withUnsafeBufferPointer { bytes throws(CompressionError) in
-                try EncodingDictionary(UnsafeRawBufferPointer(bytes), level: max(level, Self.leastLevel))
-            }
-        } catch {
-            throw .refusedCall(error)
+        encoding = try calling {
+            try bytes.withUnsafeBytes { try EncodingDictionary($0, level: max(level, Self.leastLevel)) }
         }
     }
 
@@ -31,30 +27,18 @@ struct SetDictionary: Sendable {
 
     /// Its stored form: a zstd frame, or the raw bytes.
     func stored() throws(PublishError) -> Stored {
-        do {
-            var compressor = try ZstdCompressor(level: ManifestFiles.level)
-            var target = [UInt8](repeating: 0, count: BlobEncoder.limit(bytes.count))
-            let length = try bytes.withUnsafeBytes { raw in
-                try target.withUnsafeMutableBytes { try compressor.encode(raw, into: $0) }
-            }
-            guard let length else { return Stored(bytes: bytes, codec: .identity) }
-            return Stored(bytes: Array(target[..<length]), codec: .zstd)
-        } catch {
-            throw .refusedCall(error)
-        }
+        var compressor = try calling { try ZstdCompressor(level: ManifestFiles.level) }
+        let frame = try compressor.encode(bytes, most: max(0, BlobEncoder.limit(bytes.count)))
+        return Stored(bytes: frame ?? bytes, codec: frame == nil ? .identity : .zstd)
     }
 
     /// Writes it to a pack of its own, where it stays whatever happens to the blobs.
-    ///
-    /// - Parameters:
-    ///   - stored: Its stored form.
-    ///   - firstPack: The number of the writer's first pack in the catalogue.
     func write(
         _ stored: Stored,
         to writer: PackWriter,
         firstPack: Int
     ) throws(PublishError) -> Manifest.SharedDictionary {
-        let place = try writer.append(stored.bytes[...])
+        let place = try writer.append(stored.bytes)
         try writer.cut()
         guard let pack = UInt32(exactly: firstPack + place.pack) else { throw .tooManyBlobs }
         let blob = Blob(
@@ -65,10 +49,6 @@ struct SetDictionary: Sendable {
             storedLength: UInt64(stored.bytes.count),
             rawLength: UInt64(bytes.count)
         )
-        do {
-            return Manifest.SharedDictionary(blob: blob, digest: try sha256(bytes))
-        } catch {
-            throw .refusedCall(error)
-        }
+        return Manifest.SharedDictionary(blob: blob, digest: try calling { try sha256(bytes) })
     }
 }

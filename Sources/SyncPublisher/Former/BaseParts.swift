@@ -1,4 +1,3 @@
-import CPosix
 import SyncCompression
 import SyncDigest
 import SyncFiles
@@ -20,10 +19,9 @@ enum BaseParts {
         _ output: OutputDirectory
     ) throws(PublishError) -> [UInt8] {
         guard let stored = stored(blob, pack, manifest, output) else {
-            throw PublishError(
-                .invalidBase,
+            throw .invalidBase(
                 "\(shown(manifest)): \(what) is in the pack \(pack.sha256.hex), which is not here",
-                remedy: "bring the packs of the base into the output directory, or publish with --no-base"
+                "bring the packs of the base into the output directory, or publish with --no-base"
             )
         }
         var raw = stored
@@ -34,13 +32,11 @@ enum BaseParts {
             }
             raw = decoded ?? []
         }
-        let found: SHA256Digest
-        do throws(DigestError) { found = try sha256(raw) } catch { throw .refusedCall(error) }
+        let found = try calling { try sha256(raw) }
         guard UInt64(raw.count) == blob.rawLength, found == digest else {
-            throw PublishError(
-                .invalidBase,
+            throw .invalidBase(
                 "\(shown(manifest)): \(what) is not what the manifest says; its pack is \(pack.sha256.hex)",
-                remedy: "repair the pack, or publish with --no-base"
+                "repair the pack, or publish with --no-base"
             )
         }
         return raw

@@ -12,31 +12,28 @@ final class BaseReader {
     private let dictionary: DecodingDictionary?
     private var decompressor: ZstdDecompressor
     private var hasher: SHA256Hasher
-    private var packs: [UInt32: Pack] = [:]
+    /// `nil` for one that is not here.
+    private(set) var packs: [UInt32: SharedDescriptor?] = [:]
     /// The last row read, and where each of its blobs ends in the file.
     private var ends: (row: Int, offsets: [UInt64]) = (-1, [])
 
-    private final class Pack {
-        let file: Descriptor?
-        init(_ file: consuming Descriptor?) { self.file = file }
-    }
-
     /// Longer blobs are not read, to bound memory.
     private static let longestBlob: UInt64 = 16 << 20
-    /// Most packs open at once.
-    private static let mostPacks = 64
+    /// Most packs open at once, of all readers together.
+    private static let mostPacks = 256
+    let mostPacks: Int
 
+    /// - Parameter readers: How many share the limit of open packs. A pack that could not be opened would count as missing,
+    ///   and what is published would depend on the number of jobs.
     init(
         _ base: Manifest,
         dictionary: DecodingDictionary?,
-        _ output: OutputDirectory
+        _ output: OutputDirectory,
+        readers: Int
     ) throws(PublishError) {
-        do {
-            decompressor = try ZstdDecompressor()
-            hasher = try SHA256Hasher()
-        } catch {
-            throw .refusedCall(error)
-        }
+        mostPacks = max(1, Self.mostPacks / max(1, readers))
+        decompressor = try calling { try ZstdDecompressor() }
+        hasher = try calling { try SHA256Hasher() }
         self.base = base
         self.dictionary = dictionary
         self.output = output
@@ -97,17 +94,13 @@ final class BaseReader {
 
     private func stored(_ blob: Blob) -> [UInt8]? {
         if packs[blob.pack] == nil {
-            if packs.count >= Self.mostPacks { packs = [:] }
+            if packs.count >= mostPacks { packs = [:] }
             let name = base.packs[Int(blob.pack)].sha256.hex + ".pack"
-            packs[blob.pack] = Pack(output.open(.packs, name))
+            packs[blob.pack] = .some(SharedDescriptor(output.open(.packs, name)))
         }
-        guard let pack = packs[blob.pack] else { return nil }
+        guard case .some(.some(let pack)) = packs[blob.pack] else { return nil }
         var bytes = [UInt8](repeating: 0, count: Int(blob.storedLength))
-        switch pack.file {
-        case .some(let file):
-            let count = bytes.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: blob.offset) }
-            return count == bytes.count ? bytes : nil
-        case .none: return nil
-        }
+        let count = bytes.withUnsafeMutableBytes { readFully(pack.raw, into: $0, at: blob.offset) }
+        return count == bytes.count ? bytes : nil
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncCompression
 import SyncDigest
 import SyncFiles
@@ -126,7 +125,9 @@ struct BaseSet {
     }
 
     private static func size(_ path: String) -> UInt64? {
-        guard case .success(let found?) = status(AT_FDCWD, path), found.kind == .file else { return nil }
+        guard case .success(let found?) = status(currentDirectory, path), found.kind == .file else {
+            return nil
+        }
         return found.size
     }
 
@@ -139,30 +140,17 @@ struct BaseSet {
         var bytes: [UInt8]
         do throws(FileError) { bytes = try readFile(path, trust: .input, limit: limit) } catch {
             if error.isMissing {
-                throw PublishError(.notFound, "there is no base manifest \(shown(path))", remedy: remedy)
+                throw .notFound("there is no base manifest \(shown(path))", remedy)
             }
             guard let remark = error.remark else {
                 throw .reading(path, "open the base manifest", code: error.code)
             }
-            throw PublishError(
-                .invalidBase,
-                "the base manifest \(shown(path)) cannot be used: \(remark)",
-                remedy: remedy
-            )
-        }
-        if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
-            let decoded: Result<[UInt8], CompressionError> = bytes.withUnsafeBytes { frame in
-                do throws(CompressionError) { return .success(try decodeZstd(frame, limit: limit)) } catch {
-                    return .failure(error)
-                }
-            }
-            switch decoded {
-            case .success(let text): bytes = text
-            case .failure(let error):
-                throw PublishError(.invalidBase, "\(shown(path)): \(error)", remedy: remedy)
-            }
+            throw .invalidBase("the base manifest \(shown(path)) cannot be used: \(remark)", remedy)
         }
         do {
+            if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
+                bytes = try bytes.withUnsafeBytes { try decodeZstd($0, limit: limit) }
+            }
             let digest = try sha256(bytes)
             var assembly = try ManifestAssembly(bytes, digest: digest)
             bytes = []
@@ -173,23 +161,20 @@ struct BaseSet {
                 try text.withUnsafeBytes { try assembly.add($0) }
             }
             return try assembly.finish()
-        } catch let error as ManifestError {
-            throw PublishError(.invalidBase, "\(shown(path)): \(error)", remedy: remedy)
-        } catch let error as PublishError {
-            throw error
+        } catch let error where error is ManifestError || error is CompressionError {
+            throw .invalidBase("\(shown(path)): \(error)", remedy)
         } catch {
-            throw .refusedCall(error)
+            return try calling { throw error }
         }
     }
 
 }
 
 extension PublishError {
-    static var tooManyBlobs: PublishError {
-        PublishError(
-            .refusedEntries,
+    static var tooManyBlobs: Self {
+        .refusedEntries(
             "the source has more than 4294967295 different blobs",
-            remedy: "publish it as several projects, or raise the chunk size"
+            "publish it as several projects, or raise the chunk size"
         )
     }
 }

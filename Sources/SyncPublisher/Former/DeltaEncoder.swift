@@ -7,7 +7,6 @@ import SyncSystem
 
 /// What one thread needs for making deltas: contexts, memory, and the base's packs. About **4 MiB**.
 final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` has it, and is joined.
-    /// A delta that was made.
     struct Made: Sendable {
         var bytes: [UInt8]
         var base: Range<UInt64>
@@ -24,20 +23,11 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
 
     init(_ reader: BaseReader, level: Int32) throws(PublishError) {
         self.reader = reader
-        do {
-            let compressor = try ZstdCompressor(level: max(level, Self.leastLevel))
-            hasher = try SHA256Hasher()
-            self.compressor = compressor
-        } catch {
-            throw .refusedCall(error)
-        }
+        compressor = try calling { try ZstdCompressor(level: max(level, Self.leastLevel)) }
+        hasher = try calling { try SHA256Hasher() }
     }
 
-    /// Makes the delta of a task; `nil` if it cannot be made.
-    ///
-    /// - Parameters:
-    ///   - file: The new version, open.
-    ///   - place: The blob, which is stored already.
+    /// Makes the delta of a task, whose blob is stored already; `nil` if it cannot be made.
     func encode(
         _ task: DeltaPlan.Task,
         in file: borrowing Descriptor,
@@ -46,30 +36,38 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
     ) throws(PublishError) -> Made? {
         var raw = [UInt8](repeating: 0, count: Int(place.rawLength))
         let count = raw.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: task.target.lowerBound) }
-        do {
-            // If the file has changed since the blob was stored, there is no delta.
-            guard count == raw.count, try raw.withUnsafeBytes({ try hasher.digest(of: $0) }) == place.digest
-            else { return nil }
-            let base = regions.base(for: task, raw)
-            guard let former = reader.read(row: task.former.row, base) else { return nil }
-            let stored = UInt64(place.storedLength)
-            var target = [UInt8](repeating: 0, count: Int(stored + Delta.slack(stored)))
-            let length = try raw.withUnsafeBytes { raw in
-                try former.withUnsafeBytes { former in
-                    try target.withUnsafeMutableBytes { target in
-                        try compressor.encode(
-                            raw,
-                            behind: former,
-                            into: UnsafeMutableRawBufferPointer(target)
-                        )
-                    }
+        // If the file has changed since the blob was stored, there is no delta.
+        guard count == raw.count, try digest(raw) == place.digest else { return nil }
+        let base = regions.base(for: task, raw)
+        guard let former = reader.read(row: task.former.row, base) else { return nil }
+        let stored = UInt64(place.storedLength)
+        guard
+            let made = try compressor.encode(raw, behind: former, most: Int(stored + Delta.slack(stored)))
+        else { return nil }
+        return Made(bytes: made, base: base, baseDigest: try digest(former))
+    }
+
+    private func digest(_ bytes: [UInt8]) throws(PublishError) -> SHA256Digest {
+        try calling { try bytes.withUnsafeBytes { try hasher.digest(of: $0) } }
+    }
+}
+
+extension ZstdCompressor {
+    /// One frame of `raw`, made behind other bytes if there are some; `nil` if it would exceed `most` **bytes**.
+    mutating func encode(
+        _ raw: [UInt8],
+        behind prefix: [UInt8]? = nil,
+        most: Int
+    ) throws(PublishError) -> [UInt8]? {
+        var target = [UInt8](repeating: 0, count: most)
+        let length = try calling {
+            try raw.withUnsafeBytes { raw in
+                try target.withUnsafeMutableBytes { target in
+                    guard let prefix else { return try encode(raw, into: target) }
+                    return try prefix.withUnsafeBytes { try encode(raw, behind: $0, into: target) }
                 }
             }
-            guard let length else { return nil }
-            let digest = try former.withUnsafeBytes { try hasher.digest(of: $0) }
-            return Made(bytes: Array(target[..<length]), base: base, baseDigest: digest)
-        } catch {
-            throw .refusedCall(error)
         }
+        return length.map { Array(target[..<$0]) }
     }
 }

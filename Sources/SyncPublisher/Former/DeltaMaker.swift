@@ -10,12 +10,12 @@ import SyncSystem
 ///
 /// Machines with the former version fetch the delta, all others the blob.
 struct DeltaMaker {
-    private let root: SharedRoot
-    private let tree: SourceTree
-    private let places: [Catalogue.Entry]
-    private let base: BaseSet
-    private let options: PublishOptions
-    private let output: OutputDirectory
+    let root: SharedRoot
+    let tree: SourceTree
+    let places: [Catalogue.Entry]
+    let base: BaseSet
+    let options: PublishOptions
+    let output: OutputDirectory
 
     /// The most that a file's deltas may take of what its new blobs take, in percent, since they are stored
     /// additionally. If all together stay below, even deltas that save nothing are stored, so that an update finds
@@ -23,22 +23,6 @@ struct DeltaMaker {
     private static let mostPercent: UInt64 = 70
     /// Tasks processed before their results are written; affects the output.
     private static let batch = 32
-
-    init(
-        _ root: SharedRoot,
-        _ tree: SourceTree,
-        _ places: [Catalogue.Entry],
-        _ base: BaseSet,
-        _ options: PublishOptions,
-        _ output: OutputDirectory
-    ) {
-        self.root = root
-        self.tree = tree
-        self.places = places
-        self.base = base
-        self.options = options
-        self.output = output
-    }
 
     /// Makes and writes deltas.
     ///
@@ -55,8 +39,9 @@ struct DeltaMaker {
         var encoders: [DeltaEncoder] = []
         // A damaged one decodes nothing: its blobs then get no delta.
         let dictionary = base.dictionary?.withUnsafeBytes { try? DecodingDictionary($0) }
-        for _ in 0..<max(1, min(options.jobs, tasks.count)) {
-            let reader = try BaseReader(base.manifest, dictionary: dictionary, output)
+        let count = max(1, min(options.jobs, tasks.count))
+        for _ in 0..<count {
+            let reader = try BaseReader(base.manifest, dictionary: dictionary, output, readers: count)
             encoders.append(try DeltaEncoder(reader, level: options.level))
         }
         var regions = FormerRegions()
@@ -75,7 +60,7 @@ struct DeltaMaker {
             for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) {
                 trials.note(task, pays: made != nil)
                 guard let made else { continue }
-                let place = try writer.append(made.bytes[...])
+                let place = try writer.append(made.bytes)
                 guard let pack = UInt32(exactly: base.packs.count + place.pack),
                     let blob = UInt32(exactly: task.blob)
                 else { throw .tooManyBlobs }
@@ -98,10 +83,7 @@ struct DeltaMaker {
     }
 
     /// The results, with `nil` for deltas that do not pay.
-    private func paying(
-        _ tasks: [DeltaPlan.Task],
-        _ results: [DeltaEncoder.Made?]
-    ) -> [DeltaEncoder.Made?] {
+    private func paying(_ tasks: [DeltaPlan.Task], _ results: [DeltaEncoder.Made?]) -> [DeltaEncoder.Made?] {
         func isShort(_ delta: UInt64, _ blob: UInt64) -> Bool { delta * 100 <= blob * Self.mostPercent }
         func stored(_ task: DeltaPlan.Task) -> UInt64 { UInt64(places[Int(task.number)].storedLength) }
         var sums: [Int: (delta: UInt64, blob: UInt64)] = [:]
@@ -179,10 +161,7 @@ struct DeltaMaker {
             while let index = results.take() {
                 let task = batch[index]
                 let file = try root.openFile(tree, task.file)
-                results.put(
-                    try encoder.encode(task, in: file, places[Int(task.number)], regions),
-                    at: index
-                )
+                results.put(try encoder.encode(task, in: file, places[Int(task.number)], regions), at: index)
             }
         } catch {
             results.fail(error)
@@ -234,7 +213,6 @@ struct RenameTrials {
         return task.file == file ? vain.blobs < Self.most.blobs : vain.files < Self.most.files
     }
 
-    /// Notes the result of a task.
     mutating func note(_ task: DeltaPlan.Task, pays: Bool) {
         guard task.former.isGuess else { return }
         if task.file != file {

@@ -10,7 +10,6 @@ struct DeltaPlan {
     struct Task: Sendable {
         /// Index in the tree.
         var file: Int
-        /// The former version of the file.
         var former: FormerVersions.Version
         /// Position of the blob in the file, and its number in the catalogue.
         var blob: Int

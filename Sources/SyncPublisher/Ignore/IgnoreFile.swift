@@ -39,7 +39,6 @@ struct IgnoreFile: Sendable {
     }
 }
 
-/// One pattern.
 private struct IgnorePattern {
     /// Whether it includes again what an earlier one has excluded.
     let isNegated: Bool

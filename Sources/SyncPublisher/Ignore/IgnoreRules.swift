@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncModel
 import SyncSystem
@@ -21,18 +20,14 @@ struct IgnoreRules {
                 throw PublishError(
                     error.isMissing ? .notFound : .cannotRead,
                     "the pattern file \(shown(path)): \(error.reason)",
-                    remedy: "name a text file with one pattern per line"
+                    "name a text file with one pattern per line"
                 )
             }
             named.append(try Self.parse(bytes, [], shown(path)))
         }
     }
 
-    /// Descends into a directory.
-    ///
-    /// - Parameters:
-    ///   - file: Its `.syncignore`, open; `nil` when it has none.
-    ///   - path: The directory's.
+    /// Descends into a directory; `file` is its `.syncignore`, open.
     mutating func enter(_ file: Int32?, _ path: [UInt8]) throws(PublishError) {
         guard let file else { return levels.append(nil) }
         let name = shown(
@@ -42,7 +37,7 @@ struct IgnoreRules {
         do throws(FileError) {
             bytes = try readFile(file, limit: IgnoreFile.maximumSize, shown: name)
         } catch {
-            throw PublishError(.cannotRead, "\(name): \(error.reason)", remedy: "correct it, or remove it")
+            throw .cannotRead("\(name): \(error.reason)", "correct it, or remove it")
         }
         levels.append(try Self.parse(bytes, path, name))
     }
@@ -66,10 +61,9 @@ struct IgnoreRules {
         do throws(IgnoreFile.LongLine) {
             return try IgnoreFile(bytes, directory: directory)
         } catch {
-            throw PublishError(
-                .refusedEntries,
+            throw .refusedEntries(
                 "\(name):\(error.number): the pattern is longer than 8,192 bytes",
-                remedy: "shorten it; no path is that long"
+                "shorten it; no path is that long"
             )
         }
     }

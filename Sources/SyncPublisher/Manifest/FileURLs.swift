@@ -15,23 +15,18 @@ struct FileURLs: Sendable, Equatable {
         let encoded = percentEncoded(bytes: path)
         for prefix in prefixes {
             guard let reason = ManifestRules.objection(url: prefix + encoded) else { continue }
-            throw PublishError(
-                .refusedEntries,
+            throw .refusedEntries(
                 "\(shown(Array(path))) cannot be reached by a URL: \(reason)",
-                remedy: "shorten its name, or publish without URLs of files"
+                "shorten its name, or publish without URLs of files"
             )
         }
         return prefixes.map { $0 + encoded }
     }
 
-    /// Checks a user's URL for the place of files, and adds a final `/`.
-    ///
-    /// - Parameters:
-    ///   - option: For messages.
-    ///   - mayBeRelative: Whether it may be relative to the manifest.
+    /// Checks a user's URL for the place of files, and adds a final `/`. A relative one resolves against the manifest's.
     static func prefix(_ url: String, option: String, mayBeRelative: Bool) throws(PublishError) -> String {
         func refusal(_ reason: String, _ remedy: String) -> PublishError {
-            PublishError(.usage, "\(option) \(redacted(url: url)): \(reason)", remedy: remedy)
+            .usage("\(option) \(redacted(url: url)): \(reason)", remedy)
         }
         let example = "https://mirror.example.net/tower/"
         guard !url.isEmpty else { throw refusal("the URL is empty", "write one such as \(example)") }

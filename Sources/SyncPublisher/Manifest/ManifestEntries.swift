@@ -41,11 +41,7 @@ struct ManifestEntries {
         for blob in ledger.blobs(index) {
             let place = places[Int(blob)]
             guard let pack = number(place.pack) else {
-                throw PublishError(
-                    .internalError,
-                    "a file needs a dropped pack",
-                    remedy: "report this as a bug"
-                )
+                throw .bug("a file needs a dropped pack")
             }
             let blob = Blob(
                 pack: pack,

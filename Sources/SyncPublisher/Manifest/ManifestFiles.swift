@@ -1,4 +1,3 @@
-import CPosix
 import SyncCompression
 import SyncDigest
 import SyncFiles
@@ -61,17 +60,11 @@ struct ManifestFiles {
 
     /// SHA-256 of the text without writing it.
     func digest(revision: UInt64, created: String?) throws(PublishError) -> SHA256Digest {
-        do {
-            var hasher = try SHA256Hasher()
-            try forEachPiece(revision: revision, created: created) { piece throws(PublishError) in
-                do throws(DigestError) { try hasher.update(piece) } catch { throw .refusedCall(error) }
-            }
-            return try hasher.finish()
-        } catch let error as PublishError {
-            throw error
-        } catch {
-            throw .refusedCall(error)
+        var hasher = try calling { try SHA256Hasher() }
+        try forEachPiece(revision: revision, created: created) { piece throws(PublishError) in
+            try calling { try hasher.update(piece) }
         }
+        return try calling { try hasher.finish() }
     }
 
     /// Writes both files and puts them in place, the JSON last; see ``OutputDirectory/placeManifest(_:compressed:keeping:isNewest:)``.
@@ -84,22 +77,16 @@ struct ManifestFiles {
     ) throws(PublishError) -> (digest: SHA256Digest, size: UInt64, compressed: UInt64) {
         let text = try output.makeTemporary(.top)
         var size: UInt64 = 0
-        let digest: SHA256Digest
-        do {
-            var hasher = try SHA256Hasher()
-            let raw = text.descriptor.raw
-            try forEachPiece(revision: revision, created: created) { piece throws(PublishError) in
-                do throws(DigestError) { try hasher.update(piece) } catch { throw .refusedCall(error) }
-                let code = writeAll(raw, piece, at: size)
-                guard code == 0 else { throw .writing("\(output.path)/manifest.json", "write", code: code) }
-                size += UInt64(piece.count)
+        var hasher = try calling { try SHA256Hasher() }
+        let raw = text.descriptor.raw
+        try forEachPiece(revision: revision, created: created) { piece throws(PublishError) in
+            try calling { try hasher.update(piece) }
+            if let code = writeAll(piece, to: raw, at: size) {
+                throw .writing("\(output.path)/manifest.json", "write", code: code)
             }
-            digest = try hasher.finish()
-        } catch let error as PublishError {
-            throw error
-        } catch {
-            throw .refusedCall(error)
+            size += UInt64(piece.count)
         }
+        let digest = try calling { try hasher.finish() }
         let frame = try output.makeTemporary(.top)
         let compressed = try compress(text.descriptor.raw, size, to: frame.descriptor.raw, output)
         try output.placeManifest(
@@ -120,25 +107,23 @@ struct ManifestFiles {
         var written: UInt64 = 0
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { piece.deallocate() }
-        var stream: ZstdStream
-        do { stream = try ZstdStream(level: Self.level, size: size) } catch { throw .refusedCall(error) }
+        var stream = try calling { try ZstdStream(level: Self.level, size: size) }
         var offset: UInt64 = 0
         repeat {
             let wanted = Int(min(UInt64(piece.count), size - offset))
             let bytes = UnsafeMutableRawBufferPointer(rebasing: piece[..<wanted])
             guard readFully(source, into: bytes, at: offset) == wanted else {
-                throw .writing("\(output.path)/manifest.json", "read back", code: sa_errno())
+                throw .writing("\(output.path)/manifest.json", "read back", code: .last)
             }
             offset += UInt64(wanted)
             let failure = try stream.encode(UnsafeRawBufferPointer(bytes), isLast: offset == size) {
                 made throws(PublishError) in
-                let code = writeAll(target, made, at: written)
-                guard code == 0 else {
+                if let code = writeAll(made, to: target, at: written) {
                     throw .writing("\(output.path)/manifest.json.zst", "write", code: code)
                 }
                 written += UInt64(made.count)
             }
-            if let failure { throw .refusedCall(failure) }
+            if let failure { try calling { throw failure } }
         } while offset < size
         return written
     }

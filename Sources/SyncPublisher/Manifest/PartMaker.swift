@@ -49,50 +49,24 @@ struct PartMaker: ~Copyable {
         var known: Int?
     }
 
-    static func make(
+    init(
         _ entries: ManifestEntries,
         packs: [SHA256Digest],
         _ base: BaseSet?,
         _ output: OutputDirectory,
         deltas: Bool
-    ) throws(PublishError) -> PartMaker {
-        do {
-            return PartMaker(
-                entries: entries,
-                packs: packs,
-                base: base,
-                output: output,
-                deltas: deltas,
-                hasher: try SHA256Hasher(),
-                compressor: try ZstdCompressor(level: ManifestFiles.level)
-            )
-        } catch {
-            throw .refusedCall(error)
-        }
-    }
-
-    private init(
-        entries: ManifestEntries,
-        packs: [SHA256Digest],
-        base: BaseSet?,
-        output: OutputDirectory,
-        deltas: Bool,
-        hasher: consuming SHA256Hasher,
-        compressor: consuming ZstdCompressor
-    ) {
+    ) throws(PublishError) {
+        let hasher = try calling { try SHA256Hasher() }
+        compressor = try calling { try ZstdCompressor(level: ManifestFiles.level) }
+        self.hasher = hasher
         self.entries = entries
         self.packs = packs
         self.base = base
         self.output = output
         self.deltas = deltas
-        self.hasher = hasher
-        self.compressor = compressor
     }
 
-    /// Makes all parts.
-    ///
-    /// - Parameters:
-    ///   - moves: The base's packs whose parts are written anew, given the **bytes** that are needed of each.
+    /// Makes all parts. `moves` gets the **bytes** that are needed of each of the base's packs, and says which are written anew.
     mutating func run(
         _ writer: PackWriter,
         moving moves: ([Int: UInt64]) -> Set<Int>
@@ -150,27 +124,16 @@ struct PartMaker: ~Copyable {
                 output
             )
         else { return nil }
-        let text = try text(of: draft.rows)
-        var stored = [UInt8](repeating: 0, count: Int(part.blob.storedLength) * 3 / 4)
-        let length: Int?
-        do {
-            length = try text.withUnsafeBytes { text in
-                try prefix.withUnsafeBytes { prefix in
-                    try stored.withUnsafeMutableBytes {
-                        try compressor.encode(text, behind: prefix, into: $0)
-                    }
-                }
-            }
-        } catch {
-            throw .refusedCall(error)
+        let most = Int(part.blob.storedLength) * 3 / 4
+        guard let stored = try compressor.encode(try text(of: draft.rows), behind: prefix, most: most) else {
+            return nil
         }
-        guard let length else { return nil }
-        let place = try writer.append(stored[..<length])
+        let place = try writer.append(stored)
         guard let pack = UInt32(exactly: place.pack) else { throw .tooManyBlobs }
         return Manifest.PartDelta(
             pack: pack,
             offset: place.offset,
-            storedLength: UInt64(length),
+            storedLength: UInt64(stored.count),
             base: former.digest
         )
     }
@@ -192,7 +155,7 @@ struct PartMaker: ~Copyable {
         var drafts: [Draft] = []
         for rows in borders() {
             let text = try text(of: rows)
-            let digest = try digest(text)
+            let digest = try calling { try text.withUnsafeBytes { try hasher.digest(of: $0) } }
             drafts.append(Draft(rows: rows, digest: digest, known: known[digest]))
         }
         return drafts
@@ -230,33 +193,18 @@ struct PartMaker: ~Copyable {
         return text
     }
 
-    private mutating func digest(_ text: [UInt8]) throws(PublishError) -> SHA256Digest {
-        do { return try text.withUnsafeBytes { try hasher.digest(of: $0) } } catch {
-            throw .refusedCall(error)
-        }
-    }
-
     private mutating func write(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> Manifest.Part {
         let text = try text(of: draft.rows)
-        var stored = [UInt8](repeating: 0, count: text.count)
-        let length: Int?
-        do {
-            length = try text.withUnsafeBytes { text in
-                try stored.withUnsafeMutableBytes { try compressor.encode(text, into: $0) }
-            }
-        } catch {
-            throw .refusedCall(error)
-        }
-        let bytes = length.map { stored[..<$0] } ?? text[...]
-        let place = try writer.append(bytes)
+        let frame = try compressor.encode(text, most: text.count)
+        let place = try writer.append(frame ?? text)
         guard let pack = UInt32(exactly: place.pack) else { throw .tooManyBlobs }
         return Manifest.Part(
             blob: Blob(
                 pack: pack,
-                codec: length == nil ? .identity : .zstd,
+                codec: frame == nil ? .identity : .zstd,
                 digestIndex: nil,
                 offset: place.offset,
-                storedLength: UInt64(bytes.count),
+                storedLength: UInt64((frame ?? text).count),
                 rawLength: UInt64(text.count)
             ),
             digest: draft.digest,
@@ -283,7 +231,7 @@ extension PublishRun {
         -> MadeParts
     {
         let packs = (base?.packs ?? []).map(\.sha256) + writer.finished.map(\.sha256)
-        var maker = try PartMaker.make(entries, packs: packs, base, output, deltas: options.deltas)
+        var maker = try PartMaker(entries, packs: packs, base, output, deltas: options.deltas)
         let (options, base) = (options, base)
         let made = try maker.run(try PackWriter(output, packSize: options.packSize)) { live in
             guard options.repack else { return [] }

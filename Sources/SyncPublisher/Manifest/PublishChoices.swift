@@ -31,10 +31,9 @@ struct PublishChoices: Sendable, Equatable {
                 if !mirrors.contains(mirror) { mirrors.append(mirror) }
             }
             guard mirrors.count < ManifestLimits.standard.urlsPerFile else {
-                throw PublishError(
-                    .usage,
+                throw .usage(
                     "there are \(mirrors.count) mirrors",
-                    remedy: "choose the best; a manifest names at most 64 places"
+                    "choose the best; a manifest names at most 64 places"
                 )
             }
         } else {
@@ -130,13 +129,12 @@ enum ProjectName {
     static func choose(_ options: PublishOptions, base: Manifest?) throws(PublishError) -> String {
         if let wanted = options.project {
             if let reason = ManifestRules.objection(identifier: wanted, what: "project") {
-                throw PublishError(.usage, reason, remedy: "choose a name such as com.example.tower")
+                throw .usage(reason, "choose a name such as com.example.tower")
             }
             if options.base == .inOutput, let base, base.project != wanted {
-                throw PublishError(
-                    .usage,
+                throw .usage(
                     "\(shown(options.output)) holds the project \(shown(base.project)), not \(shown(wanted))",
-                    remedy: "name another output directory"
+                    "name another output directory"
                 )
             }
             return wanted
@@ -151,10 +149,9 @@ enum ProjectName {
         }
         let text = String(decoding: plain.drop { $0 == 0x2E || $0 == 0x2D }, as: UTF8.self)
         guard ManifestRules.objection(identifier: text, what: "project") == nil else {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "\(shown(options.directory)) gives no name for the project",
-                remedy: "name it, such as com.example.tower"
+                "name it, such as com.example.tower"
             )
         }
         return text

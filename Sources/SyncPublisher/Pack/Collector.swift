@@ -87,11 +87,7 @@ struct Collector {
         guard !blob.stored.isEmpty, let stored = UInt32(exactly: blob.stored.count),
             let raw = UInt32(exactly: blob.rawLength)
         else {
-            throw PublishError(
-                .internalError,
-                "a blob came without its bytes",
-                remedy: "report this as a bug"
-            )
+            throw .bug("a blob came without its bytes")
         }
         saved += UInt64(blob.saved)
         let place = try writer.append(buffer[blob.stored])
@@ -138,11 +134,7 @@ struct Collector {
             if row >= 0, let base {
                 for blob in purpose == .packing ? base.files.blobs(row) : [] {
                     guard let number = catalogue.find(base.files.digest(of: blob, in: row)) else {
-                        throw PublishError(
-                            .internalError,
-                            "a blob of the base is gone",
-                            remedy: "report this as a bug"
-                        )
+                        throw .bug("a blob of the base is gone")
                     }
                     ledger.append(blob: number)
                 }

@@ -1,6 +1,7 @@
-import CPosix
+import SyncCompression
 import SyncDigest
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncSystem
 
@@ -19,8 +20,8 @@ final class OutputDirectory {
 
     private static let prefix = ".publish-"
     private static let suffix = ".tmp"
+    private static let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
 
-    /// What is done with it.
     enum Access { case publishing, reading }
 
     /// Opens the directory. For publishing it is created if missing, locked, and cleared of leftovers; for reading
@@ -38,11 +39,11 @@ final class OutputDirectory {
         self.top = top
         // Held until closed. flock(2): fcntl(2) cannot lock a directory. Where a file system has no locks we go on;
         // only another's lock stops us.
-        guard flock(top.raw, LOCK_EX | LOCK_NB) == 0 || sa_errno() != EWOULDBLOCK else {
+        guard lockWhole(top.raw) != .resourceTemporarilyUnavailable else {
             throw PublishError(
                 .busy,
                 "another publish is writing to \(shown(path))",
-                remedy: "wait for it, or name another output directory"
+                "wait for it, or name another output directory"
             )
         }
         packs = SharedDescriptor(openDirectory("packs", in: top.raw))
@@ -55,18 +56,17 @@ final class OutputDirectory {
 
     /// Unlocked explicitly: a program that is being started also has the descriptor, until execve(2).
     deinit {
-        if access == .publishing, let top { flock(top.raw, LOCK_UN) }
+        if access == .publishing, let top { unlockWhole(top.raw) }
     }
 
     /// Creates `packs/`, if it is missing.
     func makePacks() throws(PublishError) {
         guard packs == nil, access == .publishing else { return }
         let directory = descriptor(.top)
-        if mkdirat(directory, "packs", 0o777) != 0, sa_errno() != EEXIST {
-            throw PublishError(
-                .cannotCreate,
-                "cannot create \(shown(path))/packs: \(errnoText)",
-                remedy: "make the output directory writable"
+        if let code = makeDirectory("packs", in: directory), code != .fileExists {
+            throw .cannotCreate(
+                "cannot create \(shown(path))/packs: \(code)",
+                "make the output directory writable"
             )
         }
         packs = SharedDescriptor(try Self.open("packs", in: directory, path + "/packs"))
@@ -87,31 +87,26 @@ final class OutputDirectory {
         throws(PublishError)
     {
         let directory = try subdirectory(folder)
-        guard isReplaced || faccessat(directory.raw, name, F_OK, 0) != 0 else { return }
+        guard isReplaced || !exists(name, in: directory.raw) else { return }
         let temporary = "\(Self.prefix)0\(Self.suffix)"
-        unlinkat(directory.raw, temporary, 0)
-        if linkat(descriptor(.top), source, directory.raw, temporary, 0) == 0 {
-            guard sa_rename(directory.raw, temporary, directory.raw, name) == 0 else {
-                throw .writing("\(path)/\(folder)/\(name)", "rename to", code: sa_errno())
+        removeFile(temporary, in: directory.raw)
+        if addName(temporary, in: directory.raw, to: source, in: descriptor(.top), followsLinks: false) == nil
+        {
+            if let code = renameEntry(temporary, in: directory.raw, to: name, in: directory.raw) {
+                throw .writing("\(path)/\(folder)/\(name)", "rename to", code: code)
             }
             // If both are names of one file, rename(2) does nothing.
-            unlinkat(directory.raw, temporary, 0)
+            removeFile(temporary, in: directory.raw)
         } else {
             // A file system without links.
             do throws(FileError) {
-                let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
-                let bytes = try readFile(source, in: descriptor(.top), trust: trust, limit: .max)
+                let bytes = try readFile(source, in: descriptor(.top), trust: Self.trust, limit: .max)
                 try replace(name, with: bytes, in: directory.raw)
             } catch {
                 throw .writing("\(path)/\(folder)/\(name)", "write", code: error.code)
             }
         }
-        guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
-    }
-
-    /// Puts a statement into `trust/`, if it is not there.
-    func placeStatement(_ bytes: [UInt8], _ name: String) throws(PublishError) {
-        try put(bytes, name, in: "trust")
+        if let code = synchronize(directory.raw) { throw .writing("\(path)/\(folder)", "sync", code: code) }
     }
 
     /// Puts a small file into a folder, if it is not there.
@@ -123,32 +118,44 @@ final class OutputDirectory {
         } catch {
             throw .writing("\(path)/\(folder)/\(name)", error.step, code: error.code)
         }
-        guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
+        if let code = synchronize(directory.raw) { throw .writing("\(path)/\(folder)", "sync", code: code) }
     }
 
     /// Writes a file under a temporary name, which the next publish removes if left behind, and renames it.
     private func replace(_ name: String, with bytes: [UInt8], in directory: Int32) throws(FileError) {
         let temporary = "\(Self.prefix)0\(Self.suffix)"
-        let file = try createFile(temporary, in: directory, O_WRONLY, mode: 0o644)
-        let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
-        guard code == 0 else { throw FileError(step: "write", path: name, code: code) }
-        guard fchmod(file.raw, 0o644) == 0, fsync(file.raw) == 0 else { throw .last("sync", name) }
-        guard sa_rename(directory, temporary, directory, name) == 0 else { throw .last("replace", name) }
+        let file = try createFile(temporary, in: directory, .writeOnly, mode: 0o644)
+        if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.raw, at: 0) }) {
+            throw FileError(step: "write", path: name, code: code)
+        }
+        if let code = setMode(file.raw, 0o644) ?? synchronize(file.raw) {
+            throw FileError(step: "sync", path: name, code: code)
+        }
+        if let code = renameEntry(temporary, in: directory, to: name, in: directory) {
+            throw FileError(step: "replace", path: name, code: code)
+        }
     }
 
     /// Removes a file from a folder, if it exists.
     func remove(_ name: String, from folder: String) throws(PublishError) {
         let directory = try subdirectory(folder)
-        guard unlinkat(directory.raw, name, 0) == 0 || sa_errno() == ENOENT else {
-            throw .writing("\(path)/\(folder)/\(name)", "remove", code: sa_errno())
+        if let code = removeFile(name, in: directory.raw), code != .noSuchFileOrDirectory {
+            throw .writing("\(path)/\(folder)/\(name)", "remove", code: code)
         }
-        guard fsync(directory.raw) == 0 else { throw .writing("\(path)/\(folder)", "sync", code: sa_errno()) }
+        if let code = synchronize(directory.raw) { throw .writing("\(path)/\(folder)", "sync", code: code) }
     }
 
     /// A small file; `nil` if there is none that can be read.
     func read(_ name: String, limit: Int) -> [UInt8]? {
-        let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
-        return try? readFile(name, in: descriptor(.top), trust: trust, limit: limit)
+        try? readFile(name, in: descriptor(.top), trust: Self.trust, limit: limit)
+    }
+
+    /// What a zstd frame holds; `nil` if it cannot be read.
+    func text(ofFrame name: String) -> [UInt8]? {
+        let limit = ManifestLimits.standard.manifestBytes
+        return read(name, limit: limit).flatMap { frame in
+            frame.withUnsafeBytes { try? decodeZstd($0, limit: limit) }
+        }
     }
 
     /// What is in `trust/`.
@@ -159,7 +166,6 @@ final class OutputDirectory {
     /// Whether releases are kept.
     var hasChannels: Bool { directoryEntries(path + "/channels") != nil }
 
-    /// The revisions kept, ascending.
     func keptRevisions() -> [UInt64] {
         (directoryEntries(path + "/channels") ?? []).compactMap { name in
             name.hasSuffix(".json.zst") ? UInt64(name.dropLast(9)) : nil
@@ -169,8 +175,9 @@ final class OutputDirectory {
     /// Replaces `manifest.json`, after its frame.
     func replaceManifest(with text: [UInt8], from frame: String) throws(PublishError) {
         let file = try makeTemporary(.top)
-        let code = text.withUnsafeBytes { writeAll(file.descriptor.raw, $0, at: 0) }
-        guard code == 0 else { throw .writing(file.shown, "write", code: code) }
+        if let code = text.withUnsafeBytes({ writeAll($0, to: file.descriptor.raw, at: 0) }) {
+            throw .writing(file.shown, "write", code: code)
+        }
         try sync(file)
         try give(frame, "manifest.json.zst", in: ".")
         try rename(file, to: "manifest.json")
@@ -178,8 +185,8 @@ final class OutputDirectory {
     }
 
     private func subdirectory(_ name: String) throws(PublishError) -> Descriptor {
-        if mkdirat(descriptor(.top), name, 0o777) != 0, sa_errno() != EEXIST {
-            throw .writing("\(path)/\(name)", "create", code: sa_errno())
+        if let code = makeDirectory(name, in: descriptor(.top)), code != .fileExists {
+            throw .writing("\(path)/\(name)", "create", code: code)
         }
         return try Self.open(name, in: descriptor(.top), "\(path)/\(name)")
     }
@@ -194,20 +201,17 @@ final class OutputDirectory {
     func makeTemporary(_ folder: Folder) throws(PublishError) -> TemporaryFile {
         temporaries += 1
         let name = "\(Self.prefix)\(temporaries)\(Self.suffix)"
-        let raw = sa_openat(descriptor(folder), name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
-        guard raw >= 0 else { throw .writing(display(folder, name), "create", code: sa_errno()) }
-        return TemporaryFile(
-            descriptor: Descriptor(owning: raw),
-            folder: folder,
-            name: name,
-            shown: display(folder, name)
-        )
+        let flags = OpenFlags.newFile.union(.readWrite)
+        guard let file = Descriptor(opening: name, in: descriptor(folder), flags, mode: 0o666) else {
+            throw .writing(display(folder, name), "create", code: .last)
+        }
+        return TemporaryFile(descriptor: file, folder: folder, name: name, shown: display(folder, name))
     }
 
     /// Makes a temporary file durable and renames it to a pack's name. fsync(2), rename(2).
     func placePack(_ file: consuming TemporaryFile, as name: String) throws(PublishError) {
         try sync(file)
-        let isNew = !exists(.packs, name)
+        let isNew = size(.packs, name) == nil
         try rename(file, to: name)
         if isNew { placed.append(name) }
     }
@@ -244,26 +248,25 @@ final class OutputDirectory {
     }
 
     private func sync(_ file: borrowing TemporaryFile) throws(PublishError) {
-        guard fsync(file.descriptor.raw) == 0 else { throw .writing(file.shown, "sync", code: sa_errno()) }
+        if let code = synchronize(file.descriptor.raw) { throw .writing(file.shown, "sync", code: code) }
     }
 
     private func rename(_ file: borrowing TemporaryFile, to name: String) throws(PublishError) {
         let directory = descriptor(file.folder)
-        guard sa_rename(directory, file.name, directory, name) == 0 else {
-            throw .writing(display(file.folder, name), "rename to", code: sa_errno())
+        if let code = renameEntry(file.name, in: directory, to: name, in: directory) {
+            throw .writing(display(file.folder, name), "rename to", code: code)
         }
     }
 
-    /// Removes a temporary file.
     func discard(_ file: consuming TemporaryFile) {
-        unlinkat(descriptor(file.folder), file.name, 0)
+        removeFile(file.name, in: descriptor(file.folder))
     }
 
     /// Makes the names in a folder durable.
     func syncNames(_ folder: Folder) throws(PublishError) {
         if folder == .packs, packs == nil { return }
-        guard fsync(descriptor(folder)) == 0 else {
-            throw .writing(folder == .top ? path : path + "/packs", "sync", code: sa_errno())
+        if let code = synchronize(descriptor(folder)) {
+            throw .writing(folder == .top ? path : path + "/packs", "sync", code: code)
         }
     }
 
@@ -272,7 +275,7 @@ final class OutputDirectory {
         guard access == .publishing else { return }
         removeTemporaries(descriptor(.top))
         if packs != nil { removeTemporaries(descriptor(.packs)) }
-        for name in placed { unlinkat(descriptor(.packs), name, 0) }
+        for name in placed { removeFile(name, in: descriptor(.packs)) }
         placed = []
     }
 
@@ -284,12 +287,9 @@ final class OutputDirectory {
         return found.size
     }
 
-    private func exists(_ folder: Folder, _ name: String) -> Bool { size(folder, name) != nil }
-
     /// Opens a file for reading; `nil` if there is none, or something else with that name.
     func open(_ folder: Folder, _ name: String) -> Descriptor? {
-        let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
-        return try? openFile(name, in: descriptor(folder), trust: trust)
+        try? openFile(name, in: descriptor(folder), trust: Self.trust)
     }
 
     /// SHA-256 of a file; `nil` if it cannot be read.
@@ -298,14 +298,13 @@ final class OutputDirectory {
         return try Self.digest(file.raw)
     }
 
-    private static func digest(_ file: Int32) throws(PublishError) -> SHA256Digest? {
-        var hasher: SHA256Hasher
-        do { hasher = try SHA256Hasher() } catch { throw .refusedCall(error) }
+    /// SHA-256 of an open file; `nil` if it cannot be read.
+    static func digest(_ file: Int32) throws(PublishError) -> SHA256Digest? {
+        var hasher = try calling { try SHA256Hasher() }
         let isComplete = try forEachPiece(of: file) { piece, _ throws(PublishError) in
-            do throws(DigestError) { try hasher.update(piece) } catch { throw .refusedCall(error) }
+            try calling { try hasher.update(piece) }
         }
-        guard isComplete else { return nil }
-        do { return try hasher.finish() } catch { throw .refusedCall(error) }
+        return isComplete ? try calling { try hasher.finish() } : nil
     }
 
     /// Reads a file from its start; `false` on failure.
@@ -331,11 +330,11 @@ final class OutputDirectory {
     func adopt(_ source: String, asPack name: String, _ digest: SHA256Digest) throws(PublishError) -> Bool {
         try makePacks()
         if access == .publishing,
-            linkat(AT_FDCWD, source, descriptor(.packs), name, AT_SYMLINK_FOLLOW) == 0
+            addName(name, in: descriptor(.packs), to: source, in: currentDirectory, followsLinks: true) == nil
         {
             placed.append(name)
             if try self.digest(.packs, name) == digest { return true }
-            unlinkat(descriptor(.packs), name, 0)
+            removeFile(name, in: descriptor(.packs))
             return false
         }
         guard let original = try? openFile(source, trust: .input) else { return false }
@@ -345,8 +344,9 @@ final class OutputDirectory {
             try Self.forEachPiece(
                 of: original.raw,
                 { piece, offset throws(PublishError) in
-                    let code = writeAll(copy.descriptor.raw, piece, at: offset)
-                    guard code == 0 else { throw .writing(copy.shown, "write", code: code) }
+                    if let code = writeAll(piece, to: copy.descriptor.raw, at: offset) {
+                        throw .writing(copy.shown, "write", code: code)
+                    }
                 }
             ), try Self.digest(copy.descriptor.raw) == digest
         else {
@@ -363,20 +363,19 @@ final class OutputDirectory {
         where name.hasPrefix(Self.prefix) && name.hasSuffix(Self.suffix)
             && Int(name.dropFirst(Self.prefix.count).dropLast(Self.suffix.count)) != nil
         {
-            unlinkat(directory, name, 0)
+            removeFile(name, in: directory)
         }
     }
 
     private static func open(
         _ name: String,
-        in parent: Int32 = AT_FDCWD,
+        in parent: Int32 = currentDirectory,
         _ shownPath: String
     ) throws(PublishError) -> Descriptor {
         if let directory = openDirectory(name, in: parent) { return directory }
-        throw PublishError(
-            .cannotCreate,
+        throw .cannotCreate(
             "cannot open the output directory \(shown(shownPath)): \(errnoText)",
-            remedy: "name a directory that this user may write to"
+            "name a directory that this user may write to"
         )
     }
 
@@ -384,10 +383,9 @@ final class OutputDirectory {
         do throws(FileError) {
             try SyncSystem.makeDirectories(path)
         } catch {
-            throw PublishError(
-                .cannotCreate,
+            throw .cannotCreate(
                 "cannot create \(shown(error.path)): \(error.reason)",
-                remedy: "name a directory that this user may write to"
+                "name a directory that this user may write to"
             )
         }
     }
@@ -398,6 +396,5 @@ struct TemporaryFile: ~Copyable {
     let descriptor: Descriptor
     let folder: OutputDirectory.Folder
     let name: String
-    /// For messages.
     let shown: String
 }

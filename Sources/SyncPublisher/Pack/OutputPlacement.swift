@@ -1,11 +1,9 @@
-import CPosix
 import SyncFiles
 import SyncModel
 import SyncSystem
 
 /// Where source and output are relative to each other: a set must not contain its own output.
 enum OutputPlacement: Equatable {
-    /// Neither is in the other.
     case apart
     /// One directory: only for loose files.
     case same
@@ -14,22 +12,20 @@ enum OutputPlacement: Equatable {
 
     /// - Throws: ``PublishError/Code/usage`` when the output is in the source, or the source in `packs/`.
     static func find(source: borrowing SourceRoot, output: String) throws(PublishError) -> OutputPlacement {
-        guard let root = status(source.raw) else { throw .reading(source.path, "look at", code: sa_errno()) }
+        guard let root = status(source.raw) else { throw .reading(source.path, "look at", code: .last) }
         if let there = openDirectory(output), status(there.raw)?.isSameFile(as: root) == true { return .same }
         if let start = nearestDirectory(output), isInside(start.raw, root) {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "the output \(shown(output)) is inside the source \(shown(source.path))",
-                remedy: "name an output directory outside it"
+                "name an output directory outside it"
             )
         }
         if let packs = openDirectory(output + "/packs"), let status = status(packs.raw),
             isInside(source.raw, status)
         {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "the source \(shown(source.path)) is inside the output's packs",
-                remedy: "name another output directory"
+                "name another output directory"
             )
         }
         guard let from = realPath(output), let to = realPath(source.path), to.hasPrefix(from + "/") else {
@@ -55,10 +51,8 @@ enum OutputPlacement: Equatable {
         }
     }
 
+    /// The real path, without the `/` of the root.
     static func realPath(_ path: String) -> String? {
-        guard let real = realpath(path, nil) else { return nil }
-        defer { free(real) }
-        let text = String(cString: real)
-        return text == "/" ? "" : text
+        SyncSystem.realPath(path).map { $0 == "/" ? "" : $0 }
     }
 }

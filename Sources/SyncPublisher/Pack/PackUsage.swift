@@ -62,7 +62,9 @@ struct PackUsage {
         var dead: UInt64 = 0
         for (index, pack) in (base?.packs ?? []).enumerated() where live[index] > 0 {
             kept.insert(index)
-            dead += pack.size - min(pack.size, live[index])
+            let (sum, overflow) = dead.addingReportingOverflow(pack.size - min(pack.size, live[index]))
+            // The base may name packs of any size.
+            dead = overflow ? .max : sum
             if fixed.contains(index) { continue }
             if Double(live[index]) < Double(pack.size) * Self.liveShare { worth.insert(index) }
             guard pack.size < packSize / 4 else { continue }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -14,13 +13,8 @@ final class PackWriter {
     struct Finished: Sendable {
         var sha256: SHA256Digest
         var size: UInt64
-        /// Whether a file with this name and size existed already.
+        /// Whether the same pack existed already.
         var wasThere: Bool
-    }
-
-    private struct Waiting: ~Copyable {
-        var file: TemporaryFile
-        var name: String
     }
 
     private let output: OutputDirectory
@@ -31,19 +25,25 @@ final class PackWriter {
     private var current: TemporaryFile?
     /// **Bytes** in the current pack, including those in the buffer.
     private var size: UInt64 = 0
-    private var waiting: [Box] = []
+    private var waiting: [Waiting] = []
     private(set) var finished: [Finished] = []
 
     /// Most packs whose data may still be on its way to the disk.
     private static let mostWaiting = 8
 
-    private final class Box {
-        var value: Waiting?
-        init(_ value: consuming Waiting) { self.value = consume value }
+    /// A closed pack without its final name.
+    private final class Waiting {
+        var file: TemporaryFile?
+        let name: String
+
+        init(_ file: consuming TemporaryFile, _ name: String) {
+            self.file = consume file
+            self.name = name
+        }
     }
 
     init(_ output: OutputDirectory, packSize: UInt64) throws(PublishError) {
-        do { hasher = try SHA256Hasher() } catch { throw .refusedCall(error) }
+        hasher = try calling { try SHA256Hasher() }
         self.output = output
         self.packSize = packSize
         buffer = .allocate(byteCount: 256 << 10, alignment: 64)
@@ -69,10 +69,8 @@ final class PackWriter {
         return place
     }
 
-    /// Adds a blob.
-    ///
-    /// - Returns: As the other form of it does.
-    func append(_ bytes: ArraySlice<UInt8>) throws(PublishError) -> (pack: Int, offset: UInt64) {
+    /// The same, of an array.
+    func append(_ bytes: [UInt8]) throws(PublishError) -> (pack: Int, offset: UInt64) {
         try bytes.withUnsafeBufferPointer { bytes throws(PublishError) in
             try append(UnsafeRawBufferPointer(bytes))
         }
@@ -100,31 +98,31 @@ final class PackWriter {
     }
 
     private func write(_ bytes: UnsafeRawBufferPointer) throws(PublishError) {
-        do throws(DigestError) { try hasher.update(bytes) } catch { throw .refusedCall(error) }
+        try calling { try hasher.update(bytes) }
         guard let raw = current?.descriptor.raw else { return }
-        let code = writeAll(raw, bytes, at: written)
-        guard code == 0 else { throw .writing("\(output.path)/packs", "write to", code: code) }
+        if let code = writeAll(bytes, to: raw, at: written) {
+            throw .writing("\(output.path)/packs", "write to", code: code)
+        }
     }
 
     private func closePack() throws(PublishError) {
         try flush()
-        let digest: SHA256Digest
-        do throws(DigestError) { digest = try hasher.finish() } catch { throw .refusedCall(error) }
+        let digest = try calling { try hasher.finish() }
         guard let file = current.take() else { return }
         let name = digest.hex + ".pack"
-        let wasThere = output.size(.packs, name) == size
+        // A damaged one is replaced. Packs that exist already are rare, so reading them costs little.
+        let wasThere = output.size(.packs, name) == size ? try output.digest(.packs, name) == digest : false
         finished.append(Finished(sha256: digest, size: size, wasThere: wasThere))
         size = 0
         if wasThere { return output.discard(file) }
         // The disk can start; fsync(2) waits later. sync_file_range(2).
-        sa_start_writeback(file.descriptor.raw)
-        waiting.append(Box(Waiting(file: file, name: name)))
+        startWriteback(file.descriptor.raw)
+        waiting.append(Waiting(file, name))
         if waiting.count > Self.mostWaiting { try placeOldest() }
     }
 
     private func placeOldest() throws(PublishError) {
-        guard !waiting.isEmpty, let oldest = waiting.removeFirst().value.take() else { return }
-        let name = oldest.name
-        try output.placePack(oldest.file, as: name)
+        let oldest = waiting.removeFirst()
+        if let file = oldest.file.take() { try output.placePack(file, as: oldest.name) }
     }
 }

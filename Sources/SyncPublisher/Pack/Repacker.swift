@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -8,45 +7,31 @@ import SyncSystem
 ///
 /// Stored bytes are copied unchanged; the old pack is first checked against the digest in its name.
 struct Repacker {
-    private let output: OutputDirectory
-    private let catalogue: Catalogue
-    private let writer: PackWriter
-    private let firstPack: Int
-
-    init(_ output: OutputDirectory, _ catalogue: Catalogue, _ writer: PackWriter, firstPack: Int) {
-        self.output = output
-        self.catalogue = catalogue
-        self.writer = writer
-        self.firstPack = firstPack
-    }
+    let output: OutputDirectory
+    let catalogue: Catalogue
+    let writer: PackWriter
 
     func repack(_ usage: PackUsage, _ base: BaseSet?, _ ledger: Ledger) throws(PublishError) {
-        guard let base else { return }
-        var open: [UInt32: OpenPack] = [:]
-        for index in usage.worthRepacking.sorted() {
-            let name = base.packs[index].sha256.hex + ".pack"
-            // A missing or damaged pack stays as it is.
-            guard let file = output.open(.packs, name),
-                try output.digest(.packs, name) == base.packs[index].sha256
-            else { continue }
-            open[UInt32(index)] = OpenPack(file)
-        }
+        guard let base, !usage.worthRepacking.isEmpty else { return }
+        var packs = OldPacks(worthRepacking: usage.worthRepacking, packs: base.packs, output: output)
         let places = catalogue.places
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
         defer { buffer.deallocate() }
         for number in ledger.blobsInOrder(count: places.count) {
             let place = places[Int(number)]
-            guard let pack = open[place.pack] else { continue }
-            try move(number, place, pack, buffer)
+            guard let pack = try packs.open(place.pack) else { continue }
+            let new = try copy(place, from: pack, buffer)
+            guard let index = UInt32(exactly: base.packs.count + new.pack) else { throw .tooManyBlobs }
+            catalogue.move(number, toPack: index, offset: new.offset)
         }
     }
 
-    private func move(
-        _ number: UInt32,
+    /// - Returns: The new place.
+    private func copy(
         _ place: Catalogue.Entry,
-        _ pack: OpenPack,
+        from pack: SharedDescriptor,
         _ buffer: UnsafeMutableRawBufferPointer
-    ) throws(PublishError) {
+    ) throws(PublishError) -> (pack: Int, offset: UInt64) {
         let length = Int(place.storedLength)
         let large = length > buffer.count
         let target =
@@ -54,16 +39,39 @@ struct Repacker {
             ? UnsafeMutableRawBufferPointer.allocate(byteCount: length, alignment: 16)
             : UnsafeMutableRawBufferPointer(rebasing: buffer[..<length])
         defer { if large { target.deallocate() } }
-        guard readFully(pack.file.raw, into: target, at: place.offset) == length else {
-            throw .writing("\(output.path)/packs", "read back", code: sa_errno())
+        guard readFully(pack.raw, into: target, at: place.offset) == length else {
+            throw .writing("\(output.path)/packs", "read back", code: .last)
         }
-        let new = try writer.append(UnsafeRawBufferPointer(target))
-        guard let index = UInt32(exactly: firstPack + new.pack) else { throw .tooManyBlobs }
-        catalogue.move(number, toPack: index, offset: new.offset)
+        return try writer.append(UnsafeRawBufferPointer(target))
     }
+}
 
-    private final class OpenPack {
-        let file: Descriptor
-        init(_ file: consuming Descriptor) { self.file = file }
+/// The packs to be rewritten. Each is opened when its first blob is moved, and only a few are open at once.
+struct OldPacks {
+    /// Most packs open at once.
+    static let mostOpen = 64
+
+    let worthRepacking: Set<Int>
+    let packs: [Manifest.Pack]
+    let output: OutputDirectory
+    /// By the base's index.
+    private(set) var files: [UInt32: SharedDescriptor] = [:]
+    /// Whether the packs opened so far have the digest in their name.
+    private(set) var isWhole: [UInt32: Bool] = [:]
+
+    /// A pack of the base; `nil` if it stays as it is, as a missing or damaged one does.
+    mutating func open(_ index: UInt32) throws(PublishError) -> SharedDescriptor? {
+        guard worthRepacking.contains(Int(index)), isWhole[index] != false else { return nil }
+        if let file = files[index] { return file }
+        if files.count >= Self.mostOpen { files = [:] }
+        let digest = packs[Int(index)].sha256
+        guard let file = SharedDescriptor(output.open(.packs, digest.hex + ".pack")) else {
+            isWhole[index] = false
+            return nil
+        }
+        if isWhole[index] == nil { isWhole[index] = try OutputDirectory.digest(file.raw) == digest }
+        guard isWhole[index] == true else { return nil }
+        files[index] = file
+        return file
     }
 }

@@ -1,8 +1,8 @@
-import CPosix
 package import SyncModel
 import SyncSystem
 
-/// Why nothing was published: what happened, to what, and what to do. The old manifest is still in place.
+/// Why nothing was published: what happened, to what, and what to do. The old manifest is still in place, unless the
+/// details say otherwise.
 package struct PublishError: Error, Sendable, Equatable {
     /// The kind of failure, which decides the exit status.
     package enum Code: Sendable, Equatable {
@@ -44,7 +44,7 @@ package struct PublishError: Error, Sendable, Equatable {
     /// What to do about it.
     package let remedy: String
 
-    package init(_ code: Code, _ summary: String, details: [String] = [], remedy: String) {
+    package init(_ code: Code, _ summary: String, details: [String] = [], _ remedy: String) {
         self.code = code
         self.summary = summary
         self.details = details
@@ -74,63 +74,71 @@ extension PublishError: CustomStringConvertible {
     }
 }
 
+/// Errors by code: what happened, and what to do.
 extension PublishError {
+    static func usage(_ what: String, _ todo: String) -> Self { Self(.usage, what, todo) }
+    static func notFound(_ what: String, _ todo: String) -> Self { Self(.notFound, what, todo) }
+    static func refusedEntries(_ what: String, _ todo: String) -> Self { Self(.refusedEntries, what, todo) }
+    static func invalidBase(_ what: String, _ todo: String) -> Self { Self(.invalidBase, what, todo) }
+    static func cannotRead(_ what: String, _ todo: String) -> Self { Self(.cannotRead, what, todo) }
+    static func cannotCreate(_ what: String, _ todo: String) -> Self { Self(.cannotCreate, what, todo) }
+    static func cannotSign(_ what: String, _ todo: String) -> Self { Self(.cannotSign, what, todo) }
+    static func bug(_ what: String) -> Self { Self(.internalError, what, "report this as a bug") }
+
     /// A read of the source that failed with an errno.
-    static func reading(_ path: String, _ attempt: String, code: Int32) -> PublishError {
-        PublishError(
-            .cannotRead,
-            "cannot \(attempt) \(escaped(path)): \(errorText(code))",
-            remedy: code == EACCES
+    static func reading(_ path: String, _ attempt: String, code: Errno?) -> Self {
+        .cannotRead(
+            "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
+            code == .permissionDenied
                 ? "give this user the right to read it, or publish as its owner"
                 : "check the source disk; the published set is unchanged"
         )
     }
 
     /// A write to the output that failed with an errno.
-    static func writing(_ path: String, _ attempt: String, code: Int32) -> PublishError {
-        let full = code == ENOSPC || code == EDQUOT
-        return PublishError(
+    static func writing(_ path: String, _ attempt: String, code: Errno?) -> Self {
+        Self(
             .cannotWrite,
-            "cannot \(attempt) \(escaped(path)): \(errorText(code))",
-            remedy: full
+            "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
+            code == .noSpace || code == .diskQuotaExceeded
                 ? "free space in the output directory; the published set is unchanged"
                 : "check the output directory; the published set is unchanged"
         )
     }
 
     /// A file that is not what it was when the walk saw it.
-    static func changed(_ path: String) -> PublishError {
-        PublishError(
+    static func changed(_ path: String) -> Self {
+        Self(
             .changedWhileRead,
             "\(escaped(path)) changed while it was being published",
-            remedy: "publish again when nothing writes there, or publish a snapshot"
+            "publish again when nothing writes there, or publish a snapshot"
         )
     }
 
     /// The caller asked to stop.
-    static var cancelled: PublishError {
-        PublishError(
-            .cancelled,
-            "stopped before the end",
-            remedy: "the published set is unchanged; run it again"
-        )
+    static var cancelled: Self {
+        Self(.cancelled, "stopped before the end", "the published set is unchanged; run it again")
     }
 
     /// pthread_create(3) failed.
-    static var noThreads: PublishError {
-        PublishError(
-            .internalError,
-            "the system allows no more threads",
-            remedy: "raise the limit, or use fewer jobs"
-        )
+    static var noThreads: Self {
+        Self(.internalError, "the system allows no more threads", "raise the limit, or use fewer jobs")
     }
 
-    /// A library that refused a call.
-    static func refusedCall(_ error: some Error) -> PublishError {
-        PublishError(
-            .internalError,
-            "\(error)",
-            remedy: "check memory limits and the libraries' configuration"
-        )
+    /// The same error, of a signature for something that is in place already.
+    func unsigned(_ change: String, _ todo: String) -> Self {
+        let note = "\(change), but not signed: machines that are pinned stay at what was signed before"
+        return Self(code, summary, details: details + [note], todo)
+    }
+}
+
+/// Calls OpenSSL, zstd or another library; what it refuses becomes an internal error.
+func calling<R: ~Copyable>(_ library: () throws -> R) throws(PublishError) -> R {
+    do {
+        return try library()
+    } catch let error as PublishError {
+        throw error
+    } catch {
+        throw PublishError(.internalError, "\(error)", "check memory limits and the libraries' configuration")
     }
 }

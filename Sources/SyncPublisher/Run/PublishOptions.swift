@@ -144,7 +144,6 @@ package struct PublishOptions: Sendable {
 
     /// A URL to which the paths of files are appended.
     package enum FilesURL: Sendable, Equatable {
-        /// The base's.
         case asBase
         case none
         /// Absolute, or relative to the manifest.
@@ -194,49 +193,38 @@ package struct PublishOptions: Sendable {
     /// The first option that makes no sense, as an error for people.
     package func check() throws(PublishError) {
         guard (1...19).contains(level) else {
-            throw PublishError(.usage, "the compression level is \(level)", remedy: "choose 1 to 19")
+            throw .usage("the compression level is \(level)", "choose 1 to 19")
         }
         guard (1...256).contains(jobs) else {
-            throw PublishError(.usage, "the number of jobs is \(jobs)", remedy: "choose 1 to 256")
+            throw .usage("the number of jobs is \(jobs)", "choose 1 to 256")
         }
         guard (1...(1 << 40)).contains(packSize) else {
-            throw PublishError(.usage, "the pack size is \(packSize)", remedy: "choose 1 byte to 1 TiB")
+            throw .usage("the pack size is \(packSize)", "choose 1 byte to 1 TiB")
         }
         guard (1...(64 << 20)).contains(chunkThreshold) else {
-            throw PublishError(
-                .usage,
-                "the chunk threshold is \(chunkThreshold)",
-                remedy: "choose 1 byte to 64 MiB"
-            )
+            throw .usage("the chunk threshold is \(chunkThreshold)", "choose 1 byte to 64 MiB")
         }
         guard chunks.isValid else {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "chunks of \(chunks.minimum)/\(chunks.average)/\(chunks.maximum) bytes are not possible",
-                remedy: "choose minimum ≤ average ≤ maximum, from 64 bytes to 16 MiB"
+                "choose minimum ≤ average ≤ maximum, from 64 bytes to 16 MiB"
             )
         }
         guard revision.map({ (1...Self.lastRevision).contains($0) }) ?? true else {
-            throw PublishError(
-                .usage,
-                "the revision is out of range",
-                remedy: "choose 1 to \(Self.lastRevision)"
-            )
+            throw .usage("the revision is out of range", "choose 1 to \(Self.lastRevision)")
         }
         if let created, let reason = ManifestRules.objection(time: created) {
-            throw PublishError(.usage, reason, remedy: "correct the time")
+            throw .usage(reason, "correct the time")
         }
         if let reason = ManifestRules.objection(url: packURLPrefix + "x.pack") {
-            throw PublishError(.usage, reason, remedy: "correct the packs' URL prefix")
+            throw .usage(reason, "correct the packs' URL prefix")
         }
         for pattern in exclude {
             let components = pattern.split(separator: "/", omittingEmptySubsequences: false)
             guard !components.contains(where: { ["", ".", ".."].contains($0) }) else {
-                throw PublishError(
-                    .usage,
+                throw .usage(
                     "the pattern \(shown(pattern)) matches no path",
-                    remedy:
-                        "write it relative to the directory, without “.” and “..” and without a “/” at an end"
+                    "write it relative to the directory, without “.” and “..” and without a “/” at an end"
                 )
             }
         }
@@ -266,7 +254,7 @@ package struct PublishOptions: Sendable {
             for hook in group.hooks {
                 reason = reason ?? ManifestRules.objection(identifier: hook, what: "hook name")
             }
-            if let reason { throw PublishError(.usage, reason, remedy: "correct the group") }
+            if let reason { throw .usage(reason, "correct the group") }
         }
     }
 }

@@ -94,7 +94,7 @@ package struct PublishPreview: Sendable {
         self.revision = isUnchanged ? base?.revision ?? revision : revision
     }
 
-    /// Adds directories that appear and disappear, with a final `/`.
+    /// Adds directories that appear and disappear, with a final `/`. Both are in path order.
     ///
     /// - Returns: Whether anything of directories is not as in the base.
     private static func compare(
@@ -103,21 +103,26 @@ package struct PublishPreview: Sendable {
         _ changes: inout [Change]
     ) -> Bool {
         var isOther = false
-        var old = Dictionary(
-            uniqueKeysWithValues: former.indices.map { (former.path($0), former.traits($0)) }
-        )
         func tell(_ kind: Change.Kind, _ path: String) {
             changes.append(Change(kind: kind, path: path + "/", size: 0))
         }
+        var row = 0
         for directory in directories {
-            let path = String(decoding: directory.path, as: UTF8.self)
-            guard let traits = old.removeValue(forKey: path) else {
-                tell(.new, path)
+            let isKnown = directory.path.withUnsafeBufferPointer { path in
+                while row < former.count, former.withPath(row, { PathOrder.precedes($0, path) }) {
+                    tell(.removed, former.path(row))
+                    row += 1
+                }
+                return row < former.count && former.withPath(row) { $0.elementsEqual(path) }
+            }
+            guard isKnown else {
+                tell(.new, String(decoding: directory.path, as: UTF8.self))
                 continue
             }
-            if traits != directory.traits { isOther = true }
+            if former.traits(row) != directory.traits { isOther = true }
+            row += 1
         }
-        for path in old.keys.sorted() { tell(.removed, path) }
+        for row in row..<former.count { tell(.removed, former.path(row)) }
         return isOther
     }
 
@@ -148,11 +153,7 @@ package struct PublishPreview: Sendable {
         }
     }
 
-    /// The last line of `publish --dry-run --json`.
-    ///
-    /// - Parameters:
-    ///   - time: RFC 3339.
-    ///   - elapsed: **Milliseconds** the look took.
+    /// The last line of `publish --dry-run --json`; `elapsed` in **milliseconds**.
     package func json(time: String, elapsed: Int64) -> JSONLine {
         JSONLine.object { line in
             line.field("event", EventName.publishPlanned)
@@ -177,14 +178,8 @@ package struct PublishPreview: Sendable {
                 line.field("raw", rawBytes)
                 line.field("encoded", encodedBytes)
             }
-            line.key("kept")
-            line.array { list in
-                for choice in kept { list.value(choice) }
-            }
-            line.key("warnings")
-            line.array { list in
-                for warning in warnings { list.value(warning) }
-            }
+            line.field("kept", list: kept)
+            line.field("warnings", list: warnings)
             line.field("elapsed_ms", elapsed)
         }
     }

@@ -3,7 +3,6 @@ package import SyncTrust
 
 /// The progress of a publish. Reported between pieces of about 1 MiB, not for each file.
 package struct PublishProgress: Sendable, Equatable {
-    /// The current step.
     package enum Step: String, Sendable {
         case walking, sampling, training, reading, hashing, finishing
     }
@@ -19,7 +18,6 @@ package struct PublishProgress: Sendable, Equatable {
     package var totalBytes: UInt64
 }
 
-/// The result of a publish.
 package struct PublishReport: Sendable, Equatable {
     package var project = ""
     package var revision: UInt64 = 0
@@ -53,7 +51,6 @@ package struct PublishReport: Sendable, Equatable {
     /// **Bytes** of a new dictionary, as stored; and what the dictionary saves on new blobs.
     package var dictionaryBytes: UInt64 = 0
     package var savedBytes: UInt64 = 0
-    /// Packs written by this run.
     package var packsWritten = 0
     /// Packs that existed already.
     package var packsReused = 0
@@ -84,12 +81,7 @@ package struct PublishReport: Sendable, Equatable {
 
     package init() {}
 
-    /// The last JSON line of `publish --json`.
-    ///
-    /// - Parameters:
-    ///   - time: RFC 3339.
-    ///   - elapsed: **Milliseconds** the run took.
-    /// - Returns: One object.
+    /// The last line of `publish --json`; `elapsed` in **milliseconds**.
     package func json(time: String, elapsed: Int64) -> JSONLine {
         JSONLine.object { line in
             line.field("event", EventName.publishFinished)
@@ -104,10 +96,7 @@ package struct PublishReport: Sendable, Equatable {
             line.field("directories", directories)
             line.field("excluded", excluded)
             line.field("loose", isLoose)
-            line.key("kept")
-            line.array { list in
-                for choice in kept { list.value(choice) }
-            }
+            line.field("kept", list: kept)
             line.field("unread", unreadFiles)
             line.key("bytes")
             line.object { bytes in
@@ -146,11 +135,17 @@ package struct PublishReport: Sendable, Equatable {
             line.field("deltas", deltas)
             line.field("repack_pays", repackPays)
             line.field("manifest_sha256", optional: manifestDigest?.hex)
-            line.key("warnings")
-            line.array { list in
-                for warning in warnings { list.value(warning) }
-            }
+            line.field("warnings", list: warnings)
             line.field("elapsed_ms", elapsed)
+        }
+    }
+}
+
+extension JSONLine {
+    mutating func field(_ name: String, list: [String]) {
+        key(name)
+        array { values in
+            for text in list { values.value(text) }
         }
     }
 }

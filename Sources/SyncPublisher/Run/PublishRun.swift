@@ -1,8 +1,9 @@
-import CPosix
+import SyncDigest
 import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
+import SyncTrust
 
 /// One publish: the state that its steps share.
 struct PublishRun {
@@ -32,11 +33,16 @@ struct PublishRun {
         choices = try PublishChoices(options, base: base?.manifest, ownPlace: placement.ownPlace)
         try PublishRun.check(choices, options, output, placement, hasBase: base != nil)
         project = try ProjectName.choose(options, base: base?.manifest)
+        if let keys = options.signing?.root.project, keys != project {
+            throw .cannotSign(
+                "the keys are for project \(keys), this is \(shown(project))",
+                "use the keys of this project, or --project"
+            )
+        }
         if let revision = options.revision, let base, revision <= base.manifest.revision {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "revision \(revision) is not above the base's, \(base.manifest.revision)",
-                remedy: "leave --revision out, or choose a larger one"
+                "leave --revision out, or choose a larger one"
             )
         }
         try base?.register(in: catalogue)
@@ -51,32 +57,28 @@ struct PublishRun {
         hasBase: Bool
     ) throws(PublishError) {
         if choices.isLoose, options.form == .parts {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "parts of a manifest lie in packs, and a loose set has none",
-                remedy: "leave out --manifest-parts or --loose"
+                "leave out --manifest-parts or --loose"
             )
         }
         if choices.isLoose, options.keepsReleases {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "a loose set has its files as they are now, and no channel could point at them as they were",
-                remedy: "leave out --channel or --loose"
+                "leave out --channel or --loose"
             )
         }
         guard placement == .same else { return }
         guard choices.isLoose else {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "the output \(shown(options.output)) is the source itself",
-                remedy: "name another output directory, or publish the files as they are with --loose"
+                "name another output directory, or publish the files as they are with --loose"
             )
         }
         if options.signing != nil {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "the signatures would lie among the files that are published",
-                remedy: "name another output directory for a signed set"
+                "name another output directory for a signed set"
             )
         }
         // Otherwise this name belongs to somebody's file. A base here has been read by now.
@@ -85,10 +87,9 @@ struct PublishRun {
                 guard name == "manifest.json",
                     (try? BaseSet.load(options.withBaseInOutput, output, ownPlace: "")) != nil
                 else {
-                    throw PublishError(
-                        .refusedEntries,
+                    throw .refusedEntries(
                         "\(shown(options.output))/\(name) is a file of the set, and would be replaced",
-                        remedy: "name another output directory"
+                        "name another output directory"
                     )
                 }
                 break
@@ -130,16 +131,19 @@ struct PublishRun {
         }
         var usage = used()
         if options.repack {
-            try Repacker(output, catalogue, writer, firstPack: base?.packs.count ?? 0).repack(
-                usage,
-                base,
-                ledger
-            )
+            try Repacker(output: output, catalogue: catalogue, writer: writer).repack(usage, base, ledger)
             usage = used()
         }
         if options.deltas, !choices.isLoose, let base, deltas.isEmpty {
             let plan = DeltaPlan(tree, ledger, catalogue.places, base)
-            let maker = DeltaMaker(source, tree, catalogue.places, base, options, output)
+            let maker = DeltaMaker(
+                root: source,
+                tree: tree,
+                places: catalogue.places,
+                base: base,
+                options: options,
+                output: output
+            )
             (deltas, report.deltaBytes) = try maker.run(plan.tasks, writer, isCancelled: isCancelled)
         }
         try writer.finish()
@@ -215,10 +219,9 @@ struct PublishRun {
                 walk.tree.entries.indices.contains { walk.tree.path($0) == name }
             })
         {
-            throw PublishError(
-                .refusedEntries,
+            throw .refusedEntries(
                 "\(name) of the set would have to stand where the manifest itself is",
-                remedy: "leave it out with --exclude \(name), or say with --files-url where the files are"
+                "leave it out with --exclude \(name), or say with --files-url where the files are"
             )
         }
         report.excluded = walk.notes.excluded
@@ -372,10 +375,9 @@ extension PublishRun {
         }
         let revision = try nextRevision()
         if let last = output.keptRevisions().last, revision <= last {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "revision \(revision) is not above \(last), which is kept for channels",
-                remedy: "use --revision \(last &+ 1), or leave out --no-base"
+                "use --revision \(last &+ 1), or leave out --no-base"
             )
         }
         try write(files, revision: revision, created: options.created)
@@ -385,10 +387,9 @@ extension PublishRun {
         if let revision = options.revision { return revision }
         let (next, overflow) = (base?.manifest.revision ?? 0).addingReportingOverflow(1)
         guard !overflow, next <= PublishOptions.lastRevision else {
-            throw PublishError(
-                .invalidBase,
+            throw .invalidBase(
                 "the base has the highest possible revision",
-                remedy: "publish under another project name"
+                "publish under another project name"
             )
         }
         return next
@@ -420,7 +421,9 @@ extension PublishRun {
     private mutating func isInPlace(_ base: Manifest) throws(PublishError) -> Bool {
         guard let plain = output.size(.top, "manifest.json"),
             let frame = output.size(.top, "manifest.json.zst"),
-            try output.digest(.top, "manifest.json") == base.digest
+            try output.digest(.top, "manifest.json") == base.digest,
+            // A run that was killed may have replaced only this one.
+            let text = output.text(ofFrame: "manifest.json.zst"), (try? sha256(text)) == base.digest
         else { return false }
         report.revision = base.revision
         report.manifestDigest = base.digest
@@ -433,10 +436,9 @@ extension PublishRun {
     mutating func keepStamps(_ entries: ManifestEntries) {
         guard let path = options.stampCache, let now = options.now else { return }
         let code = StampCache.write(entries.tree, to: path, now: now) { entries.digest(of: $0) }
-        guard code != 0 else { return }
-        let reason = errorText(code)
+        guard let code else { return }
         report.warnings.append(
-            "cannot write \(shown(path)): \(reason); the next publish reads every file again"
+            "cannot write \(shown(path)): \(code); the next publish reads every file again"
         )
     }
 }

@@ -17,13 +17,9 @@ package struct Publisher {
 
     package init(_ options: PublishOptions) { self.options = options }
 
-    /// Publishes.
+    /// Publishes. `isCancelled` and `progress` are called on this thread, between pieces.
     ///
-    /// - Parameters:
-    ///   - isCancelled: Asked between pieces; when `true` the run ends with ``PublishError/Code/cancelled``.
-    ///   - progress: Called on this thread, between pieces.
-    /// - Returns: What was done.
-    /// - Throws: ``PublishError``; the old manifest is in place then, and nothing new.
+    /// - Throws: ``PublishError``; the old manifest is in place then, and nothing new, unless only the signing failed.
     package func run(
         isCancelled: () -> Bool = { false },
         progress: (PublishProgress) -> Void = { _ in }
@@ -44,21 +40,32 @@ package struct Publisher {
                         + "pinned do not get it; publish again with --sign"
                 )
             }
-            if let signing = options.signing, let digest = report.manifestDigest {
-                report.fresh = try SignedOutput(output: output, signing: signing).publish(
-                    project: report.project,
-                    revision: report.revision,
-                    digest: digest,
-                    size: report.manifestBytes,
-                    file: options.channel == nil
-                        ? "manifest.json.zst" : "channels/\(report.revision).json.zst",
-                    channel: options.channel
-                )
-            }
+            if let signing = options.signing { report.fresh = try sign(report, output, signing) }
             return report
         } catch {
             output.clear()
             throw error
+        }
+    }
+
+    private func sign(
+        _ report: PublishReport,
+        _ output: OutputDirectory,
+        _ signing: Signing
+    ) throws(PublishError) -> FreshStatement? {
+        guard let digest = report.manifestDigest else { return nil }
+        do throws(PublishError) {
+            return try SignedOutput(output: output, signing: signing).publish(
+                project: report.project,
+                revision: report.revision,
+                digest: digest,
+                size: report.manifestBytes,
+                file: options.channel == nil
+                    ? "manifest.json.zst" : "channels/\(report.revision).json.zst",
+                channel: options.channel
+            )
+        } catch {
+            throw error.unsigned("revision \(report.revision) is published", "publish again with --sign")
         }
     }
 

@@ -1,4 +1,3 @@
-import SyncCompression
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -33,11 +32,7 @@ package struct Channels {
     /// Opens a published directory.
     package init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
         guard directoryEntries(path) != nil else {
-            throw PublishError(
-                .notFound,
-                "\(shown(path)): there is no such directory",
-                remedy: "check the path"
-            )
+            throw .notFound("\(shown(path)): there is no such directory", "check the path")
         }
         output = try OutputDirectory(path, for: isReadOnly ? .reading : .publishing)
     }
@@ -46,7 +41,7 @@ package struct Channels {
 
     /// The release of each channel, by name; the default one has no name.
     package func list() throws(PublishError) -> [(channel: String?, revision: UInt64)] {
-        let named = index?.channels.sorted { $0.key < $1.key } ?? []
+        let named = try index()?.channels.sorted { $0.key < $1.key } ?? []
         return try (ofDefault().map { [(nil, $0)] } ?? []) + named.map { ($0.key, $0.value) }
     }
 
@@ -62,20 +57,18 @@ package struct Channels {
         let kept = try kept(revision)
         let release = try signed?.signed(revision)
         if let release, release.content.manifest != kept.manifest.digest {
-            throw PublishError(
-                .cannotSign,
+            throw .cannotSign(
                 "\(shown(output.path))/\(kept.file) is not the manifest that was signed",
-                remedy: "publish the files again with --sign"
+                "publish the files again with --sign"
             )
         }
         let former = try current(channel)
         // Followers of a removed channel have seen its last release.
         if let last = [former, output.word(channel)?.fresh.revision].compactMap(\.self).max(), last > revision
         {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
-                remedy: "machines do not go back: publish the older files again as a new revision"
+                "machines do not go back: publish the older files again as a new revision"
             )
         }
         try begin()
@@ -88,7 +81,14 @@ package struct Channels {
             try output.replaceManifest(with: kept.text, from: file)
         }
         var fresh: FreshStatement?
-        if let signed, let release { fresh = try signed.point(channel, at: release) }
+        if let signed, let release {
+            do throws(PublishError) {
+                fresh = try signed.point(channel, at: release)
+            } catch {
+                let name = channel ?? ChannelName.ofDefault
+                throw error.unsigned("\(name) points at revision \(revision)", "run the same command again")
+            }
+        }
         return Move(project: kept.manifest.project, revision: revision, former: former, fresh: fresh)
     }
 
@@ -103,7 +103,7 @@ package struct Channels {
         }
         try output.remove("\(channel).json.zst", from: "channels")
         // Last, so that until then the removal can be repeated.
-        guard let project = index?.project else { return fresh }
+        guard let project = try index()?.project else { return fresh }
         try note(channel, nil, project)
         return fresh
     }
@@ -112,27 +112,43 @@ package struct Channels {
     private func requireSigner(_ signing: Signing?) throws(PublishError) {
         let isSigned = output.statementNames().contains { $0 == "fresh" || $0.hasSuffix(".fresh") }
         guard isSigned, signing == nil else { return }
-        throw PublishError(
-            .usage,
+        throw .usage(
             "what is published to \(shown(output.path)) is signed",
-            remedy: "add --sign with the directory that has fresh.key and the roots"
+            "add --sign with the directory that has fresh.key and the roots"
         )
     }
 
     /// Records for people where a channel points; `nil` if it is removed.
     func note(_ channel: String, _ revision: UInt64?, _ project: String) throws(PublishError) {
-        var index = index ?? ChannelIndex(project: project)
+        var index = try index() ?? ChannelIndex(project: project)
         index.channels[channel] = revision
-        try output.put(index.json, "index.json", in: "channels")
+        let json = index.json
+        guard json.count <= ChannelIndex.limit else {
+            throw .usage(
+                "\(shown(output.path)) has too many channels",
+                "remove those that nobody follows with 'syncagent channel remove'"
+            )
+        }
+        try output.put(json, "index.json", in: "channels")
     }
 
-    private var index: ChannelIndex? {
-        output.read(ChannelIndex.path, limit: ChannelIndex.limit).flatMap { try? ChannelIndex(json: $0) }
+    /// `nil` if there is none. A damaged one is never replaced: the channels in it would be lost.
+    private func index() throws(PublishError) -> ChannelIndex? {
+        guard output.size(.top, ChannelIndex.path) != nil else { return nil }
+        if let json = output.read(ChannelIndex.path, limit: ChannelIndex.limit),
+            let index = try? ChannelIndex(json: json)
+        {
+            return index
+        }
+        throw .invalidBase(
+            "\(shown(output.path))/\(ChannelIndex.path) cannot be read, or is damaged",
+            "restore it, or remove it: channels are listed again as they are published"
+        )
     }
 
     private func current(_ channel: String?) throws(PublishError) -> UInt64? {
         guard let channel else { return try ofDefault() }
-        return index?.channels[channel]
+        return try index()?.channels[channel]
     }
 
     private func ofDefault() throws(PublishError) -> UInt64? {
@@ -153,10 +169,9 @@ package struct Channels {
                 return found
             }
             let names = try list().map { $0.channel ?? ChannelName.ofDefault }
-            throw PublishError(
-                .notFound,
+            throw .notFound(
                 "\(shown(output.path)) has no channel \(name ?? ChannelName.ofDefault)",
-                remedy: names.isEmpty ? "publish first" : "there are \(names.joined(separator: ", "))"
+                names.isEmpty ? "publish first" : "there are \(names.joined(separator: ", "))"
             )
         }
     }
@@ -164,12 +179,13 @@ package struct Channels {
     /// Keeps releases from now on, starting with the one in `manifest.json`.
     func begin() throws(PublishError) {
         guard !output.hasChannels, let revision = try ofDefault(),
-            output.size(.top, "manifest.json.zst") != nil
+            output.size(.top, "manifest.json.zst") != nil,
+            // A run that was killed may have replaced only this one, and a damaged one is not kept.
+            (try? BaseSet.read("\(output.path)/manifest.json.zst", output, remedy: ""))?.revision == revision
         else { return }
         try output.give("manifest.json.zst", "\(revision).json.zst", in: "channels", replacing: false)
     }
 
-    /// A kept manifest.
     private func kept(_ revision: UInt64) throws(PublishError) -> (
         manifest: Manifest, text: [UInt8], file: String
     ) {
@@ -178,25 +194,20 @@ package struct Channels {
             try? ReleaseStatement(json: SignedStatement(bytes, limit: Role.release.limit).json)
         }
         if let release { files.append("manifests/\(release.manifest).json.zst") }
-        let limit = ManifestLimits.standard.manifestBytes
-        for file in files {
-            guard let frame = output.read(file, limit: limit) else { continue }
+        for file in files where output.size(.top, file) != nil {
             let manifest = try BaseSet.read("\(output.path)/\(file)", output, remedy: "publish it again")
-            let text = frame.withUnsafeBytes { try? decodeZstd($0, limit: limit) }
-            guard let text, manifest.revision == revision else {
-                throw PublishError(
-                    .invalidBase,
+            guard let text = output.text(ofFrame: file), manifest.revision == revision else {
+                throw .invalidBase(
                     "\(shown(output.path))/\(file) is not revision \(revision)",
-                    remedy: "publish it again"
+                    "publish it again"
                 )
             }
             return (manifest, text, file)
         }
         let there = output.keptRevisions().map { "\($0)" }
-        throw PublishError(
-            .notFound,
+        throw .notFound(
             "\(shown(output.path)) has not kept revision \(revision)",
-            remedy: there.isEmpty
+            there.isEmpty
                 ? "releases are kept from the first 'publish --channel' or 'publish --sign' on"
                 : "there are \(there.joined(separator: ", "))"
         )

@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncSystem
 package import SyncTrust
@@ -16,23 +15,19 @@ package struct KeyDirectory {
     /// The file of the key just replaced; `nil` if it was not here.
     package private(set) var kept: String?
 
-    /// The newest root.
     package var newest: TrustPin.Root { roots[roots.count - 1] }
 
-    /// Opens a directory.
-    ///
-    /// - Parameters:
-    ///   - path: A directory.
-    ///   - passphrase: Of its keys.
-    /// - Throws: ``PublishError``; ``PublishError/Code/notFound`` when there is no root in it.
+    /// Opens a directory with keys of one passphrase; ``PublishError/Code/notFound`` when there is no root in it.
     package init(_ path: String, passphrase: [UInt8]?) throws(PublishError) {
         (self.path, self.passphrase, hasKeys) = (path, passphrase, true)
         roots = []
         guard let names = directoryEntries(path) else {
+            let isMissing = Errno.last == .noSuchFileOrDirectory
             throw PublishError(
-                .notFound,
+                isMissing ? .notFound : .cannotRead,
                 "cannot read the directory of keys \(shown(path)): \(errnoText)",
-                remedy: "make one with 'syncagent keys new'"
+                isMissing
+                    ? "make one with 'syncagent keys new'" : "check the path and its permissions"
             )
         }
         for number in Self.numbers(names) {
@@ -48,20 +43,15 @@ package struct KeyDirectory {
             roots.append(root)
         }
         guard !roots.isEmpty else {
-            throw PublishError(
-                .notFound,
+            throw .notFound(
                 "\(shown(path)) has no root, such as 1.root",
-                remedy: "make one with 'syncagent keys new', or name the directory that has it"
+                "make one with 'syncagent keys new', or name the directory that has it"
             )
         }
     }
 
     /// Opens the roots of a published directory. Anyone with write access may have replaced them: only an unbroken
-    /// chain counts, starting from those that this machine knows, or from the first one.
-    ///
-    /// - Parameters:
-    ///   - output: The directory that was published to.
-    ///   - known: What was signed under here before; `nil` at first sight.
+    /// chain counts, starting from those that this machine knows, or from the first one where it knows none.
     package init(published output: String, after known: TrustPin?) throws(PublishError) {
         (path, passphrase, hasKeys) = (output + "/trust", nil, false)
         roots = []
@@ -73,9 +63,15 @@ package struct KeyDirectory {
                 continue
             }
             if known != nil, roots.last == nil { break }
-            guard number == (roots.last?.content.number ?? 0) + 1,
-                roots.last.map({ root.statement.isSigned(.root, by: $0.content.root) }) ?? true
-            else {
+            // Roots have 63 bits.
+            let next = (roots.last?.content.number ?? 0) &+ 1
+            guard number == next else {
+                throw Self.unusable(
+                    "\(path)/\(number).root",
+                    "root \(next), which comes before it, is missing"
+                )
+            }
+            guard roots.last.map({ root.statement.isSigned(.root, by: $0.content.root) }) ?? true else {
                 throw Self.unusable(
                     "\(path)/\(number).root",
                     "the keys of the previous root have not signed it; somebody else put it there"
@@ -92,10 +88,9 @@ package struct KeyDirectory {
                 )
             }
         } else if roots.isEmpty {
-            throw PublishError(
-                .notFound,
+            throw .notFound(
                 "\(shown(output)) has no trust/1.root: nothing signed was published there",
-                remedy: "name the directory with the roots with --sign, beside --signer"
+                "name the directory with the roots with --sign, beside --signer"
             )
         }
     }
@@ -128,16 +123,11 @@ package struct KeyDirectory {
         }
     }
 
-    /// The bytes of a root, unchecked.
     static func bytes(ofRoot path: String) throws(PublishError) -> [UInt8] {
         do throws(FileError) {
             return try readFile(path, trust: .input, limit: Role.root.limit)
         } catch {
-            throw PublishError(
-                error.isMissing ? .notFound : .cannotRead,
-                "\(error)",
-                remedy: "check the path"
-            )
+            throw PublishError(error.isMissing ? .notFound : .cannotRead, "\(error)", "check the path")
         }
     }
 
@@ -165,7 +155,9 @@ package struct KeyDirectory {
         do throws(FileError) {
             text = try readSecret(file, limit: PrivateKey.fileLimit)
         } catch {
-            throw PublishError(.cannotRead, "\(error)", remedy: "a key belongs to its owner alone")
+            throw error.isMissing
+                ? .notFound("\(error)", "check the path")
+                : .cannotRead("\(error)", "only its owner may have access to a key")
         }
         do throws(TrustFault) {
             return try PrivateKey(file: text, passphrase: passphrase)
@@ -175,7 +167,11 @@ package struct KeyDirectory {
     }
 
     static func unusable(_ file: String, _ reason: String) -> PublishError {
-        PublishError(.cannotSign, "\(shown(file)): \(reason)", remedy: "nothing was signed")
+        .cannotSign("\(shown(file)): \(reason)", "nothing was signed")
+    }
+
+    private static func refusal(_ path: String, _ error: any Error) -> PublishError {
+        error as? PublishError ?? unusable(path, (error as? TrustFault)?.reason ?? "\(error)")
     }
 
     // MARK: Making
@@ -215,19 +211,14 @@ package struct KeyDirectory {
         do throws(FileError) {
             _ = try openPrivateDirectory(path, create: true)
         } catch {
-            throw PublishError(
-                .cannotCreate,
-                "\(error)",
-                remedy: "name a directory that only you may write to"
-            )
+            throw .cannotCreate("\(error)", "name a directory that only you may write to")
         }
         let there = (directoryEntries(path) ?? []).filter { $0.hasSuffix(".key") || $0.contains(".root") }
             .sorted()
         if let name = there.first {
-            throw PublishError(
-                .cannotCreate,
+            throw .cannotCreate(
                 "\(shown(path)) has keys already: \(shown(name))",
-                remedy: "name another directory, or change a key with 'syncagent keys rotate'"
+                "name another directory, or change a key with 'syncagent keys rotate'"
             )
         }
         do {
@@ -263,12 +254,8 @@ package struct KeyDirectory {
                 PendingRoot(statement, signedBy: rootKeys.map(\.key), after: nil, in: path),
                 passphrase
             )
-        } catch let error as TrustFault {
-            throw unusable(path, error.reason)
-        } catch let error as PublishError {
-            throw error
         } catch {
-            throw unusable(path, "\(error)")
+            throw refusal(path, error)
         }
     }
 
@@ -300,7 +287,7 @@ package struct KeyDirectory {
         let (number, overflow) = statement.number.addingReportingOverflow(1)
         guard !overflow else { throw Self.unusable(path, "it has the highest possible root") }
         let waiting = "\(path)/\(number).root\(PendingRoot.ending)"
-        guard access(waiting, F_OK) != 0 else {
+        guard !exists(waiting) else {
             throw Self.unusable(
                 waiting,
                 "it waits for signatures; sign it with 'syncagent keys sign', or remove it"
@@ -336,21 +323,17 @@ package struct KeyDirectory {
                 return .pending(pending)
             }
             let usual = "\(path)/\(role.rawValue).key"
-            if made != nil, let name = file ?? (access(usual, F_OK) == 0 ? nil : usual) {
+            if made != nil, let name = file ?? (exists(usual) ? nil : usual) {
                 if file != nil {
                     let free = freeName(name)
-                    try Self.move(name, to: free)
+                    try Self.move(name, to: free, beside, number)
                     keys.kept = free
                 }
-                try Self.move(beside, to: name)
+                try Self.move(beside, to: name, beside, number)
             }
             return .signed(keys)
-        } catch let error as TrustFault {
-            throw Self.unusable(path, error.reason)
-        } catch let error as PublishError {
-            throw error
         } catch {
-            throw Self.unusable(path, "\(error)")
+            throw Self.refusal(path, error)
         }
     }
 
@@ -394,27 +377,29 @@ package struct KeyDirectory {
     private func besideName(_ role: Role, _ number: UInt64) -> String {
         func name(_ number: UInt64) -> String { "\(path)/\(role.rawValue)-\(number).key" }
         var free = number
-        while access(name(free), F_OK) == 0 { free &+= 1 }
+        while exists(name(free)) { free &+= 1 }
         return name(free)
     }
 
     private func freeName(_ name: String) -> String {
-        (1...).lazy.map { "\(name).\($0)" }.first { access($0, F_OK) != 0 } ?? name + ".old"
+        (1...).lazy.map { "\(name).\($0)" }.first { !exists($0) } ?? name + ".old"
     }
 
     private static func write(_ key: PrivateKey, to path: String, _ passphrase: [UInt8]?) throws(TrustFault) {
-        try write(Array(try key.file(passphrase: passphrase).utf8), to: path, mode: 0o600)
-    }
-
-    private static func write(_ bytes: [UInt8], to path: String, mode: mode_t) throws(TrustFault) {
+        let bytes = Array(try key.file(passphrase: passphrase).utf8)
         do throws(FileError) {
-            try replaceFile(path, with: bytes, mode: mode)
+            try replaceFile(path, with: bytes)
         } catch {
             throw TrustFault("\(error)")
         }
     }
 
-    private static func move(_ name: String, to other: String) throws(TrustFault) {
-        guard rename(name, other) == 0 else { throw TrustFault("cannot rename \(shown(name)): \(errnoText)") }
+    /// Renames a key file after the new root has been signed; `new` is the file of the new key.
+    static func move(_ name: String, to other: String, _ new: String, _ root: UInt64) throws(PublishError) {
+        guard let code = renameEntry(name, to: other) else { return }
+        throw .cannotCreate(
+            "cannot rename \(shown(name)) to \(shown(other)): \(code)",
+            "root \(root) is signed and valid, and \(shown(new)) is its new key"
+        )
     }
 }

@@ -1,4 +1,3 @@
-import CPosix
 import SyncModel
 import SyncSystem
 package import SyncTrust
@@ -6,7 +5,6 @@ package import SyncTrust
 /// A root that still needs signatures of keys kept elsewhere: `N.root.pending`, carried from machine to machine. With
 /// the last signature it becomes `N.root`.
 package struct PendingRoot {
-    /// Of the file.
     package let path: String
     package let content: RootStatement
     /// The previous root, whose keys have to sign it, too; `nil` for the first one.
@@ -20,7 +18,6 @@ package struct PendingRoot {
         package let root: UInt64
         package let signed: Int
         package let needed: Int
-        /// Its keys that have not signed.
         package let missing: [PublicKey]
     }
 
@@ -37,18 +34,13 @@ package struct PendingRoot {
         for key in keys where isRootKey(key.publicKey) { try add(key) }
     }
 
-    /// Reads one.
-    ///
-    /// - Parameters:
-    ///   - path: Of the file.
-    ///   - directory: Where the root before it is looked for, when it does not lie beside the file.
+    /// Reads one. The root before it is looked for beside the file, and in a directory.
     package init(_ path: String, orIn directory: String?) throws(PublishError) {
         self.path = path
         guard path.hasSuffix(".root" + Self.ending) else {
-            throw PublishError(
-                .usage,
+            throw .usage(
                 "\(shown(path)) is not a root that waits for signatures",
-                remedy: "name a file such as 2.root\(Self.ending)"
+                "name a file such as 2.root\(Self.ending)"
             )
         }
         let bytes = try KeyDirectory.bytes(ofRoot: path)
@@ -65,11 +57,10 @@ package struct PendingRoot {
         let name = "\(content.number - 1).root"
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         let places = [folder, directory].compactMap { $0 }.map { "\($0)/\(name)" }
-        guard let place = places.first(where: { access($0, F_OK) == 0 }) else {
-            throw PublishError(
-                .notFound,
+        guard let place = places.first(where: { exists($0) }) else {
+            throw .notFound(
                 "\(name) is not next to \(shown(path))",
-                remedy: "copy it there: its keys must sign the next root"
+                "copy it there: its keys must sign the next root"
             )
         }
         let before = try KeyDirectory.root(place)
@@ -117,11 +108,8 @@ package struct PendingRoot {
         statement = try SignedStatement(statement.signatures + signatures, json: statement.json)
     }
 
-    /// Adds signatures, by key files or by a program.
+    /// Adds signatures, by a key file, those of a directory, or a program that signs with its environment.
     ///
-    /// - Parameters:
-    ///   - place: A key file, or a directory with `root.key` or `root-….key`.
-    ///   - program: One that signs, and its environment.
     /// - Throws: ``PublishError`` when none of them is a root key; nothing is written then.
     package mutating func sign(
         with place: String?,
@@ -134,10 +122,9 @@ package struct PendingRoot {
             let files =
                 isDirectory ? KeyDirectory.names(.root, in: place).map { "\(place)/\($0)" } : [place]
             guard !files.isEmpty else {
-                throw PublishError(
-                    .notFound,
+                throw .notFound(
                     "there is no root.key in \(shown(place))",
-                    remedy: "name the key's file, or the directory that has it"
+                    "name the key's file, or the directory that has it"
                 )
             }
             for file in files { keys.append(try KeyDirectory.key(file, passphrase: passphrase)) }
@@ -179,16 +166,16 @@ package struct PendingRoot {
     /// - Returns: The file.
     package func write() throws(PublishError) -> String {
         let target = isComplete ? String(path.dropLast(Self.ending.count)) : path
-        if isComplete, access(target, F_OK) == 0 {
+        if isComplete, exists(target) {
             throw KeyDirectory.unusable(target, "it already exists")
         }
         do throws(FileError) {
             try replaceFile(target, with: statement.bytes, mode: 0o644)
         } catch {
-            throw PublishError(.cannotCreate, "\(error)", remedy: "make the directory writable")
+            throw .cannotCreate("\(error)", "make the directory writable")
         }
         // A leftover would only be signed in vain.
-        if isComplete { unlink(path) }
+        if isComplete { removeFile(path) }
         return target
     }
 

@@ -26,10 +26,7 @@ struct SignedOutput {
         let content: ReleaseStatement
     }
 
-    /// Signs a manifest that is in place, and the channel pointing at it.
-    ///
-    /// - Parameter file: Its frame.
-    /// - Returns: What says that it is the newest.
+    /// Signs a manifest that is in place, with its frame, and the channel pointing at it. The project is that of the keys.
     func publish(
         project: String,
         revision: UInt64,
@@ -38,13 +35,6 @@ struct SignedOutput {
         file: String,
         channel: String?
     ) throws(PublishError) -> FreshStatement {
-        guard project == signing.root.project else {
-            throw PublishError(
-                .cannotSign,
-                "the keys are for project \(signing.root.project), this is \(shown(project))",
-                remedy: "use the keys of this project, or --project"
-            )
-        }
         try output.give(file, "\(digest).json.zst", in: "manifests", replacing: false)
         if let known = release(revision), known.content.manifest == digest, isSigned(known) {
             return try finish(known, channel)
@@ -101,10 +91,9 @@ struct SignedOutput {
         }
         guard refreshed.statements.contains(where: { !$0.fresh.isRemoved }) else {
             throw refreshed.refused.first
-                ?? PublishError(
-                    .notFound,
+                ?? .notFound(
                     "\(shown(output.path)) has no signed release",
-                    remedy: "publish one with 'syncagent publish --sign'"
+                    "publish one with 'syncagent publish --sign'"
                 )
         }
         let named = refreshed.newest
@@ -159,21 +148,14 @@ struct SignedOutput {
     }
 
     private func unsigned(_ reason: String) -> PublishError {
-        PublishError(
-            .cannotSign,
+        .cannotSign(
             "\(shown(output.path)): \(reason)",
-            remedy:
-                "publish the files again with --sign where release.key is; an unverified release is not signed"
+            "publish the files again with --sign where release.key is; an unverified release is not signed"
         )
     }
 
     private func finish(_ release: Known, _ channel: String?) throws(PublishError) -> FreshStatement {
-        try say(
-            release.content.revision,
-            release.statement.digest,
-            of: channel,
-            with: release.statement
-        )
+        try say(release.content.revision, release.statement.digest, of: channel, with: release.statement)
     }
 
     /// Signs and publishes a channel's newest release: the release, the roots, and last the fresh statement.
@@ -188,10 +170,9 @@ struct SignedOutput {
         // without a valid key, and have forgotten those of a revoked key.
         let serial = max(lastSerial(channel) + 1, UInt64(clamping: signing.now / 1000))
         guard serial <= UInt64(Int64.max) else {
-            throw PublishError(
-                .cannotSign,
+            throw .cannotSign(
                 "the last serial that a fresh key has signed is the highest possible one: somebody else has that key",
-                remedy: "change it with 'syncagent keys rotate --role fresh'"
+                "change it with 'syncagent keys rotate --role fresh'"
             )
         }
         let fresh = FreshStatement(
@@ -206,12 +187,12 @@ struct SignedOutput {
             isRemoved: isRemoved
         )
         let signed = try signing.sign(fresh.json, .fresh)
-        if let release { try output.placeStatement(release.bytes, "\(revision).release") }
+        if let release { try output.put(release.bytes, "\(revision).release", in: "trust") }
         // Late: from now on, statements of revoked keys are invalid, until the last statement is in place.
         for root in signing.roots {
-            try output.placeStatement(root.statement.bytes, "\(root.content.number).root")
+            try output.put(root.statement.bytes, "\(root.content.number).root", in: "trust")
         }
-        try output.placeStatement(signed.bytes, FreshStatement.name(channel))
+        try output.put(signed.bytes, FreshStatement.name(channel), in: "trust")
         signing.memory?.keep(signing.roots, now: signing.now)
         return fresh
     }

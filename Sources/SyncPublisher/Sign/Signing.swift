@@ -42,7 +42,6 @@ package struct Signing: Sendable {
         for role in roles { try requireEnough(role, in: directory) }
     }
 
-    /// The newest root.
     package var root: RootStatement { roots[roots.count - 1].content }
 
     /// Checks before anything is written that it can be signed.
@@ -51,20 +50,28 @@ package struct Signing: Sendable {
         let here = Set((keys[role] ?? []).map(\.publicKey))
         let counting = here.intersection(root[role].keys)
         guard counting.count < root[role].threshold else { return }
-        let name = "\(shown(directory.path))/\(role.rawValue).key"
-        throw PublishError(
-            .cannotSign,
-            here.isEmpty
-                ? "there is no \(name)"
-                : "\(name) is not among the \(role.rawValue) keys of root \(root.number)",
-            remedy: here.isEmpty
-                ? "put it there, or name a program that signs with --signer; if it is lost: "
-                    + "syncagent keys rotate \(shown(directory.path)) --role \(role.rawValue)"
-                : "use the key that the root names, or change the root with 'syncagent keys rotate'"
+        let folder = shown(directory.path)
+        guard !here.isEmpty else {
+            throw .cannotSign(
+                "there is no \(folder)/\(role.rawValue).key",
+                "put it there, or name a program that signs with --signer; if it is lost: "
+                    + "syncagent keys rotate \(folder) --role \(role.rawValue)"
+            )
+        }
+        guard counting.isEmpty else {
+            throw .cannotSign(
+                "root \(root.number) requires \(root[role].threshold) \(role.rawValue) keys, and \(folder) has "
+                    + "\(counting.count) of them",
+                "put the others there, or name a program that signs with --signer"
+            )
+        }
+        let names = KeyDirectory.names(role, in: directory.path).map { "\(folder)/\(shown($0))" }
+        throw .cannotSign(
+            "\(names.joined(separator: ", ")): not among the \(role.rawValue) keys of root \(root.number)",
+            "use the key that the root names, or change the root with 'syncagent keys rotate'"
         )
     }
 
-    /// Signs a statement.
     func sign(_ json: [UInt8], _ role: Role) throws(PublishError) -> SignedStatement {
         let counting = root[role]
         do throws(TrustFault) {
@@ -84,11 +91,7 @@ package struct Signing: Sendable {
             }
             return statement
         } catch {
-            throw PublishError(
-                .cannotSign,
-                "cannot sign: \(error.reason)",
-                remedy: "what was published before stays as it is"
-            )
+            throw .cannotSign("cannot sign: \(error.reason)", "what was signed before stays valid")
         }
     }
 

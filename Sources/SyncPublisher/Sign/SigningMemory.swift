@@ -34,15 +34,14 @@ package struct SigningMemory: Sendable {
             bytes = try readFile(path, trust: .state, limit: TrustPin.fileLimit)
         } catch {
             if error.isMissing { return nil }
-            throw PublishError(.cannotRead, "\(error)", remedy: Self.remedy)
+            throw .cannotRead("\(error)", Self.remedy)
         }
         do throws(TrustFault) {
             return try TrustPin(file: bytes)
         } catch {
-            throw PublishError(
-                .cannotSign,
+            throw .cannotSign(
                 "\(shown(path)) is damaged, or a newer syncagent wrote it: \(error.reason)",
-                remedy: Self.remedy
+                Self.remedy
             )
         }
     }

@@ -1,5 +1,4 @@
-import CPosix
-import SyncFiles
+import SyncModel
 import SyncSystem
 
 /// The entries of one directory in name order, read at once, so that the directory need not stay open.
@@ -8,7 +7,6 @@ struct DirectoryListing {
         fileprivate var nameStart: Int
         fileprivate var nameLength: Int
         let status: FileStatus
-        /// The target of a link, as written.
         var linkTarget: [UInt8]?
         /// The kind of anything that is no file, directory or link.
         var specialKind = ""
@@ -20,29 +18,20 @@ struct DirectoryListing {
     var count: Int { entries.count }
 
     /// Reads a directory and closes it. Entries that vanish meanwhile are left out.
-    init(owning descriptor: Int32, path: String) throws(PublishError) {
-        guard let stream = fdopendir(descriptor) else {
-            let code = sa_errno()
-            close(descriptor)
-            throw .reading(path, "list the directory", code: code)
+    init(_ directory: consuming Descriptor, path: String) throws(PublishError) {
+        let raw = directory.raw
+        let code = try forEachName(in: directory) { name, length throws(PublishError) in
+            try add(name, length, in: raw, path: path)
         }
-        defer { closedir(stream) }
-        while true {
-            sa_set_errno(0)
-            guard let record = readdir(stream) else {
-                let code = sa_errno()
-                guard code == 0 else { throw .reading(path, "list the directory", code: code) }
-                break
-            }
-            try add(record, in: descriptor, path: path)
-        }
+        if let code { throw .reading(path, "list the directory", code: code) }
         let names = names
         names.withUnsafeBufferPointer { bytes in
+            // No name has a `/`, which alone has another rank in this order.
             entries.sort { a, b in
-                compare(
-                    bytes[a.nameStart..<(a.nameStart + a.nameLength)],
-                    bytes[b.nameStart..<(b.nameStart + b.nameLength)]
-                ) < 0
+                PathOrder.precedes(
+                    UnsafeBufferPointer(rebasing: bytes[a.nameStart..<(a.nameStart + a.nameLength)]),
+                    UnsafeBufferPointer(rebasing: bytes[b.nameStart..<(b.nameStart + b.nameLength)])
+                )
             }
         }
     }
@@ -66,25 +55,23 @@ struct DirectoryListing {
     }
 
     private mutating func add(
-        _ record: UnsafeMutablePointer<dirent>,
+        _ name: UnsafePointer<CChar>,
+        _ length: Int,
         in descriptor: Int32,
         path: String
     ) throws(PublishError) {
-        guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return }
-        let name = UnsafeRawPointer(record).advanced(by: offset).assumingMemoryBound(to: CChar.self)
-        let length = strlen(name)
-        if name[0] == 0x2E, length == 1 || (length == 2 && name[1] == 0x2E) { return }
         let status: FileStatus
         switch SyncSystem.status(descriptor, name) {
         case .success(let found?): status = found
         case .success(nil): return
         case .failure(let code):
-            throw .reading("\(path)/\(String(cString: name))", "look at", code: code.errno)
+            throw .reading("\(path)/\(String(cString: name))", "look at", code: code)
         }
         var entry = Entry(nameStart: names.count, nameLength: length, status: status)
         if status.kind == .link {
             guard let target = readLink(descriptor, name) else {
-                throw .reading("\(path)/\(String(cString: name))", "read the link", code: sa_errno())
+                if Errno.last == .noSuchFileOrDirectory { return }
+                throw .reading("\(path)/\(String(cString: name))", "read the link", code: .last)
             }
             entry.linkTarget = target
         } else if status.kind == .other {
@@ -95,24 +82,12 @@ struct DirectoryListing {
     }
 
     private static func specialKind(_ directory: Int32, _ name: UnsafePointer<CChar>) -> String {
-        var status = stat()
-        guard fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else { return "not a file" }
-        return switch status.st_mode & mode_t(S_IFMT) {
-        case mode_t(S_IFIFO): "a fifo"
-        case mode_t(S_IFSOCK): "a socket"
-        case mode_t(S_IFBLK): "a block device"
-        case mode_t(S_IFCHR): "a character device"
-        default: "not a file, directory or link"
+        switch SpecialFile(name, in: directory) {
+        case .fifo: "a fifo"
+        case .socket: "a socket"
+        case .blockDevice: "a block device"
+        case .characterDevice: "a character device"
+        case nil: "not a file, directory or link"
         }
     }
-}
-
-/// Byte order: negative, zero or positive.
-private func compare(_ a: Slice<UnsafeBufferPointer<UInt8>>, _ b: Slice<UnsafeBufferPointer<UInt8>>) -> Int {
-    let shared = min(a.count, b.count)
-    if shared > 0, let left = a.base.baseAddress, let right = b.base.baseAddress {
-        let order = memcmp(left + a.startIndex, right + b.startIndex, shared)
-        if order != 0 { return Int(order) }
-    }
-    return a.count - b.count
 }

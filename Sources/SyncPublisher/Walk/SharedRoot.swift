@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncSystem
 
@@ -12,15 +11,13 @@ final class SharedRoot: Sendable {
     ///
     /// `O_NONBLOCK`: if a fifo has taken its place, opening it must not wait for a writer. open(2).
     func openFile(_ tree: SourceTree, _ index: Int) throws(PublishError) -> Descriptor {
-        let raw = tree.withPath(index) { root.open($0, flags: O_RDONLY | O_NONBLOCK | O_NOCTTY) }
-        let code = sa_errno()
-        guard raw >= 0 else {
-            if code == ENOENT || code == ELOOP || code == ENOTDIR || code == ENXIO {
-                throw .changed(tree.path(index))
-            }
-            throw .reading(tree.path(index), "open", code: code)
+        let raw = tree.withPath(index) { root.open($0, .unwaiting) }
+        if let opened = Descriptor(opened: raw) { return opened }
+        switch Errno.last {
+        case .noSuchFileOrDirectory, .tooManySymbolicLinkLevels, .notDirectory, .noSuchAddressOrDevice:
+            throw .changed(tree.path(index))
+        case let code: throw .reading(tree.path(index), "open", code: code)
         }
-        return Descriptor(owning: raw)
     }
 
     /// Whether an open file is still what the walk saw. fstat(2).

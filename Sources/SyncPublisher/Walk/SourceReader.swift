@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -15,7 +14,6 @@ struct SourceReader: ~Copyable {
     /// Length of the first chunk of zeros only; 0 before there was one.
     private var zeroChunk = 0
 
-    /// Most files in a job.
     static let filesPerJob = 256
     /// Least **bytes** read at once from a large file.
     static let segmentSize = 2 << 20
@@ -28,14 +26,12 @@ struct SourceReader: ~Copyable {
 
     /// The body of the reader's thread.
     static func run(_ source: EncodeWorker.Source) {
-        do {
-            var reader = SourceReader(source, try SHA256Hasher())
+        do throws(PublishError) {
+            var reader = SourceReader(source, try calling { try SHA256Hasher() })
             _ = try reader.readAll()
             source.pipeline.close()
-        } catch let error as PublishError {
-            source.pipeline.fail(error)
         } catch {
-            source.pipeline.fail(.refusedCall(error))
+            source.pipeline.fail(error)
         }
     }
 
@@ -65,7 +61,7 @@ struct SourceReader: ~Copyable {
     private mutating func readLarge(_ file: Int) throws(PublishError) -> Bool {
         let entry = source.tree.entries[file]
         let opened = try source.root.openFile(source.tree, file)
-        sa_will_read_through(opened.raw)
+        willReadThrough(opened.raw)
         var offset: UInt64 = 0
         var carried: (segment: PooledBuffer, range: Range<Int>)?
         while offset < entry.stamp.size || carried != nil {
@@ -99,11 +95,7 @@ struct SourceReader: ~Copyable {
             }
         }
         guard source.root.isUnchanged(opened.raw, entry) else { throw .changed(source.tree.path(file)) }
-        do {
-            return source.pipeline.submit(.endOfFile(file: file, try hasher.finish()))
-        } catch {
-            throw .refusedCall(error)
-        }
+        return source.pipeline.submit(.endOfFile(file: file, try calling { try hasher.finish() }))
     }
 
     /// Zeros are always cut alike, so search only once.
@@ -126,18 +118,16 @@ struct SourceReader: ~Copyable {
         let target = UnsafeMutableRawBufferPointer(rebasing: segment.bytes[range])
         // A hole is zeros: reading it would only fill the page cache.
         let isHole =
-            sa_next_data(descriptor, Int64(clamping: offset)) >= Int64(clamping: offset) + Int64(range.count)
+            nextData(descriptor, Int64(clamping: offset)) >= Int64(clamping: offset) + Int64(range.count)
         if isHole { target.initializeMemory(as: UInt8.self, repeating: 0) }
         let count = isHole ? range.count : readFully(descriptor, into: target, at: offset)
         if count != range.count {
-            let code = sa_errno()
+            let code = Errno.last
             let isSame = count < 0 && source.root.isUnchanged(descriptor, source.tree.entries[file])
             throw isSame
                 ? .reading(source.tree.path(file), "read", code: code) : .changed(source.tree.path(file))
         }
-        do throws(DigestError) { try hasher.update(UnsafeRawBufferPointer(target)) } catch {
-            throw .refusedCall(error)
-        }
+        try calling { try hasher.update(UnsafeRawBufferPointer(target)) }
     }
 }
 
@@ -150,15 +140,14 @@ struct SourceRoot: ~Copyable, Sendable {
     /// Opens the directory. The path itself may be a link: the user named it.
     init(_ path: String) throws(PublishError) {
         guard let descriptor = openDirectory(path) else {
-            let code = sa_errno()
-            guard code == ENOENT || code == ENOTDIR else {
+            let code = Errno.last
+            guard code == .noSuchFileOrDirectory || code == .notDirectory else {
                 throw .reading(path, "open the directory", code: code)
             }
-            throw PublishError(
-                .notFound,
-                code == ENOENT
+            throw .notFound(
+                code == .noSuchFileOrDirectory
                     ? "there is no directory \(shown(path))" : "\(shown(path)) is not a directory",
-                remedy: "name the directory that holds the files"
+                "name the directory that holds the files"
             )
         }
         self.descriptor = descriptor
@@ -169,9 +158,13 @@ struct SourceRoot: ~Copyable, Sendable {
 
     /// Opens what is at `path`, which a NUL must follow; empty for the root itself.
     ///
-    /// - Returns: A descriptor, or -1 with errno set: `ELOOP` when a component has become a link.
-    func open(_ path: UnsafeBufferPointer<UInt8>, flags: Int32) -> Int32 {
-        guard let start = path.baseAddress, !path.isEmpty else { return sa_openat(raw, ".", flags, 0) }
-        return openBeneath(raw, UnsafeRawPointer(start).assumingMemoryBound(to: CChar.self), flags)
+    /// - Returns: A descriptor, or -1; ``Errno/last`` is ``Errno/tooManySymbolicLinkLevels`` when a component has become a
+    ///   link.
+    func open(_ path: UnsafeBufferPointer<UInt8>, _ flags: OpenFlags) -> Int32 {
+        guard let start = path.baseAddress, !path.isEmpty else {
+            return Descriptor(opening: ".", in: raw, flags)?.release() ?? -1
+        }
+        let name = UnsafeRawPointer(start).assumingMemoryBound(to: CChar.self)
+        return openBeneath(raw, name, flags)?.release() ?? -1
     }
 }

@@ -14,7 +14,6 @@ struct SourceTree: Sendable {
         fileprivate(set) var baseRow: Int32 = -1
         var stamp: FileStamp
 
-        /// Whether it is a file to be read.
         var isRead: Bool { kind != .link && baseRow < 0 }
     }
 
@@ -44,7 +43,6 @@ struct SourceTree: Sendable {
 
     /// Paths in a row, each followed by a NUL so that it can be passed to a system call.
     private var arena: [UInt8] = []
-    /// By entry.
     private(set) var linkTargets: [Int: [UInt8]] = [:]
 
     var count: Int { entries.count }
@@ -76,13 +74,7 @@ struct SourceTree: Sendable {
         arena.append(0)
         if let linkTarget { linkTargets[entries.count] = linkTarget }
         entries.append(
-            Entry(
-                pathStart: start,
-                pathLength: length,
-                kind: kind,
-                permissions: permissions,
-                stamp: stamp
-            )
+            Entry(pathStart: start, pathLength: length, kind: kind, permissions: permissions, stamp: stamp)
         )
         return true
     }
@@ -145,7 +137,6 @@ struct SourceTree: Sendable {
         }
     }
 
-    /// The path as text.
     func path(_ index: Int) -> String { withPath(index) { String(decoding: $0, as: UTF8.self) } }
 
     /// Whether there is an entry below this directory; an empty path is the root. Binary search.
@@ -156,6 +147,12 @@ struct SourceTree: Sendable {
             (0..<count).partitioningIndex { withPath($0) { !PathOrder.precedes($0, wanted) } }
         }
         if first < count, withPath(first, { $0.starts(with: prefix) }) { return true }
-        return directories.contains { $0.path == directory || $0.path.starts(with: prefix) }
+        let named = directory.withUnsafeBufferPointer { wanted in
+            directories.indices.partitioningIndex { index in
+                directories[index].path.withUnsafeBufferPointer { !PathOrder.precedes($0, wanted) }
+            }
+        }
+        guard named < directories.count else { return false }
+        return directories[named].path == directory || directories[named].path.starts(with: prefix)
     }
 }

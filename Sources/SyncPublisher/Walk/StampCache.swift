@@ -1,4 +1,3 @@
-import CPosix
 import SyncDigest
 import SyncFiles
 import SyncManifest
@@ -58,19 +57,18 @@ enum StampCache {
     /// Writes the records of a tree, under a temporary name that is renamed; `now` is when the walk began,
     /// `digestOf` knows the digest of each file.
     ///
-    /// - Returns: 0, or the errno of what failed.
+    /// - Returns: Why it could not be written.
     static func write(
         _ tree: SourceTree,
         to path: String,
         now: Int64,
         digestOf: (Int) -> SHA256Digest?
-    ) -> Int32 {
+    ) -> Errno? {
         let temporary = path + ".tmp"
         let file: Descriptor
-        do throws(FileError) { file = try createFile(temporary, O_WRONLY) } catch { return error.code }
-        var code = writeRecords(tree, file.raw, now, digestOf)
-        if code == 0, sa_rename(AT_FDCWD, temporary, AT_FDCWD, path) != 0 { code = sa_errno() }
-        if code != 0 { unlink(temporary) }
+        do throws(FileError) { file = try createFile(temporary, .writeOnly) } catch { return error.code }
+        let code = writeRecords(tree, file.raw, now, digestOf) ?? renameEntry(temporary, to: path)
+        if code != nil { removeFile(temporary) }
         return code
     }
 
@@ -79,14 +77,15 @@ enum StampCache {
         _ file: Int32,
         _ now: Int64,
         _ digestOf: (Int) -> SHA256Digest?
-    ) -> Int32 {
-        guard var hasher = try? SHA256Hasher() else { return ENOMEM }  // Without a digest there is no cache.
+    ) -> Errno? {
+        // Without a digest there is no cache.
+        guard var hasher = try? SHA256Hasher() else { return .noMemory }
         var buffer = magic
         var offset: UInt64 = 0
-        func flush() -> Int32 {
-            let code = buffer.withUnsafeBytes { bytes -> Int32 in
-                guard (try? hasher.update(bytes)) != nil else { return ENOMEM }
-                return writeAll(file, bytes, at: offset)
+        func flush() -> Errno? {
+            let code = buffer.withUnsafeBytes { bytes -> Errno? in
+                guard (try? hasher.update(bytes)) != nil else { return .noMemory }
+                return writeAll(bytes, to: file, at: offset)
             }
             offset += UInt64(buffer.count)
             buffer.removeAll(keepingCapacity: true)
@@ -106,19 +105,12 @@ enum StampCache {
                 withUnsafeBytes(of: number.littleEndian) { buffer.append(contentsOf: $0) }
             }
             for byte in 0..<32 { buffer.append(digest[byte: byte]) }
-            if buffer.count >= 256 << 10 {
-                let code = flush()
-                if code != 0 { return code }
-            }
+            if buffer.count >= 256 << 10, let code = flush() { return code }
         }
         buffer.append(contentsOf: [0, 0])
-        let code = flush()
-        guard code == 0, let digest = try? hasher.finish() else { return code == 0 ? ENOMEM : code }
-        return withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { target in
-            guard let start = target.baseAddress else { return ENOMEM }
-            digest.store(to: start)
-            return writeAll(file, UnsafeRawBufferPointer(target), at: offset)
-        }
+        if let code = flush() { return code }
+        guard let digest = try? hasher.finish() else { return .noMemory }
+        return (0..<32).map { digest[byte: $0] }.withUnsafeBytes { writeAll($0, to: file, at: offset) }
     }
 
     /// Whether the last 32 bytes are the SHA-256 of the rest.

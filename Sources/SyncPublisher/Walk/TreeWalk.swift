@@ -1,4 +1,3 @@
-import CPosix
 import SyncFiles
 import SyncManifest
 import SyncModel
@@ -24,7 +23,6 @@ struct TreeWalk: ~Copyable {
     private(set) var tree: SourceTree
     private(set) var notes = WalkNotes()
     private var levels: [Level] = []
-    /// The current path.
     private var path: [UInt8] = []
     private let excluded: [Glob]
     private var ignored: IgnoreRules
@@ -55,6 +53,7 @@ struct TreeWalk: ~Copyable {
         progress: (Int) throws(PublishError) -> Void
     ) throws(PublishError) {
         try enter(root)
+        var visited = 0
         while let depth = levels.indices.last {
             let index = levels[depth].next
             guard index < levels[depth].listing.count else {
@@ -71,7 +70,8 @@ struct TreeWalk: ~Copyable {
             if depth > 0 { path.append(0x2F) }
             levels[depth].listing.withName(index) { path.append(contentsOf: $0) }
             try visit(root, levels[depth].listing.entries[index])
-            if tree.count & 0x3FF == 0 { try progress(tree.count) }
+            visited += 1
+            if visited & 0x3FF == 0 { try progress(tree.count) }
         }
         checkLinks()
         try progress(tree.count)
@@ -85,12 +85,7 @@ struct TreeWalk: ~Copyable {
             return notes.refuse(path, reason)
         }
         let status = item.status
-        let stamp = SourceTree.FileStamp(
-            size: status.size,
-            inode: status.inode,
-            modified: status.modified,
-            changed: status.changed
-        )
+        let stamp = SourceTree.FileStamp(status)
         switch status.kind {
         case .directory:
             if !tree.kept.isEmpty { nameDirectory(status) }
@@ -118,10 +113,9 @@ struct TreeWalk: ~Copyable {
             )
         }
         guard fits else {
-            throw PublishError(
-                .refusedEntries,
+            throw .refusedEntries(
                 "the source has more than 4 GiB of path names, or more bytes than 64 bits count",
-                remedy: "publish it as several projects"
+                "publish it as several projects"
             )
         }
     }
@@ -147,17 +141,19 @@ struct TreeWalk: ~Copyable {
     ) throws(PublishError) {
         path.append(0)
         let length = path.count - 1
-        let descriptor = path.withUnsafeBufferPointer { path in
-            root.open(UnsafeBufferPointer(rebasing: path[..<length]), flags: O_RDONLY | O_DIRECTORY)
+        let raw = path.withUnsafeBufferPointer { path in
+            root.open(UnsafeBufferPointer(rebasing: path[..<length]), .directory)
         }
-        let code = sa_errno()
+        let code = Errno.last
         path.removeLast()
         let text = shownPath()
-        guard descriptor >= 0 else {
-            if code == ELOOP || code == ENOENT || code == ENOTDIR { throw .changed(text) }
-            throw .reading(text, "open the directory", code: code)
+        guard let opened = Descriptor(opened: raw) else {
+            switch code {
+            case .tooManySymbolicLinkLevels, .noSuchFileOrDirectory, .notDirectory: throw .changed(text)
+            default: throw .reading(text, "open the directory", code: code)
+            }
         }
-        var listing = try DirectoryListing(owning: descriptor, path: text)
+        var listing = try DirectoryListing(opened, path: text)
         try readIgnoreFile(root, &listing)
         leaveOut(&listing)
         NameClashes.find(in: listing) { clash in
@@ -201,13 +197,10 @@ struct TreeWalk: ~Copyable {
             return try ignored.enter(nil, path)
         }
         let raw = (file + [0]).withUnsafeBufferPointer { bytes in
-            root.open(
-                UnsafeBufferPointer(rebasing: bytes.dropLast()),
-                flags: O_RDONLY | O_NONBLOCK | O_NOCTTY
-            )
+            root.open(UnsafeBufferPointer(rebasing: bytes.dropLast()), .unwaiting)
         }
         guard let opened = Descriptor(opened: raw) else {
-            throw .reading(shown(file), "open", code: sa_errno())
+            throw .reading(shown(file), "open", code: .last)
         }
         try ignored.enter(opened.raw, path)
     }

@@ -17,7 +17,6 @@ struct WalkNotes: Sendable {
     /// Links out of the tree that were left out.
     var unsafeLinks = 0
     private(set) var refused: [String] = []
-    /// Whether links are among what was refused.
     private var refusesLinks = false
     private(set) var refusedCount = 0
     private(set) var caseWarnings: [String] = []
@@ -25,9 +24,11 @@ struct WalkNotes: Sendable {
     private var windowsNames: [String] = []
     private var windowsCount = 0
 
-    mutating func refuse(_ path: [UInt8], _ reason: String) {
+    mutating func refuse(_ path: [UInt8], _ reason: String) { refuse(shown(path), reason) }
+
+    private mutating func refuse(_ path: String, _ reason: String) {
         refusedCount += 1
-        if refused.count < Self.named { refused.append("\(shown(path)): \(reason)") }
+        if refused.count < Self.named { refused.append("\(path): \(reason)") }
     }
 
     /// A link whose target is not in the tree.
@@ -37,8 +38,7 @@ struct WalkNotes: Sendable {
     }
 
     mutating func refuse(_ directory: [UInt8], inDirectory name: String, _ reason: String) {
-        refusedCount += 1
-        if refused.count < Self.named { refused.append("\(Self.place(directory))\(name): \(reason)") }
+        refuse(Self.place(directory) + name, reason)
     }
 
     mutating func warnCase(_ directory: [UInt8], _ a: String, _ b: String) {
@@ -68,7 +68,7 @@ struct WalkNotes: Sendable {
             .refusedEntries,
             "\(count) of the source cannot be published:",
             details: refused + (more > 0 ? ["and \(more) more"] : []),
-            remedy: "rename, replace or remove them, or leave them out: \(forLinks)--exclude for any; "
+            "rename, replace or remove them, or leave them out: \(forLinks)--exclude for any; "
                 + "nothing was published"
         )
     }
@@ -85,12 +85,10 @@ struct WalkNotes: Sendable {
             lines.append("\(what) that Windows cannot hold: \(windowsNames.joined(separator: ", "))\(more)")
         }
         if unsafeLinks > 0 {
-            let one = unsafeLinks == 1
-            lines.append(
-                one
-                    ? "1 link that leaves the tree is left out"
-                    : "\(unsafeLinks) links that leave the tree are left out"
-            )
+            let what =
+                unsafeLinks == 1
+                ? "1 link that leaves the tree is" : "\(unsafeLinks) links that leave the tree are"
+            lines.append("\(what) left out")
         }
         if setIds > 0 {
             lines.append(

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncSystem
 
 /// What the latest run of a session is at, beside the store: two files in `sessions/` that are written while it is worked
@@ -21,8 +20,6 @@ package struct LiveFiles: Sendable {
     var tasksPath: String { "\(directory)/\(name).tasks" }
 
     /// Replaces what is known about transfers. Not synced: after a power cut the run begins anew in any case.
-    ///
-    /// - Throws: ``FileError``.
     package func write(requests json: [UInt8]) throws(FileError) {
         try replaceFile(requestsPath, with: json, isDurable: false)
     }
@@ -34,8 +31,8 @@ package struct LiveFiles: Sendable {
     package func tasks() -> TaskFile.Contents? { TaskFile.read(tasksPath) }
 
     func remove() {
-        unlink(requestsPath)
-        unlink(tasksPath)
+        removeFile(requestsPath)
+        removeFile(tasksPath)
     }
 }
 

@@ -1,4 +1,3 @@
-import CPosix
 package import SyncModel
 package import SyncSystem
 
@@ -55,10 +54,7 @@ package final class TaskFile: Sendable {
 
     /// Makes the file of a run anew.
     ///
-    /// - Parameters:
-    ///   - files: Where.
-    ///   - run: The run.
-    ///   - marks: Where each row stands.
+    /// - Parameter marks: Where each row stands.
     /// - Throws: ``FileError``; the former file is then as it was.
     package init(_ files: LiveFiles, run: String, marks: [Mark]) throws(FileError) {
         let path = files.tasksPath
@@ -70,12 +66,16 @@ package final class TaskFile: Sendable {
         let temporary = path + ".new"
         file = try createFile(temporary)
         rows = marks.count
-        let code = bytes.withUnsafeBytes { writeAll(file.raw, $0, at: 0) }
-        guard code == 0 else { throw FileError(step: "write", path: temporary, code: code) }
+        let unwritten = bytes.withUnsafeBytes { writeAll($0, to: file.raw, at: 0) }
         // The transfers' part is a hole until a row is given to one.
-        guard ftruncate(file.raw, off_t(Self.headerLength + 5 * marks.count)) == 0,
-            rename(temporary, path) == 0
-        else { throw .last("replace", path) }
+        let code =
+            unwritten ?? setLength(file.raw, UInt64(Self.headerLength + 5 * marks.count))
+            ?? renameEntry(temporary, to: path)
+        guard let code else { return }
+        removeFile(temporary)
+        throw unwritten == nil
+            ? FileError(step: "replace", path: path, code: code)
+            : FileError(step: "write", path: temporary, code: code)
     }
 
     /// Rows have come to a state. What cannot be written is only not shown.
@@ -115,7 +115,7 @@ package final class TaskFile: Sendable {
             }
             guard first >= 0, last < self.rows else { continue }
             let values = (first...last).map(value)
-            _ = values.withUnsafeBytes { writeAll(file.raw, $0, at: UInt64(offset(first))) }
+            _ = values.withUnsafeBytes { writeAll($0, to: file.raw, at: UInt64(offset(first))) }
         }
     }
 

@@ -1,6 +1,7 @@
-import CPosix
 public import SyncPlugins
 import Synchronization
+
+import func SyncSystem.isEqual
 
 /// A sink that keeps what it gets, checks the order of calls, and can pause, stop and remember earlier bytes.
 public final class CollectingSink: TransferSink {
@@ -151,10 +152,8 @@ public final class CollectingSink: TransferSink {
     private func matches(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> Bool {
         guard let object = behaviour.object else { return true }
         guard let start = Int(exactly: offset), start <= object.count, bytes.count <= object.count - start
-        else {
-            return false
-        }
-        return object.withUnsafeBytes { isEqual(UnsafeRawBufferPointer(rebasing: $0[start...]), bytes) }
+        else { return false }
+        return object.withUnsafeBytes { begins(UnsafeRawBufferPointer(rebasing: $0[start...]), bytes) }
     }
 
     private func enter(_ state: inout State, _ call: String) {
@@ -163,15 +162,12 @@ public final class CollectingSink: TransferSink {
     }
 }
 
-/// Whether `bytes` stand at the beginning of `whole`. `memcmp(3)`: byte by byte would be slow without optimiser.
-private func isEqual(_ whole: UnsafeRawBufferPointer, _ bytes: UnsafeRawBufferPointer) -> Bool {
-    guard bytes.count <= whole.count, let left = whole.baseAddress, let right = bytes.baseAddress else {
-        return bytes.isEmpty
-    }
-    return memcmp(left, right, bytes.count) == 0
+/// Whether `bytes` stand at the beginning of `whole`.
+private func begins(_ whole: UnsafeRawBufferPointer, _ bytes: UnsafeRawBufferPointer) -> Bool {
+    isEqual(UnsafeRawBufferPointer(rebasing: whole.prefix(bytes.count)), bytes)
 }
 
 /// Whether `bytes` are the beginning of `whole`; quick on large arrays also without optimiser.
 public func isPrefix(_ bytes: [UInt8], of whole: ArraySlice<UInt8>) -> Bool {
-    whole.withUnsafeBytes { whole in bytes.withUnsafeBytes { isEqual(whole, $0) } }
+    whole.withUnsafeBytes { whole in bytes.withUnsafeBytes { begins(whole, $0) } }
 }

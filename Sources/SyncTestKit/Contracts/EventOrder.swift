@@ -50,14 +50,12 @@ package struct EventOrder: Sendable {
 
     private struct Run {
         var isFinished = false
-        /// The tasks that have ended.
         var tasks: [String: End] = [:]
         var groups: Set<String> = []
         var attempts: [Hook: Int] = [:]
         var running: Set<Hook> = []
     }
 
-    /// How a task has ended.
     private enum End { case installed, otherwise }
 
     private var runs: [String: Run] = [:]

@@ -92,7 +92,6 @@ final class ContractBench: Sendable {
         }
     }
 
-    /// Waits for a failure.
     func failure(_ run: TransferRun) async throws -> TransferError {
         switch try await run.end() {
         case .success: throw TestKitError("succeeded, expected a failure")
@@ -118,7 +117,6 @@ final class ContractBench: Sendable {
     }
 }
 
-/// Fails a rule.
 func expect(_ condition: Bool, _ message: @autoclosure () -> String) throws(TestKitError) {
     if !condition { throw TestKitError(message()) }
 }

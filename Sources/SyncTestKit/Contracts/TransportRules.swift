@@ -235,7 +235,6 @@ extension TransportContract {
     }
 }
 
-/// The transfers of one bench, and their identifiers.
 final class RunList: Sendable {
     private let state = Mutex<(next: UInt64, runs: [TransferRun])>((1, []))
 

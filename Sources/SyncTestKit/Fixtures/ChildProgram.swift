@@ -1,4 +1,3 @@
-import CPosix
 import SyncSystem
 
 /// A program that a test has started; ended and waited for when the last reference goes.
@@ -24,7 +23,7 @@ public final class ChildProgram: Sendable {
         environment: [String: String] = [:]
     ) throws(TestKitError) {
         outputPath = output
-        let log = Descriptor(opened: sa_openat(AT_FDCWD, output, O_WRONLY | O_CREAT | O_APPEND, 0o600))
+        let log = Descriptor(opening: output, [.writeOnly, .create, .append], mode: 0o600)
         guard let log, let directory = openDirectory(".") else { throw .system("open \(output)") }
         let variables = Self.environment().merging(environment) { _, new in new }
         var start = ProgramStart([path] + arguments, variables: variables.map { "\($0.key)=\($0.value)" })
@@ -75,14 +74,14 @@ public final class ChildProgram: Sendable {
     /// Sends a signal to it alone; nothing when it has ended.
     public func signal(_ number: Int32) {
         // Not waited for yet, so the number cannot be another's.
-        end.withLock { if $0 == nil { _ = kill(processID, number) } }
+        end.withLock { if $0 == nil { send(Signal(rawValue: number), to: processID) } }
     }
 
     /// Asks it to end, then makes it end, and waits.
     public func stop() {
-        signal(SIGTERM)
+        signal(Signal.terminate.rawValue)
         if (try? wait(within: .seconds(3))) != nil { return }  // In time, or made to below.
-        signal(SIGKILL)
+        signal(Signal.kill.rawValue)
         _ = try? wait(within: .seconds(10))  // Nothing is left to do about a process SIGKILL does not end.
     }
 
@@ -90,13 +89,13 @@ public final class ChildProgram: Sendable {
     public static func find(_ name: String) -> String? {
         let places = (environment()["PATH"] ?? "").split(separator: ":").map(String.init)
         return (places + ["/usr/sbin", "/usr/local/sbin", "/sbin"]).map { "\($0)/\(name)" }
-            .first { access($0, X_OK) == 0 }
+            .first { isPermitted(.execute, $0) }
     }
 
     private static func environment() -> [String: String] {
         var variables: [String: String] = [:]
         for name in ["PATH", "HOME", "TMPDIR", "LANG", "LD_LIBRARY_PATH", "PYENV_ROOT", "VIRTUAL_ENV"] {
-            if let value = getenv(name) { variables[name] = String(cString: value) }
+            variables[name] = CurrentProcess.variable(name)
         }
         return variables
     }

@@ -1,3 +1,5 @@
+import SyncSystem
+
 /// A real server program on a free port of 127.0.0.1, with a configuration of its own in a temporary directory.
 ///
 /// Started in the foreground and stopped by its process identifier when the last reference goes.
@@ -9,7 +11,6 @@ public final class ExternalServer: Sendable {
     private let program: ChildProgram
     private let root: TemporaryRoot
 
-    /// What the program needs to be started with.
     struct Launch {
         var arguments: [String]
         var environment: [String: String] = [:]

@@ -1,3 +1,5 @@
+import SyncSystem
+
 /// A D-Bus of a test's own, with a NetworkManager and a logind on it that say what the test has written.
 ///
 /// The daemon is the real one; the services are Python programs over the real libdbus.

@@ -92,12 +92,10 @@ public struct ManifestBuilder: Sendable {
             line.field("revision", revision)
             line.field("created", "2026-11-20T02:00:00Z")
             if let chunking {
-                line.key("x-chunking")
-                line.raw(chunking)
+                line.json("x-chunking", chunking)
             }
             if let dictionaryDigest {
-                line.key("dictionary")
-                line.array { line in
+                line.array("dictionary") { line in
                     for number in [named.count - 1, 0, dictionary.count, dictionary.count] {
                         line.value(number)
                     }
@@ -105,8 +103,7 @@ public struct ManifestBuilder: Sendable {
                     line.value(dictionaryDigest.hex)
                 }
             }
-            line.key("packs")
-            line.array { line in
+            line.array("packs") { line in
                 for pack in named {
                     line.object { line in
                         writeURLs(pack.name, &line)
@@ -115,8 +112,7 @@ public struct ManifestBuilder: Sendable {
                     }
                 }
             }
-            line.key("files")
-            line.array { line in
+            line.array("files") { line in
                 for path in paths {
                     writeFile(path, fileDigests[path], blobs[path] ?? [], loose, deltas[path] ?? [], &line)
                 }
@@ -148,8 +144,7 @@ public struct ManifestBuilder: Sendable {
     private func writeURLs(_ name: String, _ line: inout JSONLine) {
         let urls = mirrors.isEmpty ? [percentEncoded(name)] : mirrors.map { $0 + percentEncoded(name) }
         if urls.count == 1 { return line.field("url", urls[0]) }
-        line.key("urls")
-        line.array { line in for url in urls { line.value(url) } }
+        line.field("urls", urls)
     }
 
     private func writeFile(
@@ -171,8 +166,7 @@ public struct ManifestBuilder: Sendable {
                 if !blobs.isEmpty { writeBlobs(blobs, &line) }
                 let name = "files/\(path)"
                 if loose[name] != nil {
-                    line.key("urls")
-                    line.array { line in
+                    line.array("urls") { line in
                         for base in mirrors.isEmpty ? [""] : mirrors {
                             line.value(base + percentEncoded(name))
                         }
@@ -185,8 +179,7 @@ public struct ManifestBuilder: Sendable {
     }
 
     private func writeBlobs(_ blobs: [StoredBlob], _ line: inout JSONLine) {
-        line.key("blobs")
-        line.array { line in
+        line.array("blobs") { line in
             for blob in blobs {
                 line.array { line in
                     for number in [blob.pack, blob.offset, blob.stored] { line.value(number) }
@@ -200,13 +193,11 @@ public struct ManifestBuilder: Sendable {
     }
 
     private func writeGroups(_ line: inout JSONLine) {
-        line.key("groups")
-        line.array { line in
+        line.array("groups") { line in
             for group in groups {
                 line.object { line in
                     line.field("name", group.name)
-                    line.key("include")
-                    line.array { line in for pattern in group.include { line.value(pattern) } }
+                    line.field("include", group.include)
                 }
             }
         }
@@ -259,11 +250,9 @@ public struct ManifestBuilder: Sendable {
 
     private func writeDeltas(_ deltas: [StoredDelta], of path: String, _ line: inout JSONLine) {
         guard let first = deltas.first else { return }
-        line.key("x-deltas")
-        line.object { line in
+        line.object("x-deltas") { line in
             line.field("base", first.baseFile.hex)
-            line.key("blobs")
-            line.array { line in
+            line.array("blobs") { line in
                 for delta in deltas {
                     line.array { line in
                         for number in [

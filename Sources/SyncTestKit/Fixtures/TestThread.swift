@@ -1,4 +1,3 @@
-import CPosix
 import SyncSystem
 
 /// A thread that can be waited for. Servers block in system calls, which a task's thread must not do.
@@ -9,7 +8,8 @@ struct TestThread: Sendable {
     init(_ body: @escaping @Sendable () -> Void) throws(TestKitError) {
         do throws(ThreadError) {
             thread = try WorkerThread(name: "test-server") {
-                blockPipeSignal()
+                // OpenSSL writes with write(2), which would end the process when a client has gone.
+                CurrentProcess.blockPipeSignal()
                 body()
             }
         } catch {
@@ -17,20 +17,8 @@ struct TestThread: Sendable {
         }
     }
 
-    /// Waits until the thread has ended.
     func join() { thread.join() }
 }
-
-/// OpenSSL writes with write(2), which would end the process when a client has gone. `pthread_sigmask(3)`
-private func blockPipeSignal() {
-    var signals = sigset_t()
-    sigemptyset(&signals)
-    sigaddset(&signals, SIGPIPE)
-    pthread_sigmask(SIG_BLOCK, &signals, nil)
-}
-
-/// Sleeps for this thread alone.
-func pauseThread(milliseconds: Int) { _ = usleep(useconds_t(milliseconds) * 1_000) }
 
 /// A clock that stands still until a test moves it.
 public final class TestClock: Sendable {

@@ -9,7 +9,6 @@ struct HPACKDecoder {
     private var dynamicSize = 0
     private var maximumSize = 4_096
 
-    /// The headers of a block, in order.
     mutating func decode(_ block: ArraySlice<UInt8>) -> [Header]? {
         var rest = block
         var headers: [Header] = []

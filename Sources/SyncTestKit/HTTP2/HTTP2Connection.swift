@@ -43,18 +43,12 @@ final class HTTP2Connection {
     }
 
     private func readPreface() -> Bool {
-        while pending.count < HTTP2Frame.prefaceRest.count { guard readMore() else { return false } }
+        while pending.count < HTTP2Frame.prefaceRest.count {
+            guard wire.readMore(into: &pending) else { return false }
+        }
         guard pending.starts(with: HTTP2Frame.prefaceRest) else { return false }
         pending.removeFirst(HTTP2Frame.prefaceRest.count)
         return true
-    }
-
-    private func readMore() -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: 16_384, alignment: 1) { buffer in
-            guard let count = wire.read(into: buffer), count > 0 else { return false }
-            pending.append(contentsOf: buffer[..<count])
-            return true
-        }
     }
 
     // MARK: Reading
@@ -62,7 +56,7 @@ final class HTTP2Connection {
     /// Handles what the client has sent; `false` when the connection is over.
     private func readFrames() -> Bool {
         while wire.waitReadable(milliseconds: 0) {
-            guard readMore() else { return false }
+            guard wire.readMore(into: &pending) else { return false }
         }
         var rest = pending[...]
         defer { pending = Array(rest) }
@@ -153,7 +147,6 @@ final class HTTP2Connection {
 
     enum Turn { case busy, idle, over }
 
-    /// Gives every stream one turn.
     private func sendTurn() -> Turn {
         var turn = Turn.idle
         for stream in streams {

@@ -42,7 +42,6 @@ struct HTTP2Frame {
         )
     }
 
-    /// The frame as bytes.
     static func bytes(_ kind: Kind, flags: UInt8 = 0, stream: UInt32, _ payload: some Collection<UInt8>)
         -> [UInt8]
     {

@@ -1,3 +1,5 @@
+import SyncSystem
+
 /// Sends one answer over HTTP/1: head, framing, body, and the faults on the way.
 struct AnswerDelivery {
     /// Whether another request may come on the connection.

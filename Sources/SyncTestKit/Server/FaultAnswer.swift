@@ -127,25 +127,13 @@ public struct FaultAnswer: Sendable {
     // MARK: No answer
 
     /// Reads the request and never answers, until the client goes or ``FaultServer/releaseStalls()``.
-    public static var silence: FaultAnswer {
-        var answer = FaultAnswer(.none)
-        answer.steps = [Step(position: 0, action: .stall(nil))]
-        return answer
-    }
+    public static var silence: FaultAnswer { FaultAnswer(.none).stalling(at: 0) }
 
     /// Closes the connection with FIN in place of an answer.
-    public static var dropped: FaultAnswer {
-        var answer = FaultAnswer(.none)
-        answer.steps = [Step(position: 0, action: .drop)]
-        return answer
-    }
+    public static var dropped: FaultAnswer { FaultAnswer(.none).dropping(at: 0) }
 
     /// Closes the connection with RST in place of an answer.
-    public static var reset: FaultAnswer {
-        var answer = FaultAnswer(.none)
-        answer.steps = [Step(position: 0, action: .reset)]
-        return answer
-    }
+    public static var reset: FaultAnswer { FaultAnswer(.none).resetting(at: 0) }
 }
 
 // How answers are bent. Each returns a copy, so a script can share one good answer.

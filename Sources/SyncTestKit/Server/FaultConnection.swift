@@ -45,21 +45,13 @@ final class FaultConnection {
                 pending.removeFirst(end + 4)
                 return head
             }
-            guard pending.count <= 1 << 18, readMore() else { return nil }
+            guard pending.count <= 1 << 18, wire.readMore(into: &pending) else { return nil }
         }
     }
 
     private func endOfHead() -> Int? {
         guard pending.count >= 4 else { return nil }
         return (0...(pending.count - 4)).first { pending[$0..<($0 + 4)].elementsEqual([13, 10, 13, 10]) }
-    }
-
-    private func readMore() -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: 16_384, alignment: 1) { buffer in
-            guard let count = wire.read(into: buffer), count > 0 else { return false }
-            pending.append(contentsOf: buffer[..<count])
-            return true
-        }
     }
 
     /// Most **bytes** of a request's body that are kept.
@@ -73,7 +65,7 @@ final class FaultConnection {
             request.body += pending.prefix(min(taken, Self.bodyLimit - request.body.count))
             pending.removeFirst(taken)
             left -= taken
-            if left > 0, !readMore() { return false }
+            if left > 0, !wire.readMore(into: &pending) { return false }
         }
         return true
     }
@@ -81,7 +73,6 @@ final class FaultConnection {
 
 /// Where a connection's bytes go: a bare socket, or TLS over one.
 protocol FaultWire {
-    /// The socket below.
     var socket: Socket { get }
     /// Reads what is there; 0 at the end, `nil` on an error.
     func read(into buffer: UnsafeMutableRawBufferPointer) -> Int?
@@ -99,6 +90,15 @@ extension Socket: FaultWire {
 }
 
 extension FaultWire {
+    /// Adds what comes next; `false` at the end and on an error.
+    func readMore(into bytes: inout [UInt8]) -> Bool {
+        withUnsafeTemporaryAllocation(byteCount: 16_384, alignment: 1) { buffer in
+            guard let count = read(into: buffer), count > 0 else { return false }
+            bytes.append(contentsOf: buffer[..<count])
+            return true
+        }
+    }
+
     /// Writes all bytes; `false` when the peer is gone.
     func writeAll(_ bytes: some Collection<UInt8>) -> Bool {
         let done = bytes.withContiguousStorageIfAvailable { writeAll(UnsafeRawBufferPointer($0)) }

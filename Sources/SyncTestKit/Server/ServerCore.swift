@@ -1,5 +1,7 @@
 import Synchronization
 
+import func SyncSystem.pauseThread
+
 /// The threads and sockets of one ``FaultServer``.
 ///
 /// One thread takes connections, one thread serves each connection. A thread owns its connection's socket;
@@ -10,7 +12,6 @@ final class ServerCore: Sendable {
     /// Counts calls of ``FaultServer/releaseStalls()``.
     let stalls = Atomic<Int>(0)
     private let stopping = Atomic<Bool>(false)
-    /// Whether the server is ending.
     var isStopping: Bool { stopping.load(ordering: .sequentiallyConsistent) }
 
     let options: FaultServer.Options

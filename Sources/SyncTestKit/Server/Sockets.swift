@@ -70,7 +70,7 @@ struct Socket: Sendable {
                 sa_set_close_on_exec(made)
                 return Socket(descriptor: made)
             }
-            guard sa_errno() == EINTR || sa_errno() == ECONNABORTED else { return nil }
+            guard [.interrupted, .connectionAbort].contains(Errno.last) else { return nil }
         }
     }
 
@@ -79,7 +79,7 @@ struct Socket: Sendable {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
             if count >= 0 { return count }
-            guard sa_errno() == EINTR else { return nil }
+            guard Errno.last == .interrupted else { return nil }
         }
     }
 
@@ -88,23 +88,22 @@ struct Socket: Sendable {
         while true {
             let count = sa_send_quietly(descriptor, buffer.baseAddress, buffer.count)
             if count >= 0 { return count }
-            guard sa_errno() == EINTR else { return nil }
+            guard Errno.last == .interrupted else { return nil }
         }
     }
 
     /// Waits until there is something to read, at most `milliseconds`.
     func waitReadable(milliseconds: Int32) -> Bool {
-        var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        return poll(&entry, 1, milliseconds) > 0
+        var entries = [PollEntry(descriptor)]
+        return waitForAny(of: &entries, atMost: milliseconds)
     }
 
     /// Whether the peer has closed its end, or the connection is broken. Reads nothing.
     var isAbandoned: Bool {
-        guard waitReadable(milliseconds: 0) else { return false }
-        var byte: UInt8 = 0
-        let flags = Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)
-        let count = recv(descriptor, &byte, 1, flags)
-        return count == 0 || (count < 0 && sa_errno() != EAGAIN && sa_errno() != EINTR)
+        switch peek(descriptor) {
+        case .bytes, .nothing: false
+        case .ended, .failed: true
+        }
     }
 
     /// Sends small answers at once. `tcp(7)`
@@ -112,7 +111,7 @@ struct Socket: Sendable {
 
     /// Wakes whoever blocks in this socket, and ends the connection with FIN. `shutdown(2)`
     func endBothWays() {
-        _ = shutdown(descriptor, Int32(SHUT_RDWR))
+        shutDown(descriptor)
     }
 
     /// Says "no more bytes" with FIN and still reads. `shutdown(2)`
@@ -181,4 +180,4 @@ private func withLoopback(_ port: UInt16, _ body: (UnsafePointer<sockaddr>, sock
 }
 
 /// Whether this process may do anything; some servers then want to be told whose rights to keep.
-var isSuperuser: Bool { geteuid() == 0 }
+var isSuperuser: Bool { CurrentProcess.user == 0 }

@@ -35,9 +35,7 @@ final class TLSContext: @unchecked Sendable {  // Safe: set up once, then read.
             _ = sa_set_versions(context, TLS1_2_VERSION, 0)
         }
         guard SSL_CTX_use_certificate(context, certificate) == 1, SSL_CTX_use_PrivateKey(context, key) == 1
-        else {
-            throw .openSSL("SSL_CTX_use_certificate")
-        }
+        else { throw .openSSL("SSL_CTX_use_certificate") }
         if let text = tls.clientAuthority {
             let authority = try readCertificate(text)
             defer { X509_free(authority) }
@@ -45,9 +43,21 @@ final class TLSContext: @unchecked Sendable {  // Safe: set up once, then read.
             SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
         if tls.offersHTTP2 {
-            SSL_CTX_set_alpn_select_cb(context, chooseAnyHTTP, nil)
+            SSL_CTX_set_alpn_select_cb(
+                context,
+                { _, chosen, length, offered, count, _ in
+                    choose(["h2", "http/1.1"], chosen, length, offered, count)
+                },
+                nil
+            )
         } else {
-            SSL_CTX_set_alpn_select_cb(context, chooseHTTP1, nil)
+            SSL_CTX_set_alpn_select_cb(
+                context,
+                { _, chosen, length, offered, count, _ in
+                    choose(["http/1.1"], chosen, length, offered, count)
+                },
+                nil
+            )
         }
     }
 
@@ -100,28 +110,6 @@ final class TLSWire: FaultWire {
         ERR_clear_error()
         SSL_shutdown(ssl)
     }
-}
-
-private func chooseAnyHTTP(
-    _ ssl: OpaquePointer?,
-    _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
-    _ length: UnsafeMutablePointer<UInt8>?,
-    _ offered: UnsafePointer<UInt8>?,
-    _ offeredLength: UInt32,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    choose(["h2", "http/1.1"], chosen, length, offered, offeredLength)
-}
-
-private func chooseHTTP1(
-    _ ssl: OpaquePointer?,
-    _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
-    _ length: UnsafeMutablePointer<UInt8>?,
-    _ offered: UnsafePointer<UInt8>?,
-    _ offeredLength: UInt32,
-    _ context: UnsafeMutableRawPointer?
-) -> Int32 {
-    choose(["http/1.1"], chosen, length, offered, offeredLength)
 }
 
 /// Points `chosen` at the first of our protocols in the client's list. `SSL_CTX_set_alpn_select_cb(3)`

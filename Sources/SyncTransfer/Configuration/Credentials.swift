@@ -10,10 +10,8 @@ package struct Credentials: Sendable, Equatable, CustomStringConvertible, Custom
     /// The origins, without what is sent to them.
     package var description: String { byOrigin.keys.map(\.description).sorted().joined(separator: ", ") }
 
-    /// As ``description``.
     package var customMirror: Mirror { Mirror(self, children: ["origins": description]) }
 
-    /// No credentials.
     package init() {}
 
     /// Whether there is nothing to send to anyone.

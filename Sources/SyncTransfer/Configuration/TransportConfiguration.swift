@@ -1,4 +1,3 @@
-import Glibc
 package import SyncCurl
 package import SyncPlugins
 import SyncSystem
@@ -167,7 +166,7 @@ extension TransportConfiguration {
 
     private func checkReadable(_ path: String?, _ what: String) throws(TransferError) {
         guard let path else { return }
-        guard access(path, R_OK) == 0 else {
+        guard isPermitted(.read, path) else {
             let reason = errnoText
             throw TransferError(code: .misuse, url: "", detail: "\(what), \(path): \(reason)")
         }

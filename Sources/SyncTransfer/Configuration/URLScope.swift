@@ -21,7 +21,6 @@ package struct URLScope: Sendable, Equatable {
 
     private init(patterns: [Pattern]) { self.patterns = patterns }
 
-    /// All URLs.
     package static let all = URLScope(patterns: [])
 
     /// Origins, such as `https://assets.example.com`: a final `/`, a default port and the case of the host do not
@@ -112,7 +111,6 @@ package struct URLScope: Sendable, Equatable {
         )
     }
 
-    /// Whether a URL is in the scope.
     func covers(_ url: CurlURL) -> Bool {
         patterns.isEmpty
             || patterns.contains { pattern in
@@ -132,7 +130,6 @@ package struct URLScope: Sendable, Equatable {
         patterns.contains { if case .below(origin, _, _) = $0 { true } else { false } }
     }
 
-    /// Whether an origin is in the scope.
     func covers(_ origin: Origin) -> Bool {
         patterns.isEmpty
             || patterns.contains { pattern in

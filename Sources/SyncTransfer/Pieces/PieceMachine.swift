@@ -143,10 +143,8 @@ struct PieceMachine: Equatable {
     /// clocks and caches. A target that refuses a third time has another reason.
     static let mostRefusals = 2
 
-    /// - Parameter position: The first wanted **byte**.
     init(position: UInt64) { mark = position }
 
-    /// Goes to another state.
     mutating func move(to next: PieceState) {
         guard state != .ended else { return }
         state = next

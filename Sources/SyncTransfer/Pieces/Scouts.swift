@@ -26,11 +26,8 @@ struct Scouts {
     }
 
     /// Makes a piece wait for the answer of another request to the same place, or makes it the scout.
+    /// `redirects` if its origin has redirected before.
     ///
-    /// - Parameters:
-    ///   - piece: About to be asked for.
-    ///   - chain: Where.
-    ///   - redirects: Whether its origin has redirected before.
     /// - Returns: Whether the piece waits. It does so for one answer's head, and for ``longestWait`` at most.
     mutating func mustWait(
         _ piece: Piece,
@@ -55,7 +52,6 @@ struct Scouts {
     mutating func returns(_ piece: Piece, _ chain: RedirectChain) { returned.append((piece, chain)) }
 
     mutating func takeReturned() -> [(piece: Piece, chain: RedirectChain)] {
-        guard !returned.isEmpty else { return [] }
         defer { returned = [] }
         return returned
     }
@@ -69,9 +65,7 @@ struct Scouts {
         return chain.hops == 0 && flights[key]?.isEmpty == false
     }
 
-    /// A piece is no longer a scout: it has an answer or has failed.
-    ///
-    /// - Returns: Who has waited for it.
+    /// A piece is no longer a scout: it has an answer or has failed. Returns who has waited for it.
     mutating func end(_ piece: Piece, hasAnswer: Bool = false) -> [Piece] {
         guard let key = piece.scoutKey else { return [] }
         piece.scoutKey = nil

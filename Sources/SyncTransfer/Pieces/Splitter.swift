@@ -35,13 +35,15 @@ struct Splitter {
 
     /// When connections idle and nothing is queued: cuts the piece that takes longest in the middle.
     func slowest(of exchanges: some Sequence<Exchange>, now: Duration) -> Cut? {
-        var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Duration)?
+        var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Double)?
         for exchange in exchanges {
             let host = exchange.host
             guard host.running + host.queue.count < host.limit, let (piece, sink) = splittable(exchange),
                 let left = timeLeft(exchange, piece, now: now)
             else { continue }
-            if left > slowest?.left ?? Self.worthwhile { slowest = (exchange, piece, sink, left) }
+            if left > slowest?.left ?? Self.worthwhile / .seconds(1) {
+                slowest = (exchange, piece, sink, left)
+            }
         }
         guard let (exchange, piece, sink, _) = slowest, let end = piece.end else { return nil }
         let middle = piece.position + (end - piece.position) / 2
@@ -109,12 +111,11 @@ struct Splitter {
         return (piece, sink)
     }
 
-    /// - Returns: `nil` while a connection is still speeding up: its rate says nothing yet.
-    private func timeLeft(_ exchange: Exchange, _ piece: Piece, now: Duration) -> Duration? {
+    /// - Returns: In **seconds**; `nil` while a connection is still speeding up: its rate says nothing yet.
+    private func timeLeft(_ exchange: Exchange, _ piece: Piece, now: Duration) -> Double? {
         let time = now - exchange.plan.startedAt
         guard let remaining = piece.remaining, time >= Self.worthwhile else { return nil }
         let rate = Double(exchange.bodyBytes) / (time / .seconds(1))
-        guard rate > 0, rate.isFinite else { return nil }
-        return .seconds(Double(remaining) / rate)
+        return rate > 0 ? Double(remaining) / rate : nil
     }
 }

@@ -4,10 +4,8 @@ import SyncPlugins
 
 /// One transfer from start to completion: the request, and what its pieces share.
 final class Transfer {
-    typealias Completion = @Sendable (Result<TransferReport, TransferError>) -> Void
-
     let request: TransferRequest
-    private let completion: Completion
+    private let completion: TransferCompletion
     /// When it must have ended.
     let deadline: Duration
 
@@ -33,7 +31,7 @@ final class Transfer {
         request: TransferRequest,
         sink: any TransferSink,
         deadline: Duration,
-        completion: @escaping Completion
+        completion: @escaping TransferCompletion
     ) throws(TransferError) {
         func misuse(_ detail: String) -> TransferError {
             TransferError(code: .misuse, url: request.urls.first ?? "", detail: detail)
@@ -65,15 +63,16 @@ final class Transfer {
 
     var id: TransferID { request.id }
 
+    /// Whether answers alone say how long the object is: each whole one says it anew.
+    var hasOpenEnd: Bool { request.range == nil && request.objectSize == nil && pieces.count == 1 }
+
     func add(_ piece: Piece) {
         pieces.append(piece)
         openPieces += 1
     }
 
-    /// Nothing more is done for it.
     func close() { hasEnded = true }
 
-    /// Completes it with success.
     func succeed() {
         pieces = []
         completion(
@@ -90,7 +89,6 @@ final class Transfer {
         )
     }
 
-    /// Completes it with an error.
     func fail(_ code: TransferError.Code, _ detail: String, cause: FailureCause? = nil) {
         pieces = []
         var error = TransferError(code: code, url: lastURL, detail: detail, requests: requests)
@@ -108,8 +106,8 @@ struct Source {
     var strikes: Set<RetryTable.Strike> = []
     /// The resolvers' answer; `nil` before they were asked.
     var resolution: Resolution?
-    /// The status with which an earlier resolution was refused.
-    var refused: Int?
+    /// An earlier resolution that was refused, and with which status.
+    var refused: (status: Int, link: CurlURL)?
     /// The origin of its last request; `nil` before that.
     var asked: Origin?
 
@@ -133,7 +131,7 @@ final class Piece {
     /// The next wanted **byte**: the sink has everything before it.
     var position: UInt64
     /// Where it is, and what it has been through.
-    private(set) var life: PieceMachine
+    var life: PieceMachine
     /// Since when it has been in its state, as far as status queries have noticed.
     var since: Duration?
 
@@ -146,7 +144,7 @@ final class Piece {
     var trail: [TransferStatus.Hop] = []
     /// The status of a redirect whose target resolvers have not seen yet.
     var unresolvedRedirect: Int?
-    /// The version of the credential sent last, see ``HostCredential``.
+    /// ``HostCredential/answers`` when it was sent last.
     var shownCredential = 0
     /// Times that another credential was requested after a refusal.
     var credentialRefusals = 0
@@ -183,10 +181,6 @@ final class Piece {
         since = nil
     }
 
-    func ended(_ ending: PieceEnding) -> PieceAction { life.ended(ending) }
-
-    func failed(_ failure: PieceFailure) -> [PieceAction] { life.failed(failure) }
-
     var isComplete: Bool { end == position }
 
     /// Whether it wants nothing more of its exchange.
@@ -215,7 +209,6 @@ final class Piece {
         }
     }
 
-    /// Makes its tail a piece of its own.
     func cut(at offset: UInt64, tail: any TransferSink, chain: RedirectChain?) -> Piece {
         let other = Piece(transfer: transfer, sink: tail, start: offset, end: end)
         end = offset

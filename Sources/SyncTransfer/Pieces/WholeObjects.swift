@@ -83,9 +83,7 @@ struct WholeObjects {
         }
     }
 
-    /// Serves a piece from a running body, if its source sends whole objects only.
-    ///
-    /// - Returns: `false` when the piece has to ask for itself.
+    /// Serves a piece from a running body, if its source sends whole objects only; `false` if it has to ask for itself.
     mutating func join(_ piece: Piece) -> Bool {
         guard !bodies.isEmpty else { return false }
         let url = piece.source.url.text
@@ -110,9 +108,7 @@ struct WholeObjects {
         exchange.attach(piece)
     }
 
-    /// A body has ended.
-    ///
-    /// - Returns: The pieces that it could not serve.
+    /// A body has ended: returns the pieces that it could not serve.
     mutating func end(_ exchange: Exchange) -> [Piece] {
         let url = exchange.plan.chain.original.text
         guard bodies[url] === exchange else { return [] }

@@ -4,13 +4,11 @@ import SyncSystem
 
 /// The credential for one origin.
 struct HostCredential {
-    /// The state of asking providers for it.
     enum State: Equatable {
         /// Providers must be asked, because of this status if any.
         case unasked(refused: Int?)
         /// Providers are being asked; the number of the question.
         case asking(UInt64)
-        /// The credential is known.
         case known
     }
 
@@ -20,11 +18,12 @@ struct HostCredential {
     private(set) var version = 0
     /// The highest version so far.
     private var lastVersion = 0
+    /// How often providers have answered, be it with the same credential again.
+    fileprivate(set) var answers = 0
     /// When it has to be requested again, **seconds** since 1970.
     fileprivate var expires: Int64?
     /// Refusals since the last accepted request.
     fileprivate var refusals = 0
-    /// Whether a provider gave it.
     fileprivate var isProvided = false
 
     fileprivate mutating func set(_ kind: Credential.Kind?) {
@@ -35,10 +34,8 @@ struct HostCredential {
         version = kind == nil ? 0 : lastVersion
     }
 
-    /// An answer was good.
     mutating func wasAccepted() { refusals = 0 }
 
-    /// Whether providers are being asked.
     var isAsked: Bool { if case .asking = state { true } else { false } }
 }
 
@@ -51,10 +48,17 @@ final class CredentialDesk {
     private let agenda: Agenda
     private let inbox: Inbox
     private var lastQuestion: UInt64 = 0
+    /// Questions whose deadline has passed while providers still think.
+    private var overdue: Set<UInt64> = []
 
     /// How often another credential is requested: since the last accepted request, and for one piece, which may be
     /// refused for a reason of its own.
     private static let mostRefusals = 2
+    /// With so many questions overdue, requests go out without credentials: each holds a thread.
+    private static let mostOverdue = 3
+    /// **Seconds** after which is asked again what could not be answered, or was answered with an expired credential:
+    /// clocks differ, and asking again at once would never end.
+    private static let pause: Int64 = 60
 
     init(_ configuration: TransportConfiguration, agenda: Agenda, inbox: Inbox) {
         configured = configuration.credentials
@@ -65,7 +69,6 @@ final class CredentialDesk {
         self.inbox = inbox
     }
 
-    /// The configured credential.
     func credential(for origin: Origin) -> HostCredential {
         var credential = HostCredential()
         if let kind = configured[origin] {
@@ -86,6 +89,11 @@ final class CredentialDesk {
         case .known: return false
         case .asking: return true
         case .unasked(let refused):
+            guard overdue.count < Self.mostOverdue else {
+                host.credential.set(nil)
+                host.credential.expires = agenda.unixTime + Self.pause
+                return false
+            }
             ask(CredentialRequest(origin: host.origin.description, refused: refused), for: host)
             return true
         }
@@ -97,34 +105,45 @@ final class CredentialDesk {
         host.credential.state = .asking(number)
         agenda.add(.credentialDeadline(origin, number), at: agenda.now + deadline)
         let asked = providers.filter { $0.scope.covers(origin) }
-        // Without a thread no provider is asked, and the deadline ends the wait.
-        _ = try? WorkerThread(name: "credentials") { [inbox] in
-            inbox.post(.provided(origin, number, asked.credential(for: request)))
+        do throws(ThreadError) {
+            try WorkerThread(name: "credentials") { [inbox] in
+                inbox.post(.provided(origin, number, asked.credential(for: request)))
+            }
+        } catch {
+            inbox.post(.provided(origin, number, failed(.unavailable, "\(error)", host)))
         }
     }
 
-    /// Providers have not answered in time: requests go out without a credential.
-    ///
-    /// - Returns: Whether the host was still waiting.
-    func passDeadline(of host: HostState?, _ number: UInt64) -> Bool {
-        guard let host else { return false }
+    private func failed(_ code: PluginError.Code, _ text: String, _ host: HostState) -> ProvidedCredential {
         let names = providers.map(\.name).joined(separator: ", ")
-        let text = "no answer within \(deadline); requests to \(host.origin) go out without credentials"
-        let failure = PluginError(plugin: names, code: .timedOut, message: text)
-        return take(ProvidedCredential(failures: [failure]), number, for: host)
+        let message = "\(text); requests to \(host.origin) go out without credentials"
+        return ProvidedCredential(failures: [PluginError(plugin: names, code: code, message: message)])
+    }
+
+    /// Providers have not answered in time: requests go out without a credential. As ``take(_:_:for:)``.
+    func passDeadline(of host: HostState?, _ number: UInt64) -> Bool {
+        guard let host, isWaiting(host, for: number) else { return false }
+        overdue.insert(number)
+        return settle(failed(.timedOut, "no answer within \(deadline)", host), number, for: host)
     }
 
     /// Providers have answered.
     ///
     /// - Returns: Whether the host was still waiting; handles with its former credential are then of no use.
     func take(_ answer: ProvidedCredential, _ number: UInt64, for host: HostState?) -> Bool {
+        overdue.remove(number)
+        return settle(answer, number, for: host)
+    }
+
+    private func settle(_ answer: ProvidedCredential, _ number: UInt64, for host: HostState?) -> Bool {
         guard let host, isWaiting(host, for: number) else { return false }
         for failure in answer.failures { events(.pluginFailed(.credential, failure)) }
         host.credential.set(answer.credential?.kind)
+        host.credential.answers += 1
         host.credential.isProvided = answer.credential != nil
-        // After a failure it is requested again soon.
-        host.credential.expires =
-            answer.failures.isEmpty ? answer.credential?.expires : agenda.unixTime + 60
+        let now = agenda.unixTime
+        let expires = answer.failures.isEmpty ? answer.credential?.expires : now
+        host.credential.expires = expires.map { $0 > now ? $0 : now + Self.pause }
         return true
     }
 
@@ -132,20 +151,15 @@ final class CredentialDesk {
         host?.credential.state == .asking(number)
     }
 
-    /// A provider's credential was refused: requests another.
+    /// A provider's credential may have been refused: requests another.
     ///
-    /// - Parameters:
-    ///   - fault: Of the request.
-    ///   - piece: That was refused.
-    ///   - chain: Where.
-    ///   - host: Who refused it.
     /// - Returns: Whether the piece shall try again.
     func renew(after fault: Fault, of piece: Piece, chain: RedirectChain, at host: HostState?) -> Bool {
         guard case .status(let status) = fault.kind, status == 401 || status == 403,
             let host, host.credential.isProvided, !chain.current.isSigned
         else { return false }
         // Another piece's refusal has already led to a new one.
-        guard piece.shownCredential == host.credential.version, host.credential.state == .known else {
+        guard piece.shownCredential == host.credential.answers, host.credential.state == .known else {
             return piece.credentialRefusals < Self.mostRefusals
         }
         guard host.credential.refusals < Self.mostRefusals, piece.credentialRefusals < Self.mostRefusals
@@ -157,7 +171,6 @@ final class CredentialDesk {
     }
 }
 
-/// What providers gave for one origin.
 struct ProvidedCredential: Sendable {
     var credential: Credential?
     var failures: [PluginError] = []

@@ -5,10 +5,20 @@ import SyncSystem
 
 /// What resolvers made of a source's URL.
 struct Resolution {
+    typealias Replacement = (url: CurlURL, headers: [HeaderField], resolver: String)
+
     /// The URL to ask instead; `nil` if it stays.
-    var replacement: (url: CurlURL, headers: [HeaderField], resolver: String)?
+    let replacement: Replacement?
+    /// When that expires by its own parameters, **seconds** since 1970. One that had expired when it came is used all
+    /// the same: clocks differ, and asking again at once would never end.
+    fileprivate let expires: Int64?
     /// Resolved and not sent yet. Resolved too early, it may expire before its turn.
     fileprivate var isAhead = true
+
+    fileprivate init(_ replacement: Replacement?, now: Int64) {
+        self.replacement = replacement
+        expires = replacement.flatMap { LinkExpiry.ofURL($0.url) }.flatMap { $0 > now ? $0 : nil }
+    }
 }
 
 /// Asks resolvers about requests before they are sent, in batches, on other threads.
@@ -23,7 +33,14 @@ final class ResolverDesk {
         var isWaiting: Bool { !piece.transfer.hasEnded && piece.life.isWaiting(since: ticket) }
     }
 
-    /// What becomes of a request.
+    /// A resolver's link that has expired or was refused, and the URL in the manifest that it is for.
+    private struct OldLink: Hashable {
+        let original: String
+        let link: String
+    }
+
+    private typealias Question = (entry: Entry, request: ResolverRequest, old: OldLink?)
+
     enum Outcome {
         case goesOn(Piece, isUrgent: Bool)
         case cancelled(Piece, String)
@@ -39,7 +56,11 @@ final class ResolverDesk {
         $0.priority != $1.priority ? $0.priority > $1.priority : $0.sequence < $1.sequence
     }
     /// Running questions, by number.
-    private var batches: [UInt64: [(entry: Entry, request: ResolverRequest)]] = [:]
+    private var batches: [UInt64: [Question]] = [:]
+    /// Requests that wait for the answer to another one with the same old link, by that link.
+    private var sharers: [OldLink: [Entry]] = [:]
+    /// What was given in place of old links: other requests that have them need not ask.
+    private var renewed: [OldLink: Resolution] = [:]
     /// Sources resolved ahead of their request.
     private var ahead = 0
     private var lastNumber: UInt64 = 0
@@ -52,15 +73,17 @@ final class ResolverDesk {
     private static let mostBatches = 2
     /// Most requests resolved before their turn.
     private static let lookAhead = 512
+    /// Most renewed links that are remembered; what is forgotten is asked for again.
+    private static let mostRenewed = 4096
     /// After this many questions in a row without a timely answer, resolvers are not asked any more.
     private static let mostSilences = 3
 
     init(
         _ configuration: TransportConfiguration,
-        router: Router,
-        announcer: Announcer,
-        agenda: Agenda,
-        inbox: Inbox
+        _ router: Router,
+        _ announcer: Announcer,
+        _ agenda: Agenda,
+        _ inbox: Inbox
     ) {
         resolvers = configuration.resolvers
         deadline = configuration.pluginDeadline
@@ -70,7 +93,6 @@ final class ResolverDesk {
         self.inbox = inbox
     }
 
-    /// Whether there are resolvers.
     var isOpen: Bool { !resolvers.isEmpty }
 
     func isWaiting(for number: UInt64) -> Bool { batches[number] != nil }
@@ -95,26 +117,37 @@ final class ResolverDesk {
         }
         let source = piece.source
         if let resolution = source.resolution {
-            guard let end = resolution.replacement.flatMap({ LinkExpiry.ofURL($0.url) }),
-                end <= agenda.unixTime
-            else { return nil }
+            guard let end = resolution.expires, end <= agenda.unixTime else { return nil }
         }
         let url = router.rewritten(source.url)?.url ?? source.url
         guard resolvers.contains(where: { $0.scope.covers(url) }) else { return nil }
-        let reason = source.refused.map { ResolverRequest.Reason.expired(status: $0) }
-        return ResolverRequest(
-            url: url.text,
-            original: source.url.text,
-            range: range,
-            reason: reason ?? .start
-        )
+        let reason = source.refused.map { ResolverRequest.Reason.expired(status: $0.status) } ?? .start
+        return ResolverRequest(url: url.text, original: source.url.text, range: range, reason: reason)
     }
 
-    /// Makes a piece wait for resolvers if they must be asked.
-    ///
-    /// - Returns: Whether it waits.
+    /// The link in whose place a piece needs another.
+    private func oldLink(of piece: Piece) -> OldLink? {
+        let source = piece.source
+        guard piece.chain == nil, let link = source.resolution?.replacement?.url ?? source.refused?.link
+        else { return nil }
+        return OldLink(original: source.url.text, link: link.text)
+    }
+
+    /// The question that is left once a piece has the link that another request has got in place of the same old one.
+    private func questionLeft(of piece: Piece) -> ResolverRequest? {
+        var question = question(of: piece)
+        // A renewed link may have been renewed itself.
+        for _ in 0..<8 {
+            guard question != nil, let old = oldLink(of: piece), let resolution = renewed[old] else { break }
+            resolve(piece, resolution)
+            question = self.question(of: piece)
+        }
+        return question
+    }
+
+    /// Makes a piece wait for resolvers if they must be asked; `false` if it need not wait.
     func mustWait(_ piece: Piece, priority: Int) -> Bool {
-        guard isOpen, question(of: piece) != nil else {
+        guard isOpen, questionLeft(of: piece) != nil else {
             piece.unresolvedRedirect = nil
             return false
         }
@@ -125,42 +158,55 @@ final class ResolverDesk {
         return true
     }
 
-    /// Asks about the next requests.
-    ///
-    /// - Returns: What need not be asked about any more.
+    /// Asks about the next requests; returns those that need not be asked about any more.
     func ask() -> [Outcome] {
         var unneeded: [Outcome] = []
         while !queue.isEmpty, batches.count < Self.mostBatches, ahead < Self.lookAhead {
-            var batch: [(entry: Entry, request: ResolverRequest)] = []
+            var batch: [Question] = []
             while batch.count < Self.batchSize, let entry = queue.popFirst() {
                 guard entry.isWaiting else { continue }
-                guard let request = question(of: entry.piece) else {
+                guard let request = questionLeft(of: entry.piece) else {
                     unneeded.append(.goesOn(entry.piece, isUrgent: entry.priority == Int.max))
                     continue
                 }
-                batch.append((entry, request))
+                let old = oldLink(of: entry.piece)
+                if let old {
+                    // One request asks for all that have the same old link.
+                    if sharers[old]?.append(entry) != nil { continue }
+                    sharers[old] = []
+                }
+                batch.append((entry, request, old))
             }
-            guard !batch.isEmpty else { break }
-            let number = nextNumber()
-            batches[number] = batch
-            agenda.add(.resolverDeadline(number), at: agenda.now + deadline)
-            // Without a thread no resolver is asked, and the deadline ends the wait.
-            let requests = batch.map(\.request)
-            _ = try? WorkerThread(name: "resolve") { [resolvers, inbox] in
+            if !batch.isEmpty { ask(batch) }
+        }
+        return unneeded
+    }
+
+    private func ask(_ batch: [Question]) {
+        let number = nextNumber()
+        batches[number] = batch
+        agenda.add(.resolverDeadline(number), at: agenda.now + deadline)
+        let requests = batch.map(\.request)
+        do throws(ThreadError) {
+            try WorkerThread(name: "resolve") { [resolvers, inbox] in
                 let answer = resolvers.resolve(requests)
                 inbox.post(.resolved(number, answer.resolved, answer.failures))
             }
+        } catch {
+            let failure = failure(.unavailable, "\(error); requests are sent as they are")
+            inbox.post(.resolved(number, requests.map { Resolved(url: $0.url) }, [failure]))
         }
-        return unneeded
+    }
+
+    private func failure(_ code: PluginError.Code, _ message: String) -> PluginError {
+        PluginError(plugin: resolvers.map(\.name).joined(separator: ", "), code: code, message: message)
     }
 
     /// Resolvers have not answered in time: requests are sent as they are (S54).
     func passDeadline(of number: UInt64) -> [Outcome] {
         guard let batch = batches[number] else { return [] }
         silences += 1
-        let names = resolvers.map(\.name).joined(separator: ", ")
-        let text = "no answer within \(deadline); requests are sent as they are"
-        let failure = PluginError(plugin: names, code: .timedOut, message: text)
+        let failure = failure(.timedOut, "no answer within \(deadline); requests are sent as they are")
         return finish(number, batch.map { Resolved(url: $0.request.url) }, [failure])
     }
 
@@ -174,35 +220,54 @@ final class ResolverDesk {
     private func finish(_ number: UInt64, _ answers: [Resolved], _ failures: [PluginError]) -> [Outcome] {
         guard let batch = batches.removeValue(forKey: number) else { return [] }
         for failure in failures { announcer.events(.pluginFailed(.resolver, failure)) }
-        return zip(batch, answers).compactMap { item, answer in
-            item.entry.isWaiting ? take(answer, for: item.entry) : nil
+        return zip(batch, answers).flatMap { question, answer in
+            let resolution = Resolution(replacement(in: answer), now: agenda.unixTime)
+            var entries = [question.entry]
+            if let old = question.old {
+                entries += sharers.removeValue(forKey: old) ?? []
+                keep(resolution, inPlaceOf: old)
+            }
+            return entries.filter(\.isWaiting).map { take(answer, resolution, for: $0) }
         }
     }
 
-    private func take(_ answer: Resolved, for entry: Entry) -> Outcome {
+    private func replacement(in answer: Resolved) -> Resolution.Replacement? {
+        guard let resolver = answer.resolver, let url = try? CurlURL(answer.url) else { return nil }
+        return (url, answer.headers, resolver)
+    }
+
+    private func keep(_ resolution: Resolution, inPlaceOf old: OldLink) {
+        // The same link again helps nobody else.
+        guard let link = resolution.replacement?.url.text, link != old.link else { return }
+        if renewed.count >= Self.mostRenewed { renewed = [:] }
+        renewed[old] = resolution
+    }
+
+    private func take(_ answer: Resolved, _ resolution: Resolution, for entry: Entry) -> Outcome {
         let piece = entry.piece
         if let (resolver, reason) = answer.cancelled {
             return .cancelled(piece, "plugin \(resolver) cancelled the request: \(reason)")
         }
-        var replacement: (url: CurlURL, headers: [HeaderField], resolver: String)?
-        if let resolver = answer.resolver, let url = try? CurlURL(answer.url) {
-            replacement = (url, answer.headers, resolver)
-        }
         if var chain = piece.chain {
             piece.unresolvedRedirect = nil
-            if let replacement {
+            if let replacement = resolution.replacement {
                 let by = TransferEvent.Rewriter.resolver(replacement.resolver)
                 announcer.hop(.rewrite(by), from: chain.current, to: replacement.url, of: piece, chain.hops)
                 chain.replace(with: replacement.url, headers: replacement.headers)
                 piece.chain = chain
             }
         } else {
-            leaveAhead(&piece.transfer.sources[piece.sourceIndex])
-            piece.transfer.sources[piece.sourceIndex].resolution = Resolution(replacement: replacement)
-            piece.transfer.sources[piece.sourceIndex].refused = nil
-            ahead += 1
+            resolve(piece, resolution)
         }
         return .goesOn(piece, isUrgent: entry.priority == Int.max)
+    }
+
+    private func resolve(_ piece: Piece, _ resolution: Resolution) {
+        let index = piece.sourceIndex
+        leaveAhead(&piece.transfer.sources[index])
+        piece.transfer.sources[index].resolution = resolution
+        piece.transfer.sources[index].refused = nil
+        ahead += 1
     }
 
     /// A source's resolution is used, or no longer needed.
@@ -212,12 +277,14 @@ final class ResolverDesk {
         ahead -= 1
     }
 
-    /// A resolver's target refused the request: resolvers are asked again.
-    func expire(_ source: inout Source, after fault: Fault) {
-        guard case .status(let status) = fault.kind, source.resolution?.replacement != nil else { return }
+    /// A resolver's target refused the request: another is needed, unless the source has it already.
+    func expire(_ source: inout Source, _ chain: RedirectChain, after fault: Fault) {
+        guard case .status(let status) = fault.kind, let link = source.resolution?.replacement?.url,
+            link == chain.entry
+        else { return }
         leaveAhead(&source)
         source.resolution = nil
-        source.refused = status
+        source.refused = (status, link)
     }
 }
 

@@ -1,4 +1,5 @@
-import Glibc
+import CCurl
+import CPosix
 
 /// From where a network address can be reached (V29). IANA Special-Purpose Address Registries, RFC 6890.
 package enum AddressScope: Equatable, Sendable {
@@ -11,14 +12,12 @@ package enum AddressScope: Equatable, Sendable {
     package init?(literal text: String) {
         let bare = text.hasPrefix("[") && text.hasSuffix("]") ? String(text.dropFirst().dropLast()) : text
         let address = bare.split(separator: "%", maxSplits: 1).first.map(String.init) ?? ""
-        var four = in_addr()
-        if inet_pton(AF_INET, address, &four) == 1 {
-            self.init(ipv4: UInt32(bigEndian: four.s_addr))
-            return
+        var bytes = [UInt8](repeating: 0, count: 16)
+        switch sa_curl_address(address, &bytes) {
+        case 4: self.init(ipv4: bytes[..<4].reduce(0) { $0 << 8 | UInt32($1) })
+        case 16: self = bytes.withUnsafeBytes { AddressScope(ipv6: $0) }
+        default: return nil
         }
-        var six = in6_addr()
-        guard inet_pton(AF_INET6, address, &six) == 1 else { return nil }
-        self = withUnsafeBytes(of: &six) { AddressScope(ipv6: $0) }
     }
 
     /// Classifies the address that a socket is about to connect to; families other than IP are local.

@@ -1,48 +1,69 @@
-import CPosix
-import Dispatch
-import Glibc
 import SyncModel
 package import SyncPlugins
 import SyncSystem
 
 /// Reads `file:` URLs: packs beside a local manifest. Sends no requests.
+///
+/// Its thread exists only while there is something to read.
 package final class FileTransport: Transport {
-    private struct Waiting: Sendable {
+    private struct Job: Sendable {
         var request: TransferRequest
         var sink: any TransferSink
-        var completion: @Sendable (Result<TransferReport, TransferError>) -> Void
+        var completion: TransferCompletion
     }
 
     private struct State: Sendable {
-        var cancelled: Set<TransferID> = []
-        var paused: [TransferID: Bool] = [:]
+        /// Those that have come since ``next`` was filled.
+        var waiting: [Job] = []
+        /// The next ones, in reverse.
+        var next: [Job] = []
+        /// Transfers that have not ended, and what is wished of each.
+        var open: [TransferID: (isCancelled: Bool, isPaused: Bool)] = [:]
+        var cancelledEarly = EarlyCancels()
+        var isShutDown = false
+        /// `nil` while there is nothing to read.
+        var thread: WorkerThread?
         var bytesReceived: UInt64 = 0
+
+        func hasEnded(_ id: TransferID) -> Bool { isShutDown || open[id]?.isCancelled != false }
     }
 
-    private let state = Mutex(State())
-    private let queue = ThreadLane()
+    private let state = Monitor(State())
 
     /// **Bytes** read at a time.
-    private static let step = 256 << 10
+    private static let step: UInt64 = 256 << 10
 
-    /// Reads on a thread of its own.
     package init() {}
 
     package func start(
         _ request: TransferRequest,
         sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+        completion: @escaping TransferCompletion
     ) {
-        guard !queue.add({ [self] in completion(read(request, into: sink)) }) else { return }
-        let url = request.urls.first ?? ""
-        completion(
-            .failure(TransferError(code: .unreachable, url: url, detail: "the system has no more threads"))
-        )
+        let refusal = state.withLock { state -> TransferError? in
+            if state.isShutDown { return .ended(request) }
+            if state.open[request.id] != nil { return .duplicate(request) }
+            if state.cancelledEarly.take(request.id) { return .cancelledEarly(request) }
+            do throws(ThreadError) {
+                if state.thread == nil { state.thread = try WorkerThread(name: "local") { [self] in run() } }
+            } catch {
+                return TransferError(.unreachable, "\(error)", of: request)
+            }
+            state.open[request.id] = (false, false)
+            state.waiting.append(Job(request: request, sink: sink, completion: completion))
+            return nil
+        }
+        if let refusal { completion(.failure(refusal)) }
     }
 
-    package func resume(_ id: TransferID) { state.withLock { $0.paused[id] = false } }
+    package func resume(_ id: TransferID) { state.change { $0.open[id]?.isPaused = false } }
 
-    package func cancel(_ id: TransferID) { state.withLock { _ = $0.cancelled.insert(id) } }
+    package func cancel(_ id: TransferID) {
+        state.change { state in
+            if state.open[id] == nil { state.cancelledEarly.insert(id) }
+            state.open[id]?.isCancelled = true
+        }
+    }
 
     package func blame(url: String, reason: String) {}
 
@@ -52,64 +73,113 @@ package final class FileTransport: Transport {
         return totals
     }
 
-    package func shutdown() { queue.drain() }
+    /// As ``CurlTransport/shutdown()``.
+    package func shutdown() {
+        let thread = state.change { state in
+            state.isShutDown = true
+            return state.thread
+        }
+        if let thread, !thread.isCurrent { thread.join() }
+    }
 
+    // MARK: - On its thread
+
+    private func run() {
+        while let job = takeNext() {
+            let result = read(job.request, into: job.sink)
+            state.withLock { $0.open[job.request.id] = nil }
+            job.completion(result)
+        }
+    }
+
+    private func takeNext() -> Job? {
+        state.withLock { state in
+            if state.next.isEmpty { (state.next, state.waiting) = (state.waiting.reversed(), []) }
+            let job = state.next.popLast()
+            if job == nil { state.thread = nil }
+            return job
+        }
+    }
+
+    /// Reads the first of the files that delivers.
     private func read(
         _ request: TransferRequest,
         into sink: any TransferSink
     ) -> Result<TransferReport, TransferError> {
-        let url = request.urls.first ?? ""
-        func failed(_ code: TransferError.Code, _ detail: String) -> Result<TransferReport, TransferError> {
-            .failure(TransferError(code: code, url: url, detail: detail))
+        var failure = TransferError(.misuse, "a transfer without a URL", of: request)
+        for place in request.urls.indices {
+            do throws(TransferError) {
+                return .success(try read(request, place, into: sink))
+            } catch {
+                failure = error
+            }
+            if failure.code == .cancelled || failure.code == .stoppedBySink { break }
         }
-        guard let name = path(ofFileURL: url) else { return failed(.misuse, "not the URL of a file") }
+        return .failure(failure)
+    }
+
+    private func read(
+        _ request: TransferRequest,
+        _ place: Int,
+        into sink: any TransferSink
+    ) throws(TransferError) -> TransferReport {
+        let url = request.urls[place]
+        func error(_ code: TransferError.Code, _ detail: String) -> TransferError {
+            TransferError(code: code, url: url, detail: detail)
+        }
+        if state.withLock({ $0.hasEnded(request.id) }) { throw error(.cancelled, "cancelled") }
+        guard let name = path(ofFileURL: url) else { throw error(.misuse, "not the URL of a file") }
         // It may be a FIFO without a writer, or a device.
-        let raw = (name.map(CChar.init(bitPattern:)) + [0]).withUnsafeBufferPointer {
-            sa_openat(AT_FDCWD, $0.baseAddress, O_RDONLY | O_NONBLOCK, 0)
+        guard let file = Descriptor(opening: name.map(CChar.init(bitPattern:)) + [0], .nonBlocking) else {
+            let code = Errno.last
+            switch code {
+            case .permissionDenied, .notPermitted: throw error(.badStatus(403), "it may not be read: \(code)")
+            case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels, .fileNameTooLong:
+                throw error(.badStatus(404), "\(code)")
+            default: throw error(.unreachable, "it cannot be opened: \(code)")
+            }
         }
-        guard raw >= 0 else { return failed(.badStatus(404), errnoText) }
-        defer { close(raw) }
-        var status = stat()
-        guard fstat(raw, &status) == 0, let size = UInt64(exactly: status.st_size) else {
-            return failed(.badAnswer, errnoText)
+        guard let status = status(file.raw) else { throw error(.badAnswer, errnoText) }
+        guard status.kind == .file else { throw error(.badAnswer, "not a regular file") }
+        if let expected = request.objectSize, expected != status.size {
+            throw error(.badAnswer, "has \(status.size) bytes, the manifest says \(expected)")
         }
-        guard status.st_mode & S_IFMT == S_IFREG else { return failed(.badAnswer, "not a regular file") }
-        if let expected = request.objectSize, expected != size {
-            return failed(.badAnswer, "has \(size) bytes, the manifest says \(expected)")
+        let range = request.range ?? 0..<status.size
+        guard range.isEmpty || range.upperBound <= status.size else {
+            throw error(.badAnswer, "has \(status.size) bytes, and those to \(range.upperBound) are wanted")
         }
-        let head = ResponseHead(status: 200, objectSize: size)
-        let end = min(request.range?.upperBound ?? size, size)
-        let begin = sink.begin(head)
-        var offset = begin
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.step, alignment: 64)
+        guard range.upperBound - range.lowerBound <= request.limit else {
+            throw error(.tooLarge, "more than the \(request.limit) bytes allowed")
+        }
+        let head = ResponseHead(status: 200, objectSize: status.size)
+        let begin = min(max(sink.begin(head), range.lowerBound), range.upperBound)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(Self.step), alignment: 64)
         defer { buffer.deallocate() }
-        while offset < end {
-            if isCancelled(request.id) { return failed(.cancelled, "cancelled") }
-            let wanted = Int(min(UInt64(buffer.count), end - offset))
-            guard let position = off_t(exactly: offset) else { return failed(.badAnswer, "too large") }
-            let count = pread(raw, buffer.baseAddress, wanted, position)
-            guard count > 0 else { return failed(.badAnswer, "ends at byte \(offset)") }
-            let taken = offset - begin
-            guard taken < request.limit else {
-                return failed(.tooLarge, "has more than \(request.limit) bytes")
+        var offset = begin
+        while offset < range.upperBound {
+            let part = UnsafeMutableRawBufferPointer(
+                rebasing: buffer[..<Int(min(Self.step, range.upperBound - offset))]
+            )
+            let count = readFully(file.raw, into: part, at: offset)
+            guard count >= 0 else { throw error(.badAnswer, "cannot be read: \(errnoText)") }
+            guard count == part.count else { throw error(.badAnswer, "has become shorter") }
+            switch deliver(UnsafeRawBufferPointer(part), at: offset, of: request.id, to: sink) {
+            case .taken: offset += UInt64(count)
+            case .stop: throw error(.stoppedBySink, "stopped")
+            case .paused: throw error(.cancelled, "cancelled")
             }
-            let room = Int(clamping: request.limit - taken)
-            let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<min(count, room)])
-            switch deliver(bytes, at: offset, of: request.id, to: sink) {
-            case .taken: break
-            case .stop: return failed(.stoppedBySink, "stopped")
-            case .paused: return failed(.cancelled, "cancelled")
-            }
-            offset += UInt64(bytes.count)
-            state.withLock { $0.bytesReceived += UInt64(bytes.count) }
+            state.withLock { $0.bytesReceived &+= UInt64(count) }
         }
-        let bytes = end &- (request.range?.lowerBound ?? 0)
-        return .success(
-            TransferReport(response: head, sourceIndex: 0, currentURL: url, requests: 0, bytesReceived: bytes)
+        return TransferReport(
+            response: head,
+            sourceIndex: place,
+            currentURL: url,
+            requests: 0,
+            bytesReceived: offset - begin
         )
     }
 
-    /// Offers bytes until they are taken; `.paused` only if cancelled meanwhile.
+    /// Offers bytes until they are taken; `.paused` only if the transfer has been cancelled.
     private func deliver(
         _ bytes: UnsafeRawBufferPointer,
         at offset: UInt64,
@@ -117,57 +187,14 @@ package final class FileTransport: Transport {
         to sink: any TransferSink
     ) -> SinkOutcome {
         while true {
-            state.withLock { $0.paused[id] = true }
+            let hasEnded = state.withLock { state in
+                state.open[id]?.isPaused = true
+                return state.hasEnded(id)
+            }
+            if hasEnded { return .paused }
             let outcome = sink.receive(bytes, at: offset)
             guard case .paused = outcome else { return outcome }
-            while state.withLock({ $0.paused[id] ?? false }) {
-                if isCancelled(id) { return .paused }
-                usleep(500)  // Local and rare: the workers are behind, not the disk.
-            }
-        }
-    }
-
-    private func isCancelled(_ id: TransferID) -> Bool { state.withLock { $0.cancelled.contains(id) } }
-}
-
-/// Runs work one after another on its own thread, which exists only while there is work.
-private final class ThreadLane: Sendable {
-    private struct State: Sendable {
-        var waiting: [@Sendable () -> Void] = []
-        var isRunning = false
-    }
-
-    private let state = Mutex(State())
-    /// Entered while there is a thread.
-    private let running = DispatchGroup()
-
-    /// - Returns: Whether `work` will run: it cannot if no thread can be created, F095.
-    func add(_ work: @escaping @Sendable () -> Void) -> Bool {
-        state.withLock { state in
-            state.waiting.append(work)
-            if state.isRunning { return true }
-            running.enter()
-            state.isRunning = (try? WorkerThread(name: "local") { [self] in run() }) != nil
-            if !state.isRunning {
-                state.waiting.removeAll()
-                running.leave()
-            }
-            return state.isRunning
-        }
-    }
-
-    /// Waits until everything added has run.
-    func drain() { running.wait() }
-
-    private func run() {
-        while let work = next() { work() }
-        running.leave()
-    }
-
-    private func next() -> (@Sendable () -> Void)? {
-        state.withLock { state in
-            state.isRunning = !state.waiting.isEmpty
-            return state.waiting.isEmpty ? nil : state.waiting.removeFirst()
+            state.wait { $0.hasEnded(id) || $0.open[id]?.isPaused == false ? true : nil }
         }
     }
 }

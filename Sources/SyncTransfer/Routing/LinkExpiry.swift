@@ -28,13 +28,7 @@ package enum LinkExpiry {
     }
 
     /// How long a redirect may be reused, in **seconds**. RFC 9111 §4.2, §5.2.2.
-    ///
-    /// - Parameters:
-    ///   - cacheControl: The header, as it came.
-    ///   - expires: The header, as it came.
-    ///   - fallback: For an answer that says nothing.
-    ///   - now: Since 1970, for `Expires`.
-    /// - Returns: **Seconds** from now, not below zero.
+    /// The headers are as they came; `fallback` is for an answer that says nothing.
     package static func life(
         cacheControl: String?,
         expires: String?,

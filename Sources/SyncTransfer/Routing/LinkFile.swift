@@ -17,9 +17,7 @@ package struct LinkFile: Sendable {
         file = LineFile(path: stateDirectory + "/links", header: "links 1")
     }
 
-    /// The lessons still valid.
-    ///
-    /// - Parameter now: **Seconds** since 1970.
+    /// The lessons still valid at a time in **seconds** since 1970.
     package func read(now: Int64) -> [LinkRecord] {
         file.read().prefix(Self.capacity).compactMap { Self.record($0) }.filter { $0.expires > now }
     }

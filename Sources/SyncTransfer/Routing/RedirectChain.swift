@@ -17,7 +17,6 @@ package struct RedirectChain: Equatable, Sendable {
     package let original: CurlURL
     /// ``original``, or what a rule made of it. Our own headers belong to it, and memory is keyed by it.
     package private(set) var entry: CurlURL
-    /// The URL to ask now.
     package private(set) var current: CurlURL
     /// Redirects followed so far.
     package private(set) var hops = 0
@@ -35,12 +34,8 @@ package struct RedirectChain: Equatable, Sendable {
     /// Headers from a resolver, and the origin they are for.
     private var resolverHeaders: (origin: Origin, fields: [HeaderField])?
 
-    /// Begins at a URL nothing has redirected yet.
-    ///
-    /// - Parameters:
-    ///   - original: What the manifest or the user named.
-    ///   - rewritten: What a rule or a resolver of the user's makes of it.
-    ///   - headers: What goes to the origin of `rewritten` in addition.
+    /// Begins at a URL nothing has redirected yet, or at what a rule or a resolver of the user's makes of it. The headers
+    /// go to that origin in addition.
     package init(original: CurlURL, rewritten: CurlURL? = nil, headers: [HeaderField] = []) {
         self.original = original
         entry = rewritten ?? original
@@ -73,7 +68,6 @@ package struct RedirectChain: Equatable, Sendable {
     /// Whether what belongs to the original's origin may be sent to ``current`` (V19).
     package var isAtHome: Bool { current.origin == entry.origin }
 
-    /// Whether ``current`` is not the original.
     package var hasMoved: Bool { current != original }
 
     /// Goes to the target of an earlier request.
@@ -91,9 +85,7 @@ package struct RedirectChain: Equatable, Sendable {
     ///
     /// - Parameters:
     ///   - location: The `Location` header as it came: absolute, relative or scheme-relative.
-    ///   - status: The answer's status.
     ///   - life: For how many **seconds** the answer may be used again.
-    ///   - policy: What is allowed.
     ///   - rewrite: Gives another URL for the target where a rule of the user's says so. Such a target is
     ///     the user's own wish and is not held against the policy.
     /// - Returns: Where to ask next, or the rule that was broken. A refusal changes nothing.

@@ -20,15 +20,8 @@ package struct RedirectMemory: Sendable {
         package let isGuess: Bool
     }
 
-    fileprivate struct Entry: Equatable {
-        let target: String
-        let status: Int
-        let originIsPublic: Bool
-        let expires: Int64
-    }
-
-    private var exact: [String: Entry] = [:]
-    private var directories: [Substring: Entry] = [:]
+    private var exact: [String: LinkRecord] = [:]
+    private var directories: [Substring: LinkRecord] = [:]
     /// Directories whose files were found in different places: not guessed any more.
     private var distrusted: Set<Substring> = []
     /// Lessons that failed: other processes must not use them either.
@@ -39,16 +32,10 @@ package struct RedirectMemory: Sendable {
     /// What an earlier process has learnt.
     package init(_ records: [LinkRecord] = []) {
         for record in records {
-            let entry = Entry(
-                target: record.target,
-                status: record.status,
-                originIsPublic: record.originIsPublic,
-                expires: record.expires
-            )
             if record.isDirectory {
-                directories[Substring(record.original)] = entry
+                directories[Substring(record.original)] = record
             } else {
-                exact[record.original] = entry
+                exact[record.original] = record
             }
         }
     }
@@ -57,30 +44,19 @@ package struct RedirectMemory: Sendable {
     ///
     /// A URL with a query may be a secret for as long as it is good for something. It is kept only where it says itself
     /// when that ends, and never beyond that.
-    ///
-    /// - Parameter now: **Seconds** since 1970.
     package func records(now: Int64) -> LinkChanges {
-        var changes = LinkChanges(failed: failed)
-        for (original, entry) in directories where entry.expires > now {
-            changes.learnt.append(LinkRecord(String(original), isDirectory: true, entry))
+        let urls = exact.values.filter { record in
+            guard !record.original.contains("?") else { return false }
+            return !record.target.contains("?")
+                || (try? CurlURL(record.target)).flatMap(LinkExpiry.ofURL) != nil
         }
-        for (original, entry) in exact where entry.expires > now && !original.contains("?") {
-            guard !entry.target.contains("?") || (try? CurlURL(entry.target)).flatMap(LinkExpiry.ofURL) != nil
-            else { continue }
-            changes.learnt.append(LinkRecord(original, isDirectory: false, entry))
-        }
-        return changes
+        let learnt = (directories.values + urls).filter { $0.expires > now }
+        return LinkChanges(learnt: learnt, failed: failed)
     }
 
     /// Notes that `original` was found at `target`, after the answer there was good.
     ///
-    /// - Parameters:
-    ///   - original: Where the chain began.
-    ///   - target: Where it ended.
-    ///   - status: The status of the first redirect.
-    ///   - originIsPublic: Whether the original was answered from a public address.
-    ///   - life: For how many **seconds** that may be used; cut to what a signed URL says of itself.
-    ///   - now: **Seconds** since 1970.
+    /// - Parameter life: For how many **seconds** that may be used; cut to what a signed URL says of itself.
     package mutating func learn(
         _ original: CurlURL,
         isAt target: CurlURL,
@@ -95,44 +71,42 @@ package struct RedirectMemory: Sendable {
         makeRoom(now: now)
         if exact[original.text]?.target != target.text { version += 1 }
         failed.remove(original.text)
-        exact[original.text] = Entry(
-            target: target.text,
-            status: status,
-            originIsPublic: originIsPublic,
-            expires: expires
-        )
+        func record(_ original: String, _ target: String, isDirectory: Bool) -> LinkRecord {
+            LinkRecord(
+                original: original,
+                target: target,
+                isDirectory: isDirectory,
+                status: status,
+                originIsPublic: originIsPublic,
+                expires: expires
+            )
+        }
+        exact[original.text] = record(original.text, target.text, isDirectory: false)
         // A signature is for one object. Without one, a target of the same name suggests where its neighbours are.
         guard original.query == nil, target.query == nil, let name = original.path.split(separator: "/").last,
             target.path.split(separator: "/").last == name, !distrusted.contains(original.directory)
         else { return }
-        directories[original.directory] = Entry(
-            target: String(target.directory),
-            status: status,
-            originIsPublic: originIsPublic,
-            expires: expires
-        )
+        let directory = original.directory
+        directories[directory] = record(String(directory), String(target.directory), isDirectory: true)
     }
 
     /// Where to ask for a URL, if known.
     package func lesson(for original: CurlURL, now: Int64) -> Lesson? {
-        if let entry = exact[original.text], entry.expires > now, let target = try? CurlURL(entry.target) {
+        func lesson(_ record: LinkRecord?, _ rest: Substring) -> Lesson? {
+            guard let record, record.expires > now, let target = try? CurlURL(record.target + rest) else {
+                return nil
+            }
             return Lesson(
                 target: target,
-                status: entry.status,
-                originIsPublic: entry.originIsPublic,
-                isGuess: false
+                status: record.status,
+                originIsPublic: record.originIsPublic,
+                isGuess: record.isDirectory
             )
         }
+        if let lesson = lesson(exact[original.text], "") { return lesson }
         let directory = original.directory
-        guard original.query == nil, let entry = directories[directory], entry.expires > now,
-            let target = try? CurlURL(entry.target + original.text.dropFirst(directory.count))
-        else { return nil }
-        return Lesson(
-            target: target,
-            status: entry.status,
-            originIsPublic: entry.originIsPublic,
-            isGuess: true
-        )
+        guard original.query == nil else { return nil }
+        return lesson(directories[directory], original.text.dropFirst(directory.count))
     }
 
     /// Whether something is known about a URL, or about a directory, which ends with `/`.
@@ -196,17 +170,6 @@ package struct LinkRecord: Equatable, Sendable {
         self.status = status
         self.originIsPublic = originIsPublic
         self.expires = expires
-    }
-
-    fileprivate init(_ original: String, isDirectory: Bool, _ entry: RedirectMemory.Entry) {
-        self.init(
-            original: original,
-            target: entry.target,
-            isDirectory: isDirectory,
-            status: entry.status,
-            originIsPublic: entry.originIsPublic,
-            expires: entry.expires
-        )
     }
 }
 

@@ -11,7 +11,6 @@ package struct RedirectPolicy: Sendable, Equatable {
         /// Every redirect target.
         case all
 
-        /// No host.
         package static var none: Exemption { .hosts([]) }
 
         /// Whatever either of the two exempts.
@@ -42,11 +41,6 @@ package struct RedirectPolicy: Sendable, Equatable {
 
 extension RedirectPolicy {
     /// Why a document from a server may not name a URL there: a redirect to it would not be followed either (V25, V29).
-    ///
-    /// - Parameters:
-    ///   - target: What it names.
-    ///   - referrer: Where the document came from.
-    ///   - isFromPublic: Whether that was a public address.
     func refusal(of target: Origin, namedBy referrer: Origin, isFromPublic: Bool) -> Fault? {
         if referrer.scheme == "https", target.scheme == "http", !downgrade.covers(target.host) {
             return Fault(.policy, "the manifest was fetched over https and names http://\(target.host)")

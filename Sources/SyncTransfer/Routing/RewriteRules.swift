@@ -20,7 +20,6 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
 
     /// Why a text is no rule.
     package struct SyntaxError: Error, Equatable, CustomStringConvertible {
-        /// One line for people.
         package let description: String
     }
 
@@ -102,7 +101,6 @@ package struct RewriteRules {
         }
     }
 
-    /// Prepares the rules.
     package init(_ rules: [RewriteRule]) {
         // Unreadable rules were refused when they were made.
         self.rules = rules.map { rule in

@@ -8,11 +8,16 @@ package final class RoutedTransport: Transport {
     private let routes: [(scope: URLScope, transport: any Transport)]
     private let others: any Transport
     private let policy: RedirectPolicy
-    /// Which route has which transfer.
-    private let owners = Mutex<[TransferID: Int]>([:])
+    private let state = Mutex(State())
+
+    private struct State: Sendable {
+        /// Which route has which transfer, and whether that is cancelled.
+        var owners: [TransferID: (route: Int, isCancelled: Bool)] = [:]
+        var cancelledEarly = EarlyCancels()
+    }
 
     /// - Parameters:
-    ///   - routes: Asked in this order; ``URLScope/all`` is for all URLs.
+    ///   - routes: Asked in this order.
     ///   - others: For URLs that no route is for.
     ///   - policy: What manifests may name. Routes are held to it where they are for a whole scheme; who names an origin
     ///     in the configuration means it.
@@ -75,7 +80,7 @@ package final class RoutedTransport: Transport {
     package func start(
         _ request: TransferRequest,
         sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+        completion: @escaping TransferCompletion
     ) {
         do throws(TransferError) {
             let legs = try legs(of: request)
@@ -91,17 +96,27 @@ package final class RoutedTransport: Transport {
         legs: ArraySlice<(route: Int, places: [Int])>,
         spent: Int,
         sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+        completion: @escaping TransferCompletion
     ) {
         guard let leg = legs.first else { return }
         let id = request.id
-        owners.withLock { $0[id] = leg.route }
+        // A cancel may come before the first route, or between two.
+        let isCancelled = state.withLock { state in
+            let isCancelled = state.cancelledEarly.take(id) || state.owners[id]?.isCancelled == true
+            state.owners[id] = isCancelled ? nil : (leg.route, false)
+            return isCancelled
+        }
+        guard !isCancelled else {
+            var error = TransferError.cancelledEarly(request)
+            error.requests = spent
+            return completion(.failure(error))
+        }
         var part = request
         part.urls = leg.places.map { request.urls[$0] }
         transport(leg.route).start(part, sink: sink) { [self] result in
             switch result {
             case .success(var report):
-                owners.withLock { $0[id] = nil }
+                state.withLock { $0.owners[id] = nil }
                 report.requests += spent
                 if leg.places.indices.contains(report.sourceIndex) {
                     report.sourceIndex = leg.places[report.sourceIndex]
@@ -113,19 +128,24 @@ package final class RoutedTransport: Transport {
                     let sum = spent + error.requests
                     return start(request, legs: rest, spent: sum, sink: sink, completion: completion)
                 }
-                owners.withLock { $0[id] = nil }
+                state.withLock { $0.owners[id] = nil }
                 error.requests += spent
                 completion(.failure(error))
             }
         }
     }
 
-    package func resume(_ id: TransferID) { owner(of: id).resume(id) }
+    package func resume(_ id: TransferID) {
+        if let owner = state.withLock({ $0.owners[id] }) { transport(owner.route).resume(id) }
+    }
 
-    package func cancel(_ id: TransferID) { owner(of: id).cancel(id) }
-
-    private func owner(of id: TransferID) -> any Transport {
-        transport(owners.withLock { $0[id] } ?? routes.count)
+    package func cancel(_ id: TransferID) {
+        let route = state.withLock { state in
+            if state.owners[id] == nil { state.cancelledEarly.insert(id) }
+            state.owners[id]?.isCancelled = true
+            return state.owners[id]?.route
+        }
+        if let route { transport(route).cancel(id) }
     }
 
     package func blame(url: String, reason: String) {

@@ -90,24 +90,17 @@ final class Router {
         return referrer.isPublic ?? !referrer.origin.isLocalByName
     }
 
-    /// An origin has answered from a public address.
     func notePublic(_ origin: Origin) { publicOrigins.insert(origin) }
 
     // MARK: - Redirects
 
-    /// Where a redirect leads.
+    /// Where a redirect leads: the new chain, the target, and what a rule made of it.
     enum Turn {
-        /// Follow this chain; the target, and what a rule made of it.
         case follow(RedirectChain, target: CurlURL, rewritten: (url: CurlURL, rule: Int)?)
         case refuse(Fault)
     }
 
-    /// Decides about a redirect.
-    ///
-    /// - Parameters:
-    ///   - headers: The answer.
-    ///   - chain: Where it was asked.
-    ///   - isPublic: Whether the answer came from a public address.
+    /// Decides about a redirect; `isPublic` if it came from a public address.
     func follow(_ headers: ResponseHeaders, from chain: RedirectChain, isPublic: Bool) -> Turn {
         var chain = chain
         if isPublic { chain.isFromPublic = true }
@@ -162,7 +155,6 @@ final class Router {
         )
     }
 
-    /// A lesson about a URL is no longer true.
     func forget(_ entry: CurlURL) { memory.forget(entry) }
 
     /// Forgets everything about where a URL led, directly or by a rule.
@@ -171,7 +163,6 @@ final class Router {
         if let rewritten = rules.apply(to: url)?.url { memory.forget(rewritten) }
     }
 
-    /// Whether anything is known about a URL, or about a directory, that ends with `/`.
     func isTaught(_ place: String) -> Bool { memory.isTaught(place) }
 
     /// What the next process should know; `nil` if nothing is new.

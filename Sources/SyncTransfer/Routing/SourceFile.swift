@@ -23,9 +23,7 @@ package struct SourceFile: Sendable {
         file = LineFile(path: stateDirectory + "/sources", header: "sources 1")
     }
 
-    /// What still counts.
-    ///
-    /// - Parameter now: **Seconds** since 1970.
+    /// What still counts at a time in **seconds** since 1970.
     package func read(now: Int64) -> SourceRecords {
         let (noted, penalised) = lines(now: now)
         var records = SourceRecords()

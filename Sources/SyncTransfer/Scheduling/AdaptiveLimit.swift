@@ -30,24 +30,17 @@ package struct AdaptiveLimit: Sendable {
     private var holds = 0
     private var penalisedAt: Duration?
 
-    /// - Parameters:
-    ///   - start: The first value, such as one remembered; cut to 1 … `ceiling`.
-    ///   - ceiling: Never more.
+    /// - Parameter start: The first value, such as one remembered; cut to 1 … `ceiling`.
     package init(start: Int, ceiling: Int) {
         limit = min(max(1, start), ceiling)
         self.ceiling = ceiling
     }
 
-    /// Takes the goodput of a time shorter than ``interval``, as proof that the connections can deliver that much.
-    ///
-    /// - Parameter goodput: **Bytes** a second over all connections to the origin.
+    /// Takes the goodput of a time shorter than ``interval``, as proof that the connections can deliver that much:
+    /// **bytes** a second over all connections to the origin.
     package mutating func saw(goodput: Double) { peak = max(goodput, peak) }
 
-    /// Takes a measurement over one interval in which all allowed connections were busy.
-    ///
-    /// - Parameters:
-    ///   - goodput: **Bytes** a second over all connections to the origin.
-    ///   - now: When it was measured.
+    /// Takes the same, measured over one interval in which all allowed connections were busy.
     package mutating func measured(goodput: Double, now: Duration) {
         // A burst after a pause is more than the path delivers.
         best = max(goodput, min(peak, goodput * 1.1), best * Self.fading)

@@ -49,14 +49,12 @@ package struct Fault: Error, Equatable, Sendable {
         case libcurl
     }
 
-    /// The kind.
     package let kind: Kind
     /// One line for people.
     package let detail: String
     /// **Seconds** that the server asked to wait.
     package var retryAfter: Int64?
 
-    /// Makes a fault.
     package init(_ kind: Kind, _ detail: String, retryAfter: Int64? = nil) {
         self.kind = kind
         self.detail = escaped(detail)  // Some of it are the server's words (V63).

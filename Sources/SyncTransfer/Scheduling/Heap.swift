@@ -11,7 +11,6 @@ struct Heap<Element> {
     /// The element that ``popFirst()`` will take.
     var first: Element? { elements.first }
 
-    /// O(log *n*).
     mutating func insert(_ element: Element) {
         elements.append(element)
         var child = elements.count - 1
@@ -23,7 +22,6 @@ struct Heap<Element> {
         }
     }
 
-    /// O(log *n*).
     mutating func popFirst() -> Element? {
         guard let last = elements.popLast() else { return nil }
         guard let first = elements.first else { return last }

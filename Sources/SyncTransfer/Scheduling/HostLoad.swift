@@ -2,7 +2,6 @@
 struct HostLoad {
     private var adaptive: AdaptiveLimit
     private let ceiling: Int
-    /// Whether the number follows the goodput.
     private let isAdaptive: Bool
     /// Body **bytes** since ``measuredSince``.
     private var bytes: UInt64 = 0
@@ -18,10 +17,7 @@ struct HostLoad {
     /// Whether all connections were busy with more waiting, ever since the last measurement.
     private var wasSaturated = false
 
-    /// - Parameters:
-    ///   - start: Connections to begin with.
-    ///   - ceiling: Never more.
-    ///   - isAdaptive: Whether the number follows the goodput; else it is the ceiling.
+    /// - Parameter isAdaptive: Whether the number follows the goodput; else it is the ceiling.
     init(start: Int, ceiling: Int, isAdaptive: Bool) {
         adaptive = AdaptiveLimit(start: start, ceiling: ceiling)
         self.ceiling = ceiling
@@ -45,7 +41,6 @@ struct HostLoad {
         adaptive.proven < ceiling || adaptive.proven >= initial ? adaptive.proven : nil
     }
 
-    /// Body bytes have come.
     mutating func add(_ count: UInt64) { bytes += count }
 
     /// Notes the rate of a connection that has ended its request and is idle.
@@ -61,10 +56,8 @@ struct HostLoad {
     /// Takes a measurement, once an interval.
     ///
     /// - Parameters:
-    ///   - running: Connections in use.
-    ///   - hasMore: Whether more of them would have work.
+    ///   - hasMore: Whether more connections would have work.
     ///   - isFree: Whether nothing but the path holds bytes back.
-    ///   - now: When.
     /// - Returns: Whether the number of connections may have changed.
     mutating func look(running: Int, hasMore: Bool, isFree: Bool, now: Duration) -> Bool {
         let isSaturated = running >= adaptive.limit && hasMore

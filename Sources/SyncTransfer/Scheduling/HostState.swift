@@ -18,11 +18,8 @@ final class HostState {
     var lastFault: Fault?
     /// When failed requests are retried.
     var backoff = HostBackoff()
-    /// Since when it has been silent.
     var silence = HostSilence()
-    /// What it delivers.
     var load: HostLoad
-    /// Whether it is listed as startable.
     var isListed = false
     /// The credential to send, and the state of asking providers for it.
     var credential: HostCredential
@@ -53,9 +50,8 @@ final class HostState {
         return notBefore.map { $0 <= now } ?? true
     }
 
-    /// The host was reached, which ends the probing. Behind a log-in page only an answer counts.
-    ///
-    /// - Returns: Whether it was out of reach before.
+    /// The host was reached, which ends the probing. Behind a log-in page only an answer counts. Returns whether it was
+    /// out of reach before.
     func wasReached(byAnswer: Bool) -> Bool {
         if byAnswer { lastFault = nil }
         guard lastFault?.kind != .captivePortal, connectivityFailures > 0 else { return false }

@@ -1,5 +1,4 @@
 import CPosix
-import Glibc
 
 /// Tells when this machine's addresses or routes change, so that unreachable hosts are tried again at once.
 ///
@@ -33,9 +32,7 @@ final class NetworkChanges {
         if let descriptor { close(descriptor) }
     }
 
-    /// Drains the socket; the content does not matter.
-    ///
-    /// - Returns: Whether there was anything.
+    /// Drains the socket, whatever the content; returns whether there was any.
     func takeChange() -> Bool {
         guard let descriptor else { return false }
         var changed = false

@@ -9,10 +9,8 @@ package struct Patience: Sendable, Equatable {
     /// For a person who is waiting.
     package static let ofPerson = Patience(firstContact: .seconds(10), silence: .seconds(60))
 
-    /// Both the same.
     package init(_ both: Duration) { (firstContact, silence) = (both, both) }
 
-    /// See the properties.
     package init(firstContact: Duration, silence: Duration) {
         self.firstContact = firstContact
         self.silence = silence
@@ -25,8 +23,8 @@ struct HostSilence {
     fileprivate(set) var since: Duration?
     /// Since when it has had no request: the end of the last exchange, or of the last wait that it caused.
     fileprivate var idleSince: Duration = .zero
-    /// Whether a timer is set for ``since``.
-    fileprivate var isWatched = false
+    /// When it is looked at next; timers for another time are void.
+    var lookAt: Duration?
 
     /// Until then it is busy, or a wait that it caused is under way.
     mutating func isBusy(until time: Duration) { idleSince = max(idleSince, time) }
@@ -74,17 +72,19 @@ struct SilenceWatch {
         let since = isNew ? now : host.silence.since.map { min(now, $0 + idle) } ?? now
         host.silence.since = since
         host.silence.isBusy(until: now)
-        guard !host.silence.isWatched else { return nil }
-        host.silence.isWatched = true
-        return max(now, since + limit)
+        guard host.silence.lookAt == nil else { return nil }
+        let time = max(now, since + limit)
+        host.silence.lookAt = time
+        return time
     }
 
-    /// The time to look has come.
+    /// The time to look may have come.
     func look(at host: HostState, now: Duration) -> Finding {
-        host.silence.isWatched = false
+        guard let time = host.silence.lookAt, time <= now else { return .nothing }
+        host.silence.lookAt = nil
         guard let limit, let since = host.silence.since else { return .nothing }
         guard since + limit > now else { return .silent }
-        host.silence.isWatched = true
+        host.silence.lookAt = since + limit
         return .lookAgain(at: since + limit)
     }
 

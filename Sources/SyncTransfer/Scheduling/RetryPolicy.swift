@@ -13,17 +13,11 @@ package struct RetryPolicy: Sendable, Equatable {
     /// New **bytes** that make an attempt a success for the count of ``attempts``.
     package var progress: UInt64 = 64 * 1024
 
-    /// The values beside the properties.
     package init() {}
 
-    /// The wait before attempt `failures + 1`: full jitter, uniform in 0 … min(cap, base · 2^(failures − 1)).
+    /// The wait after so many failures in a row: full jitter, uniform in 0 … min(cap, base · 2^(failures − 1)).
     ///
     /// Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog 2015: full jitter does the least work.
-    ///
-    /// - Parameters:
-    ///   - failures: Failures in a row so far, from 1.
-    ///   - random: Uniformly distributed.
-    /// - Returns: The wait.
     package func wait(failures: Int, random: UInt64) -> Duration {
         jittered(failures: failures, cap: cap, random: random)
     }
@@ -33,10 +27,7 @@ package struct RetryPolicy: Sendable, Equatable {
         jittered(failures: failures, cap: connectivityCap, random: random)
     }
 
-    /// The wait that a server asks for.
-    ///
-    /// - Parameter seconds: From `Retry-After`.
-    /// - Returns: The wait, not below zero and not above the cap.
+    /// The wait that a server asks for with `Retry-After`, not above the cap.
     package func wait(retryAfter seconds: Int64) -> Duration {
         min(.seconds(max(0, seconds)), retryAfterCap)
     }
@@ -56,17 +47,13 @@ package struct HostBackoff: Sendable, Equatable {
     /// Until when failed requests wait.
     package private(set) var until: Duration = .zero
 
-    /// Nothing has failed.
     package init() {}
 
     /// Whether the host has failed again after a wait, so that no other request need try it now.
     package var isShut: Bool { failedRounds > 1 }
 
-    /// Notes a failure.
+    /// Notes that a request has failed so many times in a row, 0 if it made progress.
     ///
-    /// - Parameters:
-    ///   - times: How often in a row this request has failed; 0 if it made progress.
-    ///   - random: Uniformly distributed.
     /// - Returns: When to retry it.
     package mutating func failed(
         _ times: Int,

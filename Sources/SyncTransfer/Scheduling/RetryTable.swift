@@ -32,10 +32,7 @@ package enum RetryTable {
         case again
     }
 
-    /// - Parameters:
-    ///   - kind: What went wrong.
-    ///   - redirected: Whether the URL that failed came from a redirect, a rule or memory.
-    /// - Returns: What to do.
+    /// What to do; `redirected` if the URL that failed came from a redirect, a rule or memory.
     package static func remedy(for kind: Fault.Kind, redirected: Bool) -> Remedy {
         switch kind {
         case .unreachable: .waitForConnectivity  // Networks come back; offline, NXDOMAIN is normal (F046).

@@ -15,14 +15,9 @@ package struct HostScore: Equatable, Sendable {
     /// is sent, and others wait for where it leads.
     package var redirects = false
 
-    /// Nothing known.
     package init() {}
 
-    /// Notes an exchange that ended well.
-    ///
-    /// - Parameters:
-    ///   - bytes: Body **bytes**.
-    ///   - time: From the request to the last of them.
+    /// Notes an exchange that ended well, with its body's **bytes** and the time from the request to the last of them.
     package mutating func addSuccess(bytes: UInt64, time: Duration) {
         age()
         successes += 1
@@ -56,7 +51,6 @@ package struct SourceRecords: Equatable, Sendable {
     /// Penalised URLs, without a query, with the end of the penalty in **seconds** since 1970.
     package var penalised: [String: Int64] = [:]
 
-    /// Nothing known.
     package init() {}
 }
 
@@ -67,12 +61,7 @@ package struct SourceHealth: Equatable, Sendable {
     private let given: [Origin: HostScore]
     private var penalisedUntil: [String: Duration] = [:]
 
-    /// Starts from what an earlier process knew.
-    ///
-    /// - Parameters:
-    ///   - records: What it knew.
-    ///   - now: By the clock of ``penalise(_:until:now:)``.
-    ///   - unixTime: The same moment in **seconds** since 1970.
+    /// Starts from what an earlier process knew; both times are of the same moment.
     package init(_ records: SourceRecords = SourceRecords(), now: Duration = .zero, unixTime: Int64 = 0) {
         for (origin, score) in records.scores {
             if let origin = try? CurlURL(origin).origin { scores[origin] = score }
@@ -95,29 +84,28 @@ package struct SourceHealth: Equatable, Sendable {
         return records
     }
 
-    /// What is known about an origin.
     package subscript(origin: Origin) -> HostScore {
         get { scores[origin] ?? HostScore() }
         set { scores[origin] = newValue }
     }
 
+    private static let mostPenalised = 4096
+
     /// Penalises a URL: its mirrors go first until `time`.
     package mutating func penalise(_ url: String, until time: Duration, now: Duration) {
-        if penalisedUntil.count >= 4096 { penalisedUntil = penalisedUntil.filter { $0.value > now } }
+        if penalisedUntil.count >= Self.mostPenalised {
+            penalisedUntil = penalisedUntil.filter { $0.value > now }
+            // Learnt again at the price of a failure each.
+            if penalisedUntil.count >= Self.mostPenalised { penalisedUntil = [:] }
+        }
         penalisedUntil[url] = time
     }
 
-    /// Whether a URL is penalised.
     package func isPenalised(_ url: String, now: Duration) -> Bool {
         penalisedUntil[url].map { $0 > now } ?? false
     }
 
-    /// The best of the candidates; `nil` when there are none.
-    ///
-    /// - Parameters:
-    ///   - candidates: Index and URL, in the manifest's order, and whether the host is out of reach now.
-    ///   - now: For what is penalised.
-    /// - Returns: The index of the best.
+    /// The index of the best of the candidates, which are in the manifest's order; `nil` when there are none.
     package func best(of candidates: [(index: Int, url: CurlURL, isOutOfReach: Bool)], now: Duration) -> Int?
     {
         guard candidates.count > 1 else { return candidates.first?.index }

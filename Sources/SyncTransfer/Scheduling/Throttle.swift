@@ -12,7 +12,7 @@ final class Throttle {
 
     func setRate(_ rate: UInt64?, now: Duration) {
         fill(now: now)
-        self.rate = rate
+        self.rate = rate.map { max(1, $0) }  // At 0 the wait would have no end.
         tokens = min(tokens, 0)
     }
 

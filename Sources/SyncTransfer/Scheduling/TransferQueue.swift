@@ -35,12 +35,7 @@ struct TransferQueue<Element> {
         if isSmall { small.insert(entry) } else { large.insert(entry) }
     }
 
-    /// Takes the next.
-    ///
-    /// - Parameters:
-    ///   - runningSmall: Small ones under way.
-    ///   - runningLarge: Large ones under way. While there are some and no small one is, a small one is next.
-    /// - Returns: `nil` when nothing waits.
+    /// Takes the next: a small one while large ones are under way and no small one is.
     mutating func popFirst(runningSmall: Int, runningLarge: Int) -> Element? {
         let entry: Entry?
         if runningLarge > 0, runningSmall == 0, !small.isEmpty {

@@ -35,7 +35,6 @@ final class Agenda {
 
     func add(_ entry: Entry, at time: Duration) { timers.insert((time, entry)) }
 
-    /// When the next entry is due.
     var next: Duration? { timers.first?.at }
 
     /// The next entry that is due.

@@ -29,83 +29,90 @@ enum AnswerVerdict: Equatable {
 
 /// Judges the head of an answer before any byte of its body is used (R3 … R9).
 func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> AnswerVerdict {
-    if let text = answer.contradiction { return .fault(Fault(.malformed, text)) }
-    var length: UInt64?
-    if let text = answer.contentLength {
-        guard let number = decimal(text) else {
-            return .fault(Fault(.malformed, "Content-Length: \(text.prefix(80))"))
-        }
-        length = number
-    }
-    switch answer.status {
-    case 200: return judgeWhole(answer, length: length, to: question)
-    case 206: return judgePart(answer, length: length, to: question)
-    case 204 where question.objectSize == 0: return .body(offset: 0, end: 0, total: 0)
-    case 304 where question.isConditional: return .notModified
-    case 301, 302, 303, 307, 308: return .redirect
-    case 407: return .fault(Fault(.proxyAuthentication, "the proxy asks for other credentials (407)"))
-    case 416:
-        return .fault(Fault(.wrongRange, "416, \(answer.contentRange ?? "no Content-Range")"))
-    case 0..<400:
-        return .fault(Fault(.unwantedForm, "status \(answer.status) instead of 200 or 206"))
-    default:
-        let wait = answer.retryAfter.flatMap { retryAfter($0, now: now) }
-        return .fault(Fault(.status(answer.status), "status \(answer.status)", retryAfter: wait))
+    do throws(Fault) {
+        return try verdict(on: answer, to: question, now: now)
+    } catch {
+        return .fault(error)
     }
 }
 
-private func judgeWhole(_ answer: ResponseHeaders, length: UInt64?, to question: Question) -> AnswerVerdict {
+private func verdict(
+    on answer: ResponseHeaders,
+    to question: Question,
+    now: Int64
+) throws(Fault) -> AnswerVerdict {
+    if let text = answer.contradiction { throw Fault(.malformed, text) }
+    var length: UInt64?
+    if let text = answer.contentLength {
+        length = decimal(text)
+        if length == nil { throw Fault(.malformed, "Content-Length: \(text.prefix(80))") }
+    }
+    switch answer.status {
+    case 200: return try judgeWhole(answer, length: length, to: question)
+    case 206: return try judgePart(answer, length: length, to: question)
+    case 204 where question.objectSize == 0: return .body(offset: 0, end: 0, total: 0)
+    case 304 where question.isConditional: return .notModified
+    case 301, 302, 303, 307, 308: return .redirect
+    case 407: throw Fault(.proxyAuthentication, "the proxy asks for other credentials (407)")
+    case 416: throw Fault(.wrongRange, "416, \(answer.contentRange ?? "no Content-Range")")
+    case 0..<400: throw Fault(.unwantedForm, "status \(answer.status) instead of 200 or 206")
+    default:
+        let wait = answer.retryAfter.flatMap { retryAfter($0, now: now) }
+        throw Fault(.status(answer.status), "status \(answer.status)", retryAfter: wait)
+    }
+}
+
+private func judgeWhole(
+    _ answer: ResponseHeaders,
+    length: UInt64?,
+    to question: Question
+) throws(Fault) -> AnswerVerdict {
     let isPage = answer.mediaType == "text/html" && !question.mayBeWebPage
     // Pages generated per request seldom have a length; files do.
     let fits = question.objectSize == nil || length == question.objectSize
-    if isPage, question.isElsewhere || !fits, question.objectSize == nil || length != question.objectSize {
-        return .fault(Fault(.captivePortal, "a web page in place of the file; is there a network login?"))
+    if isPage, question.isElsewhere || !fits, question.objectSize == nil || !fits {
+        throw Fault(.captivePortal, "a web page in place of the file; is there a network login?")
     }
-    if let fault = codingFault(answer) { return .fault(fault) }
+    try requireNoCoding(answer)
     if let length, let size = question.objectSize, length != size {
-        return .fault(
-            length > size
-                ? Fault(.tooLarge, "\(length) bytes, where the object has \(size)")
-                : Fault(.otherSize, "\(length) bytes, where the object has \(size)")
+        throw Fault(
+            length > size ? .tooLarge : .otherSize,
+            "\(length) bytes, where the object has \(size)"
         )
     }
     return .body(offset: 0, end: length, total: length)
 }
 
-private func judgePart(_ answer: ResponseHeaders, length: UInt64?, to question: Question) -> AnswerVerdict {
-    guard let first = question.first else {
-        return .fault(Fault(.wrongRange, "206 to a request without a range"))
-    }
+private func judgePart(
+    _ answer: ResponseHeaders,
+    length: UInt64?,
+    to question: Question
+) throws(Fault) -> AnswerVerdict {
+    guard let first = question.first else { throw Fault(.wrongRange, "206 to a request without a range") }
     if answer.mediaType == "multipart/byteranges" {
-        return .fault(Fault(.wrongRange, "multipart/byteranges to a request for one range"))
+        throw Fault(.wrongRange, "multipart/byteranges to a request for one range")
     }
-    if let fault = codingFault(answer) { return .fault(fault) }
-    guard let text = answer.contentRange, let told = ContentRange(text), let range = told.range else {
-        return .fault(
-            Fault(
-                .wrongRange,
-                "206 with \(answer.contentRange.map { "Content-Range: \($0.prefix(80))" } ?? "no Content-Range")"
-            )
-        )
+    try requireNoCoding(answer)
+    let text = (answer.contentRange ?? "").prefix(80)
+    guard let told = answer.contentRange.flatMap(ContentRange.init), let range = told.range else {
+        throw Fault(.wrongRange, "206 with \(text.isEmpty ? "no Content-Range" : "Content-Range: \(text)")")
     }
     if let total = told.total, let size = question.objectSize, total != size {
-        return .fault(Fault(.otherSize, "206 of an object of \(total) bytes, where it has \(size)"))
+        throw Fault(.otherSize, "206 of an object of \(total) bytes, where it has \(size)")
     }
     guard range.lowerBound <= first, range.upperBound > first else {
-        return .fault(Fault(.wrongRange, "206 with \(text.prefix(80)), where byte \(first) was asked"))
+        throw Fault(.wrongRange, "206 with \(text), where byte \(first) was asked")
     }
     if let size = question.objectSize, range.upperBound > size {
-        return .fault(Fault(.wrongRange, "206 beyond the object's \(size) bytes: \(text.prefix(80))"))
+        throw Fault(.wrongRange, "206 beyond the object's \(size) bytes: \(text)")
     }
     if let length, length != range.upperBound - range.lowerBound {
-        return .fault(
-            Fault(.malformed, "Content-Length \(length) contradicts Content-Range \(text.prefix(80))")
-        )
+        throw Fault(.malformed, "Content-Length \(length) contradicts Content-Range \(text)")
     }
     return .body(offset: range.lowerBound, end: range.upperBound, total: told.total)
 }
 
-private func codingFault(_ answer: ResponseHeaders) -> Fault? {
-    guard let coding = answer.contentEncoding, coding.lowercased() != "identity" else { return nil }
-    return Fault(.unwantedForm, "Content-Encoding: \(coding.prefix(80)), which was not requested")
+private func requireNoCoding(_ answer: ResponseHeaders) throws(Fault) {
+    guard let coding = answer.contentEncoding, coding.lowercased() != "identity" else { return }
+    throw Fault(.unwantedForm, "Content-Encoding: \(coding.prefix(80)), which was not requested")
 }

@@ -19,34 +19,29 @@ package final class CurlTransport: Transport {
     /// - Throws: ``TransferError`` with the code `misuse`, when libcurl is too old or lets through what it must
     ///   not (V26), a file named in the configuration cannot be read (F057), or a value is out of its bounds.
     package init(configuration: TransportConfiguration) throws(TransferError) {
+        func misuse(_ detail: String) -> TransferError {
+            TransferError(code: .misuse, url: "", detail: detail)
+        }
         try configuration.validate()
         do {
             try Libcurl.check()
         } catch {
-            throw TransferError(code: .misuse, url: "", detail: error.detail)
+            throw misuse(error.detail)
         }
-        guard let multi = MultiHandle() else {
-            throw TransferError(code: .misuse, url: "", detail: "curl_multi_init returned NULL")
-        }
+        guard let multi = MultiHandle() else { throw misuse("curl_multi_init returned NULL") }
         let inbox = Inbox(multi: multi)
         let counters = Counters()
         self.inbox = inbox
         self.counters = counters
         do throws(ThreadError) {
             let started = try WorkerThread(name: "curl") {
-                let worker = CurlWorker(
-                    multi: multi.raw,
-                    configuration: configuration,
-                    inbox: inbox,
-                    counters: counters
-                )
-                worker.run()
+                CurlWorker(multi.raw, configuration, inbox, counters).run()
             }
             thread = Mutex(started)
         } catch {
             curl_multi_cleanup(multi.raw)
             thread = Mutex(nil)
-            throw TransferError(code: .misuse, url: "", detail: "\(error)")
+            throw misuse("\(error)")
         }
     }
 
@@ -55,13 +50,10 @@ package final class CurlTransport: Transport {
     package func start(
         _ request: TransferRequest,
         sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+        completion: @escaping TransferCompletion
     ) {
-        let isOpen = inbox.post(.start(request, sink, completion))
-        guard isOpen else {
-            let url = request.urls.first ?? ""
-            completion(.failure(TransferError(code: .cancelled, url: url, detail: "the transport has ended")))
-            return
+        guard inbox.post(.start(request, sink, completion)) else {
+            return completion(.failure(.ended(request)))
         }
     }
 
@@ -114,10 +106,7 @@ package final class CurlTransport: Transport {
     /// the end.
     package func shutdown() {
         inbox.close()
-        let ended = thread.withLock { thread in
-            defer { thread = nil }
-            return thread
-        }
+        let ended = thread.withLock { $0.take() }
         if let ended, !ended.isCurrent { ended.join() }
     }
 }

@@ -10,57 +10,26 @@ import SyncPlugins
 final class CurlWorker {
     private let configuration: TransportConfiguration
     private let inbox: Inbox
-    private let counters: Counters
-    private let agenda: Agenda
-    private let pool: ExchangePool
-    private let router: Router
-    private let credentials: CredentialDesk
-    private let resolving: ResolverDesk
-    private let splitter: Splitter
     private let dispatcher: Dispatcher
-    /// Transfers cancelled before they were started.
     private var cancelledEarly = EarlyCancels()
-    /// The source health published last.
     private var publishedHealth: SourceHealth
     private var sweepAt: Duration = .zero
     private var publishAt: Duration = .zero
 
-    private var now: Duration { agenda.now }
+    private var agenda: Agenda { dispatcher.agenda }
+    private var now: Duration { dispatcher.agenda.now }
+    private var pool: ExchangePool { dispatcher.pool }
+    private var router: Router { dispatcher.router }
 
     init(
-        multi: UnsafeMutableRawPointer,
-        configuration: TransportConfiguration,
-        inbox: Inbox,
-        counters: Counters
+        _ multi: UnsafeMutableRawPointer,
+        _ configuration: TransportConfiguration,
+        _ inbox: Inbox,
+        _ counters: Counters
     ) {
         self.configuration = configuration
         self.inbox = inbox
-        self.counters = counters
-        agenda = Agenda(configuration.clock)
-        pool = ExchangePool(multi: multi, configuration: configuration, now: agenda.now)
-        router = Router(configuration)
-        let announcer = Announcer(events: configuration.events)
-        credentials = CredentialDesk(configuration, agenda: agenda, inbox: inbox)
-        resolving = ResolverDesk(
-            configuration,
-            router: router,
-            announcer: announcer,
-            agenda: agenda,
-            inbox: inbox
-        )
-        splitter = Splitter(least: configuration.minimumSplit)
-        let shared = Dispatcher.Shared(
-            configuration: configuration,
-            counters: counters,
-            agenda: agenda,
-            pool: pool,
-            router: router,
-            credentials: credentials,
-            resolving: resolving,
-            announcer: announcer,
-            splitter: splitter
-        )
-        dispatcher = Dispatcher(shared)
+        dispatcher = Dispatcher(multi, configuration, inbox, counters)
         publishedHealth = dispatcher.health
     }
 
@@ -77,7 +46,7 @@ final class CurlWorker {
             while let entry = agenda.takeDue() { handle(entry) }
             agenda.tidy(transfers: dispatcher.transfers.count) { isLive($0, at: $1) }
             pool.fillThrottle(now: now)
-            handle(resolving.ask())
+            handle(dispatcher.resolving.ask())
             dispatcher.startWhatMayStart()
             let ended = letLibcurlWork()
             agenda.lookAtClock()
@@ -157,7 +126,7 @@ final class CurlWorker {
             if exchange.isConnected { dispatcher.wasReached(host, byAnswer: exchange.isAccepted) }
             if exchange.isAccepted { router.learn(from: exchange) }
             if exchange.hasRanges { host.givesRanges = true }
-            if !host.hasDivisible { host.hasDivisible = splitter.splittable(exchange) != nil }
+            if !host.hasDivisible { host.hasDivisible = dispatcher.splitter.splittable(exchange) != nil }
             if exchange.takeActivity(now: now) {
                 if exchange.isAccepted { dispatcher.silence.gaveSomething(host, now: now) }
             } else if exchange.isServed, now - exchange.activeAt >= sweepInterval {
@@ -181,7 +150,7 @@ final class CurlWorker {
     /// On a link where everything is slow, nothing is too slow: breaking a transfer there would gain nothing (F052). So
     /// either the whole run has to be slow, or the others far faster.
     private func slowness(of exchange: Exchange) -> Fault? {
-        let (limit, total) = (Double(configuration.speedLimit), counters.totals.bytesReceived)
+        let (limit, total) = (Double(configuration.speedLimit), dispatcher.counters.totals.bytesReceived)
         guard limit > 0,
             let (rate, all) = exchange.takeRates(total: total, over: configuration.speedTime, now: now),
             rate < limit, all < limit || rate * 16 < all / Double(pool.running.count)
@@ -190,7 +159,6 @@ final class CurlWorker {
         return Fault(.slow, "less than \(least) per second for \(time)")
     }
 
-    /// Passes its measurement to each host with running exchanges.
     private func adapt() {
         for host in dispatcher.hosts.values where host.running > 0 {
             let hasMore = !host.queue.isEmpty || host.hasDivisible
@@ -208,18 +176,20 @@ final class CurlWorker {
     private func split() {
         guard pool.throttle.rate == nil, !dispatcher.hasStartable else { return }
         var room = pool.room
-        while room > 0, let cut = splitter.slowest(of: pool.running.values, now: now), dispatcher.divide(cut)
+        while room > 0, let cut = dispatcher.splitter.slowest(of: pool.running.values, now: now),
+            dispatcher.divide(cut)
         {
             room -= 1
         }
         room = pool.room
         guard pool.throttle.rate == nil, !dispatcher.hasStartable, room > 0 else { return }
         for exchange in Array(pool.running.values) where room > 0 {
-            if let cut = splitter.handOver(exchange, now: now), dispatcher.divide(cut) { room -= 1 }
+            if let cut = dispatcher.splitter.handOver(exchange, now: now), dispatcher.divide(cut) {
+                room -= 1
+            }
         }
     }
 
-    /// Publishes what the next process should know.
     private func publish() {
         if dispatcher.health != publishedHealth {
             publishedHealth = dispatcher.health
@@ -250,14 +220,15 @@ final class CurlWorker {
             )
         case .blame(let url, _): blame(url)
         case .resolved(let number, let answers, let failures):
-            handle(resolving.take(number, answers, failures))
+            handle(dispatcher.resolving.take(number, answers, failures))
         case .provided(let origin, let number, let answer):
-            if credentials.take(answer, number, for: dispatcher.hosts[origin]) {
+            if dispatcher.credentials.take(answer, number, for: dispatcher.hosts[origin]) {
                 credentialIsKnown(for: origin)
             }
         case .describe(let limit, let tell): tell(report.told(limit: limit))
         case .setWaiting(let deadline, let patience):
-            (dispatcher.longest, dispatcher.silence.patience) = (deadline, patience)
+            dispatcher.longest = deadline
+            dispatcher.setPatience(patience)
         case .setRateLimit(let rate): pool.setRate(rate, now: now)
         }
     }
@@ -268,7 +239,7 @@ final class CurlWorker {
             running: pool.running,
             hosts: dispatcher.hosts,
             router: router,
-            hasResolvers: resolving.isOpen,
+            hasResolvers: dispatcher.resolving.isOpen,
             attempts: configuration.retry.attempts,
             now: now
         )
@@ -286,12 +257,13 @@ final class CurlWorker {
             let last = "last: \(fault?.detail ?? "under way")"
             dispatcher.abandon(
                 transfer,
-                code: fault.map(\.code) ?? .timedOut,
-                detail: "not done within \(dispatcher.longest); \(last)"
+                code: fault?.code ?? .timedOut,
+                detail: "not done within \(dispatcher.longest); \(last)",
+                cause: fault?.cause
             )
-        case .resolverDeadline(let number): handle(resolving.passDeadline(of: number))
+        case .resolverDeadline(let number): handle(dispatcher.resolving.passDeadline(of: number))
         case .credentialDeadline(let origin, let number):
-            if credentials.passDeadline(of: dispatcher.hosts[origin], number) {
+            if dispatcher.credentials.passDeadline(of: dispatcher.hosts[origin], number) {
                 credentialIsKnown(for: origin)
             }
         }
@@ -301,11 +273,11 @@ final class CurlWorker {
         switch entry {
         case .requeue(let piece, let ticket): piece.ticket == ticket
         case .release(let host): host.notBefore == time
-        case .patience: true
+        case .patience(let host): host.silence.lookAt == time
         case .deadline(let id): dispatcher.transfers[id] != nil
-        case .resolverDeadline(let number): resolving.isWaiting(for: number)
+        case .resolverDeadline(let number): dispatcher.resolving.isWaiting(for: number)
         case .credentialDeadline(let origin, let number):
-            credentials.isWaiting(dispatcher.hosts[origin], for: number)
+            dispatcher.credentials.isWaiting(dispatcher.hosts[origin], for: number)
         }
     }
 
@@ -328,20 +300,11 @@ final class CurlWorker {
     private func start(
         _ request: TransferRequest,
         sink: any TransferSink,
-        completion: @escaping Transfer.Completion
+        completion: @escaping TransferCompletion
     ) {
-        func refuse(_ code: TransferError.Code, _ detail: String) {
-            completion(
-                .failure(TransferError(code: code, url: request.urls.first ?? "", detail: detail))
-            )
-        }
-        guard dispatcher.transfers[request.id] == nil else {
-            return refuse(.misuse, "transfer \(request.id) exists already")
-        }
-        guard !cancelledEarly.remove(request.id) else {
-            return refuse(.cancelled, "cancelled before its start")
-        }
         do throws(TransferError) {
+            guard dispatcher.transfers[request.id] == nil else { throw .duplicate(request) }
+            guard !cancelledEarly.take(request.id) else { throw .cancelledEarly(request) }
             let deadline = now + dispatcher.longest
             dispatcher.add(
                 try Transfer(request: request, sink: sink, deadline: deadline, completion: completion)
@@ -359,27 +322,6 @@ final class CurlWorker {
         // The next request follows the redirects anew.
         router.forgetAll(of: parsed)
     }
-}
-
-/// Transfers cancelled before they were started. A cancel after the end looks the same, so only the latest are kept.
-private struct EarlyCancels {
-    private var ids: Set<TransferID> = []
-    private var order: [TransferID] = []
-    private var oldest = 0
-    private let capacity = 4096
-
-    mutating func insert(_ id: TransferID) {
-        guard ids.insert(id).inserted else { return }
-        if order.count < capacity {
-            order.append(id)
-        } else {
-            ids.remove(order[oldest])
-            order[oldest] = id
-            oldest = (oldest + 1) % capacity
-        }
-    }
-
-    mutating func remove(_ id: TransferID) -> Bool { ids.remove(id) != nil }
 }
 
 @available(*, unavailable)

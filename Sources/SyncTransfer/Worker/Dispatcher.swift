@@ -7,32 +7,17 @@ import SyncPlugins
 /// A piece waits in its host's queue until there is room. Whatever else it may wait for has its own owner: resolvers,
 /// credentials, scouts, a body that is already arriving.
 final class Dispatcher {
-    /// What the dispatcher and ``Settlement`` share.
-    struct Shared {
-        let configuration: TransportConfiguration
-        let counters: Counters
-        let agenda: Agenda
-        let pool: ExchangePool
-        let router: Router
-        let credentials: CredentialDesk
-        let resolving: ResolverDesk
-        let announcer: Announcer
-        let splitter: Splitter
-    }
-
     let configuration: TransportConfiguration
     let counters: Counters
-    private let agenda: Agenda
+    let agenda: Agenda
     let pool: ExchangePool
-    private let router: Router
-    private let credentials: CredentialDesk
-    private let resolving: ResolverDesk
-    private let announcer: Announcer
-    private let splitter: Splitter
+    let router: Router
+    let credentials: CredentialDesk
+    let resolving: ResolverDesk
+    let announcer: Announcer
+    let splitter: Splitter
     private let requests: RequestWriter
-    private let shared: Shared
-    /// Decides what follows from answers and faults.
-    private(set) lazy var settlement = Settlement(shared, self)
+    private(set) lazy var settlement = Settlement(self)
 
     private(set) var transfers: [TransferID: Transfer] = [:]
     private(set) var hosts: [Origin: HostState] = [:]
@@ -44,7 +29,6 @@ final class Dispatcher {
     private var wholeObjects = WholeObjects()
     /// Exchanges in which some pieces are done and others are not.
     private var reapable: [Exchange] = []
-    /// How long a transfer takes at most.
     var longest: Duration
 
     /// Queue pops before libcurl gets its turn again.
@@ -52,27 +36,29 @@ final class Dispatcher {
 
     private var now: Duration { agenda.now }
 
-    init(_ shared: Shared) {
-        self.shared = shared
-        configuration = shared.configuration
-        counters = shared.counters
-        agenda = shared.agenda
-        pool = shared.pool
-        router = shared.router
-        credentials = shared.credentials
-        resolving = shared.resolving
-        announcer = shared.announcer
-        splitter = shared.splitter
+    init(
+        _ multi: UnsafeMutableRawPointer,
+        _ configuration: TransportConfiguration,
+        _ inbox: Inbox,
+        _ counters: Counters
+    ) {
+        self.configuration = configuration
+        self.counters = counters
+        agenda = Agenda(configuration.clock)
+        pool = ExchangePool(multi: multi, configuration: configuration, now: agenda.now)
+        router = Router(configuration)
+        announcer = Announcer(events: configuration.events)
+        credentials = CredentialDesk(configuration, agenda: agenda, inbox: inbox)
+        resolving = ResolverDesk(configuration, router, announcer, agenda, inbox)
+        splitter = Splitter(least: configuration.minimumSplit)
         requests = RequestWriter(configuration: configuration)
-        let (now, unixTime) = (agenda.now, agenda.unixTime)
-        health = SourceHealth(configuration.sources, now: now, unixTime: unixTime)
+        health = SourceHealth(configuration.sources, now: agenda.now, unixTime: agenda.unixTime)
         silence = SilenceWatch(configuration.patience)
         longest = configuration.resourceDeadline
     }
 
     // MARK: - Transfers
 
-    /// Begins a transfer.
     func add(_ transfer: Transfer) {
         let range = transfer.request.range
         transfers[transfer.id] = transfer
@@ -84,7 +70,6 @@ final class Dispatcher {
         }
     }
 
-    /// A piece has everything it wanted.
     func complete(_ piece: Piece) {
         piece.move(to: .ended)
         endScouting(piece)
@@ -95,7 +80,6 @@ final class Dispatcher {
         transfer.succeed()
     }
 
-    /// Ends a transfer with all its pieces, wherever they are.
     func abandon(
         _ transfer: Transfer,
         code: TransferError.Code,
@@ -138,11 +122,8 @@ final class Dispatcher {
 
     // MARK: - Queues
 
-    /// Queues a piece at the host of its next request.
-    ///
-    /// - Parameters:
-    ///   - piece: The piece; it leaves whatever queue it was in.
-    ///   - isUrgent: Goes before everything: it has been started already.
+    /// Queues a piece at the host of its next request; it leaves whatever queue it was in. An urgent one goes before
+    /// everything: it has been started already.
     func enqueue(_ piece: Piece, isUrgent: Bool = false) {
         guard !piece.transfer.hasEnded else { return }
         if piece.chain == nil { chooseSource(for: piece) }
@@ -193,7 +174,6 @@ final class Dispatcher {
 
     func dropHosts() { hosts = [:] }
 
-    /// Lists a host as startable if it is.
     func list(_ host: HostState) {
         guard !host.isListed, host.mayStart(now: now), !credentials.mustWait(host),
             let priority = host.queue.topPriority
@@ -244,7 +224,6 @@ final class Dispatcher {
         launch(piece, chain: chain, on: host, isRangeless: isRangeless)
     }
 
-    /// Sends the next request of a piece.
     private func launch(_ piece: Piece, chain: RedirectChain, on host: HostState, isRangeless: Bool) {
         if piece.chain == nil { announcer.beginning(of: chain, for: piece, router) }
         piece.chain = chain
@@ -254,7 +233,7 @@ final class Dispatcher {
         resolving.leaveAhead(&transfer.sources[piece.sourceIndex])
         transfer.sources[piece.sourceIndex].asked = host.origin
         watchSilence(of: host)
-        piece.shownCredential = host.credential.version
+        piece.shownCredential = host.credential.answers
         let plan = requests.plan(
             for: piece,
             chain: chain,
@@ -278,9 +257,7 @@ final class Dispatcher {
         }
     }
 
-    /// Makes the tail of a piece a piece of its own.
-    ///
-    /// - Returns: `false` when its sink has no place for a cut.
+    /// Makes the tail of a piece a piece of its own; `false` when its sink has no place for a cut.
     func divide(_ cut: Splitter.Cut) -> Bool {
         guard let tail = cut.make() else { return false }
         wholeObjects.add(tail)
@@ -306,7 +283,6 @@ final class Dispatcher {
         }
     }
 
-    /// A host may be asked again.
     func release(_ host: HostState) {
         host.notBefore = nil
         list(host)
@@ -327,18 +303,24 @@ final class Dispatcher {
         health[host.origin].connections = count
     }
 
-    /// Puts a source behind the others for a while.
     func penalise(_ url: CurlURL) {
         health.penalise(url.text, until: now + configuration.penalty, now: now)
     }
 
     // MARK: - Patience
 
+    func setPatience(_ patience: Patience?) {
+        silence.patience = patience
+        for host in hosts.values where host.silence.since != nil {
+            host.silence.lookAt = now
+            lookAtSilence(of: host)
+        }
+    }
+
     private func watchSilence(of host: HostState) {
         if let time = silence.begin(host, now: now) { agenda.add(.patience(host), at: time) }
     }
 
-    /// A host's time may be up.
     func lookAtSilence(of host: HostState) {
         switch silence.look(at: host, now: now) {
         case .nothing: break
@@ -390,7 +372,6 @@ final class Dispatcher {
     }
 
     func takeReapable() -> [Exchange] {
-        guard !reapable.isEmpty else { return [] }
         defer { reapable = [] }
         return reapable
     }
@@ -420,9 +401,7 @@ final class Dispatcher {
         wholeObjects.bodyBegins(exchange) { !health.isPenalised($0, now: now) }
     }
 
-    /// Serves a piece from a body that is already arriving.
-    ///
-    /// - Returns: `false` when the piece has to ask for itself.
+    /// As ``WholeObjects/join(_:)``.
     func joinWholeObject(_ piece: Piece) -> Bool { wholeObjects.join(piece) }
 
     /// A body has ended: pieces that it could not serve are queued.

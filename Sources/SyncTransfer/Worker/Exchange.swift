@@ -1,5 +1,4 @@
 import CCurl
-import Glibc
 import SyncCurl
 import SyncPlugins
 
@@ -10,7 +9,6 @@ final class Exchange {
     enum Phase {
         case head
         case body
-        /// The rest of the body is of no use.
         case discarding
     }
 
@@ -128,7 +126,6 @@ final class Exchange {
         return true
     }
 
-    /// Counts its requests and bytes for ``lead``.
     func account() {
         lead.requests += requests
         lead.bytesReceived += received
@@ -145,9 +142,7 @@ final class Exchange {
         return done.filter { piece in !pieces.contains { $0 === piece } }
     }
 
-    /// Serves a piece no longer.
-    ///
-    /// - Returns: Whether no piece is left.
+    /// Serves a piece no longer; returns whether no piece is left.
     func remove(_ piece: Piece) -> Bool {
         pieces.removeAll { $0 === piece }
         if pieces.isEmpty { account() } else { passLead() }
@@ -179,9 +174,7 @@ final class Exchange {
     }
 
     var headers: ResponseHeaders { collector.headers }
-    /// Whether the head of an answer has come.
     var isAnswered: Bool { verdict != nil }
-    /// Whether the answer is usable.
     var isAccepted: Bool {
         switch verdict {
         case .body, .notModified: true
@@ -215,8 +208,8 @@ final class Exchange {
     }
 
     /// - Returns: Whether libcurl may connect there. `CURLOPT_OPENSOCKETFUNCTION`.
-    func mayConnect(to address: UnsafePointer<sockaddr>) -> Bool {
-        if plan.mayBeLocal || plan.isProxied || AddressScope(socketAddress: address) == .global {
+    func mayConnect(to scope: @autoclosure () -> AddressScope) -> Bool {
+        if plan.mayBeLocal || plan.isProxied || scope() == .global {
             return true
         }
         refusedAddress = true
@@ -292,7 +285,7 @@ final class Exchange {
             piece.end = piece.position
             return
         }
-        if piece.end == nil { piece.end = total }
+        if piece.end == nil || isWhole && piece.transfer.hasOpenEnd { piece.end = total }
         if let end = piece.end, end > piece.hardEnd {
             piece.fault = piece.beyondLimit
             return

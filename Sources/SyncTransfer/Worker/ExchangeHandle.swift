@@ -1,6 +1,4 @@
 import CCurl
-import CPosix
-import Glibc
 import SyncCurl
 import SyncPlugins
 
@@ -20,7 +18,9 @@ extension EasyHandle {
         try set(CURLOPT_BUFFERSIZE, configuration.bufferSize)
         try set(CURLOPT_TCP_KEEPALIVE, 1)
         try set(CURLOPT_PIPEWAIT, 0)  // Its bugs: techniques for 7.88, fixed in 8.0.0.
-        try set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
+        // 0 would be libcurl's own limit.
+        let timeout = min(max(1, configuration.connectTimeout / .milliseconds(1)), Double(Int32.max))
+        try set(CURLOPT_CONNECTTIMEOUT_MS, Int(timeout))
         try set(CURLOPT_MAXLIFETIME_CONN, 3600)  // Certificates rotate (F056).
         try set(CURLOPT_USERAGENT, configuration.userAgent)
         try set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))  // V21.
@@ -66,15 +66,10 @@ extension EasyHandle {
         }
         _ = sa_curl_set_opensocket(raw) { context, purpose, address in
             guard let address, let exchange = exchange(context) else { return sa_curl_socket_bad() }
-            let mayConnect = withUnsafePointer(to: &address.pointee.addr) { exchange.mayConnect(to: $0) }
-            guard mayConnect else { return sa_curl_socket_bad() }
-            let type = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
-            let descriptor = socket(address.pointee.family, type, address.pointee.protocol)
-            if descriptor >= 0, var size = exchange.socketBuffer {
-                // Best effort: without it the limit holds, only less smoothly.
-                setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+            let mayConnect = withUnsafePointer(to: &address.pointee.addr) {
+                exchange.mayConnect(to: AddressScope(socketAddress: $0))
             }
-            return descriptor
+            return mayConnect ? sa_curl_socket(address, exchange.socketBuffer ?? 0) : sa_curl_socket_bad()
         }
     }
 

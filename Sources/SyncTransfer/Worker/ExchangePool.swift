@@ -75,18 +75,19 @@ final class ExchangePool {
         _ = curl_multi_remove_handle(multi, exchange.easy.raw)
         do {
             try exchange.easy.attach(nil)
-            if idleHandles < 2 * configuration.connections {
+            let kind = exchange.plan.kind
+            // A handle with a former credential is never taken again.
+            let isCurrent = kind.credential == 0 || kind.credential == host.credential.version
+            if isCurrent, idleHandles < 2 * configuration.connections {
                 idleHandles += 1
-                host.handles[exchange.plan.kind, default: []].append(exchange.easy)
+                host.handles[kind, default: []].append(exchange.easy)
             }
         } catch {
             // A handle that refuses a pointer is not reused.
         }
     }
 
-    /// Lets libcurl send and receive, and call back.
-    ///
-    /// - Returns: What is wrong with the multi handle itself; then nothing can go on.
+    /// Lets libcurl send and receive, and call back; returns what is wrong with the multi handle itself.
     func perform() -> String? {
         var active: Int32 = 0
         let code = curl_multi_perform(multi, &active)
@@ -108,9 +109,8 @@ final class ExchangePool {
         return nil
     }
 
-    /// Sleeps until something arrives, a command wakes it, or the time is over.
-    ///
-    /// - Returns: Whether addresses or routes of this machine have changed.
+    /// Sleeps until something arrives, a command wakes it, or the time is over; returns whether addresses or routes of
+    /// this machine have changed.
     func sleep(atMost milliseconds: Int32) -> Bool {
         guard let descriptor = network.descriptor else {
             _ = curl_multi_poll(multi, nil, 0, milliseconds, nil)

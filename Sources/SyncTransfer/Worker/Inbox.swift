@@ -1,10 +1,13 @@
 import SyncCurl
-import SyncPlugins
+package import SyncPlugins
 import SyncSystem
+
+/// Called once, when a transfer has ended.
+package typealias TransferCompletion = @Sendable (Result<TransferReport, TransferError>) -> Void
 
 /// What other threads ask of the worker.
 enum Command: Sendable {
-    case start(TransferRequest, any TransferSink, @Sendable (Result<TransferReport, TransferError>) -> Void)
+    case start(TransferRequest, any TransferSink, TransferCompletion)
     case resume(TransferID)
     case cancel(TransferID)
     case blame(url: String, reason: String)
@@ -60,28 +63,56 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Publishes what is known about sources.
     func publish(_ sources: SourceRecords) { state.withLock { $0.sources = sources } }
 
     /// What was published since the last call; `nil` if nothing.
-    func takeSources() -> SourceRecords? {
-        state.withLock { state in
-            defer { state.sources = nil }
-            return state.sources
-        }
-    }
+    func takeSources() -> SourceRecords? { state.withLock { $0.sources.take() } }
 
-    /// Publishes what was learnt from redirects.
     func publish(_ links: LinkChanges) { state.withLock { $0.links = links } }
 
-    /// What was published since the last call; `nil` if nothing.
-    func takeLinks() -> LinkChanges? {
-        state.withLock { state in
-            defer { state.links = nil }
-            return state.links
-        }
-    }
+    func takeLinks() -> LinkChanges? { state.withLock { $0.links.take() } }
 
     /// To be called before the multi handle is freed.
     func end() { state.withLock { $0.multi = nil } }
+}
+
+/// Transfers cancelled before they were started. A cancel after the end looks the same, so only the latest are kept.
+struct EarlyCancels: Sendable {
+    private var ids: Set<TransferID> = []
+    private var order: [TransferID] = []
+    private var oldest = 0
+    private static let capacity = 4096
+
+    mutating func insert(_ id: TransferID) {
+        guard ids.insert(id).inserted else { return }
+        if order.count < Self.capacity {
+            order.append(id)
+        } else {
+            ids.remove(order[oldest])
+            order[oldest] = id
+            oldest = (oldest + 1) % Self.capacity
+        }
+    }
+
+    /// - Returns: Whether it was cancelled.
+    mutating func take(_ id: TransferID) -> Bool { ids.remove(id) != nil }
+}
+
+extension TransferError {
+    /// Why a transfer is not started.
+    init(_ code: Code, _ detail: String, of request: TransferRequest) {
+        self.init(code: code, url: request.urls.first ?? "", detail: detail)
+    }
+
+    static func cancelledEarly(_ request: TransferRequest) -> TransferError {
+        TransferError(.cancelled, "cancelled before its start", of: request)
+    }
+
+    static func duplicate(_ request: TransferRequest) -> TransferError {
+        TransferError(.misuse, "transfer \(request.id) exists already", of: request)
+    }
+
+    static func ended(_ request: TransferRequest) -> TransferError {
+        TransferError(.cancelled, "the transport has ended", of: request)
+    }
 }

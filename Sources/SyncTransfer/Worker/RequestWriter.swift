@@ -9,12 +9,8 @@ struct RequestWriter {
     /// Plans the next request of a piece.
     ///
     /// - Parameters:
-    ///   - piece: What it is for.
-    ///   - chain: Where it goes.
-    ///   - host: The same.
     ///   - isRangeless: Whether the server is known to give whole objects only.
     ///   - mayBeLocal: Whether a local address may answer.
-    ///   - agenda: When.
     func plan(
         for piece: Piece,
         chain: RedirectChain,
@@ -53,7 +49,8 @@ struct RequestWriter {
         question.mayBeWebPage =
             chain.original.path.hasSuffix(".html") || chain.original.path.hasSuffix(".htm")
         question.isConditional = request.knownValidator != nil && piece.position == 0 && request.range == nil
-        let isWhole = piece.position == 0 && (piece.end == nil || piece.end == request.objectSize)
+        let reachesEnd = piece.transfer.hasOpenEnd || piece.end == nil || piece.end == request.objectSize
+        let isWhole = piece.position == 0 && reachesEnd
         if !wholeOnly, !isWhole {
             question.first = piece.position
             question.end = piece.end

@@ -7,31 +7,20 @@ import SyncPlugins
 ///
 /// ``PieceMachine`` decides; its actions are carried out here.
 final class Settlement {
-    private let configuration: TransportConfiguration
-    private let agenda: Agenda
-    private let router: Router
-    private let credentials: CredentialDesk
-    private let resolving: ResolverDesk
-    private let announcer: Announcer
     private unowned let dispatcher: Dispatcher
+    private let configuration: TransportConfiguration
+    private var agenda: Agenda { dispatcher.agenda }
+    private var router: Router { dispatcher.router }
+    private var announcer: Announcer { dispatcher.announcer }
 
-    init(_ shared: Dispatcher.Shared, _ dispatcher: Dispatcher) {
-        configuration = shared.configuration
-        agenda = shared.agenda
-        router = shared.router
-        credentials = shared.credentials
-        resolving = shared.resolving
-        announcer = shared.announcer
+    init(_ dispatcher: Dispatcher) {
         self.dispatcher = dispatcher
+        configuration = dispatcher.configuration
     }
 
     // MARK: - The answer
 
     /// Settles each piece of an exchange that libcurl has finished.
-    ///
-    /// - Parameters:
-    ///   - exchange: That has ended.
-    ///   - fault: What was wrong with it.
     func finish(_ exchange: Exchange, fault: Fault?) {
         let host = exchange.host
         noteAnswer(of: exchange, fault)
@@ -112,7 +101,7 @@ final class Settlement {
             leastProgress: configuration.retry.progress
         )
         piece.fault = nil
-        switch piece.ended(ending) {
+        switch piece.life.ended(ending) {
         case .complete:
             router.learn(from: exchange)
             dispatcher.complete(piece)
@@ -136,7 +125,7 @@ final class Settlement {
                 announcer.hop(.rewrite(.rule(rule)), from: target, to: url, of: piece, chain.hops)
             }
             piece.chain = chain
-            if resolving.isOpen { piece.unresolvedRedirect = status }
+            if dispatcher.resolving.isOpen { piece.unresolvedRedirect = status }
             dispatcher.enqueue(piece, isUrgent: true)
         }
     }
@@ -147,7 +136,7 @@ final class Settlement {
     func settle(_ piece: Piece, fault: Fault, chain: RedirectChain) {
         guard !piece.transfer.hasEnded else { return }
         dispatcher.endScouting(piece)
-        let actions = piece.failed(failure(of: piece, fault: fault, chain: chain))
+        let actions = piece.life.failed(failure(of: piece, fault: fault, chain: chain))
         // What ``PieceAction/backOff(times:)`` found.
         var wait = Duration.zero
         for action in actions { perform(action, on: piece, fault: fault, chain: chain, &wait) }
@@ -160,7 +149,7 @@ final class Settlement {
             fault: fault,
             position: piece.position,
             hasMoved: chain.hasMoved,
-            isCredentialRenewed: credentials.renew(
+            isCredentialRenewed: dispatcher.credentials.renew(
                 after: fault,
                 of: piece,
                 chain: chain,
@@ -211,7 +200,7 @@ final class Settlement {
         case .awaitConnectivity: awaitConnectivity(piece, fault: fault, chain: chain)
         case .fail: dispatcher.abandon(transfer, code: fault.code, detail: fault.told, cause: fault.cause)
         case .forgetLesson: router.forget(chain.entry)
-        case .expireResolution: resolving.expire(&transfer.sources[index], after: fault)
+        case .expireResolution: dispatcher.resolving.expire(&transfer.sources[index], chain, after: fault)
         case .strike(let strike): transfer.sources[index].strikes.insert(strike)
         case .postponeSource: dispatcher.penalise(chain.original)
         case .penaliseSource: penalise(piece, fault: fault, source: chain.original)

@@ -16,7 +16,6 @@ package struct PrivateKey: Sendable {
     /// A key file has about 500 **bytes**.
     package static let fileLimit = 16 << 10
 
-    /// Makes a new key.
     package init(comment: String) throws(TrustFault) {
         try self.init(seed: Crypto.random(32), comment: comment)
     }

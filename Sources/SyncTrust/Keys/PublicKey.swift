@@ -11,7 +11,6 @@ package struct PublicKey: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// Reads the key's binary form.
     init(blob: [UInt8]) throws(TrustFault) {
         var reader = WireReader(blob)
         try reader.expect(Self.kind, "the kind of key")
@@ -31,7 +30,6 @@ package struct PublicKey: Sendable, Hashable {
         try self.init(blob: blob)
     }
 
-    /// The key's binary form.
     var blob: [UInt8] {
         var writer = WireWriter()
         writer.string(Self.kind)

@@ -29,7 +29,6 @@ package struct SSHSignature: Sendable, Hashable {
         signature = try Crypto.sign(signed, seed: key.seed)
     }
 
-    /// Reads the binary form.
     init(blob: [UInt8]) throws(TrustFault) {
         var reader = WireReader(blob)
         guard try reader.bytes(6) == Self.magic else { throw TrustFault("not a signature of ssh-keygen") }
@@ -39,9 +38,7 @@ package struct SSHSignature: Sendable, Hashable {
         }
         key = try PublicKey(blob: try reader.string())
         guard let namespace = String(validating: try reader.string(), as: UTF8.self), !namespace.isEmpty
-        else {
-            throw TrustFault("the namespace is not text")
-        }
+        else { throw TrustFault("the namespace is not text") }
         self.namespace = namespace
         reserved = try reader.string()
         let name = try reader.string()
@@ -70,9 +67,7 @@ package struct SSHSignature: Sendable, Hashable {
     package func isOf(_ message: [UInt8]) -> Bool {
         // Without the digest it is not.
         guard let signed = try? Self.signed(message, namespace: namespace, reserved: reserved, hash: hash)
-        else {
-            return false
-        }
+        else { return false }
         return Crypto.isSignature(signature, of: signed, by: key.bytes)
     }
 

@@ -4,7 +4,6 @@ struct WireReader {
 
     init(_ bytes: [UInt8]) { rest = bytes[...] }
 
-    /// Whether everything has been read.
     var isAtEnd: Bool { rest.isEmpty }
 
     mutating func bytes(_ count: Int) throws(TrustFault) -> [UInt8] {

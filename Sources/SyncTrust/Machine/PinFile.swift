@@ -20,13 +20,11 @@ extension TrustPin {
             line.field("revision", newest.revision)
             line.field("has_fallen", hasFallen)
             line.field("root", text(root.statement))
-            line.key("roots")
-            line.array { array in for digest in roots { array.value(digest.hex) } }
+            line.field("roots", roots.map(\.hex))
             line.field("fresh", optional: newest.fresh.map(text))
             line.field("release", optional: newest.release.map(text))
             if !channels.isEmpty {
-                line.key("channels")
-                line.array { array in
+                line.array("channels") { array in
                     for (name, track) in channels.sorted(by: { $0.key < $1.key }) {
                         array.object {
                             $0.field("channel", name)
@@ -38,8 +36,7 @@ extension TrustPin {
                     }
                 }
             }
-            line.key("graces")
-            line.array { array in
+            line.array("graces") { array in
                 for grace in graces {
                     array.object {
                         $0.field("used", timestamp(milliseconds: grace.used))
@@ -47,16 +44,13 @@ extension TrustPin {
                     }
                 }
             }
-            line.key("places")
-            line.array { array in for digest in places { array.value(digest.hex) } }
+            line.field("places", places.map(\.hex))
             // Nothing is lost when an older program leaves these out.
             if !asked.isEmpty {
-                line.key("x-asked")
-                line.array { array in for release in asked { array.value(text(release)) } }
+                line.field("x-asked", asked.map(text))
             }
             guard !penalties.isEmpty else { return }
-            line.key("x-penalties")
-            line.array { array in
+            line.array("x-penalties") { array in
                 for penalty in penalties {
                     array.object {
                         $0.field("place", penalty.place.hex)
@@ -67,7 +61,6 @@ extension TrustPin {
         }.bytes + [0x0A]
     }
 
-    /// Reads a text.
     package init(file: [UInt8]) throws(TrustFault) {
         var (origin, pinned, roots) = (Origin.file, Int64(0), [SHA256Digest]())
         var (looked, seen, hasFallen) = (Int64(0), Int64(0), false)

@@ -13,7 +13,6 @@ package import SyncModel
 /// Who asks for a revision is shown that one, once ``fresh`` has shown which keys count. Who looks back at a former release
 /// is shown it, however old it is, when it was signed by keys that counted then; nothing of it is kept.
 package struct TrustCheck: Sendable {
-    /// What it has to see next.
     package enum Want: Sendable, Equatable {
         case fresh
         case root(UInt64)
@@ -24,7 +23,6 @@ package struct TrustCheck: Sendable {
 
     package private(set) var want = Want.fresh
     package private(set) var pin: TrustPin
-    /// The grace that was used, if any.
     package private(set) var grace: TrustPin.Grace?
     /// Whose release is asked for; `nil` for the default channel.
     package let channel: String?
@@ -67,10 +65,8 @@ package struct TrustCheck: Sendable {
         (self.channel, self.revision, self.looksBack) = (channel, revision, looksBack)
     }
 
-    /// What was believed of the channel.
     package var track: TrustPin.Track { pin[channel] }
 
-    /// The file of the channel's last word.
     private var freshName: String { "trust/" + FreshStatement.name(channel) }
 
     /// Takes what was wanted.
@@ -145,9 +141,7 @@ package struct TrustCheck: Sendable {
         guard let bytes else {
             throw TrustRefusal(.unsigned, "there is no \(freshName): the set published there is not signed")
         }
-        let (statement, content) = try read(freshName, bytes, .fresh) { json throws(TrustFault) in
-            try FreshStatement(json: json)
-        }
+        let (statement, content) = try read(freshName, bytes, .fresh, FreshStatement.init(json:))
         (freshBytes, freshContent) = (statement, content)
         if looksBack, content.root <= pin.root.content.number {
             guard content.root < pin.root.content.number else { return try judge() }
@@ -187,9 +181,7 @@ package struct TrustCheck: Sendable {
     private mutating func takeFormer(_ bytes: [UInt8]?, _ number: UInt64) throws(TrustRefusal) {
         let name = "trust/\(number).root"
         guard let bytes else { throw TrustRefusal(.mixed, "\(name) is not there") }
-        let (statement, content) = try read(name, bytes, .root) { json throws(TrustFault) in
-            try RootStatement(json: json)
-        }
+        let (statement, content) = try read(name, bytes, .root, RootStatement.init(json:))
         guard pin.roots.contains(statement.digest), content.number == number else {
             throw TrustRefusal(.signature, "\(name) is not one of the roots that were trusted here")
         }
@@ -199,9 +191,7 @@ package struct TrustCheck: Sendable {
 
     private mutating func step(to bytes: [UInt8], _ number: UInt64) throws(TrustRefusal) {
         let name = "trust/\(number).root"
-        let (statement, content) = try read(name, bytes, .root) { json throws(TrustFault) in
-            try RootStatement(json: json)
-        }
+        let (statement, content) = try read(name, bytes, .root, RootStatement.init(json:))
         guard content.project == pin.project else { throw wrongProject(name, content.project) }
         guard content.number == number else {
             throw TrustRefusal(.older, "\(name) is root \(content.number)")
@@ -290,12 +280,8 @@ package struct TrustCheck: Sendable {
     private mutating func takeRelease(_ bytes: [UInt8]?, _ revision: UInt64) throws(TrustRefusal) {
         guard let fresh = freshContent else { return }
         let name = "trust/\(revision).release"
-        guard let bytes else {
-            throw TrustRefusal(.mixed, "\(freshName) names \(name), which is not there")
-        }
-        let (statement, content) = try read(name, bytes, .release) { json throws(TrustFault) in
-            try ReleaseStatement(json: json)
-        }
+        guard let bytes else { throw TrustRefusal(.mixed, "\(freshName) names \(name), which is not there") }
+        let (statement, content) = try read(name, bytes, .release, ReleaseStatement.init(json:))
         guard revision != fresh.revision || statement.digest == fresh.release else {
             throw TrustRefusal(.mixed, "\(name) is not the one that \(freshName) names")
         }

@@ -18,7 +18,6 @@ package struct TrustPin: Sendable, Equatable {
         package init(used: Int64, until: Int64) { (self.used, self.until) = (used, until) }
     }
 
-    /// What was believed of one channel.
     package struct Track: Sendable, Equatable {
         /// The highest serial and revision that were believed; nothing older is. 0 when there is none: each belongs to the
         /// keys that signed it, and goes with them.
@@ -51,13 +50,11 @@ package struct TrustPin: Sendable, Equatable {
 
     /// A place that was refused; the others are asked before it, for a while.
     package struct Penalty: Sendable, Equatable {
-        /// SHA-256 of the place.
         package var place: SHA256Digest
         /// **Milliseconds** since 1970.
         package var until: Int64
     }
 
-    /// A root and what it says.
     package struct Root: Sendable, Equatable {
         package let statement: SignedStatement
         package let content: RootStatement
@@ -136,7 +133,6 @@ package struct TrustPin: Sendable, Equatable {
         self.asked = asked
     }
 
-    /// Notes a release that was asked for.
     mutating func note(asked release: SignedStatement) {
         guard !asked.contains(release) else { return }
         asked = asked.suffix(Self.mostAsked - 1) + [release]
@@ -148,13 +144,10 @@ package struct TrustPin: Sendable, Equatable {
         places = places.suffix(Self.mostPlaces - 1) + [place]
     }
 
-    /// Notes that a place was refused.
     package mutating func penalise(_ place: SHA256Digest, now: Int64) {
         penalties.removeAll { $0.place == place || !Self.counts($0, now) }
         penalties =
-            penalties.suffix(Self.mostPenalties - 1) + [
-                Penalty(place: place, until: now + Self.penaltyTime)
-            ]
+            penalties.suffix(Self.mostPenalties - 1) + [Penalty(place: place, until: now + Self.penaltyTime)]
     }
 
     /// Whether other places are asked before this one.
@@ -162,7 +155,6 @@ package struct TrustPin: Sendable, Equatable {
         penalties.contains { $0.place == place && Self.counts($0, now) }
     }
 
-    /// Notes that a place was believed.
     package mutating func forgive(_ place: SHA256Digest) { penalties.removeAll { $0.place == place } }
 
     /// A clock that was set back does not make it longer.

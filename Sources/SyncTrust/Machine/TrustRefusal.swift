@@ -1,6 +1,5 @@
 /// Why a machine does not believe what it was served: nothing is changed then, exit status 77 or 69.
 package struct TrustRefusal: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The kind of it.
     package enum Cause: String, Sendable, CaseIterable {
         /// There is no statement where one has to be.
         case unsigned

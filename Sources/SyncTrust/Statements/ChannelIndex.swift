@@ -17,7 +17,6 @@ package struct ChannelIndex: Sendable, Equatable {
         (self.project, self.channels) = (project, channels)
     }
 
-    /// Reads it.
     package init(json: [UInt8]) throws(TrustFault) {
         var (project, channels) = ("", [String: UInt64]())
         try StatementReader.read(json, required: ["format", "project", "channels"]) {
@@ -44,8 +43,7 @@ package struct ChannelIndex: Sendable, Equatable {
         JSONLine.object { line in
             line.field("format", Self.format)
             line.field("project", project)
-            line.key("channels")
-            line.object { line in
+            line.object("channels") { line in
                 for (name, revision) in channels.sorted(by: { $0.key < $1.key }) {
                     line.field(name, revision)
                 }

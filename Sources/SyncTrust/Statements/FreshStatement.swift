@@ -12,7 +12,6 @@ package struct FreshStatement: Sendable, Equatable {
     package var until: Int64
     /// The number of the newest root.
     package var root: UInt64
-    /// The newest release.
     package var revision: UInt64
     /// ``SignedStatement/digest`` of its statement.
     package var release: SHA256Digest
@@ -38,7 +37,6 @@ package struct FreshStatement: Sendable, Equatable {
         self.isRemoved = isRemoved
     }
 
-    /// Reads it.
     package init(json: [UInt8]) throws(TrustFault) {
         var statement = FreshStatement(
             project: "",
@@ -101,8 +99,7 @@ package struct FreshStatement: Sendable, Equatable {
             line.field("signed", timestamp(milliseconds: signed))
             line.field("until", timestamp(milliseconds: until))
             line.field("root", root)
-            line.key("release")
-            line.object { line in
+            line.object("release") { line in
                 line.field("revision", revision)
                 line.field("sha256", release.hex)
             }

@@ -19,7 +19,6 @@ package struct ReleaseStatement: Sendable, Equatable {
         (self.manifest, self.size) = (manifest, size)
     }
 
-    /// Reads it.
     package init(json: [UInt8]) throws(TrustFault) {
         var statement = ReleaseStatement(project: "", revision: 0, signed: 0, manifest: .zero, size: 0)
         try StatementReader.read(
@@ -54,8 +53,7 @@ package struct ReleaseStatement: Sendable, Equatable {
             line.field("project", project)
             line.field("revision", revision)
             line.field("signed", timestamp(milliseconds: signed))
-            line.key("manifest")
-            line.object { line in
+            line.object("manifest") { line in
                 line.field("sha256", manifest.hex)
                 line.field("size", size)
             }

@@ -32,7 +32,6 @@ package struct RootStatement: Sendable, Equatable {
         (self.root, self.release, self.fresh, self.mirrors) = (root, release, fresh, mirrors)
     }
 
-    /// Reads it.
     package init(json: [UInt8]) throws(TrustFault) {
         var statement = RootStatement(
             project: "",
@@ -131,20 +130,16 @@ package struct RootStatement: Sendable, Equatable {
             line.field("number", number)
             line.field("signed", timestamp(milliseconds: signed))
             line.field("until", timestamp(milliseconds: until))
-            line.key("roles")
-            line.object { line in
+            line.object("roles") { line in
                 for role in Role.allCases {
-                    line.key(role.rawValue)
-                    line.object { line in
+                    line.object(role.rawValue) { line in
                         line.field("threshold", self[role].threshold)
-                        line.key("keys")
-                        line.array { array in for key in self[role].keys { array.value(key.text) } }
+                        line.field("keys", self[role].keys.map(\.text))
                     }
                 }
             }
             guard !mirrors.isEmpty else { return }
-            line.key("mirrors")
-            line.array { array in for mirror in mirrors { array.value(mirror) } }
+            line.field("mirrors", mirrors)
         }.bytes + [0x0A]
     }
 }

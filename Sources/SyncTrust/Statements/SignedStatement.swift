@@ -4,10 +4,8 @@ package import SyncModel
 /// A statement as it is published: blocks of signatures, a blank line, JSON. What was signed are exactly the bytes behind
 /// the blank line; no form of JSON is more right than another.
 package struct SignedStatement: Sendable, Equatable {
-    /// Everything.
     package let bytes: [UInt8]
     package let signatures: [SSHSignature]
-    /// What was signed.
     package let json: [UInt8]
     /// SHA-256 of ``json``: what names this statement, whoever has signed it.
     package let digest: SHA256Digest
@@ -54,7 +52,6 @@ package struct SignedStatement: Sendable, Equatable {
         try self.init(signatures, Array(rest), bytes: bytes)
     }
 
-    /// Puts a statement together.
     package init(_ signatures: [SSHSignature], json: [UInt8]) throws(TrustFault) {
         let head = signatures.map(\.armoured).joined() + "\n"
         try self.init(signatures, json, bytes: Array(head.utf8) + json)
@@ -77,13 +74,11 @@ package struct SignedStatement: Sendable, Equatable {
         return signers
     }
 
-    /// Whether as many keys of a role have signed it as have to.
     package func isSigned(_ role: Role, by keys: RoleKeys) -> Bool {
         signers(role, of: keys).count >= keys.threshold
     }
 }
 
-/// The keys of a role, and how many of them have to sign.
 package struct RoleKeys: Sendable, Equatable {
     package var keys: [PublicKey]
     package var threshold: Int

@@ -26,7 +26,6 @@ struct StatementReader {
         }
     }
 
-    /// Reads an object that is a value.
     mutating func object(
         required: [String],
         _ member: (String, inout StatementReader) throws(TrustFault) -> Bool
@@ -73,7 +72,6 @@ struct StatementReader {
         return value
     }
 
-    /// The elements of an array.
     mutating func array<E>(
         most: Int,
         _ element: (inout StatementReader) throws(TrustFault) -> E
@@ -87,7 +85,6 @@ struct StatementReader {
         return elements
     }
 
-    /// Text that has to be this.
     mutating func expect(_ format: String) throws(TrustFault) {
         let found = try string()
         guard found == format else { throw TrustFault("it is a \(quoted(found)), not a \(format)") }

@@ -1,0 +1,94 @@
+import CPosix
+
+/// What the system knows of this process.
+package enum CurrentProcess {
+    /// getpid(2)
+    package static var identifier: Int32 { getpid() }
+
+    /// Whose files it may touch. geteuid(2)
+    package static var user: UInt32 { geteuid() }
+
+    /// The directory that relative paths start from. getcwd(3)
+    ///
+    /// - Returns: `nil` when it has been removed, or cannot be reached from the root directory.
+    package static var workingDirectory: String? {
+        guard let path = getcwd(nil, 0) else { return nil }
+        defer { free(path) }
+        let text = String(cString: path)
+        return text.hasPrefix("/") ? text : nil
+    }
+
+    /// Opens /dev/null for each standard descriptor that the caller has closed. Otherwise the next file to be opened would get
+    /// its number, and what is written there. open(2) takes the lowest number.
+    package static func holdStandardDescriptors() {
+        for descriptor in STDIN_FILENO...STDERR_FILENO where sa_is_open(descriptor) == 0 {
+            _ = Descriptor(opening: "/dev/null", .readWrite)?.release()
+        }
+    }
+
+    /// The value of an environment variable. getenv(3)
+    package static func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+
+    /// What it was started with, its own name first, also where proc(5) is not mounted; `nil` where that is unknown. To be
+    /// asked before anything sets a variable.
+    package static var arguments: [String]? {
+        var count: Int32 = 0
+        guard let first = sa_arguments(&count) else { return nil }
+        return (0..<Int(count)).compactMap { first[$0].map { String(cString: $0) } }
+    }
+
+    /// The path that it was started by, as execve(2) got it. getauxval(3), AT_EXECFN
+    package static var startPath: String? { sa_program_path().map { String(cString: $0) } }
+
+    /// Ends it now: nothing is flushed, and no handler runs. _exit(2)
+    package static func exit(_ status: Int32) -> Never { _exit(status) }
+
+    /// A write of this thread to a pipe without a reader fails with ``Errno/brokenPipe`` and nothing more. pthread_sigmask(3)
+    package static func blockPipeSignal() { sa_block_pipe_signal() }
+
+    /// Raises the soft limit on open files towards the hard one, to `most` at most. getrlimit(2)
+    ///
+    /// - Returns: What it is now; `nil` where that is unknown.
+    package static func raiseOpenFileLimit(_ most: UInt64) -> Int? {
+        let limit = sa_raise_open_files(rlim_t(most))
+        return limit == 0 ? nil : Int(clamping: limit)
+    }
+}
+
+/// Whether a descriptor is a terminal. isatty(3)
+package func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
+
+/// An entry of the system's users. getpwuid(3)
+package struct UserEntry: Sendable {
+    package let name: String?
+    package let home: String?
+
+    /// - Returns: `nil` for a user without an entry.
+    package init?(_ user: UInt32) {
+        guard let entry = getpwuid(user) else { return nil }
+        name = entry.pointee.pw_name.map { String(cString: $0) }
+        home = entry.pointee.pw_dir.map { String(cString: $0) }
+    }
+
+    /// Of whoever has started this process. getuid(2)
+    package static var own: UserEntry? { UserEntry(getuid()) }
+}
+
+/// A signal to a process. signal(7)
+package struct Signal: RawRepresentable, Hashable, Sendable {
+    package let rawValue: Int32
+
+    package init(rawValue: Int32) { self.rawValue = rawValue }
+
+    package static let terminate = Signal(rawValue: SIGTERM)
+    package static let kill = Signal(rawValue: SIGKILL)
+}
+
+extension Signal: CustomStringConvertible {
+    /// strsignal(3)
+    package var description: String { strsignal(rawValue).map { String(cString: $0) } ?? "unknown" }
+}
+
+/// Sends a signal to a process. kill(2)
+@discardableResult
+package func send(_ signal: Signal, to process: Int32) -> Errno? { failure(kill(process, signal.rawValue)) }

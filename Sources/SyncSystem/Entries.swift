@@ -1,0 +1,200 @@
+import CPosix
+
+// Names in directories. `in` takes an open directory; a name may be a path below it, or absolute.
+
+/// Gives a file or directory another name, in one step; what has that name is replaced. renameat(2)
+package func renameEntry(
+    _ name: UnsafePointer<CChar>,
+    in directory: Int32 = currentDirectory,
+    to newName: UnsafePointer<CChar>,
+    in newDirectory: Int32 = currentDirectory
+) -> Errno? {
+    failure(renameat(directory, name, newDirectory, newName))
+}
+
+/// The same, but nothing is replaced: ``Errno/fileExists`` where there is something of that name. renameat2(2); where the
+/// file system cannot, a look before the rename.
+package func renameEntry(
+    _ name: UnsafePointer<CChar>,
+    in directory: Int32,
+    toFree newName: UnsafePointer<CChar>,
+    in newDirectory: Int32
+) -> Errno? {
+    failure(sa_rename_to_free(directory, name, newDirectory, newName))
+}
+
+/// Removes a name of a file or link. unlinkat(2)
+@discardableResult
+package func removeFile(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory) -> Errno? {
+    failure(unlinkat(directory, name, 0))
+}
+
+/// Removes an empty directory. unlinkat(2), AT_REMOVEDIR
+@discardableResult
+package func removeDirectory(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory) -> Errno? {
+    failure(unlinkat(directory, name, AT_REMOVEDIR))
+}
+
+/// Makes a directory. mkdirat(2)
+///
+/// - Parameter mode: Less the umask.
+package func makeDirectory(
+    _ name: UnsafePointer<CChar>,
+    in directory: Int32 = currentDirectory,
+    mode: FileMode = 0o777
+) -> Errno? {
+    failure(mkdirat(directory, name, mode_t(mode)))
+}
+
+/// Makes a directory of a name that nobody has yet, 0700. mkdtemp(3)
+///
+/// - Parameter prefix: What its path begins with.
+/// - Returns: Its path; `nil` when it cannot be made, and ``Errno/last`` says why.
+package func makeTemporaryDirectory(_ prefix: String) -> String? {
+    var template = Array("\(prefix)XXXXXX".utf8CString)
+    guard mkdtemp(&template) != nil else { return nil }
+    return String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+}
+
+/// Gives a file one more name. A link gets one itself, not its target. linkat(2)
+///
+/// - Parameter followsLinks: Whether the target of a link gets it instead.
+package func addName(
+    _ newName: UnsafePointer<CChar>,
+    in newDirectory: Int32,
+    to name: UnsafePointer<CChar>,
+    in directory: Int32,
+    followsLinks: Bool = false
+) -> Errno? {
+    failure(linkat(directory, name, newDirectory, newName, followsLinks ? AT_SYMLINK_FOLLOW : 0))
+}
+
+/// Makes a symbolic link. symlinkat(2)
+package func makeSymbolicLink(
+    _ name: UnsafePointer<CChar>,
+    in directory: Int32 = currentDirectory,
+    to target: UnsafePointer<CChar>
+) -> Errno? {
+    failure(symlinkat(target, directory, name))
+}
+
+/// Makes a FIFO. mkfifo(3)
+package func makeFIFO(_ path: UnsafePointer<CChar>, mode: FileMode) -> Errno? {
+    failure(mkfifo(path, mode_t(mode)))
+}
+
+/// Where a symbolic link leads, as it is written. readlinkat(2); targets are shorter than `PATH_MAX`.
+///
+/// - Returns: `nil` when it cannot be read; ``Errno/last`` says why.
+package func readLink(_ directory: Int32, _ name: UnsafePointer<CChar>) -> [UInt8]? {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
+        guard let start = buffer.baseAddress else { return nil }
+        let count = readlinkat(directory, name, start, buffer.count)
+        return count < 0 ? nil : buffer[..<count].map(UInt8.init(bitPattern:))
+    }
+}
+
+/// An absolute path without links to what has a path. realpath(3)
+///
+/// - Returns: `nil` when there is nothing; ``Errno/last`` says why.
+package func realPath(_ path: UnsafePointer<CChar>) -> String? {
+    guard let real = realpath(path, nil) else { return nil }
+    defer { free(real) }
+    return String(cString: real)
+}
+
+/// What may be done with a file or directory. access(2)
+package enum AccessRight: Sendable {
+    case read, execute
+    /// To make and remove names in a directory, as the effective user. faccessat(2), AT_EACCESS
+    case change
+
+    fileprivate var mode: Int32 {
+        switch self {
+        case .read: R_OK
+        case .execute: X_OK
+        case .change: W_OK | X_OK
+        }
+    }
+}
+
+/// Whether there is something of that name; links are followed. access(2)
+package func exists(_ path: UnsafePointer<CChar>, in directory: Int32 = currentDirectory) -> Bool {
+    faccessat(directory, path, F_OK, 0) == 0
+}
+
+/// Whether this process may do something with a file or directory. access(2)
+///
+/// - Returns: `false` when it may not, or when there is nothing; ``Errno/last`` says which.
+package func isPermitted(_ right: AccessRight, _ path: UnsafePointer<CChar>) -> Bool {
+    faccessat(AT_FDCWD, path, right.mode, right == .change ? AT_EACCESS : 0) == 0
+}
+
+/// Names in a directory, without `.` and `..`, in no order.
+///
+/// - Returns: `nil` when it cannot be read; ``Errno/last`` says why.
+package func directoryEntries(_ path: String) -> [String]? {
+    guard let directory = openDirectory(path) else { return nil }
+    return directoryEntries(directory.raw)
+}
+
+/// Names in a directory, without `.` and `..`, in no order.
+package func directoryEntries(_ directory: Int32) -> [String] {
+    guard let copy = openDirectory(".", in: directory) else { return [] }
+    var names: [String] = []
+    _ = forEachName(in: copy) { name, _ in names.append(String(cString: name)) }
+    return names
+}
+
+/// Calls `body` with every name in a directory and its length in **bytes**, without `.` and `..`, in no order; then closes
+/// the directory. readdir(3)
+///
+/// - Returns: Why not all of it could be read.
+package func forEachName<Failure: Error>(
+    in directory: consuming Descriptor,
+    _ body: (UnsafePointer<CChar>, Int) throws(Failure) -> Void
+) throws(Failure) -> Errno? {
+    let raw = directory.release()
+    guard let stream = fdopendir(raw), let offset = MemoryLayout<dirent>.offset(of: \.d_name) else {
+        let code = Errno.last
+        close(raw)
+        return code
+    }
+    defer { closedir(stream) }
+    while true {
+        sa_set_errno(0)
+        guard let entry = readdir(stream) else { return sa_errno() == 0 ? nil : .last }
+        let name = UnsafeRawPointer(entry).advanced(by: offset).assumingMemoryBound(to: CChar.self)
+        let length = strlen(name)
+        if name[0] == 0x2E, length == 1 || length == 2 && name[1] == 0x2E { continue }
+        try body(name, length)
+    }
+}
+
+/// Makes every missing directory of `path`, as mkdir(1) `-p` does.
+package func makeDirectories(_ path: String, mode: FileMode = 0o777) throws(FileError) {
+    var prefix = path.hasPrefix("/") ? "/" : ""
+    for component in path.split(separator: "/") {
+        prefix += prefix.isEmpty || prefix.hasSuffix("/") ? String(component) : "/" + component
+        guard let code = makeDirectory(prefix, mode: mode), code != .fileExists, !exists(prefix) else {
+            continue
+        }
+        throw FileError(step: "create", path: prefix, code: code)
+    }
+}
+
+/// Removes whatever has this name, with everything below it; follows no link and leaves no filesystem.
+///
+/// - Parameter depth: Most directories below one another: what is deeper stays, and so does what it is in.
+/// - Returns: Whether there is nothing of that name now.
+@discardableResult
+package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) -> Bool {
+    guard let code = removeFile(name, in: directory), code != .noSuchFileOrDirectory else { return true }
+    guard depth > 0, let opened = openDirectory(name, in: directory, .noFollow),
+        let above = status(directory), let own = status(opened.raw), above.device == own.device
+    else {
+        return false
+    }
+    for entry in directoryEntries(opened.raw) { removeTree(entry, in: opened.raw, depth: depth - 1) }
+    return removeDirectory(name, in: directory) == nil
+}

@@ -1,0 +1,93 @@
+import CPosix
+import SyncModel
+
+/// Gives an open file or directory its permission bits. fchmod(2)
+package func setMode(_ descriptor: Int32, _ mode: FileMode) -> Errno? {
+    failure(fchmod(descriptor, mode_t(mode)))
+}
+
+/// Gives whatever has a path its permission bits; links are followed. chmod(2)
+package func setMode(_ path: UnsafePointer<CChar>, _ mode: FileMode) -> Errno? {
+    failure(chmod(path, mode_t(mode)))
+}
+
+/// Gives or takes the execute bits, where the file may be read; set-id and sticky bits are dropped. fchmod(2)
+package func setExecutable(_ descriptor: Int32, _ isExecutable: Bool) -> Errno? {
+    failure(sa_set_executable(descriptor, isExecutable ? 1 : 0))
+}
+
+/// Says when an open file was modified, in **nanoseconds** since 1970; the time of its last use stays. futimens(3)
+package func setModified(_ descriptor: Int32, _ nanoseconds: Int64) -> Errno? {
+    withTimes(nanoseconds) { futimens(descriptor, $0) }
+}
+
+/// The same of what has a name, a link itself too. utimensat(2)
+package func setModified(_ name: UnsafePointer<CChar>, in directory: Int32, _ nanoseconds: Int64) -> Errno? {
+    withTimes(nanoseconds) { utimensat(directory, name, $0, AT_SYMLINK_NOFOLLOW) }
+}
+
+/// Says that an open file was used and modified just now. futimens(3)
+package func touch(_ descriptor: Int32) -> Errno? { failure(futimens(descriptor, nil)) }
+
+private func withTimes(_ nanoseconds: Int64, _ call: (UnsafePointer<timespec>) -> Int32) -> Errno? {
+    let (seconds, rest) = floorDivision(nanoseconds, 1_000_000_000)
+    var times = (
+        timespec(tv_sec: 0, tv_nsec: sa_utime_omit()), timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
+    )
+    return withUnsafePointer(to: &times) { pointer in
+        pointer.withMemoryRebound(to: timespec.self, capacity: 2) { failure(call($0)) }
+    }
+}
+
+/// Makes an open file shorter, or longer with zeros. ftruncate(2)
+package func setLength(_ descriptor: Int32, _ bytes: UInt64) -> Errno? {
+    guard let length = off_t(exactly: bytes) else { return .fileTooLarge }
+    return retryingOnInterrupt { Int(ftruncate(descriptor, length)) } == 0 ? nil : .last
+}
+
+/// Writes everything of a file or directory to its disk. fsync(2)
+package func synchronize(_ descriptor: Int32) -> Errno? {
+    retryingOnInterrupt { Int(fsync(descriptor)) } == 0 ? nil : .last
+}
+
+/// The same, without what is not needed to read it back, such as times. fdatasync(2)
+package func synchronizeData(_ descriptor: Int32) -> Errno? {
+    retryingOnInterrupt { Int(fdatasync(descriptor)) } == 0 ? nil : .last
+}
+
+/// Writes everything of the file system that something is on to its disk. syncfs(2)
+package func synchronizeFileSystem(_ descriptor: Int32) -> Errno? { failure(sa_syncfs(descriptor)) }
+
+/// The disk begins with what has been written; a hint, nobody waits. sync_file_range(2)
+package func startWriteback(_ descriptor: Int32) { sa_start_writeback(descriptor) }
+
+/// The file will be read from its beginning to its end; a hint. posix_fadvise(2)
+package func willReadThrough(_ descriptor: Int32) { sa_will_read_through(descriptor) }
+
+/// Shares the blocks of a whole file, where the file system can. ioctl_ficlone(2)
+package func cloneFile(_ source: Int32, to target: Int32) -> Errno? { failure(sa_clone_file(target, source)) }
+
+/// Shares some blocks of a file, where the file system can; all in **bytes**, multiples of its blocks. ioctl_ficlonerange(2)
+package func cloneRange(_ source: Int32, at offset: UInt64, count: UInt64, to target: Int32, at start: UInt64)
+    -> Errno?
+{
+    failure(sa_clone_range(target, start, source, offset, count))
+}
+
+/// Where data begins at or behind `offset`; `.max` where only a hole follows, `offset` where holes are not known. lseek(2),
+/// SEEK_DATA; moves the descriptor's own position.
+package func nextData(_ descriptor: Int32, _ offset: Int64) -> Int64 { sa_next_data(descriptor, offset) }
+
+/// Whether new directories get something from this one that a moved one does not. mkdir(2), acl(5)
+package func handsDownTraits(_ directory: Int32) -> Bool { sa_hands_down(directory) != 0 }
+
+/// Locks an open file or directory for this process alone, until its descriptor closes. flock(2)
+///
+/// - Returns: ``Errno/resourceTemporarilyUnavailable`` when another has it.
+package func lockWhole(_ descriptor: Int32) -> Errno? {
+    retryingOnInterrupt { Int(flock(descriptor, LOCK_EX | LOCK_NB)) } == 0 ? nil : .last
+}
+
+/// Gives the lock of ``lockWhole(_:)`` back, also where another process has the same open file, as one that is being started
+/// does.
+package func unlockWhole(_ descriptor: Int32) { _ = flock(descriptor, LOCK_UN) }

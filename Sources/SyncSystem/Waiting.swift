@@ -1,0 +1,116 @@
+import CPosix
+
+/// A descriptor that is waited for; one that is negative is never ready. poll(2)
+package struct PollEntry {
+    package enum Event: Sendable { case reading, writing }
+
+    private var entry: pollfd
+
+    package init(_ descriptor: Int32, for event: Event = .reading) {
+        entry = pollfd(fd: descriptor, events: Int16(event == .reading ? POLLIN : POLLOUT), revents: 0)
+    }
+
+    /// Whether it can be read or written, or its other end is closed, or it has failed.
+    package var isReady: Bool { entry.revents != 0 }
+}
+
+/// Waits until one of several descriptors is ready. poll(2)
+///
+/// - Parameter milliseconds: Most time to wait; -1 for however long it takes.
+/// - Returns: Whether one is; `false` also when a signal came.
+@discardableResult
+package func waitForAny(of entries: inout [PollEntry], atMost milliseconds: Int32) -> Bool {
+    entries.withUnsafeMutableBytes { bytes in
+        poll(
+            bytes.assumingMemoryBound(to: pollfd.self).baseAddress,
+            nfds_t(bytes.count / MemoryLayout<pollfd>.stride),
+            milliseconds
+        ) > 0
+    }
+}
+
+/// Waits until a descriptor can be read, or its other end is closed. poll(2); one that is negative never can.
+///
+/// - Parameter time: `nil` for however long it takes.
+/// - Returns: Whether it can.
+@discardableResult
+package func waitToRead(_ descriptor: Int32, atMost time: Duration?) -> Bool {
+    var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    // One more, because milliseconds are rounded down.
+    return poll(&entry, 1, time.map { Int32(clamping: $0.milliseconds + 1) } ?? -1) > 0
+}
+
+/// Lets this thread sleep, a signal or not. nanosleep(2)
+package func pauseThread(milliseconds: Int) {
+    var time = timespec(tv_sec: milliseconds / 1_000, tv_nsec: milliseconds % 1_000 * 1_000_000)
+    var rest = timespec()
+    while nanosleep(&time, &rest) != 0, sa_errno() == EINTR { time = rest }
+}
+
+extension Duration {
+    /// Whole **milliseconds**, rounded down.
+    package var milliseconds: Int64 {
+        components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
+    }
+}
+
+/// A pipe, both ends close-on-exec and numbered above 2; the reader does not wait. pipe(2)
+package struct Pipe: Sendable {
+    package let reader: SharedDescriptor
+    package let writer: SharedDescriptor
+
+    /// - Returns: `nil` when there is none to be had; ``Errno/last`` says why.
+    package init?() {
+        var ends: [Int32] = [-1, -1]
+        guard sa_pipe(&ends) == 0 else { return nil }
+        reader = SharedDescriptor(Descriptor(owning: ends[0]))
+        writer = SharedDescriptor(Descriptor(owning: ends[1]))
+    }
+}
+
+/// Whether reads and writes of a descriptor wait. fcntl(2), O_NONBLOCK
+package func setBlocking(_ descriptor: Int32, _ waits: Bool) -> Errno? {
+    failure(sa_set_blocking(descriptor, waits ? 1 : 0))
+}
+
+/// Makes a pipe or FIFO hold more **bytes**; a hint. fcntl(2), F_SETPIPE_SZ
+package func setPipeSize(_ descriptor: Int32, _ bytes: Int32) { sa_set_pipe_size(descriptor, bytes) }
+
+/// What a read gave. read(2)
+package enum ReadResult: Equatable, Sendable {
+    /// So many **bytes**, at least one.
+    case bytes(Int)
+    /// Nothing yet, or a signal came.
+    case nothing
+    case ended
+    case failed(Errno)
+}
+
+/// Reads what is there, at a descriptor's own position. read(2)
+package func readSome(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
+    readResult(read(descriptor, buffer.baseAddress, buffer.count))
+}
+
+private func readResult(_ count: Int) -> ReadResult {
+    if count > 0 { return .bytes(count) }
+    if count == 0 { return .ended }
+    let code = Errno.last
+    return code.isTransient ? .nothing : .failed(code)
+}
+
+/// Writes as much as fits, at a descriptor's own position. write(2)
+///
+/// - Returns: **Bytes** written, or -1; ``Errno/last`` says why.
+package func writeSome(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+    sa_write(descriptor, bytes.baseAddress, bytes.count)
+}
+
+/// Whether a connected socket has something to read, or its other end has gone; reads nothing and does not wait. recv(2),
+/// MSG_PEEK
+package func peek(_ socket: Int32) -> ReadResult {
+    var byte: UInt8 = 0
+    return readResult(recv(socket, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)))
+}
+
+/// Ends both directions of a connection: whoever has the socket sees it. shutdown(2)
+package func shutDown(_ socket: Int32) { _ = shutdown(socket, Int32(SHUT_RDWR)) }

@@ -1,0 +1,187 @@
+import Foundation
+import SyncCompression
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncPlanner
+import SyncPlugins
+import SyncSystem
+import SyncTestKit
+import SyncUnpack
+import Testing
+
+@testable import SyncEngine
+
+@Suite("A disk that fails", .timeLimit(.minutes(10)))
+struct DiskFailureTests {
+    private let scene: Scene
+    private let tree: AssetTree
+
+    init() throws {
+        scene = try Scene()
+        var tree = AssetTree()
+        for name in ["a", "b", "c", "d/e", "d/f"] { tree.addFile(name, size: 900, seed: UInt64(name.count)) }
+        tree.addFile("large", size: 400_000, seed: 7)
+        tree.nodes["link"] = .link("a")
+        self.tree = tree
+        try scene.publish(tree)
+    }
+
+    private func indexedPaths() throws -> [String] {
+        let index = StatIndex.read(from: try Destination.open(path: scene.destination, create: false))
+        return (0..<index.count).map { index.withPath($0) { String(decoding: $0, as: UTF8.self) } }
+    }
+
+    // MARK: syncfs
+
+    @Test("Nothing counts as installed before a syncfs has covered it", arguments: [1, 2])
+    func sync(call: Int) throws {
+        let hook = RecordingHook()
+        let outcome = try scene.pull(hooks: hook, disk: .failing(at: call)) {
+            $0.hooks = [RunHook(group: "all", arguments: ["/bin/after"])]
+        }
+        #expect(outcome.status == .ioError && outcome.report?.result == .failed)
+        #expect(outcome.count("task.installed") == 0 && outcome.report?.files.installed == 0)
+        #expect(outcome.count("task.failed") == tree.paths.count)
+        let reasons = Set(outcome.values("reason", of: "task.failed"))
+        #expect(reasons == ["cannot sync \(scene.destination): Input/output error"])
+        #expect(outcome.report?.shortfall.contains("Input/output error") == true)
+        #expect(hook.calls.first?.environment["SYNCAGENT_RESULT"] == "failed")
+        #expect(try indexedPaths() == [])
+        #expect(scene.staged == [], "what may be lost must not look right to the next run")
+
+        let next = try scene.pull(disk: .failing(at: 0))
+        #expect(next.status == .done && scene.problems(tree) == [])
+        #expect(try indexedPaths() == tree.paths.sorted())
+        // Also what the failed run has placed is ours to remove.
+        try scene.publish(AssetTree(tree.nodes.filter { $0.key == "a" }), revision: 2)
+        #expect(try scene.pull { ($0.prune, $0.force) = (true, true) }.status == .done)
+        #expect(AssetTree.read(scene.destination).paths == ["a"])
+    }
+
+    @Test("While new files may be lost, no old ones are removed")
+    func prune() throws {
+        #expect(try scene.pull().status == .done)
+        var nodes = tree.nodes
+        nodes["g"] = nodes.removeValue(forKey: "a")
+        try scene.publish(AssetTree(nodes), revision: 2)
+        let outcome = try scene.pull(disk: .failing(at: 2)) { $0.prune = true }
+        #expect(outcome.status == .ioError && outcome.count("task.removed") == 0)
+        #expect(scene.root.read("dest/a") != nil)
+    }
+
+    @Test("A batch after a failed syncfs is not placed, though the next one would succeed")
+    func laterBatch() throws {
+        let manifest = try Manifest.ofRows(5_000)
+        let destination = try Destination.open(path: scene.destination, create: true)
+        let staging = try Staging(destination, lanes: 1)
+        let committer = try Committer(
+            manifest: manifest,
+            destination: destination,
+            staging: staging,
+            isDurable: true,
+            synchronize: Scene.Disk.failing(at: 1).synchronize
+        ) { Issue.record("\($0.count) files count as installed") }
+        for row in manifest.files.indices {
+            let file = staging.newFile(lane: 0, digest: manifest.files.digest(row))
+            let status = try [1].withUnsafeBytes { try staging.write($0, to: file, executable: false) }
+            committer.add(Committer.Staged(row: row, file: file, status))
+        }
+        let outcome = committer.finish()
+        #expect(outcome.records.count == 0 && outcome.failures.count == manifest.files.count)
+        #expect(outcome.failures.allSatisfy { $0.error.code == .ioError } && !outcome.leftUnsynced)
+        #expect(AssetTree.read(scene.destination).paths == [] && scene.staged == [])
+    }
+
+    // MARK: rename
+
+    @Test("A file that cannot be placed since its staged directory was swapped leaves the old one alone")
+    func staleDirectory() throws {
+        var tree = AssetTree()
+        for number in 0..<80 {
+            for leaf in ["f", "g"] {
+                tree.addFile("d\(100 + number)/\(leaf)", size: 30, seed: UInt64(number))
+            }
+        }
+        let set = try scene.publish(tree)
+        let manifest = try ManifestAssembly(set.manifest, digest: .zero).finish()
+        let destination = try Destination.open(path: scene.destination, create: true)
+        let staging = try Staging(destination, lanes: 1)
+        let wholes = WholeDirectories()
+        let rows = Array(manifest.files.indices)
+        wholes.choose(rows, open: rows, of: manifest.files, in: destination)
+        let committer = try Committer(
+            manifest: manifest,
+            destination: destination,
+            staging: staging,
+            isDurable: false,
+            wholes: wholes
+        ) { _ in }
+        var members: [Committer.Staged] = []
+        for row in rows {
+            let bytes = try #require(tree.bytes(manifest.files.path(row)))
+            let member = try wholes.stage(row, of: manifest.files, manifest.files.digest(row)) {
+                leaf,
+                directory throws(FileError) in
+                let written: Result<FileStatus, FileError> = bytes.withUnsafeBytes { bytes in
+                    do throws(FileError) {
+                        return .success(
+                            try staging.write(bytes, as: leaf, in: directory, executable: false)
+                        )
+                    } catch {
+                        return .failure(error)
+                    }
+                }
+                return try written.get()
+            }
+            members.append(try #require(member))
+        }
+        // Its descriptor is closed by now, and somebody has put another directory in its place.
+        let name = scene.root.path("dest/.syncagent/staging/dir-")
+        let key = String(wholes[0].staged.key, radix: 16)
+        let path = name + String(repeating: "0", count: 16 - key.utf8.count) + key
+        #expect(rename(path, scene.root.path("moved")) == 0 && mkdir(path, 0o755) == 0)
+        try scene.root.write("mine", to: "dest/d100/f")
+        for member in members { committer.add(member) }
+        let outcome = committer.finish()
+        #expect(outcome.failures.map(\.row) == [0, 1])
+        #expect(outcome.failures.allSatisfy { $0.error.code == .staleNFSFileHandle })
+        #expect(scene.root.read("dest/d100/f") == Array("mine".utf8))
+        #expect(outcome.records.count == rows.count - 2)
+    }
+
+    // MARK: write
+
+    @Test("A file that the disk does not take is one trouble, however many pieces come, and nobody is blamed")
+    func pieces() throws {
+        let size = 40 << 20
+        let text = """
+            {"format":"syncagent-manifest/1","project":"com.example.p","files":[{"path":"f","size":\(size),\
+            "sha256":"\(String(repeating: "00", count: 32))","urls":["x"]}]}
+            """
+        let manifest = try ManifestAssembly(Array(text.utf8), digest: .zero).finish()
+        let destination = try Destination.open(path: scene.destination, create: true)
+        let environment = scene.engine().environment
+        let context = try RunContext(manifest, wanted: [0], destination, .empty, environment, backup: nil) {
+            _ in
+        }
+        // The directory is open, and nothing can be made in it.
+        try FileManager.default.removeItem(
+            atPath: scene.root.path("dest/.syncagent/staging/\(environment.workers)")
+        )
+        let plan = try makePlan(manifest, wanted: [0], rule: CoalescingRule())
+        let installer = Installer(context, plan, windows: WindowBudget(capacity: 1 << 20)) { _ in }
+        var worker = try DecodeWorker(number: 0)
+        installer.begin(slot: 0, worker: &worker)
+        let piece = [UInt8](repeating: 7, count: 1 << 20)
+        for _ in 0..<40 { piece.withUnsafeBytes { installer.append($0, to: 0, worker: &worker) } }
+        installer.end(slot: 0, worker: &worker)
+        #expect(installer.troubles.count == 1)
+        guard case .disk(let error)? = installer.troubles.first?.cause else {
+            Issue.record("\(installer.troubles)")
+            return
+        }
+        #expect(error.code == .noSuchFileOrDirectory)
+        _ = context.committer.finish()
+    }
+}

@@ -1,0 +1,207 @@
+import Foundation
+import SyncManifest
+import SyncModel
+import SyncTestKit
+import SyncTrust
+import Testing
+
+@testable import SyncPublisher
+
+/// What is said of signatures is what was done.
+@Suite(.timeLimit(.minutes(10)))
+struct SigningTests {
+    static let tree = AssetTree.manySmall(3)
+
+    static func keys(
+        _ set: PublishedSet,
+        _ name: String = "keys",
+        project: String = "com.example.tower",
+        until: Int64 = 1_000_000
+    ) throws -> KeyDirectory {
+        let beginning = KeyDirectory.Beginning(project: project, now: 0, until: until)
+        let outcome = try KeyDirectory.make(set.root.path(name), beginning, passphrase: nil)
+        guard case .signed(let keys) = outcome else { throw PublishedSet.Wrong("keys that are pending") }
+        return keys
+    }
+
+    static func signing(_ keys: KeyDirectory, program: String? = nil) throws -> Signing {
+        try Signing(keys, [.release, .fresh], program: program.map { ($0, []) }, now: 1_000)
+    }
+
+    static func error(_ work: () throws(PublishError) -> Void) -> PublishError? {
+        do throws(PublishError) {
+            try work()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("Keys of another project are refused before anything is published, also by a dry run")
+    func otherProject() throws {
+        var set = try PublishedSet(Self.tree)
+        set.options.signing = try Self.signing(Self.keys(set, project: "com.example.other"))
+        let error = set.failure()
+        #expect(error?.code == .cannotSign)
+        #expect(error?.summary == "the keys are for project com.example.other, this is com.example.tower")
+        #expect(try set.bytes(below: "out").isEmpty)
+        #expect(throws: PublishError.self) { try Publisher(set.options).preview() }
+    }
+
+    @Test("When a program does not sign, the message says what is in place, and publishing again signs it")
+    func failingSigner() throws {
+        var set = try PublishedSet(Self.tree)
+        let keys = try Self.keys(set)
+        set.options.signing = try Self.signing(keys)
+        try set.publish()
+        let signed = set.root.read("out/trust/fresh")
+        try set.root.write("new", to: "in/new")
+        for name in ["release.key", "fresh.key"] {
+            try FileManager.default.moveItem(
+                atPath: set.root.path("keys/\(name)"),
+                toPath: set.root.path("keys/\(name).away")
+            )
+        }
+        set.options.signing = try Self.signing(keys, program: "/bin/false")
+        let error = set.failure()
+        #expect(error?.code == .cannotSign)
+        #expect(error?.summary == "cannot sign: /bin/false exited with status 1")
+        #expect(
+            error?.details == [
+                "revision 2 is published, but not signed: machines that are pinned stay at what was signed before"
+            ]
+        )
+        #expect(try set.manifest().revision == 2)
+        #expect(set.root.read("out/trust/fresh") == signed)
+        for name in ["release.key", "fresh.key"] {
+            try FileManager.default.moveItem(
+                atPath: set.root.path("keys/\(name).away"),
+                toPath: set.root.path("keys/\(name)")
+            )
+        }
+        set.options.signing = try Self.signing(keys)
+        let report = try set.publish()
+        #expect(report.unchanged && report.fresh?.revision == 2)
+        #expect(set.root.read("out/trust/2.release") != nil)
+    }
+
+    @Test("A channel that was moved without a signature is told of as moved")
+    func failingSignerOfChannel() throws {
+        var set = try PublishedSet(Self.tree)
+        let keys = try Self.keys(set)
+        set.options.signing = try Self.signing(keys)
+        set.options.keepsReleases = true
+        try set.publish()
+        unlink(set.root.path("keys/fresh.key"))
+        let signing = try Signing(keys, [.fresh], program: ("/bin/false", []), now: 2_000)
+        let error = Self.error { () throws(PublishError) in
+            _ = try Channels(set.root.path("out")).point("beta", at: .revision(1), signing: signing)
+        }
+        #expect(error?.details.first?.hasPrefix("beta points at revision 1, but not signed: ") == true)
+        #expect(set.root.read("out/channels/beta.json.zst") != nil)
+        #expect(set.root.read("out/trust/beta.fresh") == nil)
+    }
+
+    @Test(
+        "Of keys that do not suffice, the message says how many there are, and names the files that do not count"
+    )
+    func insufficientKeys() throws {
+        let set = try PublishedSet(Self.tree)
+        let keys = try Self.keys(set)
+        let other = try Self.keys(set, "other")
+        // A root that requires two release keys: the own one, and one that is elsewhere.
+        let theirs = try #require(try other.keys(.release).first)
+        let mine = try #require(try keys.keys(.root).first)
+        var content = keys.newest.content
+        content.number = 2
+        content[.release].keys.append(theirs.publicKey)
+        content[.release].threshold = 2
+        _ = try PendingRoot(content, signedBy: [mine], after: keys.newest, in: keys.path).write()
+        let newer = try KeyDirectory(keys.path, passphrase: nil)
+        let few = Self.error { () throws(PublishError) in
+            _ = try Signing(newer, [.release], program: nil, now: 1_000)
+        }
+        #expect(few?.summary == "root 2 requires 2 release keys, and \(keys.path) has 1 of them")
+        // The file has another name than usual, and another key.
+        try FileManager.default.removeItem(atPath: "\(keys.path)/release.key")
+        try FileManager.default.copyItem(
+            atPath: "\(other.path)/fresh.key",
+            toPath: "\(keys.path)/release-2.key"
+        )
+        let wrong = Self.error { () throws(PublishError) in
+            _ = try Signing(newer, [.release], program: nil, now: 1_000)
+        }
+        #expect(wrong?.summary == "\(keys.path)/release-2.key: not among the release keys of root 2")
+    }
+
+    @Test("A root that is missing among the published ones is told of as missing")
+    func missingRoot() throws {
+        let set = try PublishedSet(Self.tree)
+        let keys = try Self.keys(set)
+        guard
+            case .signed(let second) = try keys.rotated(.fresh, replacing: nil, by: nil, now: 1, until: 2_000),
+            case .signed = try second.rotated(.fresh, replacing: nil, by: nil, now: 2, until: 2_000)
+        else { throw PublishedSet.Wrong("keys that are pending") }
+        for (names, missing) in [(["1.root", "3.root"], 2), (["2.root", "3.root"], 1)] {
+            let out = "out\(missing)"
+            for name in names {
+                try set.root.write(try #require(set.root.read("keys/\(name)")), to: "\(out)/trust/\(name)")
+            }
+            let error = Self.error { () throws(PublishError) in
+                _ = try KeyDirectory(published: set.root.path(out), after: nil)
+            }
+            #expect(error?.summary.contains("root \(missing), which comes before it, is missing") == true)
+        }
+    }
+
+    @Test("When a key cannot get its name after a rotation, the message says that the new root is valid")
+    func rotationWithoutRename() throws {
+        let set = try PublishedSet(Self.tree)
+        let keys = try Self.keys(set)
+        let (key, taken, new) = ("\(keys.path)/fresh.key", "\(keys.path)/taken", "\(keys.path)/fresh-2.key")
+        #expect(mkdir(taken, 0o700) == 0)
+        let error = Self.error { () throws(PublishError) in try KeyDirectory.move(key, to: taken, new, 2) }
+        #expect(error?.summary.hasPrefix("cannot rename \(key) to \(taken): ") == true)
+        #expect(error?.remedy == "root 2 is signed and valid, and \(new) is its new key")
+    }
+
+    @Test("A key file that is not there is told of as missing, and not as readable by others")
+    func missingKey() throws {
+        let set = try PublishedSet(Self.tree)
+        let error = Self.error { () throws(PublishError) in
+            _ = try KeyDirectory.key(set.root.path("none.key"), passphrase: nil)
+        }
+        #expect(error?.code == .notFound && error?.remedy == "check the path")
+    }
+
+    @Test("A damaged list of channels is never replaced: exit 65")
+    func damagedIndex() throws {
+        var set = try PublishedSet(Self.tree)
+        (set.options.channel, set.options.keepsReleases) = ("beta", true)
+        try set.publish()
+        try set.root.write("{", to: "out/channels/index.json")
+        try set.root.write("new", to: "in/new")
+        set.options.channel = "stable"
+        let error = set.failure()
+        #expect(error?.exitStatus == .dataInvalid)
+        #expect(error?.summary.hasSuffix("channels/index.json cannot be read, or is damaged") == true)
+        #expect(set.root.read("out/channels/index.json") == Array("{".utf8))
+        #expect(throws: PublishError.self) {
+            try Channels(set.root.path("out"), isReadOnly: true).list()
+        }
+    }
+
+    @Test("A manifest.json.zst of another revision is not kept as the release of manifest.json")
+    func keepsWhatItSays() throws {
+        var set = try PublishedSet(Self.tree)
+        try set.publish()
+        let first = try #require(set.root.read("out/manifest.json"))
+        try set.root.write("new", to: "in/new")
+        try set.publish()
+        try set.root.write(first, to: "out/manifest.json")
+        set.options.keepsReleases = true
+        try set.publish()
+        #expect(set.root.read("out/channels/1.json.zst") == nil)
+        #expect(set.root.read("out/channels/2.json.zst") != nil)
+    }
+}

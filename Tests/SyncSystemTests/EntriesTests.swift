@@ -1,0 +1,75 @@
+import SyncSystem
+import SyncTestKit
+import Testing
+
+@Suite("Names in directories", .timeLimit(.minutes(10)))
+struct EntriesTests {
+    private let root: TemporaryRoot
+    private let directory: SharedDescriptor
+
+    init() throws {
+        root = try TemporaryRoot()
+        guard let opened = openDirectory(root.path) else { throw FileError.last("open", root.path) }
+        directory = SharedDescriptor(opened)
+    }
+
+    @Test("A name is changed, replaces another or is refused one that is taken, and goes")
+    func names() throws {
+        try root.write("one", to: "a")
+        try root.write("two", to: "b")
+        #expect(renameEntry("a", in: directory.raw, toFree: "b", in: directory.raw) == .fileExists)
+        #expect(renameEntry("a", in: directory.raw, toFree: "c", in: directory.raw) == nil)
+        #expect(renameEntry("c", in: directory.raw, to: "b", in: directory.raw) == nil)
+        #expect(root.read("b") == Array("one".utf8))
+        #expect(addName("d", in: directory.raw, to: "b", in: directory.raw) == nil)
+        #expect(addName("d", in: directory.raw, to: "b", in: directory.raw) == .fileExists)
+        #expect(removeFile("b", in: directory.raw) == nil)
+        #expect(removeFile("b", in: directory.raw) == .noSuchFileOrDirectory)
+        #expect(directoryEntries(directory.raw) == ["d"])
+    }
+
+    @Test("Directories are made and removed, and a file that is in the way is named")
+    func directories() throws {
+        #expect(makeDirectory("a", in: directory.raw) == nil)
+        #expect(makeDirectory("a", in: directory.raw) == .fileExists)
+        #expect(removeDirectory("a", in: directory.raw) == nil)
+        try makeDirectories(root.path("b/c"))
+        #expect(removeDirectory("b", in: directory.raw) == .directoryNotEmpty)
+        try root.write("", to: "file")
+        #expect(throws: FileError(step: "create", path: root.path("file/a"), code: .notDirectory)) {
+            try makeDirectories(root.path("file/a"))
+        }
+        #expect(removeTree("b", in: directory.raw) && !exists("b", in: directory.raw))
+    }
+
+    @Test("A link is one itself, and its path is that of its target")
+    func links() throws {
+        try root.write("one", to: "a")
+        #expect(makeSymbolicLink("l", in: directory.raw, to: "a") == nil)
+        #expect(makeSymbolicLink("none", in: directory.raw, to: "gone") == nil)
+        #expect(addName("m", in: directory.raw, to: "l", in: directory.raw) == nil)
+        #expect(readLink(directory.raw, "m") == Array("a".utf8))
+        #expect(addName("n", in: directory.raw, to: "l", in: directory.raw, followsLinks: true) == nil)
+        #expect(readLink(directory.raw, "n") == nil && root.read("n") == Array("one".utf8))
+        #expect(realPath(root.path("l")) == root.path("a") && realPath(root.path("none")) == nil)
+        #expect(!exists("none", in: directory.raw) && exists("l", in: directory.raw))
+    }
+
+    @Test("What is neither file, directory nor link is called by its kind")
+    func special() throws {
+        try root.write("", to: "a")
+        #expect(makeFIFO(root.path("fifo"), mode: 0o600) == nil)
+        #expect(SpecialFile("fifo", in: directory.raw) == .fifo)
+        #expect(SpecialFile("/dev/null") == .characterDevice)
+        #expect(SpecialFile("a", in: directory.raw) == nil && SpecialFile("none", in: directory.raw) == nil)
+    }
+
+    @Test("Rights are those of this process")
+    func rights() throws {
+        try root.write([], to: "run", executable: true)
+        try root.write("", to: "read")
+        #expect(isPermitted(.execute, root.path("run")) && !isPermitted(.execute, root.path("read")))
+        #expect(isPermitted(.read, root.path("read")) && isPermitted(.change, root.path))
+        #expect(!isPermitted(.read, root.path("none")) && Errno.last == .noSuchFileOrDirectory)
+    }
+}
