@@ -34,6 +34,15 @@
 static inline int sa_errno(void) { return errno; }
 static inline void sa_set_errno(int code) { errno = code; }
 
+/* The columns and rows of a terminal, ioctl_tty(2), TIOCGWINSZ; -1 where there is none. */
+static inline int sa_terminal_size(int fd, int *columns, int *rows) {
+    struct winsize size;
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0) return -1;
+    *columns = size.ws_col;
+    *rows = size.ws_row;
+    return 0;
+}
+
 /* 0 regular file, 1 directory, 2 symbolic link, 3 anything else: inode(7), "The file type and mode". */
 static inline int sa_file_kind(const struct stat *status) {
     if (S_ISREG(status->st_mode)) return 0;

@@ -83,7 +83,7 @@ package final class LoadCondition: Condition {
 
     /// Threads in the states R and D, proc_pid_stat(5).
     private static func busyThreads(_ directory: String) -> Int {
-        (directoryEntries(directory) ?? []).count { name in
+        ((try? directoryEntries(directory)) ?? []).count { name in
             // The second field is a name in parentheses, which may hold anything.
             guard let line = systemLine("\(directory)/\(name)/stat"), let end = line.lastIndex(of: ")")
             else { return false }

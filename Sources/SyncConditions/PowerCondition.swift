@@ -14,7 +14,7 @@ package struct PowerCondition: Condition {
     package init(root: String = "/sys/class/power_supply") { self.root = root }
 
     package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
-        guard let names = directoryEntries(root)?.sorted() else {
+        guard let names = try? directoryEntries(root)?.sorted() else {
             return .unknown(reason: "power supplies cannot be listed: \(root): \(errnoText)")
         }
         return Self.judge(names.map { Supply("\(root)/\($0)") })

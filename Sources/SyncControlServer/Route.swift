@@ -92,7 +92,7 @@ private struct Query {
         for part in text.split(separator: "&") {
             let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard let name = pair.first.flatMap(decoded), let value = decoded(pair.last ?? "") else {
-                throw .badQuery("The query is not percent-encoded text without NUL characters.")
+                throw .badQuery("The query has broken percent-encoding, or a NUL character.")
             }
             guard values.updateValue(pair.count == 2 ? value : "", forKey: name) == nil else {
                 throw .badQuery("'\(escaped(name))' is given twice.")

@@ -176,9 +176,6 @@ extension Agent {
         do throws(StoreError) {
             var open = try store.runs(onlyOpen: true, limit: 10_000)
             open.reverse()
-            let owed = try store.owedHooks()
-            let known = Set(open.map(\.identifier) + owed.map(\.session))
-            failedStarts = failedStarts.filter { known.contains($0.key) }
             /// Whether nothing is done for a session now, and not because it waits after a failure.
             func isFree(_ session: String) -> Bool {
                 guard jobs[session] == nil, turns[session] == nil else { return false }
@@ -211,6 +208,10 @@ extension Agent {
                 case .paused, .finished, .cancelled, .superseded: break
                 }
             }
+            // After the runs: they start also if the record of a hook is damaged.
+            let owed = try store.owedHooks()
+            let known = Set(open.map(\.identifier) + owed.map(\.session))
+            failedStarts = failedStarts.filter { known.contains($0.key) }
             let paused = Set(open.filter { $0.state == .paused }.map(\.identifier))
             for hook in owed where !paused.contains(hook.run) && isFree(hook.session) {
                 if let due = hook.due, due > now { later(due) } else { begin(hook.session, nil) }
@@ -304,10 +305,15 @@ extension Agent {
         let seconds: Int64 = reason == .sessionBusy ? 1 : min(1 << Int64(min(count, 12)), 3_600)
         let now = environment.now()
         retries[job.session] = (now, seconds * 1_000)
+        func tell() {
+            if let error { environment.log("\(escaped(job.session)): \(error); retrying in \(seconds) s") }
+        }
         do throws(StoreError) {
             if let run = job.run {
                 let stored = try store.run(run)
-                guard stored.state == .waiting else { return }
+                guard stored.state == .waiting else { return tell() }
+                // From here on the store says it, of this run alone.
+                retries[job.session] = nil
                 if try isGivenUp(stored, last: error?.message, now: now) { return }
                 try store.hold(
                     run: run,
@@ -317,8 +323,9 @@ extension Agent {
                     due: now + seconds * 1_000
                 )
             }
-            if let error { environment.log("\(escaped(job.session)): \(error); retrying in \(seconds) s") }
+            tell()
         } catch {
+            retries[job.session] = (now, seconds * 1_000)
             environment.log("\(error)")
         }
     }

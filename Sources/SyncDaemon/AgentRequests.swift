@@ -68,6 +68,7 @@ extension Agent: AgentControl {
 
     /// Lets a run go on; where the last one has ended and files are missing, the same is asked for again.
     package func resume(_ session: String) async throws(ControlError) -> SessionStatus {
+        try refuseIfStopping()
         if let request = try requestAgain(session) {
             _ = try await enqueue(request)
             return try self.session(session)
@@ -124,6 +125,7 @@ extension Agent: AgentControl {
     }
 
     package func replay(hook: Int64) throws(ControlError) -> HookStatus {
+        try refuseIfStopping()
         let found = try asking { () throws(StoreError) in
             try store.replay(hook: hook)
             return try store.hook(hook)

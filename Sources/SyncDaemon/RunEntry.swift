@@ -7,9 +7,7 @@ import SyncSystem
 
 extension Agent {
     package func enqueue(_ request: EnqueueRequest) async throws(ControlError) -> EnqueueReply {
-        guard stopMode == nil else {
-            throw ControlError(.stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
-        }
+        try refuseIfStopping()
         try check(request)
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
@@ -30,11 +28,7 @@ extension Agent {
             leave(prepared.session)
             if !prepared.warnings.isEmpty { reply = reply.map { warned($0, prepared.warnings) } }
         } catch {
-            reply = .failure(
-                stopMode == nil
-                    ? ControlError(error)
-                    : ControlError(.stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
-            )
+            reply = .failure(stopMode == nil ? ControlError(error) : Self.isStopping)
         }
         if case .success(let told) = reply, told.isNew, told.state == .waiting, stopMode == nil {
             spares[told.run] = handle
@@ -44,6 +38,15 @@ extension Agent {
         wake()
         return try reply.get()
     }
+
+    private static let isStopping = ControlError(
+        .stopping,
+        "the agent is stopping; ask again",
+        exitStatus: .unavailable
+    )
+
+    /// Nobody would do what is asked for from now on; the next agent will.
+    func refuseIfStopping() throws(ControlError) { if stopMode != nil { throw Self.isStopping } }
 
     /// Waits for the session's turn. Its name is looked at again then: a request for another destination of the project may
     /// have taken it meanwhile.
@@ -172,7 +175,7 @@ extension Agent {
             "user_data: at most \(longest) bytes"
         )
         try require(request.staleSeconds == nil, "stale_seconds: only for a pull in the foreground")
-        try require((1...31_536_000).contains(request.deadlineSeconds ?? 1), "deadline_seconds: 1 to a year")
+        try require((1...366 * 86_400).contains(request.deadlineSeconds ?? 1), "deadline_seconds: 1 to a year")
         guard !request.conditions.isEmpty else { return }
         let windows = [request.conditions.window].compactMap(\.self) + request.conditions.rates.map(\.window)
         try require(

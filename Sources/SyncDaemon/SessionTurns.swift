@@ -73,12 +73,13 @@ extension Agent {
     }
 
     private func record(_ input: RunInput, _ session: String) throws(StoreError) {
+        // Of hooks that are owed, too.
+        if input == .resumed { retries[session] = nil }
         guard let run = try openRun(of: session) else { return }
         if input == .paused {
             try bring(run, .paused, .user)
         } else {
             failedStarts[run.identifier] = nil
-            retries[session] = nil
             if run.state == .paused {
                 try store.apply(.resumed, to: run.identifier, now: environment.now())
                 changes[session] = environment.now()

@@ -158,9 +158,9 @@ package final class Destination: Sendable {
     package var leftoverBytes: UInt64 {
         guard state >= 0, let staging = openDirectory("staging", in: state, .noFollow) else { return 0 }
         var bytes: UInt64 = 0
-        for lane in directoryEntries(staging.raw) {
+        for lane in (try? directoryEntries(staging.raw)) ?? [] {
             guard let directory = openDirectory(lane, in: staging.raw, .noFollow) else { continue }
-            for name in directoryEntries(directory.raw) {
+            for name in (try? directoryEntries(directory.raw)) ?? [] {
                 if case .success(let found?) = SyncSystem.status(directory.raw, name) { bytes &+= found.size }
             }
         }

@@ -71,7 +71,7 @@ package struct HookReceipt: Sendable, Equatable {
         // No directory, no receipts.
         guard let directory = try? open(in: destination) else { return 0 }
         let kept = runs.map { fileName($0) + "." }
-        return directoryEntries(directory.raw).count { name in
+        return ((try? directoryEntries(directory.raw)) ?? []).count { name in
             guard case .success(let found?) = status(directory.raw, name), found.kind == .file,
                 found.modified < time, !kept.contains(where: name.hasPrefix)
             else { return false }

@@ -87,7 +87,8 @@ extension Staging {
     /// Moves a directory to its place, unless a directory that is not empty is there already.
     ///
     /// What has been moved is compared with what was filled. Another one, which somebody has put there meanwhile, is
-    /// taken out of the tree again and removed.
+    /// taken out of the tree again and removed. One that cannot be looked at stays: its files are then placed, and compared,
+    /// one by one.
     ///
     /// - Parameters:
     ///   - name: Its last component.
@@ -133,7 +134,9 @@ extension Staging {
         into other: Int32
     ) -> Errno? {
         do throws(FileError) {
-            return renameEntry(leaf, in: try open(target, make: false).raw, to: leaf, in: other)
+            // By a name: nothing else may hold it while it is used.
+            let opened = try open(target, make: false)
+            return renameEntry(leaf, in: opened.raw, to: leaf, in: other)
         } catch {
             return error.code ?? .ioError
         }
@@ -267,7 +270,7 @@ extension Staging {
         var found: [(Directory, String, UInt64)] = []
         for target in directories() {
             guard let opened = open(target) else { continue }
-            for leaf in directoryEntries(opened.raw) {
+            for leaf in (try? directoryEntries(opened.raw)) ?? [] {
                 guard case .success(let known?) = status(opened.raw, leaf) else { continue }
                 found.append((target, leaf, known.kind == .file ? known.size : 0))
             }
@@ -284,7 +287,7 @@ extension Staging {
         var kept = 0
         for target in directories() {
             if let opened = open(target) {
-                for leaf in directoryEntries(opened.raw) {
+                for leaf in (try? directoryEntries(opened.raw)) ?? [] {
                     guard let digest = digest(target, leaf),
                         case .success(let known?) = status(opened.raw, leaf),
                         known.kind == .file
@@ -301,7 +304,7 @@ extension Staging {
     }
 
     private func directories() -> [Directory] {
-        directoryEntries(directory).compactMap(Directory.init(parsing:))
+        ((try? directoryEntries(directory)) ?? []).compactMap(Directory.init(parsing:))
     }
 
     private func open(_ target: Directory) -> Descriptor? {

@@ -23,12 +23,18 @@ package final class Staging: Sendable {
 
     /// Opens the staging directory with one lane per worker, and one more for parts of large files.
     package init(_ destination: Destination, lanes count: Int) throws(FileError) {
-        path = "\(destination.path)/.syncagent/staging"
+        let path = "\(destination.path)/.syncagent/staging"
+        self.path = path
+        func entries(_ directory: Int32) throws(FileError) -> [String] {
+            do throws(Errno) { return try directoryEntries(directory) } catch {
+                throw FileError(step: "read", path: path, code: error)
+            }
+        }
         own = try openPrivateDirectory("staging", in: destination.state, create: false, shown: path)
         let directory = own.raw
         var opened: [SharedDescriptor] = []
         // Includes the lanes of an earlier run with more workers.
-        let existing = directoryEntries(directory).compactMap { name in
+        let existing = try entries(directory).compactMap { name in
             Int(name).flatMap { (0..<Self.mostLanes).contains($0) && "\($0)" == name ? $0 : nil }
         }
         for lane in 0..<max(1, count, (existing.max() ?? 0) + 1) {
@@ -41,8 +47,11 @@ package final class Staging: Sendable {
         }
         lanes = opened
         // Leftovers keep their names: one may be on its way into place while another file is created.
-        let taken = opened.flatMap { directoryEntries($0.raw) }.compactMap { StagedName(parsing: $0)?.serial }
-        lastSerial.store(taken.max() ?? 0, ordering: .relaxed)
+        var last = UInt32(0)
+        for lane in opened {
+            for name in try entries(lane.raw) { last = max(last, StagedName(parsing: name)?.serial ?? 0) }
+        }
+        lastSerial.store(last, ordering: .relaxed)
     }
 
     /// A staged file: its lane and its name there.
@@ -189,7 +198,7 @@ package final class Staging: Sendable {
     package func leftovers() -> [(file: File, size: UInt64)] {
         var found: [(File, UInt64)] = []
         for (lane, descriptor) in lanes.map(\.raw).enumerated() {
-            for entry in directoryEntries(descriptor) {
+            for entry in (try? directoryEntries(descriptor)) ?? [] {
                 guard let name = StagedName(parsing: entry),
                     case .success(let known) = SyncSystem.status(descriptor, entry),
                     let known, known.kind == .file

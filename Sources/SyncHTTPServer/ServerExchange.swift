@@ -81,7 +81,9 @@ final class ServerExchange: Sendable {
                 request.body = state.isTooLong ? .tooLong : .bytes(state.body)
                 state.body = []
                 return .think(request)
-            case .ready(let response): return .answer(response)
+            case .ready(let response):
+                state.step = .answering
+                return .answer(response)
             case .head, .thinking, .answering, .over: return .wait
             }
         }

@@ -37,6 +37,8 @@ struct Supervision: Sendable {
     private(set) var due: Duration
     /// Set once the program is ended from outside.
     private(set) var cause: Cause?
+    /// The caller wants to end.
+    private var isHurried = false
     /// SIGTERM went to what was left after the program's own end.
     private(set) var endedLeftovers = false
 
@@ -66,12 +68,13 @@ struct Supervision: Sendable {
             return enter(.terminating, now + grace, .terminate)
         case .terminating:
             // Whoever wants to end does not wait for somebody to bury the dead.
-            return enter(.killed, now + (cause == .stopped ? min(linger, stopGrace / 4) : linger), .kill)
+            return enter(.killed, now + (isHurried ? min(linger, stopGrace / 4) : linger), .kill)
         case .killed: return .giveUp
         }
     }
 
     mutating func stopped(at now: Duration) -> Action {
+        isHurried = true
         switch phase {
         case .running:
             cause = .stopped

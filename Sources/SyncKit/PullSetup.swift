@@ -66,7 +66,6 @@ struct PullSetup {
     /// Refuses what no pull can be made with.
     private static func check(_ pull: Sync.Pull) throws(Sync.Failure) {
         let options = pull.options
-        let seconds = 1...366 * 86_400
         func refuse(unless isGood: Bool, _ reason: @autoclosure () -> String) throws(Sync.Failure) {
             guard isGood else { throw Sync.Failure(.usage, reason()) }
         }
@@ -82,21 +81,21 @@ struct PullSetup {
         }
         try refuse(
             unless: options.rateLimit != 0,
-            "rateLimit must be at least 1 byte per second; nil is no limit."
+            "rateLimit must be at least 1 byte per second; use nil for no limit."
         )
         try refuse(
-            unless: options.patience > .zero && options.patience <= .seconds(seconds.upperBound),
-            "patience must be above 0 and at most 366 days, not \(options.patience)."
+            unless: options.patience > .zero,
+            "patience must be above 0, not \(options.patience)."
         )
         for hook in options.hooks {
             let name = escaped(shownHookProgram(hook.arguments.first ?? ""))
             try refuse(
                 unless: isHookProgram(hook.arguments.first ?? ""),
-                "'\(name)' is no hook: an absolute path, a URL or plugin:NAME is expected."
+                "'\(name)' is not a hook: an absolute path, a URL or plugin:NAME is expected."
             )
             try refuse(
-                unless: seconds.contains(hook.timeout),
-                "The timeout of the hook \(name) must be 1 to \(seconds.upperBound) seconds, not \(hook.timeout)."
+                unless: RunHook.timeouts.contains(hook.timeout),
+                "The timeout of the hook \(name) must be at most \(RunHook.timeouts.upperBound) seconds, not \(hook.timeout)."
             )
             if let batch = hook.batch {
                 try refuse(
@@ -122,7 +121,8 @@ struct PullSetup {
             events: { _ in }
         )
         web.userAgent = "syncagent-kit"
-        web.patience = Patience(firstContact: options.patience / 6, silence: options.patience)
+        let patience = min(options.patience, .seconds(366 * 86_400))
+        web.patience = Patience(firstContact: patience / 6, silence: patience)
         web.homes = (try? CurlURL(recipe.manifest).origin).map { [$0] }
         web.rateLimit = options.rateLimit
         if let connections = options.connections {

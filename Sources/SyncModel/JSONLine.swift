@@ -26,13 +26,13 @@ public struct JSONLine: Sendable {
     public mutating func array(_ fill: (inout JSONLine) -> Void) { nested(0x5B, 0x5D, fill) }
 
     /// Adds a key with an object.
-    public mutating func object(_ name: String, _ fill: (inout JSONLine) -> Void) {
+    package mutating func object(_ name: String, _ fill: (inout JSONLine) -> Void) {
         key(name)
         object(fill)
     }
 
     /// Adds a key with an array.
-    public mutating func array(_ name: String, _ fill: (inout JSONLine) -> Void) {
+    package mutating func array(_ name: String, _ fill: (inout JSONLine) -> Void) {
         key(name)
         array(fill)
     }
@@ -99,7 +99,7 @@ public struct JSONLine: Sendable {
     }
 
     /// Adds a key with an array of strings.
-    public mutating func field(_ name: String, _ texts: some Sequence<String>) {
+    package mutating func field(_ name: String, _ texts: some Sequence<String>) {
         array(name) { array in for text in texts { array.value(text) } }
     }
 

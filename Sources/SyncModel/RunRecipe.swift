@@ -111,8 +111,8 @@ public struct RunHook: Sendable, Hashable, Codable {
 
     /// What ``batch`` may be.
     package static let batches = 1...10_000
-    /// What ``timeout`` may be: up to a year.
-    package static let timeouts = 0...31_536_000
+    /// What ``timeout`` may be: up to 366 days.
+    package static let timeouts = 0...366 * 86_400
 
     /// Makes a hook; by default it runs however the group ends.
     public init(

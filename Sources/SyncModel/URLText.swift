@@ -116,7 +116,10 @@ public func redacted(url: String) -> String {
     // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
     var rest = url.unicodeScalars[...]
     var scheme = rest.prefix(0)
-    if let end = rest.firstRange(of: "://".unicodeScalars) {
+    // Not what stands in a query.
+    if let end = rest.firstRange(of: "://".unicodeScalars),
+        !rest[..<end.lowerBound].contains(where: { $0 == "?" || $0 == "#" })
+    {
         scheme = rest[..<end.upperBound]
         rest = rest[end.upperBound...]
     }

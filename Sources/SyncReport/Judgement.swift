@@ -75,7 +75,7 @@ struct Judgement {
             return run.reason == .quarantined ? "set aside\(sofar)" : "paused\(sofar)"
         case .running:
             return report.isInterrupted
-                ? "was interrupted, the next agent or pull continues it\(sofar)" : "is running\(sofar)"
+                ? "was interrupted (the next agent or pull continues it)\(sofar)" : "is running\(sofar)"
         default: break
         }
         if let block = report.waits.last(where: { $0.to == nil }) {

@@ -1,4 +1,5 @@
 import SyncModel
+import SyncSystem
 
 /// Puts a schedule into the user's crontab, crontab(1), or as root into cron.d.
 package struct CronBackend: ScheduleBackend {
@@ -96,7 +97,7 @@ package struct CronBackend: ScheduleBackend {
     }
 
     package func isInEffect(_ name: String) -> Bool {
-        if let directory { return ScheduleFiles.names(in: directory).contains(ScheduleName.cronFile(name)) }
+        if let path = path(name) { return exists(path) }
         return (try? current().has(name)) ?? false
     }
 

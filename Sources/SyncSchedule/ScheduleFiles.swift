@@ -49,5 +49,11 @@ package enum ScheduleFiles {
     }
 
     /// The names in a directory, in order; none where there is no directory.
-    package static func names(in path: String) -> [String] { (directoryEntries(path) ?? []).sorted() }
+    ///
+    /// - Throws: ``ScheduleError`` with code `file`.
+    package static func names(in path: String) throws(ScheduleError) -> [String] {
+        do throws(Errno) { return try (directoryEntries(path) ?? []).sorted() } catch {
+            throw ScheduleError(.file, "reading \(escaped(path)): \(error)")
+        }
+    }
 }

@@ -217,6 +217,7 @@ extension SyncStore {
     ///   - error: What went wrong, for people.
     ///   - cause: The same for reports.
     ///   - exitStatus: For whoever waits for it.
+    ///   - work: What is added to the session's totals.
     ///   - events: The events that tell it, its last ones: they are recorded with it or not at all.
     /// - Throws: ``StoreError``; `refused` when it is not running.
     package func finish(
@@ -226,6 +227,7 @@ extension SyncStore {
         error: String? = nil,
         cause: FailureCause? = nil,
         exitStatus: Int32? = nil,
+        work: SessionTotals? = nil,
         events: [[UInt8]] = [],
         now: Int64,
         durability: Durability = .eventual
@@ -243,6 +245,7 @@ extension SyncStore {
             let session = try StoredSession.named(found.session, db)
             try self.append(events, to: session, time: now, db)
             try SessionTotals.count(result, of: session, db)
+            try work?.add(to: session, db)
             // A group that nothing ever asked about cannot stay open behind a finished run.
             try GroupRecord.cancelOpen(of: found.number, db)
         }

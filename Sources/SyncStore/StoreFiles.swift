@@ -71,14 +71,16 @@ struct StoreFiles: Sendable {
             let code = renameEntry(database + suffix, to: target + suffix)
             if let code, code != .noSuchFileOrDirectory { throw failure("rename", database + suffix, code) }
         }
-        for old in former.dropLast() { for suffix in Self.suffixes { removeFile(old + suffix) } }
+        for old in former.filter({ $0 != target }).dropLast() {
+            for suffix in Self.suffixes { removeFile(old + suffix) }
+        }
         removeFile(marker)
         return target
     }
 
     /// The stores that have been set aside, oldest first.
     private func damagedStores() -> [String] {
-        let files = (directoryEntries(directory) ?? []).filter { $0.hasPrefix("\(name).damaged-") }
+        let files = ((try? directoryEntries(directory)) ?? []).filter { $0.hasPrefix("\(name).damaged-") }
         let names = files.map { file in
             let suffix = Self.suffixes.first { file.hasSuffix($0) } ?? ""
             return "\(directory)/\(file.dropLast(suffix.count))"

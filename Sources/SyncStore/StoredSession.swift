@@ -229,24 +229,26 @@ package struct SessionTotals: Sendable, Equatable {
                 """
         )
     }
+
+    /// Adds what one process did for a run.
+    func add(to session: StoredSession, _ db: Database) throws {
+        try db.execute(
+            literal: """
+                INSERT INTO totals (session, received, requests, files, elapsed)
+                VALUES (\(session.record.id), \(Int64(clamping: received)), \(Int64(clamping: requests)),
+                    \(Int64(clamping: files)), \(max(0, elapsed)))
+                ON CONFLICT (session) DO UPDATE SET received = received + excluded.received,
+                    requests = requests + excluded.requests, files = files + excluded.files,
+                    elapsed = elapsed + excluded.elapsed
+                """
+        )
+    }
 }
 
 extension SyncStore {
-    /// Adds what one process did for a run of a session. Its runs are counted where they end.
+    /// Adds what one process did for a run of a session that goes on. Runs are counted where they end.
     package func add(_ work: SessionTotals, to session: String) throws(StoreError) {
-        try write(.eventual) { db in
-            let found = try StoredSession.named(session, db)
-            try db.execute(
-                literal: """
-                    INSERT INTO totals (session, received, requests, files, elapsed)
-                    VALUES (\(found.record.id), \(Int64(clamping: work.received)), \(Int64(clamping: work.requests)),
-                        \(Int64(clamping: work.files)), \(max(0, work.elapsed)))
-                    ON CONFLICT (session) DO UPDATE SET received = received + excluded.received,
-                        requests = requests + excluded.requests, files = files + excluded.files,
-                        elapsed = elapsed + excluded.elapsed
-                    """
-            )
-        }
+        try write(.eventual) { db in try work.add(to: .named(session, db), db) }
     }
 
     /// The totals of every session that has some.

@@ -58,6 +58,13 @@ package enum CurrentProcess {
 /// Whether a descriptor is a terminal. isatty(3)
 package func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
+/// The size of the terminal at a descriptor, in characters; `nil` where there is none, or it does not know.
+package func terminalSize(_ descriptor: Int32) -> (columns: Int, rows: Int)? {
+    var (columns, rows) = (Int32(0), Int32(0))
+    guard sa_terminal_size(descriptor, &columns, &rows) == 0, columns > 0, rows > 0 else { return nil }
+    return (Int(columns), Int(rows))
+}
+
 /// An entry of the system's users. getpwuid(3)
 package struct UserEntry: Sendable {
     package let name: String?

@@ -132,17 +132,22 @@ package func isPermitted(_ right: AccessRight, _ path: UnsafePointer<CChar>) -> 
 
 /// Names in a directory, without `.` and `..`, in no order.
 ///
-/// - Returns: `nil` when it cannot be read; ``Errno/last`` says why.
-package func directoryEntries(_ path: String) -> [String]? {
-    guard let directory = openDirectory(path) else { return nil }
-    return directoryEntries(directory.raw)
+/// - Returns: `nil` if there is no such directory.
+/// - Throws: Why not all of it can be read.
+package func directoryEntries(_ path: String) throws(Errno) -> [String]? {
+    if let directory = openDirectory(path) { return try directoryEntries(directory.raw) }
+    let code = Errno.last
+    guard code == .noSuchFileOrDirectory || code == .notDirectory else { throw code }
+    return nil
 }
 
 /// Names in a directory, without `.` and `..`, in no order.
-package func directoryEntries(_ directory: Int32) -> [String] {
-    guard let copy = openDirectory(".", in: directory) else { return [] }
+///
+/// - Throws: Why not all of them can be read.
+package func directoryEntries(_ directory: Int32) throws(Errno) -> [String] {
+    guard let copy = openDirectory(".", in: directory) else { throw .last }
     var names: [String] = []
-    _ = forEachName(in: copy) { name, _ in names.append(String(cString: name)) }
+    if let code = forEachName(in: copy, { name, _ in names.append(String(cString: name)) }) { throw code }
     return names
 }
 
@@ -195,6 +200,8 @@ package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) ->
     else {
         return false
     }
-    for entry in directoryEntries(opened.raw) { removeTree(entry, in: opened.raw, depth: depth - 1) }
+    for entry in (try? directoryEntries(opened.raw)) ?? [] {
+        removeTree(entry, in: opened.raw, depth: depth - 1)
+    }
     return removeDirectory(name, in: directory) == nil
 }

@@ -150,7 +150,7 @@ private func check(_ path: String, _ status: stat, _ trust: FileTrust) throws(Fi
     if let objection = trust.objection(to: status, shown: escaped(path)) { throw refusal(path, objection) }
 }
 
-/// The same without a text for messages.
+/// Like ``createFile(_:in:_:mode:shown:)``, without a text for messages.
 ///
 /// - Returns: `nil` when it cannot be made; ``Errno/last`` says why.
 package func makeFile(
@@ -266,7 +266,8 @@ package func replaceFile(
     if code == nil, mode != 0o600 { (step, code) = ("set the mode of", setMode(file.raw, mode)) }
     if code == nil, isDurable { (step, code) = ("sync", synchronize(file.raw)) }
     let closed = file.close()
-    if code == nil, closed != nil { (step, code) = ("write", closed) }
+    // Interrupted, it is closed all the same. close(2)
+    if code == nil, let closed, closed != .interrupted { (step, code) = ("write", closed) }
     if code == nil { (step, code) = ("replace", renameEntry(temporary, to: path)) }
     guard let code else { return }
     removeFile(temporary)

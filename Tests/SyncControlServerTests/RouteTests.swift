@@ -53,7 +53,7 @@ struct RouteTests {
             ("GET", "/v1/sessions/%+1", .notFound),
             (
                 "GET", "/v1/hooks?session=%+1",
-                .badQuery("The query is not percent-encoded text without NUL characters.")
+                .badQuery("The query has broken percent-encoding, or a NUL character.")
             ),
             ("POST", "/v1/agent", .methodNotAllowed(allowed: "GET")),
             ("PUT", "/v1/sessions/a", .methodNotAllowed(allowed: "GET, DELETE")),

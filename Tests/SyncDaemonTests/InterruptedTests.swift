@@ -98,11 +98,11 @@ struct InterruptedTests {
         let set = try ManifestBuilder(bench.tree).build()
         bench.server.respond(to: manifest) { _ in .object(ServedObject(set.manifest)).stalling(at: 10) }
         let agent = bench.agent(onDemand: true)
-        let running = Task { await agent.run() }
         let asked = Task { try await agent.enqueue(bench.request()) }
         while !bench.server.log.entries.contains(where: { $0.request.target == manifest }) {
             try await Task.sleep(for: .milliseconds(5))
         }
+        let running = Task { await agent.run() }
         // It is idle for no longer than 50 ms.
         try await Task.sleep(for: .milliseconds(300))
         try bench.publish(bench.tree)
@@ -110,7 +110,11 @@ struct InterruptedTests {
         _ = try await asked.value
         try await bench.until(.finished)
         await running.value
-        let error = await #expect(throws: ControlError.self) { try await agent.enqueue(bench.request()) }
+        var error = await #expect(throws: ControlError.self) { try await agent.enqueue(bench.request()) }
+        #expect(error?.code == .stopping)
+        error = await #expect(throws: ControlError.self) { try await agent.resume(session) }
+        #expect(error?.code == .stopping)
+        error = await #expect(throws: ControlError.self) { try await agent.replay(hook: 1) }
         #expect(error?.code == .stopping)
     }
 
@@ -159,12 +163,12 @@ struct InterruptedTests {
         withExtendedLifetime(lease) {}
     }
 
-    @Test("Requests with absurd times for hooks are refused", arguments: [-1, 31_536_001, .max])
+    @Test("Requests with absurd times for hooks are refused", arguments: [-1, 31_622_401, .max])
     func hookTimeouts(timeout: Int) async throws {
         let bench = try AgentBench(files: 1)
         var request = bench.request(hook: "/bin/true")
         request.hooks[0].timeout = timeout
         let error = await #expect(throws: ControlError.self) { try await bench.agent().enqueue(request) }
-        #expect(error?.code == .invalid && error?.message.contains("timeout is 0 to 31536000") == true)
+        #expect(error?.code == .invalid && error?.message.contains("timeout is 0 to 31622400") == true)
     }
 }

@@ -59,13 +59,16 @@ struct DiskFailureTests {
         #expect(AssetTree.read(scene.destination).paths == ["a"])
     }
 
-    @Test("While new files may be lost, no old ones are removed")
-    func prune() throws {
+    @Test(
+        "After a failed syncfs no old file is removed, whether new ones are in place or not",
+        arguments: [1, 2]
+    )
+    func prune(failing number: Int) throws {
         #expect(try scene.pull().status == .done)
         var nodes = tree.nodes
         nodes["g"] = nodes.removeValue(forKey: "a")
         try scene.publish(AssetTree(nodes), revision: 2)
-        let outcome = try scene.pull(disk: .failing(at: 2)) { $0.prune = true }
+        let outcome = try scene.pull(disk: .failing(at: number)) { $0.prune = true }
         #expect(outcome.status == .ioError && outcome.count("task.removed") == 0)
         #expect(scene.root.read("dest/a") != nil)
     }

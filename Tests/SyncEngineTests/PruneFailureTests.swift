@@ -38,7 +38,7 @@ struct PruneFailureTests {
             outcome.values("reason", of: "prune.failed") == ["cannot remove a/stuck: Device or resource busy"]
         )
         #expect(outcome.values("path", of: "task.removed") == ["b"])
-        #expect(outcome.report?.shortfall == "1 file could not be removed")
+        #expect(outcome.report?.shortfall == "1 file or directory could not be removed")
         let again = try scene.pull { $0.prune = true }
         #expect(again.status == .done && again.values("path", of: "task.removed") == ["a/stuck"])
         #expect(scene.problems(next) == [])

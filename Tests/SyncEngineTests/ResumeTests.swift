@@ -51,7 +51,7 @@ struct ResumeTests {
 
     @Test("A stop while a staged file is checked keeps it for the next run")
     func stoppedCheck() throws {
-        let size = 1 << 29
+        let size = 1 << 30
         let digest = try SHA256Digest.ofZeros(size)
         let text = """
             {"format":"syncagent-manifest/1","project":"com.example.p","files":[{"path":"f","size":\(size),\
@@ -64,7 +64,8 @@ struct ResumeTests {
         #expect(chmod(scene.root.path("dest/.syncagent"), 0o700) == 0 && truncate(path, off_t(size)) == 0)
         let stop = StopRequest()
         Thread.detachNewThread {
-            while !Self.isOpen(path) { usleep(1_000) }
+            let end = ContinuousClock.now + .seconds(60)
+            while !Self.isOpen(path), .now < end { usleep(1_000) }
             stop.stop()
         }
         let outcome = try scene.pull(stop: stop)

@@ -101,16 +101,20 @@ private let get = "GET /a?b HTTP/1.1\r\nHost: h\r\n\r\n"
 
 @Suite(.timeLimit(.minutes(10)))
 struct ServerTests {
-    @Test("Of an answer that cannot be sent it is told, too, that nothing went out")
-    func unsendable() async throws {
+    @Test(
+        "Of an answer that cannot be sent it is told, too, that nothing went out, once",
+        arguments: [true, false]
+    )
+    func unsendable(isAtOnce: Bool) async throws {
         let told = Mutex<[Bool]>([])
-        let answering = HTTPServer.Answering.atOnce { _ in
+        let answer = { @Sendable in
             // There is no such file.
             var response = HTTPResponse(status: 200, body: .file(OpenFile(owning: -1), 0..<10))
             response.whenSent = { bytes, isComplete in told.withLock { $0.append(bytes == 0 && !isComplete) }
             }
             return response
         }
+        let answering = isAtOnce ? HTTPServer.Answering.atOnce { _ in answer() } : .later { _ in answer() }
         try await serving(answering) { port in
             let client = try Client(port)
             client.send(get)

@@ -60,6 +60,8 @@ struct SupervisionTests {
         for second in [601, 602] { #expect(machine.stopped(at: .seconds(second)) == .none) }
         #expect(machine.due == .milliseconds(601_600))
         #expect(machine.cause == .timedOut)
+        #expect(machine.expired(at: .milliseconds(601_600), groupIsEmpty: false) == .kill)
+        #expect(machine.due == .milliseconds(601_750))
         var leftovers = Supervision(
             timeout: .seconds(600),
             grace: .seconds(10),

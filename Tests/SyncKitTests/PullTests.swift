@@ -89,12 +89,10 @@ struct OptionTests {
         for count in [-1, 0, 65, Int.max, .min] {
             faults.append(("connections", { $0.connections = count }))
         }
-        for time in [
-            Duration.zero, .seconds(-1), .seconds(year + 1), .seconds(Int64.max), .seconds(Int64.min),
-        ] {
+        for time in [Duration.zero, .seconds(-1), .seconds(Int64.min)] {
             faults.append(("patience", { $0.patience = time }))
         }
-        for seconds in [-1, 0, year + 1, Int.max, .min] {
+        for seconds in [-1, year + 1, Int.max, .min] {
             faults.append(("timeout", { $0.hooks = [RunHook(arguments: ["/bin/true"], timeout: seconds)] }))
         }
         for count in [-1, 0, 10_001, Int.max, .min] {
@@ -119,7 +117,7 @@ struct OptionTests {
     @Test("The largest and the smallest that there are work")
     func extremes() async throws {
         let scene = try KitScene()
-        for (rate, patience) in [(UInt64.max, Duration.seconds(Self.year)), (UInt64(1 << 20), .seconds(6))] {
+        for (rate, patience) in [(UInt64.max, Duration.seconds(Int64.max)), (UInt64(1 << 20), .seconds(6))] {
             var options = scene.options
             (options.rateLimit, options.patience, options.connections) = (rate, patience, 64)
             options.hooks = [RunHook(arguments: ["/bin/true"], timeout: Self.year, batch: 10_000)]

@@ -14,6 +14,7 @@ struct TextTests {
             ("https://h#frag?x", "https://h"),
             ("packs/a.pack", "packs/a.pack"),
             ("packs/a.pack?sig=secret", "packs/a.pack?…"),
+            ("/a?token=secret&next=https://h/x", "/a?…"), ("/a#x://y", "/a"),
             ("", ""),
             ("://", "://"),
             ("http://h/\u{1B}[2J\u{202E}x", "http://h/\\u{1b}[2J\\u{202e}x"),

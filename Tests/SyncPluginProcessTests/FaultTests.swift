@@ -279,7 +279,9 @@ struct FaultTests {
     func noThread() async throws {
         let fixture = try PluginFixture()
         let client = try fixture.client("serve(proceed)") {
-            $0.startThread = { _, _ throws(ThreadError) in throw ThreadError(code: .resourceTemporarilyUnavailable) }
+            $0.startThread = { _, _ throws(ThreadError) in
+                throw ThreadError(code: .resourceTemporarilyUnavailable)
+            }
         }
         let result = await client.resolve()
         #expect(result.code == .unavailable && result.message.contains("cannot start a thread"), "\(result)")

@@ -68,7 +68,7 @@ struct SigningTests {
         #expect(error?.summary == "cannot sign: /bin/false exited with status 1")
         #expect(
             error?.details == [
-                "revision 2 is published, but not signed: machines that are pinned stay at what was signed before"
+                "revision 2 is published, but this is not signed: pinned machines stay at what was signed before"
             ]
         )
         #expect(try set.manifest().revision == 2)
@@ -97,7 +97,9 @@ struct SigningTests {
         let error = Self.error { () throws(PublishError) in
             _ = try Channels(set.root.path("out")).point("beta", at: .revision(1), signing: signing)
         }
-        #expect(error?.details.first?.hasPrefix("beta points at revision 1, but not signed: ") == true)
+        #expect(
+            error?.details.first?.hasPrefix("beta points at revision 1, but this is not signed: ") == true
+        )
         #expect(set.root.read("out/channels/beta.json.zst") != nil)
         #expect(set.root.read("out/trust/beta.fresh") == nil)
     }
@@ -131,7 +133,7 @@ struct SigningTests {
         let wrong = Self.error { () throws(PublishError) in
             _ = try Signing(newer, [.release], program: nil, now: 1_000)
         }
-        #expect(wrong?.summary == "\(keys.path)/release-2.key: not among the release keys of root 2")
+        #expect(wrong?.summary == "root 2 does not name \(keys.path)/release-2.key as release keys")
     }
 
     @Test("A root that is missing among the published ones is told of as missing")
@@ -186,9 +188,41 @@ struct SigningTests {
         #expect(error?.exitStatus == .dataInvalid)
         #expect(error?.summary.hasSuffix("channels/index.json cannot be read, or is damaged") == true)
         #expect(set.root.read("out/channels/index.json") == Array("{".utf8))
+        #expect(set.root.read("out/channels/stable.json.zst") == nil)
         #expect(throws: PublishError.self) {
             try Channels(set.root.path("out"), isReadOnly: true).list()
         }
+    }
+
+    @Test(
+        "Where releases or statements cannot be listed, no number is used twice and no signature is dropped"
+    )
+    func unlisted() throws {
+        var set = try PublishedSet(Self.tree)
+        set.options.signing = try Self.signing(Self.keys(set))
+        set.options.keepsReleases = true
+        try set.publish()
+        set.options.signing = nil
+        try set.root.write("new", to: "in/new")
+        let before = set.root.read("out/manifest.json")
+        /// Makes a directory unreadable, whoever reads it.
+        func hide(_ directory: String) throws {
+            try FileManager.default.moveItem(
+                atPath: set.root.path("out/\(directory)"),
+                toPath: set.root.path("out/\(directory).away")
+            )
+            try set.root.link("out/\(directory)", to: directory)
+        }
+        try hide("trust")
+        let unsigned = Self.error { () throws(PublishError) in
+            _ = try Channels(set.root.path("out")).point("beta", at: .revision(1), signing: nil)
+        }
+        #expect(unsigned?.code == .cannotRead && unsigned?.summary.contains("out/trust: ") == true)
+        #expect(set.root.read("out/channels/beta.json.zst") == nil)
+        try hide("channels")
+        let error = set.failure()
+        #expect(error?.code == .cannotRead && error?.summary.contains("out/channels: ") == true)
+        #expect(set.root.read("out/manifest.json") == before)
     }
 
     @Test("A manifest.json.zst of another revision is not kept as the release of manifest.json")

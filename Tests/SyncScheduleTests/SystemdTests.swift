@@ -30,7 +30,7 @@ private final class Place {
         return file
     }
 
-    var files: [String] { ScheduleFiles.names(in: path).filter { !$0.hasPrefix(".") } }
+    var files: [String] { (try? ScheduleFiles.names(in: path))?.filter { !$0.hasPrefix(".") } ?? [] }
 }
 
 /// Runs a program of the system.

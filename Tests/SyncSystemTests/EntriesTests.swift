@@ -25,7 +25,18 @@ struct EntriesTests {
         #expect(addName("d", in: directory.raw, to: "b", in: directory.raw) == .fileExists)
         #expect(removeFile("b", in: directory.raw) == nil)
         #expect(removeFile("b", in: directory.raw) == .noSuchFileOrDirectory)
-        #expect(directoryEntries(directory.raw) == ["d"])
+        #expect(try directoryEntries(directory.raw) == ["d"])
+    }
+
+    @Test("A directory that cannot be listed is told apart from one that is missing or empty")
+    func listing() throws {
+        try root.write("", to: "file")
+        try makeDirectories(root.path("empty"))
+        try root.link("loop", to: "loop")
+        #expect(try directoryEntries(root.path("empty")) == [])
+        #expect(try directoryEntries(root.path("missing")) == nil)
+        #expect(try directoryEntries(root.path("file")) == nil)
+        #expect(throws: Errno.tooManySymbolicLinkLevels) { try directoryEntries(root.path("loop")) }
     }
 
     @Test("Directories are made and removed, and a file that is in the way is named")

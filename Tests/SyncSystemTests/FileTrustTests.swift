@@ -286,7 +286,7 @@ struct PrivateDirectoryTests {
         #expect(errors.allSatisfy { $0 == nil })
         let bytes = try readFile(path, trust: .state, limit: 1 << 20)
         #expect(bytes.count == 300_000 && bytes.allSatisfy { $0 == bytes[0] })
-        #expect(directoryEntries(root.path) == ["shared"])
+        #expect(try directoryEntries(root.path) == ["shared"])
     }
 
     @Test("Where a file is reached through a link, both directories count")

@@ -113,7 +113,7 @@ struct CredentialProviderTests {
         let bench = try bench(provider, accepts: []) { $0.initialConnections = 8 }
         for number in 0..<8 {
             // All are sent before the first is refused, and the others are refused when that has another answer.
-            let refusal = FaultAnswer.status(401).delayed(by: .milliseconds(number == 0 ? 200 : 500))
+            let refusal = FaultAnswer.status(401).delayed(by: .milliseconds(number == 0 ? 2_000 : 5_000))
             bench.server.script("/\(number)", refusal, .object(object))
         }
         let runs = (0..<8).map { bench.start(object, from: [bench.server.url("/\($0)")]) }
@@ -134,7 +134,9 @@ struct CredentialProviderTests {
             server.serve(object, at: "/a")
             try await bench.deliver(object, from: [server.url("/a")])
         }
+        try await waitFor { silent.requests.count >= 3 ? true : nil }
         #expect(silent.requests.count == 3)
+        #expect(bench.log.lines(of: "plugin failed credential").count == 5, "each is told")
         for _ in 0..<3 { release.signal() }
     }
 

@@ -157,7 +157,7 @@ struct FaultScenarioTests {
 
     @Test("Out of time behind a log-in page, that page is the cause [F030]")
     func lateAtPortal() async throws {
-        let bench = try Bench { $0.resourceDeadline = .milliseconds(400) }
+        let bench = try Bench { $0.resourceDeadline = .seconds(3) }
         bench.server.respond(to: "/a") { _ in .captivePortal() }
         let error = try await bench.failure(bench.start(object))
         #expect(error.detail.hasPrefix("not done within") && error.cause == .loginPage, "\(error)")

@@ -1,4 +1,5 @@
 import Glibc
+import SyncModel
 import SyncPlugins
 import SyncSystem
 import SyncTestKit
@@ -98,10 +99,13 @@ struct FileTransportTests {
         let shelf = try Shelf()
         #expect(try await shelf.failure(shelf.start(["none"])).code == .badStatus(404))
         #expect(try await shelf.failure(shelf.start(["a/x"], id: 2)).code == .badStatus(404))
-        chmod(shelf.root.path("a"), 0)
-        let run = try asNobody { shelf.start(id: 3) }
-        let error = try await shelf.failure(run)
+        // A transport of its own: its thread is not there yet.
+        let closed = try Shelf()
+        chmod(closed.root.path("a"), 0)
+        let run = try asNobody { closed.start(["a", "none"]) }
+        let error = try await closed.failure(run)
         #expect(error.code == .badStatus(403) && error.detail.contains("may not be read"), "\(error)")
+        #expect(error.cause == .other, "no server asks for credentials")
     }
 
     /// Root may read everything, but for a thread that looks at files as somebody else. setfsuid(2)

@@ -187,6 +187,30 @@ struct ResolverTests {
         #expect(resolver.requests.count { $0.reason == .expired(status: 403) } == 1)
     }
 
+    @Test("A link that has been renewed several times costs one refusal, however old it is [S74 F025]")
+    func chain() async throws {
+        let newest = Mutex(1)
+        let resolver = ScriptedResolver { request in
+            .replace(
+                url: "\(request.url)?link=\(request.reason == .start ? 1 : newest.withLock { $0 })",
+                headers: []
+            )
+        }
+        let bench = try bench(resolver)
+        let object = object
+        // A link is good for one request.
+        bench.server.respond(to: "/a") { request in
+            newest.withLock { number in
+                guard request.target.hasSuffix("link=\(number)") else { return .status(403) }
+                number += 1
+                return .object(object)
+            }
+        }
+        for _ in 0..<6 { try await bench.deliver(object) }
+        #expect(bench.server.log.requests(to: "/a").count == 15, "1, then 2, then 3 each")
+        #expect(resolver.requests.count { $0.reason == .expired(status: 403) } == 5)
+    }
+
     @Test("Links that end at a time of their own are renewed once for all that have them [S74 F025]")
     func timed() async throws {
         let time = Mutex<Int64>(2_000_000_000)

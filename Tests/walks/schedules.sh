@@ -82,6 +82,9 @@ sed 's/"nightly"/"nightli"/' fleet.json >wrong.json
 ends 65 'tower: nightli: no such key; did you mean “nightly”?' syncagent schedule apply wrong.json
 ends 66 'there is no such file' syncagent schedule apply nowhere.json
 says 'tower: unchanged' syncagent schedule apply fleet.json
+# As the command line spells it, too.
+sed 's/"max_rate"/"max-rate"/' fleet.json >hyphen.json
+says 'tower: unchanged' syncagent schedule apply hyphen.json
 
 step "what Examples/ansible copies is as it should be"
 says 'archive: would be added' syncagent schedule apply "$root/Examples/ansible/schedules.json" --dry-run

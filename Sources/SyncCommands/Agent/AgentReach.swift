@@ -39,8 +39,10 @@ struct AgentReach: Sendable {
             do {
                 return try await work(client)
             } catch let error as ControlError {
-                // One that is lost after it has worked for a while: the next one gets its time, too.
-                if freshStarts > 0, .now - start > .seconds(1) {
+                // One that is lost after it has worked for a while: the next one gets its time, too. Not after a call that
+                // was not answered in time: that agent is there.
+                let lasted = ContinuousClock.now - start
+                if freshStarts > 0, lasted > .seconds(1), lasted < client.timeout {
                     (since, freshStarts) = (.now, freshStarts - 1)
                 }
                 // It stopped between two words: the next one is asked. Every command may be repeated.
@@ -68,7 +70,7 @@ struct AgentReach: Sendable {
             return isPermitted(.execute, path) ? path : link
         }
         let name = CurrentProcess.startPath ?? ""
-        let path = try EnvironmentPaths.absolute(name)
+        let path = name.isEmpty ? "" : try EnvironmentPaths.absolute(name)
         guard !name.isEmpty, isPermitted(.execute, path) else {
             throw CommandFailure(
                 .unavailable,

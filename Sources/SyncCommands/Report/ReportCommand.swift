@@ -192,9 +192,8 @@ struct ReplacedFile: Sendable {
     ///
     /// - Throws: ``CommandFailure`` with status 73 when the place cannot be written to, 74 when the disk is full.
     func write(_ text: String) throws(CommandFailure) {
-        var status = stat()
         // A device or a pipe would be gone: what was meant is to write into it.
-        guard stat(path, &status) != 0 || status.st_mode & S_IFMT == S_IFREG else {
+        guard status(following: path)?.kind ?? .file == .file else {
             throw CommandFailure(.cannotCreate, "cannot write \(escaped(path)): it is not a regular file")
         }
         do throws(FileError) {

@@ -3,6 +3,7 @@ import SyncControl
 import SyncModel
 import SyncReport
 import SyncSchedule
+import SyncSystem
 
 /// What the user's schedules mean for a report.
 struct ReportSchedules: Sendable {
@@ -15,7 +16,7 @@ struct ReportSchedules: Sendable {
     /// - Parameter now: **Milliseconds** since 1970.
     init(now: Int64, environment: EnvironmentPaths = .ofProcess) {
         guard let records = try? ScheduleRecords(environment) else { return }
-        for name in records.names {
+        for name in (try? records.names()) ?? [] {
             guard let record = (try? records.find(name)) ?? nil else { continue }
             let next = record.next(after: now)?.fire
             let due = record.definition.isPaused ? nil : record.clock.latest(at: now)?.fire
@@ -49,9 +50,6 @@ struct ReportSchedules: Sendable {
 
     /// When a file was changed last, **milliseconds** since 1970.
     private static func modified(_ path: String) -> Int64 {
-        var status = stat()
-        guard stat(path, &status) == 0 else { return .max }
-        let (time, overflow) = Int64(status.st_mtim.tv_sec).multipliedReportingOverflow(by: 1_000)
-        return overflow ? .max : time
+        status(following: path).map { $0.modified / 1_000_000 } ?? .max
     }
 }

@@ -59,7 +59,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
             }
         }
         if prune {
-            for name in records.names where !plans.contains(where: { $0.name == name }) {
+            for name in try records.names() where !plans.contains(where: { $0.name == name }) {
                 apply(name) {
                     if !dryRun { _ = try records.discard(name) }
                     return .removed
@@ -120,7 +120,9 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         let words = help.split { !$0.isLetter && !$0.isNumber && $0 != "-" && $0 != "_" }
         let options = words.filter { $0.hasPrefix("--") }
             .map { String($0.dropFirst(2)).replacing("-", with: "_") }
-        guard let key = keys.first(where: { !options.contains($0) }) else { return nil }
+        guard let key = keys.first(where: { !options.contains($0.replacing("-", with: "_")) }) else {
+            return nil
+        }
         let meant = nearest(key, in: Set(options).sorted())
         return "\(escaped(key)): no such key" + (meant.map { "; did you mean “\($0)”?" } ?? "")
     }

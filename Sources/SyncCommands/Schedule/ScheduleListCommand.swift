@@ -20,7 +20,7 @@ struct ScheduleListCommand: AsyncParsableCommand {
         let outlook = try ScheduleOutlook(output)
         var rows = [["NAME", "WHEN", "NEXT", "LAST", "BY"]]
         var notes: [String] = []
-        for name in records.names {
+        for name in try records.names() {
             do throws(ScheduleError) {
                 guard let record = try records.find(name) else { continue }
                 let view = outlook.view(record)

@@ -36,8 +36,8 @@ struct ScheduleRecords: Sendable {
     }
 
     /// The names of all schedules, in order.
-    var names: [String] {
-        ScheduleFiles.names(in: definitions).compactMap { file in
+    func names() throws(ScheduleError) -> [String] {
+        try ScheduleFiles.names(in: definitions).compactMap { file in
             guard file.hasSuffix(".json") else { return nil }
             let name = String(file.dropLast(5))
             return ScheduleName.isValid(name) ? name : nil
@@ -263,7 +263,12 @@ extension AgentSchedules {
         let told = ToldOnce()
         self.init(
             load: {
-                records.names.compactMap { name in
+                let names: [String]
+                do throws(ScheduleError) { names = try records.names() } catch {
+                    told.tell("\(error)", log)
+                    return []
+                }
+                return names.compactMap { name in
                     do throws(ScheduleError) {
                         guard let record = try records.find(name), record.backend.needsAgent,
                             !record.definition.isPaused

@@ -155,7 +155,7 @@ struct ScheduleRun: Sendable {
     /// Waits for the end of the run, or of its time. If the agent is lost meanwhile, another one is started.
     private func wait(_ session: String, until end: Int64?, _ clock: ScheduleClock) async throws {
         let watch = RunWatch(store: try state.store(), session: session)
-        try await watch.wait(state, every: .milliseconds(500)) { status, _ in
+        try await watch.wait(state, for: .schedule, every: .milliseconds(500)) { status, _ in
             guard let end, Self.clock() >= end else { return }
             let next = clock.next(after: Self.clock()).map {
                 Self.text.moment(WallTime(milliseconds: $0.fire))

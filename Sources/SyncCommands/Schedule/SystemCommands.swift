@@ -72,7 +72,7 @@ struct SystemCommands: Sendable {
     /// Whether a process of one of these names runs. proc(5), /proc/pid/comm
     @Sendable
     private static func isRunning(_ names: Set<String>) -> Bool {
-        (directoryEntries("/proc") ?? []).contains { entry in
+        ((try? directoryEntries("/proc")) ?? []).contains { entry in
             // Without a line it has just ended.
             guard entry.first?.isNumber == true, let name = systemLine("/proc/\(entry)/comm") else {
                 return false

@@ -6,7 +6,16 @@ import SyncSystem
 /// Looks after a session that somebody waits for: says each change of what it waits for, and brings an agent up when
 /// there is work and nobody works on it.
 struct RunCare: Sendable {
+    /// Who waits.
+    enum Waiter: Sendable {
+        case person
+        /// A scheduled start, whose output may become mail: changes are not said, and an agent is started for what a lost
+        /// one has left, not for a run that was released to the next agent.
+        case schedule
+    }
+
     private let state: StateAccess
+    private let waiter: Waiter
     private var said: Sight?
     private var next = ContinuousClock.now
     private var isAgentMissed = false
@@ -31,11 +40,14 @@ struct RunCare: Sendable {
     /// From one look for an agent to the next.
     private static let interval = Duration.seconds(2)
 
-    init(_ state: StateAccess) { self.state = state }
+    init(_ state: StateAccess, for waiter: Waiter = .person) {
+        self.state = state
+        self.waiter = waiter
+    }
 
     mutating func look(at status: SessionStatus) async throws {
         await bringAgent(status)
-        say(status)
+        if waiter == .person { say(status) }
         try Task.checkCancellation()
     }
 
@@ -66,7 +78,7 @@ struct RunCare: Sendable {
     }
 
     private mutating func bringAgent(_ status: SessionStatus) async {
-        guard Self.isLeftAlone(status), ContinuousClock.now >= next else { return }
+        guard isLeftAlone(status), ContinuousClock.now >= next else { return }
         next = .now + Self.interval
         do {
             let agent = try await AgentReach(state: state).client()
@@ -83,10 +95,10 @@ struct RunCare: Sendable {
     }
 
     /// Whether there is work, and no process has it.
-    static func isLeftAlone(_ status: SessionStatus) -> Bool {
+    private func isLeftAlone(_ status: SessionStatus) -> Bool {
         guard status.holder == nil else { return false }
         return switch status.state {
-        case .waiting, .running: true
+        case .waiting, .running: waiter == .person || status.isInterrupted == true
         case .idle: status.owedHooks > 0
         case .paused: false
         }

@@ -38,13 +38,14 @@ struct RunWatch: Sendable {
     ///
     /// - Parameters:
     ///   - interval: From one look to the next.
-    ///   - isOpen: Told of each look before that; throws to wait no longer.
+    ///   - isOpen: Called while work is open; throws to stop waiting.
     func wait(
         _ state: StateAccess,
+        for waiter: RunCare.Waiter = .person,
         every interval: Duration,
         isOpen: (SessionStatus, RunCare) throws -> Void
     ) async throws {
-        var care = RunCare(state)
+        var care = RunCare(state, for: waiter)
         while true {
             switch try look() {
             case .over(let status, let words): return try end(status, words, state)

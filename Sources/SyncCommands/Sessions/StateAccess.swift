@@ -23,8 +23,8 @@ struct StateAccess: Sendable {
     /// Opens the state; `nil` when there is none yet, and none is made.
     func existingStore() throws(CommandFailure) -> SyncStore? {
         // What is there and cannot be looked at is no missing state: opening it says why.
-        let isThere = exists(place.stateDirectory + "/syncagent.sqlite")
-        guard isThere || ![ENOENT, ENOTDIR].contains(errno) else { return nil }
+        let code = exists(place.stateDirectory + "/syncagent.sqlite") ? nil : Errno.last
+        guard code != .noSuchFileOrDirectory, code != .notDirectory else { return nil }
         return try EngineAssembly.openStore(place.stateDirectory, warn: output.warning)
     }
 

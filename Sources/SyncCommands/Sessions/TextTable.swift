@@ -48,11 +48,6 @@ enum TextTable {
         return cell.prefix(max(0, width - ellipsis.count)) + ellipsis
     }
 
-    /// The width of the terminal that is written to; `nil` for a file or a pipe. TIOCGWINSZ, ioctl_tty(2).
-    static var outputWidth: Int? {
-        var size = winsize()
-        guard isTerminal(STDOUT_FILENO), ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0
-        else { return nil }
-        return Int(size.ws_col)
-    }
+    /// The width of the terminal that is written to; `nil` for a file or a pipe.
+    static var outputWidth: Int? { terminalSize(STDOUT_FILENO)?.columns }
 }

@@ -53,19 +53,13 @@ package final class ProgressDisplay: Sendable {
         return isTerminal(STDERR_FILENO) && environment.hasCapableTerminal ? .terminal : .lines
     }
 
-    /// The width of the terminal on standard error, 80 where it has none. TIOCGWINSZ, ioctl_tty(2).
+    /// The width of the terminal on standard error, 80 where it has none.
     @Sendable
-    package static func terminalColumns() -> Int {
-        var size = winsize()
-        guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
-        return Int(size.ws_col)
-    }
+    package static func terminalColumns() -> Int { terminalSize(STDERR_FILENO)?.columns ?? 80 }
 
     /// Lines cut to what the terminal on standard error shows at once.
     static func fitting(_ lines: [String]) -> [String] {
-        var size = winsize()
-        let rows =
-            ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_row > 1 ? Int(size.ws_row) - 1 : 23
+        let rows = max(1, (terminalSize(STDERR_FILENO)?.rows ?? 24) - 1)
         let width = max(20, terminalColumns()) - 1
         let shown =
             lines.count > rows ? lines.prefix(rows - 1) + ["… \(lines.count - rows + 1) more"] : lines[...]

@@ -102,7 +102,7 @@ struct KeysNewCommand: AsyncParsableCommand {
         output.message("\(escaped(made.path)): keys of \(project), root 1")
         output.message("Sign with:  syncagent publish … --sign \(escaped(made.path))")
         output.message("Trust it with:  syncagent pull … --trust SHA256:\(made.newest.statement.digest)")
-        let names = KeyDirectory.names(.root, in: made.path).joined(separator: ", ")
+        let names = try KeyDirectory.names(.root, in: made.path).joined(separator: ", ")
         output.message("Keep \(names) offline: only needed to change a key.")
     }
 }
@@ -128,14 +128,15 @@ struct KeysShowCommand: AsyncParsableCommand {
             let keys = try KeyDirectory(path, passphrase: nil)
             text = StatementText(root: keys.newest)
             for role in Role.allCases where !format.json {
-                for name in KeyDirectory.names(role, in: path) {
+                for name in try KeyDirectory.names(role, in: path) {
                     output.message("\(escaped(path))/\(escaped(name))")
                 }
             }
         } else {
             text = try StatementText(file: path)
         }
-        for line in format.json ? [text.json.text] : text.lines { output.line(line) }
+        if format.json { return output.event(text.json, flushing: true) }
+        for line in text.lines { output.line(line) }
     }
 }
 

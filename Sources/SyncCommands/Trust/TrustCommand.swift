@@ -61,7 +61,8 @@ struct TrustShowCommand: AsyncParsableCommand {
             throw CommandFailure(.noInput, "\(escaped(project)) is not pinned")
         }
         let text = PinText(pin)
-        for line in format.json ? [text.json.text] : text.lines { output.line(line) }
+        if format.json { return output.event(text.json, flushing: true) }
+        for line in text.lines { output.line(line) }
     }
 }
 

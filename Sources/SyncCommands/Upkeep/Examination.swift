@@ -147,7 +147,11 @@ extension Examination {
         // Without a home directory there are none.
         guard let records = try? ScheduleRecords() else { return }
         let machine = SystemCommands(environment: .ofProcess).facts(access)
-        for name in records.names {
+        let names: [String]
+        do throws(ScheduleError) { names = try records.names() } catch {
+            return findings.problem("schedules", error.description, "check the permissions of that directory")
+        }
+        for name in names {
             let subject = "schedule \(name)"
             do throws(ScheduleError) {
                 guard let record = try records.find(name), !record.definition.isPaused else {

@@ -59,13 +59,15 @@ private struct GarbageCollection {
         let now = EngineAssembly.milliseconds() / 1_000
         var (count, bytes) = (0, UInt64(0))
         // Without the directory there is none.
-        for name in directoryEntries(directory) ?? [] {
+        for name in (try? directoryEntries(directory)) ?? [] {
             let path = directory + "/" + name
             guard case .success(let found?) = status(currentDirectory, path), found.kind == .file,
                 found.modified / 1_000_000_000 < now - Self.grace, !isNeeded(name, at: path, needed),
                 !parts.contains(name)
             else { continue }
             if !isDryRun, let code = removeFile(path) {
+                // Another process may clean up as well.
+                if code == .noSuchFileOrDirectory { continue }
                 state.output.warning("cannot remove \(escaped(path)): \(code)")
                 continue
             }

@@ -175,18 +175,19 @@ struct ManifestParts: Sendable {
         _ reader: inout PartDecoder
     ) -> Result<[UInt8], Fault> {
         var received = first
-        var wrong: [UInt8]?
+        var wrong: PartFetch.Received?
         for repetition in 0...(Self.repetitions + 1) {
             if source.stop.isStopped { break }
             if let came = received {
-                guard came.bytes != wrong else { break }
-                if let text = reader.text(came.bytes, wanted.blob, digest) {
+                // The same from the same place would only come again.
+                guard came.bytes != wrong?.bytes || came.url != wrong?.url else { break }
+                if came.bytes != wrong?.bytes, let text = reader.text(came.bytes, wanted.blob, digest) {
                     if !isLocal(wanted) { source.parts?.keep(came.bytes, digest) }
                     return .success(text)
                 }
                 // Reading a local file again gives the same bytes.
                 guard repetition <= Self.repetitions, !isLocal(wanted) else { break }
-                wrong = came.bytes
+                wrong = came
                 source.transport.blame(url: came.url, reason: "a part of the manifest is wrong")
             }
             switch PartFetch.again(wanted, source) {

@@ -42,9 +42,10 @@ struct PartCache: Sendable {
         guard !isReadOnly else { return }
         let own = Self.list("\(directory)/\(root).parts")
         guard !own.isEmpty else { return }
+        guard let names = (try? directoryEntries(directory)) ?? nil else { return }
         removeFile("\(directory)/\(root).parts")
         var others: Set<String> = []
-        for name in directoryEntries(directory) ?? [] where name.hasSuffix(".parts") {
+        for name in names where name.hasSuffix(".parts") && name != "\(root).parts" {
             others.formUnion(Self.list("\(directory)/\(name)"))
         }
         for part in own where !others.contains(part) { removeFile("\(directory)/\(part).part") }

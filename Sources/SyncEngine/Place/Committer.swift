@@ -143,14 +143,14 @@ final class Committer: Sendable {
             let (staged, isLast) = nextBatch(hasPlaced: !placed.isEmpty)
             state.change { _ in }  // There is room again.
             let batch = verified(staged)
-            if !batch.isEmpty || !isLast { settle(&placed) }
+            if !batch.isEmpty || !placed.isEmpty && !isLast { settle(&placed) }
             if let error = disk.syncFailure {
                 take(Placement.Result(failures: batch.map { ($0.row, error) }), &placed)
             } else {
                 take(placement.place(batch), &placed)
             }
             guard isLast else { continue }
-            take(placement.finish(), &placed)
+            if disk.syncFailure == nil { take(placement.finish(), &placed) }
             if !placed.isEmpty { settle(&placed) }
             if disk.syncFailure != nil { staging.clear() }
             return

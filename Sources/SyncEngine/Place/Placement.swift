@@ -95,6 +95,7 @@ final class Placement {
 
     /// Logs files before they are placed, so that after a kill everything in place is known to be ours.
     private func write(_ batch: [Committer.Staged]) {
+        guard !batch.isEmpty else { return }
         do throws(FileError) {
             if log == nil { log = LogBox(try IndexLog(destination)) }
             try log?.log.append(

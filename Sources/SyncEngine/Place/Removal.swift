@@ -118,7 +118,7 @@ struct Removal: Sendable {
             case let code?:
                 // Missing permission is told before the directory's contents. rmdir(2)
                 let opened = openDirectory(leaf, in: directory, .noFollow)
-                if let opened, !directoryEntries(opened.raw).isEmpty { return .theirs }
+                if let opened, (try? directoryEntries(opened.raw))?.isEmpty == false { return .theirs }
                 throw error("remove", path, code)
             }
         } ?? .missing

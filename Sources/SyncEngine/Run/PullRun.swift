@@ -23,7 +23,9 @@ struct PullRun {
     let recorded: StoredRun?
     /// Whether another process has worked on it before.
     var isTakenUp = false
-    /// Whether files are in place that may not be durable: then nothing is removed, and the log stays.
+    /// Whether a syncfs has failed: then nothing is removed.
+    private var hasSyncFailed = false
+    /// Whether files are in place that may not be durable: then the log stays.
     private var hasUnsyncedFiles = false
 
     var journal: RunJournal
@@ -163,7 +165,7 @@ struct PullRun {
             if environment.stop.reason.map({ $0 == .late }) ?? true { count(files.states) }
             throw error
         }
-        if recipe.prune, !hasUnsyncedFiles,
+        if recipe.prune, !hasSyncFailed,
             !environment.stop.isStopped || files.states.count(.pending) == 0
         {
             // When every file is in place, a stop no longer prevents the run's end, nor this.
@@ -176,8 +178,8 @@ struct PullRun {
             do throws(EngineError) {
                 try writeIndex(survey, directories, files)
             } catch {
-                // A full disk has been reported: the next pull checks what the log names.
-                guard report.status == .ioError else { throw error }
+                // The disk's failure has been reported: the next pull checks what the log names.
+                guard report.status == .ioError, report.files.failed > 0 else { throw error }
             }
         }
         return files.states
@@ -309,6 +311,7 @@ struct PullRun {
         for row in outcome.records.rows {
             files.states[row] = origins[row] == .reused ? .reused : .installed
         }
+        hasSyncFailed = context.disk.syncFailure != nil
         hasUnsyncedFiles = outcome.leftUnsynced
         try result.get()
         report.reason = outcome.diskFailure?.reasonForFile

@@ -174,8 +174,7 @@ extension PullRun {
     /// Records the end of the run.
     private mutating func finish(_ record: RecordedRun, error: EngineError? = nil) throws(EngineError) {
         summarize(stopped: nil)
-        try record.finish(report, error: error)
-        record.addToTotals(report)
+        try record.finish(report, work: report, error: error)
     }
 
     /// Records that the run is stopped before its end.
@@ -187,7 +186,6 @@ extension PullRun {
         summarize(stopped: reason)
         journal.stopped(report, error: error?.message, reason)
         try record.rest(reason, report)
-        record.addToTotals(report)
     }
 
     /// Reports what this process did for the run.

@@ -277,10 +277,9 @@ extension PullEngine {
         var last = report
         last.elapsedMilliseconds = environment.now().subtractingReportingOverflow(run.created).partialValue
         do throws(EngineError) {
-            try record.finish(last)
+            try record.finish(last, work: isSummarized ? nil : report)
         } catch {
             return  // The next one ends it.
         }
-        if !isSummarized { record.addToTotals(report) }
     }
 }

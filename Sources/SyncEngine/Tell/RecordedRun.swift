@@ -103,8 +103,11 @@ struct RecordedRun {
         environment.live.open(run: run, session: session, environment)
     }
 
-    /// Records the end of the run together with its last event, so that no crash can separate them.
-    func finish(_ report: PullReport, error: EngineError? = nil) throws(EngineError) {
+    /// Records the end of the run together with its last event and what one process did for it, so that no crash can
+    /// separate them.
+    ///
+    /// - Parameter work: What the session's totals do not have yet.
+    func finish(_ report: PullReport, work: PullReport?, error: EngineError? = nil) throws(EngineError) {
         environment.live.close()
         let journal = RunJournal(environment: environment, session: session, run: run)
         do throws(StoreError) {
@@ -116,6 +119,7 @@ struct RecordedRun {
                     error: error?.message,
                     cause: error?.cause,
                     exitStatus: report.status.rawValue,
+                    work: work.map(SessionTotals.init),
                     events: lines,
                     now: environment.now()
                 )
@@ -126,22 +130,13 @@ struct RecordedRun {
         }
     }
 
-    /// Adds what one process did for the run to its session's totals. Called once that is on record, so that whoever ends
-    /// the run after a crash does not add it again. A failure is no reason to fail the run.
-    func addToTotals(_ report: PullReport) {
-        var work = SessionTotals()
-        work.received = report.bytes.received
-        work.requests = report.requests
-        work.files = UInt64(max(0, report.files.installed + report.files.reused))
-        work.elapsed = report.elapsedMilliseconds
-        try? store.add(work, to: session)
-    }
-
     /// Records that the run is stopped before its end; the reason decides how it rests.
     func rest(_ reason: StopReason, _ report: PullReport) throws(EngineError) {
         environment.live.close()
         do throws(StoreError) {
             try environment.events.close()
+            // What was done is on record: no later process adds it. A failure is no reason to fail the run.
+            try? store.add(SessionTotals(report), to: session)
             try store.keep(report.counts, of: run)
             let input: RunInput =
                 switch reason {
@@ -153,6 +148,16 @@ struct RecordedRun {
         } catch {
             throw EngineError(error)
         }
+    }
+}
+
+extension SessionTotals {
+    fileprivate init(_ report: PullReport) {
+        self.init()
+        received = report.bytes.received
+        requests = report.requests
+        files = UInt64(max(0, report.files.installed + report.files.reused))
+        elapsed = report.elapsedMilliseconds
     }
 }
 

@@ -86,12 +86,17 @@ package struct PinStore: Sendable {
 
     /// What is in the directory, sorted.
     private func names() throws(EngineError) -> [String] {
-        if let names = directoryEntries(directory) { return names.sorted() }
-        let code = Errno.last
+        do throws(Errno) {
+            if let names = try directoryEntries(directory) { return names.sorted() }
+        } catch {
+            throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(error)")
+        }
         // A link that leads nowhere: the disk with the pins is missing, which does not mean that nothing is pinned.
-        let found = try? status(currentDirectory, directory).get()
-        guard code == .noSuchFileOrDirectory, found?.kind != .link else {
-            throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(code)")
+        guard case .success(nil) = status(currentDirectory, directory) else {
+            throw EngineError(
+                .ioError,
+                "cannot read the pins in \(escaped(directory)): \(Errno.noSuchFileOrDirectory)"
+            )
         }
         return []
     }

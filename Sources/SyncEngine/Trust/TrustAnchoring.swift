@@ -104,7 +104,10 @@ struct TrustAnchoring {
                 let pin = try make(bytes, shown)
                 if wanted ?? pin.root.statement.digest == pin.root.statement.digest { return pin }
             }
-            throw refused("none of the first \(TrustCheck.mostRoots) roots is what --trust names")
+            throw refused(
+                "none of the first \(TrustCheck.mostRoots) roots is "
+                    + (wanted.map { "SHA256:\($0)" } ?? "one that can be used")
+            )
         }
     }
 

@@ -46,7 +46,7 @@ package struct PluginProgram: Sendable, Hashable {
 
     /// The plugins in a directory by name, those that cannot be used included; none when there is no directory.
     package static func all(in directory: String) -> [PluginProgram] {
-        let found = (directoryEntries(directory) ?? []).compactMap { file -> PluginProgram? in
+        let found = ((try? directoryEntries(directory)) ?? []).compactMap { file -> PluginProgram? in
             let name = String(file.dropFirst(prefix.count))
             guard file.hasPrefix(prefix), isName(name) else { return nil }
             return PluginProgram(name: name, path: "\(directory)/\(file)")

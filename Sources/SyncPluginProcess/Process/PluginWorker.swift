@@ -169,7 +169,7 @@ final class PluginWorker {
     func flush() {
         guard let child, child.input >= 0 else { return }
         while queueStart < queue.count {
-            let count = queue[queueStart...].withUnsafeBytes { Self.put(child.input, $0) }
+            let count = queue[queueStart...].withUnsafeBytes { writeSome(child.input, $0) }
             guard count > 0 else {
                 if count < 0, Errno.last == .brokenPipe {
                     child.closeInput()
@@ -185,10 +185,6 @@ final class PluginWorker {
             queue.removeAll(keepingCapacity: queue.count <= 64 << 10)
             queueStart = 0
         }
-    }
-
-    private static func put(_ file: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
-        writeSome(file, buffer)
     }
 
     // MARK: Waiting

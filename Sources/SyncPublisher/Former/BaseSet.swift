@@ -30,7 +30,7 @@ struct BaseSet {
         case .none: return nil
         case .inOutput:
             // The latest release kept, in whatever channel, so that no number is used twice.
-            let kept = output.keptRevisions().last
+            let kept = try output.keptRevisions().last
             guard kept != nil || output.size(.top, "manifest.json") != nil else { return nil }
             let path = "\(options.output)/" + (kept.map { "channels/\($0).json.zst" } ?? "manifest.json")
             let remedy = "repair it, publish with --no-base, or name another output directory"

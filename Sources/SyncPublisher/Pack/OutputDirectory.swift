@@ -159,15 +159,25 @@ final class OutputDirectory {
     }
 
     /// What is in `trust/`.
-    func statementNames() -> [String] { directoryEntries(path + "/trust") ?? [] }
+    func statementNames() throws(PublishError) -> [String] { try names(in: "trust") ?? [] }
+
+    /// What is in a directory of the set; `nil` if there is none.
+    private func names(in directory: String) throws(PublishError) -> [String]? {
+        do throws(Errno) { return try directoryEntries("\(path)/\(directory)") } catch {
+            throw .cannotRead(
+                "cannot read \(shown(path))/\(directory): \(error)",
+                "check its permissions; the published set is unchanged"
+            )
+        }
+    }
 
     // MARK: Channels
 
     /// Whether releases are kept.
-    var hasChannels: Bool { directoryEntries(path + "/channels") != nil }
+    func hasChannels() throws(PublishError) -> Bool { try names(in: "channels") != nil }
 
-    func keptRevisions() -> [UInt64] {
-        (directoryEntries(path + "/channels") ?? []).compactMap { name in
+    func keptRevisions() throws(PublishError) -> [UInt64] {
+        try (names(in: "channels") ?? []).compactMap { name in
             name.hasSuffix(".json.zst") ? UInt64(name.dropLast(9)) : nil
         }.sorted()
     }
@@ -359,7 +369,7 @@ final class OutputDirectory {
 
     private func removeTemporaries(_ directory: Int32) {
         // Only exact matches: in a set published in place, other files may have similar names.
-        for name in directoryEntries(directory)
+        for name in (try? directoryEntries(directory)) ?? []
         where name.hasPrefix(Self.prefix) && name.hasSuffix(Self.suffix)
             && Int(name.dropFirst(Self.prefix.count).dropLast(Self.suffix.count)) != nil
         {

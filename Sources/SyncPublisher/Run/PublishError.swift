@@ -127,8 +127,13 @@ extension PublishError {
 
     /// The same error, of a signature for something that is in place already.
     func unsigned(_ change: String, _ todo: String) -> Self {
-        let note = "\(change), but not signed: machines that are pinned stay at what was signed before"
-        return Self(code, summary, details: details + [note], todo)
+        let note = "\(change), but this is not signed: pinned machines stay at what was signed before"
+        return Self(
+            code,
+            summary,
+            details: details + [note],
+            code == .cannotSign ? "\(remedy); then \(todo)" : todo
+        )
     }
 }
 

@@ -178,8 +178,8 @@ package struct PublishPreview: Sendable {
                 line.field("raw", rawBytes)
                 line.field("encoded", encodedBytes)
             }
-            line.field("kept", list: kept)
-            line.field("warnings", list: warnings)
+            line.field("kept", kept)
+            line.field("warnings", warnings)
             line.field("elapsed_ms", elapsed)
         }
     }

@@ -96,7 +96,7 @@ package struct PublishReport: Sendable, Equatable {
             line.field("directories", directories)
             line.field("excluded", excluded)
             line.field("loose", isLoose)
-            line.field("kept", list: kept)
+            line.field("kept", kept)
             line.field("unread", unreadFiles)
             line.key("bytes")
             line.object { bytes in
@@ -135,17 +135,8 @@ package struct PublishReport: Sendable, Equatable {
             line.field("deltas", deltas)
             line.field("repack_pays", repackPays)
             line.field("manifest_sha256", optional: manifestDigest?.hex)
-            line.field("warnings", list: warnings)
+            line.field("warnings", warnings)
             line.field("elapsed_ms", elapsed)
-        }
-    }
-}
-
-extension JSONLine {
-    mutating func field(_ name: String, list: [String]) {
-        key(name)
-        array { values in
-            for text in list { values.value(text) }
         }
     }
 }

@@ -374,7 +374,7 @@ extension PublishRun {
             return try write(files, revision: base.revision, created: base.created)
         }
         let revision = try nextRevision()
-        if let last = output.keptRevisions().last, revision <= last {
+        if let last = try output.keptRevisions().last, revision <= last {
             throw .usage(
                 "revision \(revision) is not above \(last), which is kept for channels",
                 "use --revision \(last &+ 1), or leave out --no-base"
@@ -400,11 +400,14 @@ extension PublishRun {
         revision: UInt64,
         created: String?
     ) throws(PublishError) {
+        if let channel = options.channel {
+            _ = try Channels(output).index(with: channel, at: revision, project)
+        }
         let written = try files.write(
             to: output,
             revision: revision,
             created: created,
-            isKept: options.keepsReleases || output.hasChannels,
+            isKept: options.keepsReleases ? true : try output.hasChannels(),
             isNewest: options.channel == nil
         )
         if let channel = options.channel {

@@ -31,7 +31,7 @@ package struct Channels {
 
     /// Opens a published directory.
     package init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
-        guard directoryEntries(path) != nil else {
+        guard openDirectory(path) != nil else {
             throw .notFound("\(shown(path)): there is no such directory", "check the path")
         }
         output = try OutputDirectory(path, for: isReadOnly ? .reading : .publishing)
@@ -110,7 +110,7 @@ package struct Channels {
 
     /// A signed set stays signed.
     private func requireSigner(_ signing: Signing?) throws(PublishError) {
-        let isSigned = output.statementNames().contains { $0 == "fresh" || $0.hasSuffix(".fresh") }
+        let isSigned = try output.statementNames().contains { $0 == "fresh" || $0.hasSuffix(".fresh") }
         guard isSigned, signing == nil else { return }
         throw .usage(
             "what is published to \(shown(output.path)) is signed",
@@ -120,6 +120,12 @@ package struct Channels {
 
     /// Records for people where a channel points; `nil` if it is removed.
     func note(_ channel: String, _ revision: UInt64?, _ project: String) throws(PublishError) {
+        try output.put(try index(with: channel, at: revision, project), "index.json", in: "channels")
+    }
+
+    /// The text of the list with one channel changed. Made before that channel moves, it shows that it can be made.
+    func index(with channel: String, at revision: UInt64?, _ project: String) throws(PublishError) -> [UInt8]
+    {
         var index = try index() ?? ChannelIndex(project: project)
         index.channels[channel] = revision
         let json = index.json
@@ -129,7 +135,7 @@ package struct Channels {
                 "remove those that nobody follows with 'syncagent channel remove'"
             )
         }
-        try output.put(json, "index.json", in: "channels")
+        return json
     }
 
     /// `nil` if there is none. A damaged one is never replaced: the channels in it would be lost.
@@ -161,7 +167,7 @@ package struct Channels {
         case .revision(let revision): return revision
         case .channel(let name):
             // Only a channel's keys prove what it is: the index is for people.
-            let isSigned = output.statementNames().contains(FreshStatement.name(name))
+            let isSigned = try output.statementNames().contains(FreshStatement.name(name))
             if let signed, isSigned {
                 let word = try signed.said(name).fresh
                 if !word.isRemoved { return word.revision }
@@ -178,11 +184,18 @@ package struct Channels {
 
     /// Keeps releases from now on, starting with the one in `manifest.json`.
     func begin() throws(PublishError) {
-        guard !output.hasChannels, let revision = try ofDefault(),
-            output.size(.top, "manifest.json.zst") != nil,
-            // A run that was killed may have replaced only this one, and a damaged one is not kept.
-            (try? BaseSet.read("\(output.path)/manifest.json.zst", output, remedy: ""))?.revision == revision
+        guard try !output.hasChannels(), let revision = try ofDefault(),
+            output.size(.top, "manifest.json.zst") != nil
         else { return }
+        do throws(PublishError) {
+            let frame = try BaseSet.read("\(output.path)/manifest.json.zst", output, remedy: "publish again")
+            // A run that was killed may have replaced only this one.
+            guard frame.revision == revision else { return }
+        } catch {
+            // A damaged one is not kept.
+            guard error.code == .invalidBase else { throw error }
+            return
+        }
         try output.give("manifest.json.zst", "\(revision).json.zst", in: "channels", replacing: false)
     }
 
@@ -204,7 +217,7 @@ package struct Channels {
             }
             return (manifest, text, file)
         }
-        let there = output.keptRevisions().map { "\($0)" }
+        let there = try output.keptRevisions().map { "\($0)" }
         throw .notFound(
             "\(shown(output.path)) has not kept revision \(revision)",
             there.isEmpty

@@ -21,16 +21,7 @@ package struct KeyDirectory {
     package init(_ path: String, passphrase: [UInt8]?) throws(PublishError) {
         (self.path, self.passphrase, hasKeys) = (path, passphrase, true)
         roots = []
-        guard let names = directoryEntries(path) else {
-            let isMissing = Errno.last == .noSuchFileOrDirectory
-            throw PublishError(
-                isMissing ? .notFound : .cannotRead,
-                "cannot read the directory of keys \(shown(path)): \(errnoText)",
-                isMissing
-                    ? "make one with 'syncagent keys new'" : "check the path and its permissions"
-            )
-        }
-        for number in Self.numbers(names) {
+        for number in Self.numbers(try Self.names(in: path)) {
             let root = try Self.root(number, in: path)
             if let before = roots.last, number == before.content.number + 1,
                 !root.statement.isSigned(.root, by: before.content.root)
@@ -55,7 +46,7 @@ package struct KeyDirectory {
     package init(published output: String, after known: TrustPin?) throws(PublishError) {
         (path, passphrase, hasKeys) = (output + "/trust", nil, false)
         roots = []
-        for number in Self.numbers(directoryEntries(path) ?? []) {
+        for number in Self.numbers(try Self.names(in: path)) {
             let root = try Self.root(number, in: path)
             if let known, number <= known.root.content.number {
                 // Roots that were never signed under here are ignored.
@@ -66,9 +57,11 @@ package struct KeyDirectory {
             // Roots have 63 bits.
             let next = (roots.last?.content.number ?? 0) &+ 1
             guard number == next else {
+                let wasKnown = known.map { next <= $0.root.content.number } ?? false
                 throw Self.unusable(
                     "\(path)/\(number).root",
-                    "root \(next), which comes before it, is missing"
+                    "root \(next), which comes before it, is "
+                        + (wasKnown ? "not the one under which this machine has signed" : "missing")
                 )
             }
             guard roots.last.map({ root.statement.isSigned(.root, by: $0.content.root) }) ?? true else {
@@ -139,9 +132,25 @@ package struct KeyDirectory {
         return try Self.names(role, in: path).map { name throws(PublishError) in try key(name) }
     }
 
+    /// What is in a directory of keys or roots.
+    private static func names(in path: String) throws(PublishError) -> [String] {
+        do throws(Errno) {
+            if let names = try directoryEntries(path) { return names }
+        } catch {
+            throw .cannotRead(
+                "cannot read the directory of keys \(shown(path)): \(error)",
+                "check the path and its permissions"
+            )
+        }
+        throw .notFound(
+            "\(shown(path)): there is no such directory of keys",
+            "check the path, or make one with 'syncagent keys new'"
+        )
+    }
+
     /// The files of ``keys(_:)``.
-    package static func names(_ role: Role, in path: String) -> [String] {
-        (directoryEntries(path) ?? []).filter {
+    package static func names(_ role: Role, in path: String) throws(PublishError) -> [String] {
+        try names(in: path).filter {
             $0 == "\(role.rawValue).key" || $0.hasPrefix("\(role.rawValue)-") && $0.hasSuffix(".key")
         }.sorted()
     }
@@ -213,7 +222,7 @@ package struct KeyDirectory {
         } catch {
             throw .cannotCreate("\(error)", "name a directory that only you may write to")
         }
-        let there = (directoryEntries(path) ?? []).filter { $0.hasSuffix(".key") || $0.contains(".root") }
+        let there = try Self.names(in: path).filter { $0.hasSuffix(".key") || $0.contains(".root") }
             .sorted()
         if let name = there.first {
             throw .cannotCreate(
@@ -343,7 +352,7 @@ package struct KeyDirectory {
     ) {
         let known = newest.content[role].keys
         var here: [(key: PublicKey, file: String)] = []
-        for name in Self.names(role, in: path) {
+        for name in try Self.names(role, in: path) {
             let key = try key(name).publicKey
             if known.contains(key) { here.append((key, "\(path)/\(name)")) }
         }

@@ -118,9 +118,9 @@ package struct PendingRoot {
     ) throws(PublishError) {
         var keys: [PrivateKey] = []
         if let place {
-            let isDirectory = directoryEntries(place) != nil
+            let isDirectory = ((try? directoryEntries(place)) ?? nil) != nil
             let files =
-                isDirectory ? KeyDirectory.names(.root, in: place).map { "\(place)/\($0)" } : [place]
+                isDirectory ? try KeyDirectory.names(.root, in: place).map { "\(place)/\($0)" } : [place]
             guard !files.isEmpty else {
                 throw .notFound(
                     "there is no root.key in \(shown(place))",

@@ -68,7 +68,7 @@ struct SignedOutput {
     /// Anyone with write access may have changed what is served. So only what a valid key has signed is signed again: a
     /// channel continues with exactly the release that the fresh keys of one of the roots have named.
     func refresh() throws(PublishError) -> Refreshed {
-        let names = output.statementNames()
+        let names = try output.statementNames()
         let channels = [nil] + names.compactMap(FreshStatement.channel(ofFile:)).sorted()
         var refreshed = Refreshed()
         for channel in channels where names.contains(FreshStatement.name(channel)) {

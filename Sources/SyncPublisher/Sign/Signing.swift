@@ -65,9 +65,9 @@ package struct Signing: Sendable {
                 "put the others there, or name a program that signs with --signer"
             )
         }
-        let names = KeyDirectory.names(role, in: directory.path).map { "\(folder)/\(shown($0))" }
+        let names = try KeyDirectory.names(role, in: directory.path).map { "\(folder)/\(shown($0))" }
         throw .cannotSign(
-            "\(names.joined(separator: ", ")): not among the \(role.rawValue) keys of root \(root.number)",
+            "root \(root.number) does not name \(names.joined(separator: ", ")) as \(role.rawValue) keys",
             "use the key that the root names, or change the root with 'syncagent keys rotate'"
         )
     }

@@ -90,8 +90,10 @@ final class CredentialDesk {
         case .asking: return true
         case .unasked(let refused):
             guard overdue.count < Self.mostOverdue else {
-                host.credential.set(nil)
-                host.credential.expires = agenda.unixTime + Self.pause
+                record(
+                    failed(.unavailable, "\(overdue.count) earlier questions are unanswered", host),
+                    for: host
+                )
                 return false
             }
             ask(CredentialRequest(origin: host.origin.description, refused: refused), for: host)
@@ -137,6 +139,11 @@ final class CredentialDesk {
 
     private func settle(_ answer: ProvidedCredential, _ number: UInt64, for host: HostState?) -> Bool {
         guard let host, isWaiting(host, for: number) else { return false }
+        record(answer, for: host)
+        return true
+    }
+
+    private func record(_ answer: ProvidedCredential, for host: HostState) {
         for failure in answer.failures { events(.pluginFailed(.credential, failure)) }
         host.credential.set(answer.credential?.kind)
         host.credential.answers += 1
@@ -144,7 +151,6 @@ final class CredentialDesk {
         let now = agenda.unixTime
         let expires = answer.failures.isEmpty ? answer.credential?.expires : now
         host.credential.expires = expires.map { $0 > now ? $0 : now + Self.pause }
-        return true
     }
 
     func isWaiting(_ host: HostState?, for number: UInt64) -> Bool {

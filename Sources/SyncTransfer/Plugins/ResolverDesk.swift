@@ -135,14 +135,21 @@ final class ResolverDesk {
 
     /// The question that is left once a piece has the link that another request has got in place of the same old one.
     private func questionLeft(of piece: Piece) -> ResolverRequest? {
-        var question = question(of: piece)
-        // A renewed link may have been renewed itself.
-        for _ in 0..<8 {
-            guard question != nil, let old = oldLink(of: piece), let resolution = renewed[old] else { break }
-            resolve(piece, resolution)
-            question = self.question(of: piece)
+        guard let question = question(of: piece), let old = oldLink(of: piece) else {
+            return question(of: piece)
         }
-        return question
+        // A renewed link may have been renewed itself: only the newest is of use.
+        var (link, seen, newest) = (old.link, Set([old.link]), Resolution?.none)
+        while let next = renewed[OldLink(original: old.original, link: link)],
+            let url = next.replacement?.url.text
+        {
+            // A resolver that gives the same links in turn is asked.
+            guard seen.insert(url).inserted else { return question }
+            (newest, link) = (next, url)
+        }
+        guard let newest else { return question }
+        resolve(piece, newest)
+        return self.question(of: piece)
     }
 
     /// Makes a piece wait for resolvers if they must be asked; `false` if it need not wait.

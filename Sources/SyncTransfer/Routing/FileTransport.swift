@@ -106,16 +106,17 @@ package final class FileTransport: Transport {
         _ request: TransferRequest,
         into sink: any TransferSink
     ) -> Result<TransferReport, TransferError> {
-        var failure = TransferError(.misuse, "a transfer without a URL", of: request)
+        var failure: TransferError?
         for place in request.urls.indices {
             do throws(TransferError) {
                 return .success(try read(request, place, into: sink))
             } catch {
-                failure = error
+                // A file that is missing is not worth telling of beside one that cannot be read.
+                if failure == nil || error.code != .badStatus(404) { failure = error }
+                if error.code == .cancelled || error.code == .stoppedBySink { break }
             }
-            if failure.code == .cancelled || failure.code == .stoppedBySink { break }
         }
-        return .failure(failure)
+        return .failure(failure ?? TransferError(.misuse, "a transfer without a URL", of: request))
     }
 
     private func read(
@@ -124,8 +125,14 @@ package final class FileTransport: Transport {
         into sink: any TransferSink
     ) throws(TransferError) -> TransferReport {
         let url = request.urls[place]
-        func error(_ code: TransferError.Code, _ detail: String) -> TransferError {
-            TransferError(code: code, url: url, detail: detail)
+        func error(
+            _ code: TransferError.Code,
+            _ detail: String,
+            cause: FailureCause? = nil
+        ) -> TransferError {
+            var error = TransferError(code: code, url: url, detail: detail)
+            if let cause { error.cause = cause }
+            return error
         }
         if state.withLock({ $0.hasEnded(request.id) }) { throw error(.cancelled, "cancelled") }
         guard let name = path(ofFileURL: url) else { throw error(.misuse, "not the URL of a file") }
@@ -133,10 +140,14 @@ package final class FileTransport: Transport {
         guard let file = Descriptor(opening: name.map(CChar.init(bitPattern:)) + [0], .nonBlocking) else {
             let code = Errno.last
             switch code {
-            case .permissionDenied, .notPermitted: throw error(.badStatus(403), "it may not be read: \(code)")
+            // No server is to blame, and credentials do not help.
+            case .permissionDenied, .notPermitted:
+                throw error(.badStatus(403), "it may not be read: \(code)", cause: .other)
             case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels, .fileNameTooLong:
                 throw error(.badStatus(404), "\(code)")
-            default: throw error(.unreachable, "it cannot be opened: \(code)")
+            case .tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory:
+                throw error(.unreachable, "it cannot be opened: \(code)")
+            default: throw error(.misuse, "it cannot be opened: \(code)")
             }
         }
         guard let status = status(file.raw) else { throw error(.badAnswer, errnoText) }

@@ -107,7 +107,9 @@ package final class RoutedTransport: Transport {
             return isCancelled
         }
         guard !isCancelled else {
-            var error = TransferError.cancelledEarly(request)
+            var error =
+                spent == 0
+                ? TransferError.cancelledEarly(request) : TransferError(.cancelled, "cancelled", of: request)
             error.requests = spent
             return completion(.failure(error))
         }
