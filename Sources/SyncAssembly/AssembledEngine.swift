@@ -88,6 +88,8 @@ package struct AssembledEngine: Sendable {
             hooks: Self.hooks(plugins, configuration),
             stop: stop
         )
+        let directories = BaseDirectories(home: UserEntry.own?.home, lookup: CurrentProcess.variable)
+        environment.configurationDirectory = directories.configuration.map { $0 + "/syncagent" }
         environment.keep = { memory?.keep(web) }
         environment.verifications = plugins.verifications
         adjust(&environment)

@@ -175,7 +175,10 @@ extension Agent {
             "user_data: at most \(longest) bytes"
         )
         try require(request.staleSeconds == nil, "stale_seconds: only for a pull in the foreground")
-        try require((1...366 * 86_400).contains(request.deadlineSeconds ?? 1), "deadline_seconds: 1 to a year")
+        try require(
+            (1...366 * 86_400).contains(request.deadlineSeconds ?? 1),
+            "deadline_seconds: 1 to a year"
+        )
         guard !request.conditions.isEmpty else { return }
         let windows = [request.conditions.window].compactMap(\.self) + request.conditions.rates.map(\.window)
         try require(

@@ -25,6 +25,8 @@ package final class PartFile: Sendable {
         var frontier = 0
         /// **Bytes** hashed.
         var hashed: UInt64 = 0
+        /// Whether bytes have been replaced after they were hashed: the digest is then of bytes that are gone.
+        var isStale = false
         /// Whether a thread is using the hasher.
         var hashing = false
         /// Whether unwritten ranges are holes, so that zeros need not be written.
@@ -92,11 +94,18 @@ package final class PartFile: Sendable {
 
     /// Takes over the file's present bytes as the start of its only blob, and hashes them.
     ///
-    /// - Returns: How many **bytes** were taken; 0 when there is nothing of use.
-    package func adoptPrefix() -> UInt64 {
-        guard ends.count == 1, let length = status(descriptor.raw)?.size, length > 0, length < size,
-            readBack(0..<length) == nil
-        else { return 0 }
+    /// - Parameter isStopped: As in ``complete(blob:isStopped:)``.
+    /// - Returns: How many **bytes** were taken; 0 when there is nothing of use, and after a stop.
+    package func adoptPrefix(isStopped: () -> Bool = { false }) -> UInt64 {
+        guard ends.count == 1, let length = status(descriptor.raw)?.size, length > 0, length < size else {
+            return 0
+        }
+        var read: UInt64 = 0
+        while read < length {
+            let end = min(length, read + Self.step)
+            guard !isStopped(), readBack(read..<end) == nil else { return 0 }
+            read = end
+        }
         state.withLock { $0.hashed = length }
         return length
     }
@@ -134,7 +143,8 @@ package final class PartFile: Sendable {
 
     /// Writes bytes without hashing them; they are read back in their turn.
     package func replace(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
-        writeAll(bytes, to: descriptor.raw, at: offset).map {
+        state.withLock { if offset < $0.hashed { $0.isStale = true } }
+        return writeAll(bytes, to: descriptor.raw, at: offset).map {
             FileError(step: "write", path: staged.name.text, code: $0)
         }
     }
@@ -155,6 +165,7 @@ package final class PartFile: Sendable {
         )
         if let code { return code }
         state.withLock { state in
+            if range.lowerBound < state.hashed { state.isStale = true }
             guard state.isSparse else { return }
             var blob = firstBlob(endingAfter: range.lowerBound)
             while blob < ends.count, self.range(blob: blob).lowerBound < range.upperBound {
@@ -235,7 +246,7 @@ package final class PartFile: Sendable {
         guard isWhole else { return .incomplete }
         // `hashing` stays set: this hasher is finished.
         do {
-            guard try hash.hasher.finish() == digest else { return .mismatch }
+            guard try hash.hasher.finish() == digest, !state.withLock(\.isStale) else { return .mismatch }
             return cut() ?? .verified
         } catch {
             return .failed(FileError(step: "hash", path: staged.name.text, remark: "\(error)"))
@@ -325,6 +336,7 @@ package final class PartFile: Sendable {
             state.frontier = 0
             state.hashed = 0
             state.hashing = false
+            state.isStale = false
         }
         do { try hash.hasher.reset() } catch { return }  // A stale hash can only lead to another mismatch.
     }

@@ -56,6 +56,25 @@ struct PartialBlobTests {
         #expect(scene.problems(tree) == [] && scene.staged == [])
     }
 
+    @Test("Of two files with the same content each takes over a part of its own [S91 S97 G4]")
+    func twins() throws {
+        var tree = AssetTree()
+        tree.addFile("a", size: 400_000, seed: 40)
+        tree.nodes["b"] = tree.nodes["a"]
+        let set = try scene.publish(tree) { $0.looseAbove = 0 }
+        for object in set.loose { scene.transport.script(Scene.base + object.name, .stall(after: Self.came)) }
+        let stop = StopRequest()
+        scene.transport.onBytes { if $0 >= UInt64(set.manifest.count + Self.came) { stop.stop() } }
+        _ = try scene.pull(stop: stop)
+        scene.transport.onBytes { _ in }
+        for object in set.loose { scene.transport.script(Scene.base + object.name) }
+        let parts = scene.staged.filter { $0.hasSuffix(".part") }
+        let sizes = parts.map { scene.root.read("dest/.syncagent/staging/\($0)")?.count ?? 0 }
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done && scene.problems(tree) == [])
+        #expect(sizes.count == 2 && asked(outcome) == 800_000 - sizes.reduce(0, +), "\(sizes)")
+    }
+
     @Test("Stopped again before the blob is reached, nothing is lost either")
     func twice() throws {
         let (tree, stored) = try interrupted(.chunks)

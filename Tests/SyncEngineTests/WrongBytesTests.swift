@@ -120,6 +120,39 @@ struct WrongBytesTests {
         #expect(scene.transport.blamed == [Scene.base + pack.name])
     }
 
+    @Test("Of three mirrors the third is asked if the first two lie [V42]")
+    func threeMirrors() throws {
+        let tree = Self.tree()
+        let pack = try onePack(tree)
+        let manifest = try #require(scene.transport.object(at: Scene.base + "manifest.json"))
+        let liars = ["http://one.test/p", "http://two.test/p"]
+        let text = String(decoding: manifest, as: UTF8.self).replacing(
+            "\"url\":\"\(pack.name)\"",
+            with: "\"urls\":[\"\(liars[0])\",\"\(liars[1])\",\"http://three.test/p\"]"
+        )
+        scene.transport.serve(Array(text.utf8), at: Scene.base + "manifest.json")
+        for liar in liars { scene.transport.serve(flipped(pack.bytes, at: 10), at: liar) }
+        scene.transport.serve(pack.bytes, at: "http://three.test/p")
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done)
+        #expect(scene.problems(tree) == [])
+        #expect(outcome.requests.map(\.url) == liars + ["http://three.test/p"])
+        #expect(scene.transport.blamed == liars)
+    }
+
+    @Test("Bytes from another source over those of a transfer that broke off are checked, too [V42 V43 R10]")
+    func secondDelivery() throws {
+        var tree = AssetTree()
+        tree.addFile("big", size: 3_000_000, seed: 4)
+        let set = try scene.publish(tree) { ($0.packSize, $0.hasFallbackURLs) = (64 << 20, true) }
+        let pack = try #require(set.packs.first)
+        scene.transport.script(Scene.base + pack.name, .cut(after: 1_500_000, .unreachable))
+        scene.transport.serve(flipped(try #require(tree.bytes("big")), at: 10), at: Scene.base + "files/big")
+        let outcome = try scene.pull()
+        #expect(outcome.status == .incomplete || outcome.status == .unavailable)
+        #expect(AssetTree.read(scene.destination).paths == [], "no wrong bytes are in place")
+    }
+
     @Test("A pack that has gone is made up for by the files' own URLs")
     func fallback() throws {
         let tree = Self.tree()

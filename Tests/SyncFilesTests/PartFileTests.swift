@@ -118,6 +118,27 @@ struct PartFileTests {
         #expect(part.endsWhereItMust)
     }
 
+    @Test("Bytes that replace hashed ones are never taken for them, whoever wrote right ones first [V42 R10]")
+    func secondDelivery() throws {
+        let part = try part(ends: [200_000])
+        let wrong = [UInt8](repeating: 9, count: 1_000)
+        #expect(bytes[..<1_000].withUnsafeBytes { part.write($0, at: 0) } == nil)
+        #expect(wrong.withUnsafeBytes { part.write($0, at: 0) } == nil)
+        #expect(bytes[1_000...].withUnsafeBytes { part.write($0, at: 1_000) } == nil)
+        #expect(part.complete(blob: 0) == .mismatch)
+        part.reopen(bad: [0])
+        #expect(bytes.withUnsafeBytes { part.write($0, at: 0) } == nil)
+        #expect(part.complete(blob: 0) == .verified)
+    }
+
+    @Test("A prefix of an earlier run is not read to its end after a stop [S100]")
+    func stoppedPrefix() throws {
+        try root.write(Array(bytes[..<150_000]), to: "part")
+        let part = try part(ends: [200_000])
+        #expect(part.adoptPrefix(isStopped: { true }) == 0)
+        #expect(part.hashedBytes == 0)
+    }
+
     @Test(
         "The first bytes of an earlier run are taken over and the rest completes them",
         arguments: [1, 131_072, 199_999]

@@ -105,7 +105,7 @@ struct BringStep {
             prefix: { adopted.prefixes[$0] ?? 0 },
             skipping: { [parts = context.parts] in parts.isHere(row: $0, blob: $1) }
         )
-        return rounds.run(plan)
+        return rounds.run(plan, isAll: false)
     }
 
     /// Copies chunks and fetches the rest; creates links and empty files meanwhile.

@@ -89,9 +89,11 @@ struct FetchRounds: Sendable {
         return CoalescingRule(spanLength: share > 4 << 20 ? 32 << 20 : max(share, 2 << 20))
     }
 
-    /// - Parameter plan: The first round's plan.
+    /// - Parameters:
+    ///   - plan: The first round's plan.
+    ///   - isAll: Whether it is all that is wanted: then partial blobs are of no more use.
     /// - Returns: The rows that failed; every other row of the plan has been given to the committer.
-    func run(_ plan: Plan) -> [Failure] {
+    func run(_ plan: Plan, isAll: Bool = true) -> [Failure] {
         let workers: WorkerPool
         do {
             workers = try WorkerPool(count: environment.workers)
@@ -139,10 +141,11 @@ struct FetchRounds: Sendable {
                     continue
                 }
                 let hasURLs = !manifest.files.urls(failure.row).isEmpty
+                // Each source that gives wrong bytes is blamed, and the next is asked.
+                let mayBeRight = attempt == 0 || hasURLs || attempt + 1 < sources(of: failure.row)
                 let retries =
                     !failure.shown.cause.isOfDisk && failure.shown.cause != .cancelled
-                    && (failure.isWrongBytes
-                        ? attempt == 0 || hasURLs : hasURLs && !asked.contains(failure.row))
+                    && (failure.isWrongBytes ? mayBeRight : hasURLs && !asked.contains(failure.row))
                 if last || !retries { failures.append(failure.shown) } else { again.append(failure.row) }
             }
             guard !again.isEmpty else { break }
@@ -167,8 +170,14 @@ struct FetchRounds: Sendable {
             }
         }
         failures += fetch(crowded, windows: windows, workers: workers, pool: pool)
-        if failures.isEmpty, !isStopped { context.partialBlobs.remove() }
+        if isAll, failures.isEmpty, !isStopped { context.partialBlobs.remove() }
         return failures
+    }
+
+    /// How many places a file's packs can be fetched from, at most.
+    private func sources(of row: Int) -> Int {
+        let urls = manifest.files.blobs(row).map { manifest.packs[Int($0.pack)].urls.count }
+        return (urls.max() ?? 0) * places.count
     }
 
     private var isStopped: Bool { context.isStopped || context.disk.hasFailed }

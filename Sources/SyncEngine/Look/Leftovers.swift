@@ -23,12 +23,13 @@ struct Leftovers {
     func adopt(_ wanted: [Int]) throws(DigestError) -> Adopted {
         var adopted = Adopted()
         let (manifest, staging, parts) = (context.manifest, context.staging, context.parts)
-        var rows: [SHA256Digest: Int] = [:]
+        /// Of files with the same content, each can take over one part.
+        var rows: [SHA256Digest: [Int]] = [:]
         let found = staging.leftovers().filter(\.file.name.isPart)
         guard !found.isEmpty else { return adopted }
         let digests = Set(found.map(\.file.name.digest))
         for row in wanted where digests.contains(manifest.files.digest(row)) && manifest.files.size(row) > 0 {
-            rows[manifest.files.digest(row)] = row
+            rows[manifest.files.digest(row), default: []].append(row)
         }
         var hasher = try SHA256Hasher()
         for (file, size) in found {
@@ -38,7 +39,7 @@ struct Leftovers {
                 if !context.partialBlobs.adopt(file, size: size) { staging.remove(file) }
                 continue
             }
-            guard let row = rows[file.name.digest] else {
+            guard let row = rows[file.name.digest]?.last else {
                 adopted.unwanted.append(file)
                 continue
             }
@@ -56,7 +57,11 @@ struct Leftovers {
                 kept = 0
             }
             adopted.bytes = adopted.bytes &+ kept
-            if kept > 0 { rows[file.name.digest] = nil } else if !context.isStopped { staging.remove(file) }
+            if kept > 0 {
+                rows[file.name.digest]?.removeLast()
+            } else if !context.isStopped {
+                staging.remove(file)
+            }
         }
         return adopted
     }

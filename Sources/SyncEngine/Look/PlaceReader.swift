@@ -176,9 +176,9 @@ struct PlaceReader: ~Copyable {
             else { return nil }
             before = mended
         } else if mends, traits.mode == nil, before.isExecutable != executable {
-            guard setExecutable(file.raw, executable) == nil, let mended = status(file.raw) else {
-                return nil
-            }
+            guard status(file.raw) == before, setExecutable(file.raw, executable) == nil,
+                let mended = status(file.raw)
+            else { return nil }
             before = mended
         } else if status(file.raw) != before {
             return nil  // Somebody writes to it right now.

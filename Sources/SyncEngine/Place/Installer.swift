@@ -272,10 +272,12 @@ final class Installer: BlobConsumer {
 
     // MARK: Trouble
 
-    /// The span whose source is responsible for a slot; `nil` if its first bytes come from an earlier process and may
-    /// have been changed since.
+    /// The span whose source is responsible for a slot; `nil` if its first bytes come from an earlier process or another
+    /// source, and may have been changed since.
     private func source(of slot: Int) -> Int? {
-        place(of: slot).map(context.partialBlobs.isMixed) == true ? nil : span(of: slot)
+        if let place = place(of: slot) { return context.partialBlobs.isMixed(place) ? nil : span(of: slot) }
+        // The rest of a loose file.
+        return plan.slots[slot].range.lowerBound > 0 ? nil : span(of: slot)
     }
 
     private func blame(_ slot: Int, _ reason: String, found: SHA256Digest? = nil) {

@@ -80,7 +80,7 @@ final class PartFiles: Sendable {
     /// - Returns: How many **bytes** are kept; the digest of the whole decides later whether they were right.
     func adoptPrefix(_ file: Staging.File, row: Int) -> UInt64 {
         guard let part = reopen(file, row: row, whole: true) else { return 0 }
-        let kept = part.adoptPrefix()
+        let kept = part.adoptPrefix(isStopped: isStopped)
         if kept > 0 { open.withLock { $0[row] = part } }
         return kept
     }

@@ -41,6 +41,8 @@ package struct EngineEnvironment: Sendable {
     package var store: SyncStore
     /// Where cached manifests are kept, absolute.
     package var stateDirectory: String
+    /// Where the user's configuration is, absolute; no manifest may bring it.
+    package var configurationDirectory: String?
     /// The local meaning of hook names in a manifest; their `group` is ignored.
     package var namedHooks: [String: RunHook] = [:]
     /// Receives every event.

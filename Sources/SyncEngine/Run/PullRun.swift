@@ -190,6 +190,7 @@ struct PullRun {
         let manifest = files.manifest
         try checkRevision(manifest, index)
         try environment.refuseMeetingNames(of: manifest, in: destination)
+        try environment.refuseOwnPlaces(in: manifest, destination)
         let log = IndexLog.read(destination)
         let logged = Set(log.map(\.path))
         let index = try fold(log, into: index)

@@ -1,0 +1,45 @@
+import Foundation
+import SyncEngine
+import SyncModel
+import SyncTestKit
+import Testing
+
+@Suite("What is syncagent's own is never brought by a manifest", .timeLimit(.minutes(10)))
+struct OwnPlacesTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+
+    @Test(
+        "A file that would be, replace or redirect state of this program is refused: exit 77 [V62]",
+        arguments: [
+            "state/trust/x.pin", "state/syncagent.sqlite", "state/manifests/a.json", "state/trust", "link",
+        ]
+    )
+    func refused(path: String) throws {
+        var tree = AssetTree()
+        tree.addFile("a", size: 100, seed: 1)
+        if path == "link" {
+            tree.nodes["state"] = .link("elsewhere")
+        } else {
+            tree.addFile(path, size: 100, seed: 2)
+        }
+        try scene.publish(tree)
+        let outcome = try scene.pull { $0.destination = scene.root.path }
+        #expect(outcome.status == .refused, "\(String(describing: outcome.error))")
+        #expect(outcome.error?.message.contains("belongs to syncagent itself") == true)
+        #expect(!FileManager.default.fileExists(atPath: scene.root.path("a")))
+    }
+
+    @Test("A destination inside them is refused, one beside them is not [V62]")
+    func inside() throws {
+        var tree = AssetTree()
+        tree.addFile("a", size: 100, seed: 1)
+        tree.addFile("state/other", size: 100, seed: 2)
+        try scene.publish(tree)
+        let trust = scene.root.path("state/trust")
+        #expect(try scene.pull { $0.destination = trust }.status == .refused)
+        #expect(try scene.pull { $0.destination = scene.root.path("state/assets") }.status == .done)
+        #expect(try scene.pull { $0.destination = scene.root.path }.status == .done)
+    }
+}
