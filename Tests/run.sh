@@ -147,6 +147,16 @@ fi
 SYNCAGENT="$PWD/.build/debug/syncagent"
 export SYNCAGENT
 
+# A real cron and a real systemd, each in namespaces of its own; one to three minutes.
+schedules() {
+    title "Schedules by cron, systemd and the agent"
+    where_possible Tests/schedules.sh || failed "schedules"
+}
+
+# Mostly waits for the clock, beside the tests that follow.
+schedules > .build/waiting.log 2>&1 &
+waiting=$!
+
 # One target after another, and two tests at a time for each core: tests that wait for servers and processes must not
 # starve each other. All that ends in a failure is said again at the end.
 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$(($(getconf _NPROCESSORS_ONLN) * 2))
@@ -186,12 +196,6 @@ rebinding() {
     where_possible Tests/rebinding.sh || failed "rebinding"
 }
 
-# A real cron and a real systemd, each in namespaces of its own; one to three minutes.
-schedules() {
-    title "Schedules by cron, systemd and the agent"
-    where_possible Tests/schedules.sh || failed "schedules"
-}
-
 # A few hundred here, with the debug build; tens of thousands by hand, with the release build: Tests/fuzz.sh 20000.
 mutations() {
     title "Mutations of what the program reads (Tests/fuzz.sh)"
@@ -229,11 +233,14 @@ tasks() {
     fi
 }
 
-# Two lanes beside each other: one mostly works, the other mostly waits. Nothing in them depends on how fast it goes.
-(signed_releases; mutations; kills) > .build/lane.log 2>&1 &
+wait "$waiting"
+cat .build/waiting.log
+
+# Two lanes beside each other. Nothing in them depends on how fast it goes.
+(mutations; kills) > .build/lane.log 2>&1 &
 lane=$!
 walks
-schedules
+signed_releases
 rebinding
 tasks
 wait "$lane"
