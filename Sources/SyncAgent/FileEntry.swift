@@ -33,17 +33,11 @@ extension [FileEntry] {
         let text = JSONLine.object { line in
             line.field("format", "syncagent-manifest/1")
             line.field("project", project)
-            line.key("files")
-            line.array { line in
-                for entry in self {
-                    line.object { line in
-                        line.field("path", entry.path)
-                        line.field("size", entry.size)
-                        line.field("sha256", entry.sha256)
-                        line.key("urls")
-                        line.array { line in for url in entry.urls { line.value(url) } }
-                    }
-                }
+            line.list("files", self) { entry, line in
+                line.field("path", entry.path)
+                line.field("size", entry.size)
+                line.field("sha256", entry.sha256)
+                line.field("urls", entry.urls)
             }
         }
         try replaceFile(path, with: text.bytes, mode: 0o600)

@@ -181,20 +181,15 @@ struct PlannedRoute: Sendable {
             line.field("headers", explanation.headers)
             if let proxy = explanation.proxy { line.field("proxy", proxy.url) }
             if let tls = explanation.tls { line.field("tls", tls.minimumVersion) }
-            line.key("hops")
-            line.array { array in
-                for hop in hops {
-                    array.object {
-                        $0.field("reason", hop.reason)
-                        switch hop.reason {
-                        case .rewrite: $0.field("rule", hop.number)
-                        case .redirect: $0.field("status", hop.number)
-                        case .resolver: break
-                        }
-                        $0.field("from", hop.from)
-                        $0.field("to", hop.to)
-                    }
+            line.list("hops", hops) { hop, line in
+                line.field("reason", hop.reason)
+                switch hop.reason {
+                case .rewrite: line.field("rule", hop.number)
+                case .redirect: line.field("status", hop.number)
+                case .resolver: break
                 }
+                line.field("from", hop.from)
+                line.field("to", hop.to)
             }
             guard let answer else { return }
             line.field("status", answer.status)

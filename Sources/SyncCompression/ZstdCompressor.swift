@@ -86,6 +86,3 @@ package struct ZstdCompressor: ~Copyable {
         return try encode(raw, into: target)
     }
 }
-
-@available(*, unavailable)
-extension ZstdCompressor: Sendable {}

@@ -115,9 +115,6 @@ package struct ZstdDecompressor: ~Copyable {
     }
 }
 
-@available(*, unavailable)
-extension ZstdDecompressor: Sendable {}
-
 /// Decodes zstd frames held in memory, such as `manifest.json.zst`, which need not say how long they are, to at most
 /// `limit` **bytes**; a bomb stops there (V46).
 ///

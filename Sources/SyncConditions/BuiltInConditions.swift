@@ -45,11 +45,9 @@ package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> 
     }
     registry.register("window") { settings in
         let window = settings.wanted.window ?? DailyWindow(startMinute: 0, lengthMinutes: 1_440)
-        do throws(PluginError) {
+        return Result { () throws(PluginError) in
             try checkWindow(window)
-            return .success(WindowCondition(window, clock: settings.machine.clock))
-        } catch {
-            return .failure(error)
+            return WindowCondition(window, clock: settings.machine.clock)
         }
     }
     return registry

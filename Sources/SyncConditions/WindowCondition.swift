@@ -8,11 +8,6 @@ package struct WindowTimes: Sendable, Equatable {
     package var end: Int64?
     /// When the next one begins, **milliseconds** since 1970.
     package var nextBegin: Int64
-
-    package init(end: Int64?, nextBegin: Int64) {
-        self.end = end
-        self.nextBegin = nextBegin
-    }
 }
 
 /// Finds a window in time, now in **milliseconds** since 1970; `nil` for a window that makes no sense, or a time zone
@@ -47,10 +42,7 @@ package struct WindowCondition: Condition {
 extension DailyWindow {
     /// `22:00-06:00`, with the zone where it has one.
     package var text: String {
-        let clock = { (minute: Int) in
-            let (hour, rest) = (minute / 60 % 24, minute % 60)
-            return (hour < 10 ? "0" : "") + "\(hour):" + (rest < 10 ? "0" : "") + "\(rest)"
-        }
+        let clock = { (minute: Int) in "\(padded(minute / 60 % 24, 2)):\(padded(minute % 60, 2))" }
         return "\(clock(startMinute))-\(clock(startMinute + lengthMinutes))"
             + (timeZone.map { " " + escaped($0) } ?? "")
     }

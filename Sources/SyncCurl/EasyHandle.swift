@@ -116,9 +116,6 @@ package final class EasyHandle {
     }
 }
 
-@available(*, unavailable)
-extension EasyHandle: Sendable {}
-
 /// libcurl's multi handle on its way to the one thread that uses it.
 package struct MultiHandle: @unchecked Sendable {  // Safe: one thread alone has it, but for wakeUp().
     package let raw: UnsafeMutableRawPointer

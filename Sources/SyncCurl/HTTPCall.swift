@@ -117,6 +117,3 @@ package final class HTTPCall {
         }
     }
 }
-
-@available(*, unavailable)
-extension HTTPCall: Sendable {}

@@ -99,7 +99,7 @@ final class RunConditionCheck: Sendable {
                     SyncEvent(.conditionBlocked, time: now) {
                         $0.field("condition", condition)
                         $0.field("detail", reason)
-                        $0.field("until", optional: until.map { timestamp(milliseconds: $0) })
+                        $0.time("until", until)
                     }
                 case .cleared(let condition, let after):
                     SyncEvent(.conditionCleared, time: now) {

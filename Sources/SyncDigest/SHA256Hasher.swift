@@ -74,9 +74,6 @@ package struct SHA256Hasher: ~Copyable {
     private static let algorithm = Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))
 }
 
-@available(*, unavailable)
-extension SHA256Hasher: Sendable {}
-
 /// The SHA-256 of bytes in memory.
 package func sha256(_ bytes: UnsafeRawBufferPointer) throws(DigestError) -> SHA256Digest {
     var hasher = try SHA256Hasher()

@@ -9,7 +9,7 @@ import SyncSystem
 ///   - hasher: Is reset first.
 ///   - buffer: What is read goes through it, piece by piece.
 ///   - isStopped: Asked before each piece.
-///   - hashed: Told how many **bytes** each piece had.
+///   - taking: Given each piece once it is hashed, and where it begins in the file; says whether to go on.
 /// - Returns: `nil` when the part could not be read to its end, it was stopped, or there is no memory to hash with.
 package func sha256(
     of descriptor: Int32,
@@ -17,18 +17,19 @@ package func sha256(
     with hasher: inout SHA256Hasher,
     through buffer: UnsafeMutableRawBufferPointer,
     isStopped: () -> Bool = { false },
-    hashed: (UInt64) -> Void = { _ in }
+    taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
 ) -> SHA256Digest? {
     var offset = range.lowerBound
     do {
         try hasher.reset()
         while offset < range.upperBound {
             let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
-            let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-            guard !isStopped(), readFully(descriptor, into: piece, at: offset) == count else { return nil }
-            try hasher.update(UnsafeRawBufferPointer(piece))
+            let part = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
+            guard !isStopped(), readFully(descriptor, into: part, at: offset) == count else { return nil }
+            let piece = UnsafeRawBufferPointer(part)
+            try hasher.update(piece)
+            guard taking(piece, offset) else { return nil }
             offset += UInt64(count)
-            hashed(UInt64(count))
         }
         return try hasher.finish()
     } catch {

@@ -78,7 +78,7 @@ package struct StatIndex: Sendable {
         arenaStart = layout.arenaStart
         owner = String(decoding: bytes[layout.owner], as: UTF8.self)
         self.bytes = bytes
-        for index in 0..<count where pathRange(index) == nil || recordChecked(index) == nil { return nil }
+        for index in 0..<count where pathRange(index) == nil || record(index) == nil { return nil }
     }
 
     /// The layout of a file of this many **bytes**; `nil` if its first ones do not fit that.
@@ -156,7 +156,12 @@ package struct StatIndex: Sendable {
     }
 
     /// The record at `index`, 0..<``count``.
-    package func record(_ index: Int) -> IndexRecord? { recordChecked(index) }
+    package func record(_ index: Int) -> IndexRecord? {
+        let start = Self.headerLength + index * IndexRecord.byteCount
+        return bytes.withUnsafeBytes {
+            IndexRecord(UnsafeRawBufferPointer(rebasing: $0[start..<(start + IndexRecord.byteCount)]))
+        }
+    }
 
     /// Whether the record at `index` is a link's.
     package func isLink(_ index: Int) -> Bool {
@@ -196,13 +201,6 @@ package struct StatIndex: Sendable {
     /// Whether a time is so far ahead of another, in **nanoseconds**, that a coarse clock cannot explain it.
     static func isAhead(_ time: Int64, of other: Int64) -> Bool {
         time.subtractingReportingOverflow(other).partialValue > 2_000_000_000 && time > other
-    }
-
-    private func recordChecked(_ index: Int) -> IndexRecord? {
-        let start = Self.headerLength + index * IndexRecord.byteCount
-        return bytes.withUnsafeBytes {
-            IndexRecord(UnsafeRawBufferPointer(rebasing: $0[start..<(start + IndexRecord.byteCount)]))
-        }
     }
 
     /// The range of the path in `bytes`; `nil` if the record points outside the arena.

@@ -109,26 +109,18 @@ extension BodyStream {
     }
 
     /// Nobody reads from here on.
-    func leave() {
-        let (writer, leaver) = state.withLock { state in
-            state.isEnded = true
-            state.isLeft = true
-            state.wake()
-            state.connection = nil
-            return (state.writer.take(), state.leaver.take())
-        }
-        writer?.resume()
-        leaver?.resume()
-    }
+    func leave() { close(isCut: false) }
 
     /// The client has gone, or the server stops: what waits is not sent any more.
-    func cutOff() {
+    func cutOff() { close(isCut: true) }
+
+    private func close(isCut: Bool) {
         let (writer, leaver) = state.withLock { state in
             state.isEnded = true
             state.isLeft = true
-            state.bytes = []
-            state.read = 0
+            if isCut { (state.bytes, state.read) = ([], 0) }
             state.wake()
+            if !isCut { state.connection = nil }
             return (state.writer.take(), state.leaver.take())
         }
         writer?.resume()

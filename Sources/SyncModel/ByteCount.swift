@@ -61,8 +61,6 @@ extension ByteCount: CustomStringConvertible {
         guard decimals > 0 else { return String(Int(value.rounded())) }
         let scale = decimals == 1 ? 10 : 100
         let scaled = Int((value * Double(scale)).rounded())
-        let fraction = String(scaled % scale)
-        let padding = String(repeating: "0", count: decimals - fraction.count)
-        return "\(scaled / scale).\(padding)\(fraction)"
+        return "\(scaled / scale).\(padded(scaled % scale, decimals))"
     }
 }

@@ -16,10 +16,7 @@ package struct FileTraits: Sendable, Equatable {
     }
 
     /// The mode as chmod(1) writes it: three octal digits.
-    package static func text(mode: UInt16) -> String {
-        let digits = String(mode & 0o777, radix: 8)
-        return String(repeating: "0", count: 3 - digits.utf8.count) + digits
-    }
+    package static func text(mode: UInt16) -> String { padded(mode & 0o777, 3, radix: 8) }
 
     /// Reads three octal digits.
     package static func mode(_ text: some Collection<UInt8>) -> UInt16? {
@@ -31,9 +28,7 @@ package struct FileTraits: Sendable, Equatable {
     package static func text(time: Int64) -> String {
         let (seconds, fraction) = floorDivision(time, 1_000_000_000)
         let whole = String(timestamp(milliseconds: seconds * 1_000).dropLast(5))
-        guard fraction > 0 else { return whole + "Z" }
-        let digits = String(fraction)
-        return whole + "." + String(repeating: "0", count: 9 - digits.utf8.count) + digits + "Z"
+        return fraction > 0 ? "\(whole).\(padded(fraction, 9))Z" : whole + "Z"
     }
 
     /// Reads `2026-11-20T02:00:00.123456789Z`, with one to nine digits of a fraction or none, always UTC.

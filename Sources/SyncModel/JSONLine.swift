@@ -103,6 +103,30 @@ public struct JSONLine: Sendable {
         array(name) { array in for text in texts { array.value(text) } }
     }
 
+    /// Adds a key with a time, RFC 3339 in UTC, unless it is missing.
+    package mutating func time(_ name: String, _ milliseconds: Int64?) {
+        if let milliseconds { field(name, timestamp(milliseconds: milliseconds)) }
+    }
+
+    /// Adds a key with a list of objects.
+    package mutating func list<Elements: Sequence>(
+        _ name: String,
+        _ elements: Elements,
+        _ write: (Elements.Element, inout JSONLine) -> Void
+    ) {
+        array(name) { array in
+            for element in elements { array.object { write(element, &$0) } }
+        }
+    }
+
+    /// Adds `"range":[first, end]`, in **bytes**, half open.
+    package mutating func range(_ range: Range<UInt64>) {
+        array("range") { array in
+            array.value(range.lowerBound)
+            array.value(range.upperBound)
+        }
+    }
+
     /// Adds a key with text that is a JSON value already, unless it is missing.
     public mutating func json(_ name: String, _ text: String?) {
         guard let text else { return }

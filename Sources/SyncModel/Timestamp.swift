@@ -207,8 +207,8 @@ package func floorDivision(_ a: Int64, _ b: Int64) -> (quotient: Int64, remainde
 }
 
 /// A number with leading zeros.
-package func padded(_ number: some BinaryInteger, _ width: Int) -> String {
-    let text = String(number)
+package func padded(_ number: some BinaryInteger, _ width: Int, radix: Int = 10) -> String {
+    let text = String(number, radix: radix)
     return String(repeating: "0", count: max(0, width - text.utf8.count)) + text
 }
 

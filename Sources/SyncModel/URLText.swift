@@ -37,6 +37,11 @@ public func isURLScheme(_ text: String) -> Bool {
         }
 }
 
+/// Whether a byte is a letter or a digit of ASCII.
+package func isAlphanumeric(_ byte: UInt8) -> Bool {
+    (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+}
+
 /// Whether text is a URL of a web server; else it is one of another scheme, or a path.
 public func isWebURL(_ text: String) -> Bool {
     urlScheme(of: text).map(webSchemes.contains) == true

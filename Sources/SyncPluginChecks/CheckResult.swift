@@ -26,15 +26,7 @@ struct RuleBook {
     }
 }
 
-func attempt<R>(_ body: () throws(PluginError) -> R) -> Result<R, PluginError> {
-    do throws(PluginError) { return .success(try body()) } catch { return .failure(error) }
-}
-
-/// How long ago a time was; a plugin may name any, and what does not fit is as long as can be.
-func age(of time: Int64, at now: Int64) -> Int64 {
-    let (age, overflow) = now.subtractingReportingOverflow(time)
-    return overflow ? .max : age
-}
+func attempt<R>(_ body: () throws(PluginError) -> R) -> Result<R, PluginError> { Result(catching: body) }
 
 /// What is wrong with a text that goes into one line of a request; `nil` for nothing.
 func lineFault(_ text: String, _ what: String) -> String? {

@@ -1,3 +1,4 @@
+import SyncModel
 package import SyncPlugins
 
 /// Checks a condition.
@@ -32,7 +33,8 @@ package func check(condition: any Condition, destination: String = "/tmp", now: 
             !ConditionState.isEnd(until, at: now)
         else { return nil }
         if until > now { return "until is more than a year ahead" }
-        return "until is \(age(of: until, at: now)) ms ago" + (until < now / 500 ? "; is it in seconds?" : "")
+        return "until is \(now.saturatingSubtract(until)) ms ago"
+            + (until < now / 500 ? "; is it in seconds?" : "")
     }
     book.rule(
         "It handles a destination that does not exist, and many bytes",

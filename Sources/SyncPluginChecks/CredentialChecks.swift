@@ -1,3 +1,4 @@
+import SyncModel
 package import SyncPlugins
 
 /// Checks a credential provider.
@@ -42,7 +43,7 @@ package func check(
         guard case .success(.some(let credential)) = ask(origin), let expires = credential.expires,
             expires <= now
         else { return nil }
-        return "it expired \(age(of: expires, at: now)) s ago"
+        return "it expired \(now.saturatingSubtract(expires)) s ago"
     }
     book.rule("Eight callers at a time all get answers", "Requests arrive before earlier ones are answered.")
     {

@@ -13,17 +13,13 @@ package enum ReportPayload {
             line.field("report", 1)
             line.field("version", report.version)
             line.field("host", optional: report.host)
-            line.field("generated", timestamp(milliseconds: report.generated))
-            line.field("since", timestamp(milliseconds: report.since))
+            line.time("generated", report.generated)
+            line.time("since", report.since)
             line.field("needs_attention", report.needy)
             if !report.warnings.isEmpty {
-                line.key("warnings")
-                line.array { array in for warning in report.warnings { array.value(warning) } }
+                line.field("warnings", report.warnings)
             }
-            line.key("sessions")
-            line.array { array in
-                for session in report.sessions { array.object { write(session, to: &$0) } }
-            }
+            line.list("sessions", report.sessions) { write($0, to: &$1) }
         }
     }
 
@@ -49,8 +45,7 @@ package enum ReportPayload {
             line.field("transfers", origin.transfers)
             line.field("failed", origin.failed)
             guard !origin.via.isEmpty else { return }
-            line.key("via")
-            line.array { array in for via in origin.via { array.value(via) } }
+            line.field("via", origin.via)
         }
         if session.otherBytes > 0 { line.field("other_bytes", session.otherBytes) }
         line.list("directories", session.directories) { directory, line in
@@ -69,8 +64,7 @@ package enum ReportPayload {
             line.field("detail", problem.detail)
             line.field("files", problem.files)
             line.field("runs", problem.runs)
-            line.key("examples")
-            line.array { array in for path in problem.examples { array.value(path) } }
+            line.field("examples", problem.examples)
             line.time("time", problem.time)
             line.field("is_over", problem.isOver)
             line.field("advice", problem.kind.advice)
@@ -130,38 +124,17 @@ package enum ReportPayload {
     }
 
     private static func write(_ amounts: Amounts, to line: inout JSONLine) {
-        line.key("files")
-        line.object {
+        line.object("files") {
             $0.field("installed", amounts.installed)
             $0.field("reused", amounts.reused)
             $0.field("removed", amounts.removed)
             $0.field("failed", amounts.failed)
         }
-        line.key("bytes")
-        line.object {
+        line.object("bytes") {
             $0.field("received", amounts.received)
             $0.field("reused", amounts.reusedBytes)
         }
         line.field("requests", amounts.requests)
         line.field("elapsed_ms", amounts.elapsed)
-    }
-}
-
-extension JSONLine {
-    /// Adds a key with a time, RFC 3339 in UTC, unless it is missing.
-    fileprivate mutating func time(_ name: String, _ milliseconds: Int64?) {
-        if let milliseconds { field(name, timestamp(milliseconds: milliseconds)) }
-    }
-
-    /// Adds a key with a list of objects.
-    fileprivate mutating func list<Element>(
-        _ name: String,
-        _ elements: [Element],
-        _ write: (Element, inout JSONLine) -> Void
-    ) {
-        key(name)
-        array { array in
-            for element in elements { array.object { write(element, &$0) } }
-        }
     }
 }

@@ -152,7 +152,7 @@ package struct CronLines: Sendable, Equatable {
     /// A word of the shell: sh(1), "Single quotes".
     static func quoted(_ text: String) -> String {
         let isPlain = text.utf8.allSatisfy {
-            ScheduleName.isAlphanumeric($0) || "/._-=:,+@".utf8.contains($0)
+            isAlphanumeric($0) || "/._-=:,+@".utf8.contains($0)
         }
         if isPlain, !text.isEmpty { return text }
         return "'" + text.replacing("'", with: "'\\''") + "'"

@@ -38,8 +38,4 @@ package enum ScheduleName {
     package static func cronFile(_ name: String) -> String {
         "syncagent-" + name.map { $0 == "_" ? "__" : $0 == "." ? "_-" : String($0) }.joined()
     }
-
-    static func isAlphanumeric(_ byte: UInt8) -> Bool {
-        (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-    }
 }

@@ -1,8 +1,9 @@
 import Glibc
 import SyncCurl
 import SyncTestKit
-import SyncTransfer
 import Testing
+
+@testable import SyncTransfer
 
 @Suite("Rewriting rules", .timeLimit(.minutes(10)))
 struct RewriteTests {

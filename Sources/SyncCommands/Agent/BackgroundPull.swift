@@ -92,12 +92,8 @@ struct BackgroundPull: Sendable {
             line.field("run", reply.run)
             line.field("is_new", reply.isNew)
             line.field("state", reply.state)
-            line.key("superseded")
-            line.array { list in for run in reply.superseded { list.value(run) } }
-            line.field(
-                "not_before",
-                optional: reply.notBefore.map { timestamp(milliseconds: $0.milliseconds) }
-            )
+            line.field("superseded", reply.superseded)
+            line.time("not_before", reply.notBefore?.milliseconds)
         }.json
     }
 }

@@ -272,16 +272,12 @@ extension SyncEvent {
     /// How far a pull is, as an event that is not recorded.
     fileprivate init(progress: PullProgress, time: Int64) {
         self.init(.progress, time: time) {
-            $0.field("phase", progress.phase.rawValue)
-            $0.field("files_done", progress.filesDone)
-            $0.field("files_total", progress.filesTotal)
-            $0.field("bytes_done", progress.bytesDone)
-            $0.field("bytes_total", progress.bytesTotal)
+            progress.write(to: &$0)
             $0.field("received", progress.received)
             guard let wait = progress.wait else { return }
             $0.field("host", wait.host)
             $0.field("attempt", optional: wait.attempt)
-            $0.field("until", timestamp(milliseconds: wait.until))
+            $0.time("until", wait.until)
         }
     }
 }

@@ -147,9 +147,6 @@ struct TargetOptions: ParsableArguments {
 
     /// Whether `text` can name a session, by the rule that a manifest's `project` follows.
     static func isIdentifier(_ text: String) -> Bool {
-        let isAlphanumeric = { (byte: UInt8) in
-            (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-        }
         guard text.utf8.count <= 255, let first = text.utf8.first, isAlphanumeric(first) || first == 0x5F
         else {
             return false

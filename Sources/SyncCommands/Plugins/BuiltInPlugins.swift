@@ -40,9 +40,7 @@ enum BuiltInPlugins {
         _ make: @escaping @Sendable (Needs) throws(PluginError) -> Plugin
     ) -> PluginRegistry<Plugin, Needs> {
         var registry = PluginRegistry<Plugin, Needs>(point)
-        registry.register(name) { needs in
-            do throws(PluginError) { return .success(try make(needs)) } catch { return .failure(error) }
-        }
+        registry.register(name) { needs in Result { () throws(PluginError) in try make(needs) } }
         return registry
     }
 

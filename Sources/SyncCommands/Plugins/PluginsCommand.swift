@@ -102,8 +102,7 @@ struct PluginRow: Sendable {
     var json: JSONLine {
         JSONLine.object { line in
             line.field("name", name)
-            line.key("points")
-            line.array { line in for point in points { line.value(point.rawValue) } }
+            line.field("points", points.map(\.rawValue))
             line.field("built_in", path == nil)
             line.field("version", optional: version)
             line.field("path", optional: path)

@@ -97,8 +97,7 @@ struct SampleFiles: Sendable {
             line.field("changed", 1)
             line.field("destination", directory)
             line.field("result", "ok")
-            line.key("entries")
-            line.array { entries in
+            line.array("entries") { entries in
                 entries.object { entry in
                     entry.field("path", "text.txt")
                     entry.field("state", "installed")

@@ -68,8 +68,7 @@ struct DiffCommand: AsyncParsableCommand {
                 line.field("old_revision", before.revision)
                 line.field("new_revision", after.revision)
                 line.field("different", !difference.isEmpty)
-                line.key("files")
-                line.object { line in
+                line.object("files") { line in
                     for kind in ManifestDifference.Change.Kind.allCases {
                         line.field(kind.rawValue, difference.count(kind))
                     }
@@ -91,8 +90,7 @@ struct DiffCommand: AsyncParsableCommand {
         line.field("size", change.size)
         line.field("fetch", change.fetch)
         guard change.kind == .changed else { return }
-        line.key("what")
-        line.array { array in change.aspects.forEach { array.value($0.rawValue) } }
+        line.field("what", change.aspects.map(\.rawValue))
     }
 
     static func line(_ change: ManifestDifference.Change) -> String {

@@ -124,10 +124,7 @@ private struct Listing: Sendable {
         let traits = files.traits(row)
         line.field("mode", optional: traits.mode.map(FileTraits.text(mode:)))
         line.field("mtime", optional: traits.modified.map(FileTraits.text(time:)))
-        line.key("groups")
-        line.array { list in
-            for name in groups(row) { list.value(name) }
-        }
+        line.field("groups", groups(row))
     }
 }
 

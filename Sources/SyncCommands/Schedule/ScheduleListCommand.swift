@@ -178,8 +178,7 @@ extension ScheduleOutlook.View {
             line.field("session", optional: record.memory.session ?? request.session)
             line.field("when", record.timing.recurrence.words(until: record.timing.window))
             line.field("nightly", optional: record.definition.nightly)
-            line.key("days")
-            line.array { list in for day in record.definition.days { list.value(day.rawValue) } }
+            line.field("days", record.definition.days.map(\.rawValue))
             line.field("every_minutes", optional: record.definition.everyMinutes)
             line.field("cron", optional: record.definition.cron)
             line.field("paused", record.definition.isPaused)
@@ -190,17 +189,14 @@ extension ScheduleOutlook.View {
             line.field("time_zone", optional: record.timing.timeZone)
             line.field("backend", record.backend.name)
             line.field("active", isActive)
-            line.field("next", optional: next.map { timestamp(milliseconds: $0.fire) })
+            line.time("next", next?.fire)
             if let plan {
-                line.field("starts", timestamp(milliseconds: plan.start))
+                line.time("starts", plan.start)
                 line.field("expected_bytes", optional: plan.forecast?.bytes)
                 line.field("nights_known", plan.forecast?.nights ?? 0)
                 line.field("why", plan.description)
             }
-            line.field(
-                "fired",
-                optional: record.memory.fired.map { timestamp(milliseconds: $0.milliseconds) }
-            )
+            line.time("fired", record.memory.fired?.milliseconds)
             line.field("run", optional: record.memory.run)
             line.field("state", optional: last?.state.rawValue)
             line.field("result", optional: last?.result)

@@ -170,10 +170,7 @@ struct SessionText: Sendable {
         let milliseconds = min(max(time.milliseconds, -62_167_219_200_000), 253_402_300_799_999)
         let date = Date(timeIntervalSince1970: Double(milliseconds) / 1_000)
         let parts = calendar.dateComponents([.year, .month, .day, .hour, .minute, .second], from: date)
-        func digits(_ number: Int?, _ width: Int = 2) -> String {
-            let text = String(number ?? 0)
-            return String(repeating: "0", count: max(0, width - text.count)) + text
-        }
+        func digits(_ number: Int?, _ width: Int = 2) -> String { padded(number ?? 0, width) }
         let text =
             "\(digits(parts.year, 4))-\(digits(parts.month))-\(digits(parts.day)) "
             + "\(digits(parts.hour)):\(digits(parts.minute)):\(digits(parts.second))"

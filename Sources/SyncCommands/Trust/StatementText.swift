@@ -53,18 +53,15 @@ struct StatementText {
             line.field("project", root.project)
             line.field("root", root.number)
             line.field("sha256", statement.digest.hex)
-            line.field("signed", timestamp(milliseconds: root.signed))
-            line.field("until", timestamp(milliseconds: root.until))
+            line.time("signed", root.signed)
+            line.time("until", root.until)
             for role in Role.allCases {
-                line.key(role.rawValue)
-                line.object { line in
+                line.object(role.rawValue) { line in
                     line.field("threshold", root[role].threshold)
-                    line.key("keys")
-                    line.array { array in for key in root[role].keys { array.value(key.text) } }
+                    line.field("keys", root[role].keys.map(\.text))
                 }
             }
-            line.key("mirrors")
-            line.array { array in for mirror in root.mirrors { array.value(mirror) } }
+            line.field("mirrors", root.mirrors)
         }
     }
 
@@ -81,7 +78,7 @@ struct StatementText {
             line.field("sha256", statement.digest.hex)
             line.field("manifest", release.manifest.hex)
             line.field("size", release.size)
-            line.field("signed", timestamp(milliseconds: release.signed))
+            line.time("signed", release.signed)
         }
     }
 
@@ -101,8 +98,8 @@ struct StatementText {
             line.field("serial", fresh.serial)
             line.field("root", fresh.root)
             line.field("sha256", statement.digest.hex)
-            line.field("signed", timestamp(milliseconds: fresh.signed))
-            line.field("until", timestamp(milliseconds: fresh.until))
+            line.time("signed", fresh.signed)
+            line.time("until", fresh.until)
         }
     }
 

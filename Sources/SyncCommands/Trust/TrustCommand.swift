@@ -121,7 +121,7 @@ struct PinText {
         line.field("serial", track.serial)
         line.field("revision", track.revision)
         line.field("manifest", optional: track.releaseContent?.manifest.hex)
-        line.field("until", optional: track.freshContent.map { Self.time($0.until) })
+        line.time("until", track.freshContent?.until)
         if track.freshContent?.isRemoved == true { line.field("removed", true) }
     }
 
@@ -150,26 +150,19 @@ struct PinText {
             line.field("project", pin.project)
             line.field("root", pin.root.content.number)
             line.field("sha256", pin.root.statement.digest.hex)
-            line.field("root_until", Self.time(pin.root.content.until))
-            line.field("pinned", Self.time(pin.pinned))
+            line.time("root_until", pin.root.content.until)
+            line.time("pinned", pin.pinned)
             line.field("origin", pin.origin)
             Self.write(pin.newest, to: &line)
-            line.key("channels")
-            line.object { line in
+            line.object("channels") { line in
                 for (name, track) in tracks {
                     guard let name else { continue }
-                    line.key(name)
-                    line.object { Self.write(track, to: &$0) }
+                    line.object(name) { Self.write(track, to: &$0) }
                 }
             }
-            line.key("graces")
-            line.array { array in
-                for grace in pin.graces {
-                    array.object {
-                        $0.field("used", Self.time(grace.used))
-                        $0.field("until", Self.time(grace.until))
-                    }
-                }
+            line.list("graces", pin.graces) { grace, line in
+                line.time("used", grace.used)
+                line.time("until", grace.until)
             }
         }
     }

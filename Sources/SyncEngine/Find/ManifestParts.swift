@@ -225,9 +225,8 @@ struct ManifestParts: Sendable {
 
     private func failure(_ what: String, _ error: TransferError) -> EngineError {
         if source.stop.isStopped { return EngineError(.interrupted, "stopped while fetching the manifest") }
-        let status: ExitStatus =
-            [.refusedByPolicy, .redirectRefused].contains(error.code) ? .refused : .unavailable
-        return EngineError(status, "cannot fetch \(what) of the manifest: \(error)", cause: error.cause)
+        let message = "cannot fetch \(what) of the manifest: \(error)"
+        return EngineError(error.exitStatus, message, cause: error.cause)
     }
 }
 

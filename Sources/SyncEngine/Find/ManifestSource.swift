@@ -389,9 +389,8 @@ struct ManifestSource: Sendable {
         if error.code.status == 404 || error.code.status == 410 {
             return EngineError(.noInput, "\(error.url): no manifest there (\(error.detail))")
         }
-        let isRefused = [.refusedByPolicy, .redirectRefused].contains(error.code)
-        let status: ExitStatus = isRefused ? .refused : .unavailable
-        var refusal = EngineError(status, "cannot fetch the manifest: \(error)", cause: error.cause)
+        let message = "cannot fetch the manifest: \(error)"
+        var refusal = EngineError(error.exitStatus, message, cause: error.cause)
         refusal.isForbidden = error.code.status == 403
         return refusal
     }

@@ -211,6 +211,10 @@ struct PlaceReader: ~Copyable {
 
     /// The SHA-256 of an open file of this many **bytes**; `nil` when it cannot be read or has another length.
     private mutating func digest(of file: Int32, size: UInt64) -> SHA256Digest? {
-        sha256(of: file, 0..<size, with: &hasher, through: buffer, isStopped: isStopped, hashed: hashed)
+        sha256(of: file, 0..<size, with: &hasher, through: buffer, isStopped: isStopped) {
+            [hashed] piece, _ in
+            hashed(UInt64(piece.count))
+            return true
+        }
     }
 }

@@ -131,8 +131,7 @@ extension ManifestInHand {
             }
         case .failure(let error):
             if let reason = sink.failure { throw EngineError(.dataInvalid, "\(path): \(reason)") }
-            let isRefused = [.refusedByPolicy, .redirectRefused].contains(error.code)
-            throw EngineError(isRefused ? .refused : .unavailable, "cannot fetch \(path): \(error)")
+            throw EngineError(error.exitStatus, "cannot fetch \(path): \(error)")
         }
     }
 }

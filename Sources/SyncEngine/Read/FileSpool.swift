@@ -78,12 +78,9 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
     /// Passes everything on in pieces of 1 MiB.
     func give(to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void) throws(EngineError) {
         guard let file else {
-            var failure: EngineError?
-            bytes.withUnsafeBytes { bytes in
-                do throws(EngineError) { try take(bytes) } catch { failure = error }
+            return try bytes.withUnsafeBufferPointer { bytes throws(EngineError) in
+                try take(UnsafeRawBufferPointer(bytes))
             }
-            if let failure { throw failure }
-            return
         }
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
         defer { piece.deallocate() }

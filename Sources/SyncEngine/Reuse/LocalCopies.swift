@@ -136,25 +136,10 @@ private final class LocalCopier {
 
     /// Hashes `size` **bytes** of `source`, and writes them to `target` where there is one.
     private func transfer(from source: Int32, to target: Int32?, size: UInt64) -> SHA256Digest? {
-        var offset: UInt64 = 0
-        do {
-            try hasher.reset()
-            while offset < size {
-                let part = UnsafeMutableRawBufferPointer(
-                    rebasing: buffer[..<Int(min(UInt64(buffer.count), size - offset))]
-                )
-                guard !context.isStopped, readFully(source, into: part, at: offset) == part.count else {
-                    return nil
-                }
-                try hasher.update(UnsafeRawBufferPointer(part))
-                if let target, writeAll(UnsafeRawBufferPointer(part), to: target, at: offset) != nil {
-                    return nil
-                }
-                offset += UInt64(part.count)
-            }
-            return try hasher.finish()
-        } catch {
-            return nil
+        sha256(of: source, 0..<size, with: &hasher, through: buffer, isStopped: { context.isStopped }) {
+            piece,
+            offset in
+            target.map { writeAll(piece, to: $0, at: offset) == nil } ?? true
         }
     }
 }

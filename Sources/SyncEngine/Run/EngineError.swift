@@ -1,4 +1,5 @@
 package import SyncModel
+import SyncPlugins
 package import SyncSystem
 
 /// Why a command of the engine ended early: the exit status and one line for people.
@@ -34,6 +35,13 @@ package struct EngineError: Error, Sendable, Equatable {
     /// The same error, or ``late(_:_:)`` if the stop was because of a deadline.
     package func after(_ reason: StopReason?) -> EngineError {
         reason == .late && status == .interrupted ? .late(message) : self
+    }
+}
+
+extension TransferError {
+    /// What a command ends with that this error ended.
+    var exitStatus: ExitStatus {
+        [.refusedByPolicy, .redirectRefused].contains(code) ? .refused : .unavailable
     }
 }
 

@@ -117,14 +117,12 @@ extension PlanReport {
         if prunableDirectories > 0 { line.field("prunable_directories", prunableDirectories) }
         line.field("prune_refused", optional: pruneRefusal)
         if let refusal {
-            line.key("refused")
-            line.object {
+            line.object("refused") {
                 $0.field("status", refusal.status.rawValue)
                 $0.field("message", refusal.message)
             }
         }
-        line.key("bytes")
-        line.object {
+        line.object("bytes") {
             $0.field("total", totalBytes)
             $0.field("unchanged", unchangedBytes)
             $0.field("reused", reusedBytes)
@@ -135,8 +133,7 @@ extension PlanReport {
             $0.field("loose", looseBytes)
             $0.field("gaps", gapBytes)
         }
-        line.key("requests")
-        line.object {
+        line.object("requests") {
             $0.field("least", requestCount.lowerBound)
             $0.field("most", requestCount.upperBound)
             $0.field("manifest", manifestRequests)
@@ -145,21 +142,13 @@ extension PlanReport {
             $0.field("loose", looseRequests)
             $0.field("avoided", requestsAvoided)
         }
-        line.key("spans")
-        line.array { spans in
-            for request in requests {
-                spans.object {
-                    $0.field("url", request.url)
-                    $0.field("first", request.range.lowerBound)
-                    $0.field("end", request.range.upperBound)
-                    $0.field("blobs", request.blobs)
-                    $0.field("gap_bytes", request.gapBytes)
-                }
-            }
+        line.list("spans", requests) { request, line in
+            line.field("url", request.url)
+            line.field("first", request.range.lowerBound)
+            line.field("end", request.range.upperBound)
+            line.field("blobs", request.blobs)
+            line.field("gap_bytes", request.gapBytes)
         }
-        if !obstructed.isEmpty {
-            line.key("obstructed")
-            line.array { for reason in obstructed { $0.value(reason) } }
-        }
+        if !obstructed.isEmpty { line.field("obstructed", obstructed) }
     }
 }

@@ -43,19 +43,13 @@ package struct VerifyReport: Sendable {
         line.field("bytes", bytes)
         line.field("differing", problems.count)
         if let release {
-            line.key("signed")
-            line.object { release.write(to: &$0) }
+            line.object("signed") { release.write(to: &$0) }
         }
         for (key, list) in [("problems", problems), ("notes", notes)] where key == "problems" || !list.isEmpty
         {
-            line.key(key)
-            line.array { array in
-                for problem in list {
-                    array.object {
-                        $0.field("path", problem.path)
-                        $0.field("reason", problem.reason)
-                    }
-                }
+            line.list(key, list) { problem, line in
+                line.field("path", problem.path)
+                line.field("reason", problem.reason)
             }
         }
     }

@@ -26,7 +26,7 @@ struct GroupCompletion {
             // Not kept: there can be thousands of groups, and as many rows in each.
             ends.append(end(of: group.name, try rows(of: group)))
         }
-        do throws(StoreError) {
+        return try recording { () throws(StoreError) -> Bool in
             var owed: [StoredHook] = []
             try journal.groupsCompleted(ends.map { ($0.name, $0.result) }) { lines throws(StoreError) in
                 owed = try environment.store.complete(
@@ -59,8 +59,6 @@ struct GroupCompletion {
                 allSucceeded = try hooks.run(hook, input.input(for: hook, earlier: earlier)) && allSucceeded
             }
             return allSucceeded
-        } catch {
-            throw EngineError(error)
         }
     }
 

@@ -43,8 +43,7 @@ struct HookReport {
                 line.field("batch", batch.number)
                 line.field("batches", batch.count)
             }
-            line.key("entries")
-            line.array { entries in
+            line.array("entries") { entries in
                 if let some {
                     for row in some { entries.object { write(row, isChanged: true, to: &$0) } }
                     return

@@ -23,13 +23,8 @@ struct LateReport {
                 write(manifest, to: &line)
                 line.field("batch", batch.number)
                 line.field("batches", batch.count)
-                line.key("entries")
-                line.array { entries in
-                    for row in rows {
-                        entries.object {
-                            HookReport.write(row, of: manifest.files, state: HookReport.present, to: &$0)
-                        }
-                    }
+                line.list("entries", rows) { row, line in
+                    HookReport.write(row, of: manifest.files, state: HookReport.present, to: &line)
                 }
             }.bytes
         }

@@ -163,28 +163,17 @@ package final class LiveRun: Sendable {
             line.field("bytes_received", totals.bytesReceived)
             line.field("requests_sent", totals.requests)
             if let progress = state.progress {
-                line.key("progress")
-                line.object { progress.write(to: &$0) }
+                line.object("progress") { progress.write(to: &$0) }
             }
-            line.key("requests")
-            line.array { array in
-                for transfer in transfers {
-                    let subject = environment.events.subjects.subject(of: transfer.id)
-                    array.object {
-                        transfer.write(to: &$0, subject, rate: samples[transfer.id]?.rate ?? 0, now: now)
-                    }
-                }
+            line.list("requests", transfers) { transfer, line in
+                let subject = environment.events.subjects.subject(of: transfer.id)
+                transfer.write(to: &line, subject, rate: samples[transfer.id]?.rate ?? 0, now: now)
             }
             line.field("more", more)
-            line.key("parts")
-            line.array { array in
-                for part in (state.parts?.progress() ?? []).prefix(Self.mostFiles) {
-                    array.object {
-                        $0.field("path", part.path)
-                        $0.field("bytes_done", part.done)
-                        $0.field("bytes_total", part.total)
-                    }
-                }
+            line.list("parts", (state.parts?.progress() ?? []).prefix(Self.mostFiles)) { part, line in
+                line.field("path", part.path)
+                line.field("bytes_done", part.done)
+                line.field("bytes_total", part.total)
             }
         }.bytes
     }
@@ -213,34 +202,21 @@ extension TransferStatus {
         line.field("tasks", subject?.tasks ?? 0)
         line.field("state", state)
         // In whole seconds, so that an unchanged state is not written again.
-        line.field("since", timestamp(milliseconds: (now - Int64(age / .milliseconds(1))) / 1000 * 1000))
-        if let wait {
-            line.field("until", timestamp(milliseconds: (now + Int64(wait / .milliseconds(1))) / 1000 * 1000))
-        }
+        line.time("since", (now - Int64(age / .milliseconds(1))) / 1000 * 1000)
+        if let wait { line.time("until", (now + Int64(wait / .milliseconds(1))) / 1000 * 1000) }
         line.field("reason", optional: reason)
         line.field("attempt", attempt)
         line.field("attempts", attempts)
-        if let range {
-            line.key("range")
-            line.array {
-                $0.value(range.lowerBound)
-                $0.value(range.upperBound)
-            }
-        }
+        if let range { line.range(range) }
         line.field("received", received)
         line.field("rate", UInt64(exactly: rate.rounded()) ?? 0)
         line.field("source", source)
         line.field("original", original.withoutQueryMark)
         line.field("current", current.withoutQueryMark)
-        line.key("hops")
-        line.array { array in
-            for hop in hops {
-                array.object {
-                    $0.field("from", hop.from.withoutQueryMark)
-                    $0.field("to", hop.to.withoutQueryMark)
-                    $0.field("reason", hop.reason)
-                }
-            }
+        line.list("hops", hops) { hop, line in
+            line.field("from", hop.from.withoutQueryMark)
+            line.field("to", hop.to.withoutQueryMark)
+            line.field("reason", hop.reason)
         }
     }
 }

@@ -85,15 +85,13 @@ package struct PullReport: Sendable {
         files.write(to: &line)
         line.key("bytes")
         bytes.write(to: &line)
-        line.key("manifest")
-        line.object {
+        line.object("manifest") {
             $0.field("bytes", manifest.bytes)
             $0.field("parts", manifest.parts)
             $0.field("parts_fetched", manifest.partsFetched)
         }
         if folders != FolderCounts() {
-            line.key("directories")
-            line.object {
+            line.object("directories") {
                 $0.field("made", folders.made)
                 $0.field("removed", folders.removed)
                 $0.field("failed", folders.failed)

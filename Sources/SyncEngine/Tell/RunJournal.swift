@@ -220,39 +220,28 @@ struct RunJournal: Sendable {
             line.field("received", report.bytes.received)
             line.field("reused", report.bytes.reused)
             line.field("stopped", optional: stopped?.rawValue)
-            line.key("files")
-            line.object {
+            line.object("files") {
                 $0.field("installed", report.files.installed)
                 $0.field("reused", report.files.reused)
                 $0.field("removed", report.files.removed)
                 $0.field("failed", report.files.failed)
             }
             if let steps {
-                line.key("tasks")
-                line.object { steps.write(to: &$0) }
+                line.object("tasks") { steps.write(to: &$0) }
             }
-            line.key("origins")
-            line.array { array in
-                for (origin, entry) in origins.sorted(by: { $0.key < $1.key }) {
-                    array.object {
-                        $0.field("origin", origin)
-                        $0.field("requests", entry.requests)
-                        $0.field("bytes", entry.bytes)
-                        $0.field("transfers", entry.transfers)
-                        $0.field("failed", entry.failed)
-                    }
-                }
+            line.list("origins", origins.sorted(by: { $0.key < $1.key })) { pair, line in
+                let (origin, entry) = pair
+                line.field("origin", origin)
+                line.field("requests", entry.requests)
+                line.field("bytes", entry.bytes)
+                line.field("transfers", entry.transfers)
+                line.field("failed", entry.failed)
             }
             if otherBytes > 0 { line.field("other_bytes", otherBytes) }
-            line.key("directories")
-            line.array { array in
-                for count in report.directories.counts {
-                    array.object {
-                        $0.field("path", optional: count.path)
-                        $0.field("files", count.files)
-                        $0.field("bytes", count.bytes)
-                    }
-                }
+            line.list("directories", report.directories.counts) { count, line in
+                line.field("path", optional: count.path)
+                line.field("files", count.files)
+                line.field("bytes", count.bytes)
             }
         }
     }
@@ -279,8 +268,7 @@ struct RunJournal: Sendable {
         SyncEvent(.pullFinished, time: environment.now()) {
             report.write(to: &$0)
             if report.status != .done, stopped == nil || error != nil {
-                $0.key("error")
-                $0.object {
+                $0.object("error") {
                     $0.field("status", report.status.rawValue)
                     $0.field("message", error ?? report.shortfall)
                 }

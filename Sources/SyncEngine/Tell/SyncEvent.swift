@@ -43,7 +43,7 @@ package struct SyncEvent: Sendable {
     package var json: JSONLine {
         JSONLine.object { line in
             line.field("event", name)
-            line.field("time", timestamp(milliseconds: time))
+            line.time("time", time)
             fill(&line)
         }
     }

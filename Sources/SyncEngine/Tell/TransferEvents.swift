@@ -57,7 +57,7 @@ extension SyncEvent {
                 $0.field("url", url)
                 $0.field("reason", reason)
                 $0.field("wait_ms", milliseconds)
-                if let until { $0.field("until", timestamp(milliseconds: until)) }
+                $0.time("until", until)
             }
         case .pluginFailed(let point, let error):
             self.init(.pluginFailed, time: time, note: "\(error)") {

@@ -32,7 +32,7 @@ struct SignedFiles {
             }
             // Buckets may answer 403 for what they do not have.
             if let status = error.code.status, [403, 404, 410].contains(status) { return nil }
-            if error.code == .refusedByPolicy || error.code == .redirectRefused {
+            if error.exitStatus == .refused {
                 throw .engine(EngineError(.refused, "cannot fetch a signature: \(error)", cause: error.cause))
             }
             throw Self.silence(error, url, until: end)

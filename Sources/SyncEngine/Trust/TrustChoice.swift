@@ -115,8 +115,7 @@ package struct TrustedRelease: Sendable, Equatable {
         line.field("root", root)
         line.field("revision", revision)
         line.field("serial", serial)
-        line.field("until", timestamp(milliseconds: until))
-        line.key("by")
-        line.array { array in for signer in signers { array.value(signer) } }
+        line.time("until", until)
+        line.field("by", signers)
     }
 }

@@ -21,30 +21,14 @@ struct FileKeys: OptionSet {
     @inline(__always)
     init?(_ key: UnsafeBufferPointer<UInt8>) {
         switch key.count {
-        case 4:
-            if equals(key, "path") {
-                self = .path
-            } else if equals(key, "size") {
-                self = .size
-            } else if equals(key, "urls") {
-                self = .urls
-            } else if equals(key, "link") {
-                self = .link
-            } else if equals(key, "mode") {
-                self = .mode
-            } else {
-                return nil
-            }
-        case 5:
-            if equals(key, "blobs") {
-                self = .blobs
-            } else if equals(key, "group") {
-                self = .group
-            } else if equals(key, "mtime") {
-                self = .mtime
-            } else {
-                return nil
-            }
+        case 4 where equals(key, "path"): self = .path
+        case 4 where equals(key, "size"): self = .size
+        case 4 where equals(key, "urls"): self = .urls
+        case 4 where equals(key, "link"): self = .link
+        case 4 where equals(key, "mode"): self = .mode
+        case 5 where equals(key, "blobs"): self = .blobs
+        case 5 where equals(key, "group"): self = .group
+        case 5 where equals(key, "mtime"): self = .mtime
         case 6 where equals(key, "sha256"): self = .sha256
         case 10 where equals(key, "executable"): self = .executable
         default: return nil
@@ -169,16 +153,10 @@ extension ManifestDecoder {
         }
         place.enter("link")
         guard let target = files.texts.last else { return }
-        let directories: Result<[[UInt8]], ManifestFault> = files.arena.withUnsafeBufferPointer { arena in
-            do throws(ManifestFault) {
-                return .success(
-                    try LinkRules.check(target: target.bytes(in: arena), of: row.path.bytes(in: arena))
-                )
-            } catch {
-                return .failure(error)
-            }
+        let directories = try files.arena.withUnsafeBufferPointer { arena throws(ManifestFault) in
+            try LinkRules.check(target: target.bytes(in: arena), of: row.path.bytes(in: arena))
         }
-        for directory in try directories.get() {
+        for directory in directories {
             otherBytes += 80 + directory.count
             linkedDirectories.append((files.count, directory))
         }

@@ -105,6 +105,3 @@ package struct ManifestAssembly {
         return try TableChecks.finish(decoder, digest: digest)
     }
 }
-
-@available(*, unavailable)
-extension ManifestAssembly: Sendable {}

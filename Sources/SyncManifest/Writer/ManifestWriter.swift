@@ -75,11 +75,7 @@ package struct ManifestWriter: Sendable {
 
     /// Hands over the text made since the last call and forgets it.
     package mutating func drain<E: Error>(_ take: (UnsafeRawBufferPointer) throws(E) -> Void) throws(E) {
-        var failure: E?
-        bytes.withUnsafeBytes { buffer in
-            do throws(E) { try take(buffer) } catch { failure = error }
-        }
-        if let failure { throw failure }
+        try bytes.withUnsafeBufferPointer { text throws(E) in try take(UnsafeRawBufferPointer(text)) }
         bytes.removeAll(keepingCapacity: true)
     }
 

@@ -51,18 +51,11 @@ package struct RPCError: Sendable, Equatable {
 
 /// What is written to a plugin: one line each.
 enum RPCText {
-    static func request(_ id: Int64, _ method: String, _ parameters: JSONLine) -> [UInt8] {
+    /// - Parameter id: `nil` for a notification, which is not answered.
+    static func request(_ id: Int64?, _ method: String, _ parameters: JSONLine) -> [UInt8] {
         JSONLine.object { line in
             line.field("jsonrpc", "2.0")
-            line.field("id", id)
-            line.field("method", method)
-            line.json("params", parameters.text)
-        }.bytes + [0x0A]
-    }
-
-    static func notification(_ method: String, _ parameters: JSONLine) -> [UInt8] {
-        JSONLine.object { line in
-            line.field("jsonrpc", "2.0")
+            line.field("id", optional: id)
             line.field("method", method)
             line.json("params", parameters.text)
         }.bytes + [0x0A]
@@ -70,7 +63,7 @@ enum RPCText {
 
     /// Asks to give a request up; it is answered all the same.
     static func cancel(_ id: Int64) -> [UInt8] {
-        notification("$/cancelRequest", JSONLine.object { $0.field("id", id) })
+        request(nil, "$/cancelRequest", JSONLine.object { $0.field("id", id) })
     }
 }
 

@@ -181,13 +181,9 @@ package struct PluginObserver: EventObserver {
                 $0.json.utf8.count + 2 * $0.name.utf8.count + 32
             }
             _ = try client.call("observer.events") { line in
-                line.array("events") { line in
-                    for event in batch {
-                        line.object { line in
-                            line.field("name", event.name)
-                            line.json("event", event.json)
-                        }
-                    }
+                line.list("events", batch) { event, line in
+                    line.field("name", event.name)
+                    line.json("event", event.json)
                 }
             }
         }
@@ -209,15 +205,11 @@ package struct PluginVerifier: FileVerifier {
         for start in stride(from: 0, to: files.count, by: Self.most) {
             let batch = files[start..<min(start + Self.most, files.count)]
             let answer = try client.call("verifier.verify") { line in
-                line.array("files") { line in
-                    for file in batch {
-                        line.object { line in
-                            line.field("path", file.path)
-                            line.field("staged_path", file.stagedPath)
-                            line.field("size", file.size)
-                            line.field("sha256", file.sha256)
-                        }
-                    }
+                line.list("files", batch) { file, line in
+                    line.field("path", file.path)
+                    line.field("staged_path", file.stagedPath)
+                    line.field("size", file.size)
+                    line.field("sha256", file.sha256)
                 }
             }
             guard let list = answer["verdicts"]?.array, list.count == batch.count else {

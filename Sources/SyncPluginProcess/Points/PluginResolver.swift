@@ -24,7 +24,7 @@ package struct PluginResolver: RequestResolver {
                 200 + 2 * ($0.url.utf8.count + $0.original.utf8.count)
             }
             let result = try client.call("resolver.resolve") { line in
-                line.array("requests") { line in for request in batch { Self.write(request, &line) } }
+                line.list("requests", batch) { Self.write($0, &$1) }
             }
             guard let dispositions = result["dispositions"]?.array, dispositions.count == batch.count else {
                 throw client.failure(
@@ -38,19 +38,17 @@ package struct PluginResolver: RequestResolver {
     }
 
     private static func write(_ request: ResolverRequest, _ line: inout JSONLine) {
-        line.object { line in
-            line.field("url", request.url)
-            line.field("original", request.original)
-            if let range = request.range { line.range(range) }
-            switch request.reason {
-            case .start: line.field("reason", "start")
-            case .redirect(let status):
-                line.field("reason", "redirect")
-                line.field("status", status)
-            case .expired(let status):
-                line.field("reason", "expired")
-                line.field("status", status)
-            }
+        line.field("url", request.url)
+        line.field("original", request.original)
+        if let range = request.range { line.range(range) }
+        switch request.reason {
+        case .start: line.field("reason", "start")
+        case .redirect(let status):
+            line.field("reason", "redirect")
+            line.field("status", status)
+        case .expired(let status):
+            line.field("reason", "expired")
+            line.field("status", status)
         }
     }
 
@@ -114,15 +112,4 @@ func takeBatch<E>(
 func reason(_ value: JSONValue?) -> String? {
     guard let text = value?.string, !text.isEmpty else { return nil }
     return escaped(String(text.prefix(500)))
-}
-
-extension JSONLine {
-    /// Adds `"range":[first, end]`, in **bytes**, half open.
-    mutating func range(_ range: Range<UInt64>) {
-        key("range")
-        array { line in
-            line.value(range.lowerBound)
-            line.value(range.upperBound)
-        }
-    }
 }

@@ -26,25 +26,22 @@ final class PrivateDirectory: Sendable {
 
     /// A name in it that was not given before.
     func newPath(for client: PluginClient) throws(PluginError) -> String {
-        let made: Result<String, PluginError> = state.withLock { state in
+        try state.withLock { state throws(PluginError) in
             state.number += 1
-            if let path = state.path { return .success("\(path)/\(state.number)") }
+            if let path = state.path { return "\(path)/\(state.number)" }
             guard let path = makeTemporaryDirectory("\(parent)/syncagent-plugin-") else {
                 let why = errnoText
-                return .failure(
-                    client.failure(.unavailable, "cannot make a directory in '\(escaped(parent))': \(why)")
-                )
+                throw client.failure(.unavailable, "cannot make a directory in '\(escaped(parent))': \(why)")
             }
             do throws(FileError) {
                 try checkParent(of: path)
             } catch {
                 removeDirectory(path)
-                return .failure(client.failure(.unavailable, error.description))
+                throw client.failure(.unavailable, error.description)
             }
             state.path = path
-            return .success("\(path)/\(state.number)")
+            return "\(path)/\(state.number)"
         }
-        return try made.get()
     }
 
     /// Makes a file with `bytes`; the caller removes it.

@@ -59,7 +59,7 @@ package struct PluginProgram: Sendable, Hashable {
             return false
         }
         return text.utf8.count <= 100
-            && text.utf8.allSatisfy { WireText.isAlphanumeric($0) || "-_.".utf8.contains($0) }
+            && text.utf8.allSatisfy { isAlphanumeric($0) || "-_.".utf8.contains($0) }
     }
 
     /// Makes sure that it may be run: an executable file outside the destination that nobody else can change.

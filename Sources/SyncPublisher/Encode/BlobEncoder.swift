@@ -111,6 +111,3 @@ struct BlobEncoder: ~Copyable {
         return false
     }
 }
-
-@available(*, unavailable)
-extension BlobEncoder: Sendable {}

@@ -213,9 +213,6 @@ struct PartMaker: ~Copyable {
     }
 }
 
-@available(*, unavailable)
-extension PartMaker: Sendable {}
-
 extension PublishRun {
     /// Whether the manifest's entries are split into parts.
     func isInParts(_ tree: SourceTree) -> Bool {

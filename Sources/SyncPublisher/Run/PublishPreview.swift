@@ -169,12 +169,10 @@ package struct PublishPreview: Sendable {
             line.field("excluded", excluded)
             line.field("unread", unreadFiles)
             line.field("loose", isLoose)
-            line.key("changes")
-            line.object { line in
+            line.object("changes") { line in
                 for kind in Change.Kind.allCases { line.field(kind.rawValue, count(kind)) }
             }
-            line.key("bytes")
-            line.object { line in
+            line.object("bytes") { line in
                 line.field("raw", rawBytes)
                 line.field("encoded", encodedBytes)
             }

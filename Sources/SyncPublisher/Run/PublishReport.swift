@@ -98,8 +98,7 @@ package struct PublishReport: Sendable, Equatable {
             line.field("loose", isLoose)
             line.field("kept", kept)
             line.field("unread", unreadFiles)
-            line.key("bytes")
-            line.object { bytes in
+            line.object("bytes") { bytes in
                 bytes.field("raw", rawBytes)
                 bytes.field("unique", uniqueBytes)
                 bytes.field("stored", storedBytes)
@@ -113,21 +112,18 @@ package struct PublishReport: Sendable, Equatable {
                 bytes.field("manifest_zst", compressedManifestBytes)
             }
             if let fresh {
-                line.key("signed")
-                line.object { line in
+                line.object("signed") { line in
                     line.field("root", fresh.root)
                     line.field("serial", fresh.serial)
-                    line.field("until", timestamp(milliseconds: fresh.until))
+                    line.time("until", fresh.until)
                 }
             }
-            line.key("packs")
-            line.object { packs in
+            line.object("packs") { packs in
                 packs.field("written", packsWritten)
                 packs.field("reused", packsReused)
                 packs.field("dropped", packsDropped)
             }
-            line.key("parts")
-            line.object { line in
+            line.object("parts") { line in
                 line.field("total", parts)
                 line.field("written", partsWritten)
                 line.field("bytes", partBytes)

@@ -103,14 +103,10 @@ public struct ManifestBuilder: Sendable {
                     line.value(dictionaryDigest.hex)
                 }
             }
-            line.array("packs") { line in
-                for pack in named {
-                    line.object { line in
-                        writeURLs(pack.name, &line)
-                        line.field("size", pack.bytes.count)
-                        line.field("sha256", pack.digest.hex)
-                    }
-                }
+            line.list("packs", named) { pack, line in
+                writeURLs(pack.name, &line)
+                line.field("size", pack.bytes.count)
+                line.field("sha256", pack.digest.hex)
             }
             line.array("files") { line in
                 for path in paths {
@@ -193,13 +189,9 @@ public struct ManifestBuilder: Sendable {
     }
 
     private func writeGroups(_ line: inout JSONLine) {
-        line.array("groups") { line in
-            for group in groups {
-                line.object { line in
-                    line.field("name", group.name)
-                    line.field("include", group.include)
-                }
-            }
+        line.list("groups", groups) { group, line in
+            line.field("name", group.name)
+            line.field("include", group.include)
         }
     }
 

@@ -76,20 +76,14 @@ struct Socket: Sendable {
 
     /// Reads what is there, at most `buffer.count` **bytes**; 0 at the end, `nil` on an error.
     func read(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
-        while true {
-            let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
-            if count >= 0 { return count }
-            guard Errno.last == .interrupted else { return nil }
-        }
+        let count = retryingOnInterrupt { recv(descriptor, buffer.baseAddress, buffer.count, 0) }
+        return count < 0 ? nil : count
     }
 
     /// Writes some of the bytes; `nil` when the peer is gone.
     func write(_ buffer: UnsafeRawBufferPointer) -> Int? {
-        while true {
-            let count = sa_send_quietly(descriptor, buffer.baseAddress, buffer.count)
-            if count >= 0 { return count }
-            guard Errno.last == .interrupted else { return nil }
-        }
+        let count = retryingOnInterrupt { sa_send_quietly(descriptor, buffer.baseAddress, buffer.count) }
+        return count < 0 ? nil : count
     }
 
     /// Waits until there is something to read, at most `milliseconds`.

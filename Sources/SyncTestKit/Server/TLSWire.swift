@@ -42,23 +42,14 @@ final class TLSContext: @unchecked Sendable {  // Safe: set up once, then read.
             X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority)
             SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
-        if tls.offersHTTP2 {
-            SSL_CTX_set_alpn_select_cb(
-                context,
-                { _, chosen, length, offered, count, _ in
-                    choose(["h2", "http/1.1"], chosen, length, offered, count)
-                },
-                nil
-            )
-        } else {
-            SSL_CTX_set_alpn_select_cb(
-                context,
-                { _, chosen, length, offered, count, _ in
-                    choose(["http/1.1"], chosen, length, offered, count)
-                },
-                nil
-            )
-        }
+        // The call back gets the last argument: anything but NULL stands for HTTP/2.
+        SSL_CTX_set_alpn_select_cb(
+            context,
+            { _, chosen, length, offered, count, http2 in
+                choose(http2 == nil ? ["http/1.1"] : ["h2", "http/1.1"], chosen, length, offered, count)
+            },
+            tls.offersHTTP2 ? UnsafeMutableRawPointer(context) : nil
+        )
     }
 
     deinit { SSL_CTX_free(context) }

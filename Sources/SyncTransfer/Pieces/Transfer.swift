@@ -222,8 +222,3 @@ final class Piece {
         return other
     }
 }
-
-@available(*, unavailable)
-extension Transfer: Sendable {}
-@available(*, unavailable)
-extension Piece: Sendable {}

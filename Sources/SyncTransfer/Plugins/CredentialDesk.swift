@@ -202,6 +202,3 @@ extension [ConfiguredCredentialProvider] {
         return result
     }
 }
-
-@available(*, unavailable)
-extension CredentialDesk: Sendable {}

@@ -294,6 +294,3 @@ final class ResolverDesk {
         source.refused = (status, link)
     }
 }
-
-@available(*, unavailable)
-extension ResolverDesk: Sendable {}

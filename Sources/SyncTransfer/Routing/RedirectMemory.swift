@@ -155,22 +155,6 @@ package struct LinkRecord: Equatable, Sendable {
     package let originIsPublic: Bool
     /// **Seconds** since 1970.
     package let expires: Int64
-
-    package init(
-        original: String,
-        target: String,
-        isDirectory: Bool,
-        status: Int,
-        originIsPublic: Bool,
-        expires: Int64
-    ) {
-        self.original = original
-        self.target = target
-        self.isDirectory = isDirectory
-        self.status = status
-        self.originIsPublic = originIsPublic
-        self.expires = expires
-    }
 }
 
 /// What a process passes on to later ones.
@@ -179,9 +163,4 @@ package struct LinkChanges: Equatable, Sendable {
     package var learnt: [LinkRecord] = []
     /// Originals of lessons that were wrong.
     package var failed: Set<String> = []
-
-    package init(learnt: [LinkRecord] = [], failed: Set<String> = []) {
-        self.learnt = learnt
-        self.failed = failed
-    }
 }

@@ -161,9 +161,6 @@ package struct RewriteRules {
     }
 }
 
-@available(*, unavailable)
-extension RewriteRules: Sendable {}
-
 /// Rewriting rules as the built-in resolver.
 ///
 /// The transport applies ``TransportConfiguration/rewriteRules`` itself, with the same result.

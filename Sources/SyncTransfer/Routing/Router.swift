@@ -172,6 +172,3 @@ final class Router {
         return memory.records(now: clock.unixTime())
     }
 }
-
-@available(*, unavailable)
-extension Router: Sendable {}

@@ -69,6 +69,3 @@ struct HandleKind: Hashable {
     /// May speak HTTP/2.
     var http2: Bool
 }
-
-@available(*, unavailable)
-extension HostState: Sendable {}

@@ -52,6 +52,3 @@ final class NetworkChanges {
     /// RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_IFADDR, RTMGRP_IPV6_ROUTE: linux/rtnetlink.h.
     private static let groups: UInt32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400
 }
-
-@available(*, unavailable)
-extension NetworkChanges: Sendable {}

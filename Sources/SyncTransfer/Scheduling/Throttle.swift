@@ -52,6 +52,3 @@ final class Throttle {
         return .seconds((1 - tokens) / Double(rate))
     }
 }
-
-@available(*, unavailable)
-extension Throttle: Sendable {}

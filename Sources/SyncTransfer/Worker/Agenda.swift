@@ -49,6 +49,3 @@ final class Agenda {
         for timer in timers.removeAll() where isLive(timer.entry, timer.at) { timers.insert(timer) }
     }
 }
-
-@available(*, unavailable)
-extension Agenda: Sendable {}

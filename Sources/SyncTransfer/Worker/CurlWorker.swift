@@ -323,6 +323,3 @@ final class CurlWorker {
         router.forgetAll(of: parsed)
     }
 }
-
-@available(*, unavailable)
-extension CurlWorker: Sendable {}

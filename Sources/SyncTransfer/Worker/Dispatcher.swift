@@ -409,6 +409,3 @@ final class Dispatcher {
         for piece in wholeObjects.end(exchange) { enqueue(piece) }
     }
 }
-
-@available(*, unavailable)
-extension Dispatcher: Sendable {}

@@ -399,6 +399,3 @@ final class Exchange {
     /// The most **bytes** read only to keep a connection: about what a new one costs in time.
     private static let maximumDiscard = 64 * 1024
 }
-
-@available(*, unavailable)
-extension Exchange: Sendable {}

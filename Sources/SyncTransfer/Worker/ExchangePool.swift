@@ -161,6 +161,3 @@ final class ExchangePool {
         _ = curl_easy_pause(exchange.easy.raw, CURLPAUSE_CONT)
     }
 }
-
-@available(*, unavailable)
-extension ExchangePool: Sendable {}

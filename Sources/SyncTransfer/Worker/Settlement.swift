@@ -284,6 +284,3 @@ final class Settlement {
         if piece.transfer.sources.count > 1 { announcer.penalty(piece, fault, of: source) }
     }
 }
-
-@available(*, unavailable)
-extension Settlement: Sendable {}

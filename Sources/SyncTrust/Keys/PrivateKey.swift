@@ -129,13 +129,7 @@ package struct PrivateKey: Sendable {
         writer.uint32(1)
         writer.string(publicKey.blob)
         writer.string(stored)
-        var rest = Base64.text(writer.bytes)[...]
-        var text = Self.begin + "\n"
-        while !rest.isEmpty {
-            text += rest.prefix(70) + "\n"
-            rest = rest.dropFirst(70)
-        }
-        return text + Self.end + "\n"
+        return Base64.block(writer.bytes, from: Self.begin, to: Self.end)
     }
 
     private static func encrypted(

@@ -12,8 +12,6 @@ package struct SSHSignature: Sendable, Hashable {
     static let begin = "-----BEGIN SSH SIGNATURE-----"
     static let end = "-----END SSH SIGNATURE-----"
     private static let magic = Array("SSHSIG".utf8)
-    /// As ssh-keygen(1) breaks its lines.
-    private static let lineLength = 70
 
     /// Signs.
     ///
@@ -84,13 +82,7 @@ package struct SSHSignature: Sendable, Hashable {
         inner.string(PublicKey.kind)
         inner.string(signature)
         writer.string(inner.bytes)
-        var rest = Base64.text(writer.bytes)[...]
-        var text = Self.begin + "\n"
-        while !rest.isEmpty {
-            text += rest.prefix(Self.lineLength) + "\n"
-            rest = rest.dropFirst(Self.lineLength)
-        }
-        return text + Self.end + "\n"
+        return Base64.block(writer.bytes, from: Self.begin, to: Self.end)
     }
 
     /// What is really signed: the message's digest with what it is for.

@@ -13,9 +13,9 @@ extension TrustPin {
             line.field("format", Self.format)
             line.field("project", project)
             line.field("origin", origin)
-            line.field("pinned", timestamp(milliseconds: pinned))
-            line.field("looked", timestamp(milliseconds: looked))
-            line.field("seen", timestamp(milliseconds: seen))
+            line.time("pinned", pinned)
+            line.time("looked", looked)
+            line.time("seen", seen)
             line.field("serial", newest.serial)
             line.field("revision", newest.revision)
             line.field("has_fallen", hasFallen)
@@ -24,25 +24,18 @@ extension TrustPin {
             line.field("fresh", optional: newest.fresh.map(text))
             line.field("release", optional: newest.release.map(text))
             if !channels.isEmpty {
-                line.array("channels") { array in
-                    for (name, track) in channels.sorted(by: { $0.key < $1.key }) {
-                        array.object {
-                            $0.field("channel", name)
-                            $0.field("serial", track.serial)
-                            $0.field("revision", track.revision)
-                            $0.field("fresh", optional: track.fresh.map(text))
-                            $0.field("release", optional: track.release.map(text))
-                        }
-                    }
+                line.list("channels", channels.sorted(by: { $0.key < $1.key })) { pair, line in
+                    let (name, track) = pair
+                    line.field("channel", name)
+                    line.field("serial", track.serial)
+                    line.field("revision", track.revision)
+                    line.field("fresh", optional: track.fresh.map(text))
+                    line.field("release", optional: track.release.map(text))
                 }
             }
-            line.array("graces") { array in
-                for grace in graces {
-                    array.object {
-                        $0.field("used", timestamp(milliseconds: grace.used))
-                        $0.field("until", timestamp(milliseconds: grace.until))
-                    }
-                }
+            line.list("graces", graces) { grace, line in
+                line.time("used", grace.used)
+                line.time("until", grace.until)
             }
             line.field("places", places.map(\.hex))
             // Nothing is lost when an older program leaves these out.
@@ -50,13 +43,9 @@ extension TrustPin {
                 line.field("x-asked", asked.map(text))
             }
             guard !penalties.isEmpty else { return }
-            line.array("x-penalties") { array in
-                for penalty in penalties {
-                    array.object {
-                        $0.field("place", penalty.place.hex)
-                        $0.field("until", timestamp(milliseconds: penalty.until))
-                    }
-                }
+            line.list("x-penalties", penalties) { penalty, line in
+                line.field("place", penalty.place.hex)
+                line.time("until", penalty.until)
             }
         }.bytes + [0x0A]
     }

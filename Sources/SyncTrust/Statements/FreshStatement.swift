@@ -96,8 +96,8 @@ package struct FreshStatement: Sendable, Equatable {
             line.field("project", project)
             line.field("channel", optional: channel)
             line.field("serial", serial)
-            line.field("signed", timestamp(milliseconds: signed))
-            line.field("until", timestamp(milliseconds: until))
+            line.time("signed", signed)
+            line.time("until", until)
             line.field("root", root)
             line.object("release") { line in
                 line.field("revision", revision)

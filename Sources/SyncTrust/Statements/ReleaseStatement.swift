@@ -52,7 +52,7 @@ package struct ReleaseStatement: Sendable, Equatable {
             line.field("format", Self.format)
             line.field("project", project)
             line.field("revision", revision)
-            line.field("signed", timestamp(milliseconds: signed))
+            line.time("signed", signed)
             line.object("manifest") { line in
                 line.field("sha256", manifest.hex)
                 line.field("size", size)

@@ -128,8 +128,8 @@ package struct RootStatement: Sendable, Equatable {
             line.field("format", Self.format)
             line.field("project", project)
             line.field("number", number)
-            line.field("signed", timestamp(milliseconds: signed))
-            line.field("until", timestamp(milliseconds: until))
+            line.time("signed", signed)
+            line.time("until", until)
             line.object("roles") { line in
                 for role in Role.allCases {
                     line.object(role.rawValue) { line in
