@@ -51,6 +51,8 @@ package actor Agent {
     /// How many **milliseconds** after a command has changed a run it starts at the earliest, so that rapid pausing and
     /// resuming does not cost a start each time.
     private static let quietTime: Int64 = 20
+    /// **Milliseconds** that nothing is held for; conditions are asked again every two days.
+    private static let longestHold: Int64 = 3 * 86_400_000
     /// **Milliseconds** between two times that history is pruned.
     private static let pruneInterval: Int64 = 3_600_000
 
@@ -186,6 +188,10 @@ extension Agent {
                 later(retry.since + retry.wait)
                 return false
             }
+            /// Nothing is held for so long: a time further ahead was written while the clock was wrong (F099).
+            func heldUntil(_ due: Int64?) -> Int64? {
+                due.flatMap { $0.saturatingSubtract(now) > Self.longestHold ? nil : $0 }
+            }
             for run in open where isFree(run.session) {
                 if let changed = changes[run.session] {
                     if (0..<Self.quietTime).contains(now - changed) {
@@ -196,7 +202,7 @@ extension Agent {
                 }
                 switch run.state {
                 case .waiting:
-                    let start = max(run.notBefore ?? 0, run.due ?? 0)
+                    let start = max(run.notBefore ?? 0, heldUntil(run.due) ?? 0)
                     if start > now { later(start) } else { begin(run.session, run) }
                 case .running:
                     // Its worker is another process, or gone: the lease tells which.
@@ -214,7 +220,7 @@ extension Agent {
             failedStarts = failedStarts.filter { known.contains($0.key) }
             let paused = Set(open.filter { $0.state == .paused }.map(\.identifier))
             for hook in owed where !paused.contains(hook.run) && isFree(hook.session) {
-                if let due = hook.due, due > now { later(due) } else { begin(hook.session, nil) }
+                if let due = heldUntil(hook.due), due > now { later(due) } else { begin(hook.session, nil) }
             }
         } catch {
             environment.log("\(error)")
@@ -273,14 +279,15 @@ extension Agent {
         }
     }
 
-    /// Checks every few seconds whether a run may go on; if not, stops it at a checkpoint (S133).
+    /// Checks every few seconds whether a run may go on; if not, stops it at a checkpoint (S133), but no hook.
     private func watch(_ job: SessionJob) async {
         while !job.isOver, (try? await environment.sleep(environment.lookInterval)) != nil, !job.isOver {
-            guard let check = job.conditions else { continue }
+            // Once its hooks are called, all its files are in place.
+            guard let check = job.conditions, !job.isCallingHooks else { continue }
             check.holdRate()
             // Without a thread, the next time will do.
             let mayGoOn = try? await onThread("look") { check.evaluate() }
-            if mayGoOn == false { return job.stop.stop(.policy) }
+            if mayGoOn == false, !job.isCallingHooks { return job.stop.stop(.policy) }
         }
     }
 
@@ -366,14 +373,16 @@ extension Agent {
             return false
         }
         defer { withExtendedLifetime(lease) {} }
-        _ = try store.take(run: run.identifier, now: now)
+        let taken = try store.take(run: run.identifier, now: now)
+        let message = "the deadline has passed" + (last.map { "; last: \($0)" } ?? "")
         try store.finish(
             run: run.identifier,
             result: .failed,
-            counts: run.counts,
-            error: "the deadline has passed" + (last.map { "; last: \($0)" } ?? ""),
+            counts: taken.counts,
+            error: message,
             cause: .late,
             exitStatus: ExitStatus.unavailable.rawValue,
+            events: [PullEngine.lastEvent(ofFailed: taken, .unavailable, message, now: now)],
             now: now
         )
         return true

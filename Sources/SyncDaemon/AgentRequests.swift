@@ -52,7 +52,7 @@ extension Agent: AgentControl {
     /// What only the process that does the work knows.
     private func addLive(_ status: inout SessionStatus) {
         if let job = jobs[status.session] {
-            if let progress = job.progress { status.run?.progress = progress }
+            if job.run == status.run?.run, let progress = job.progress { status.run?.progress = progress }
         } else if status.state == .waiting, status.reason == nil || status.reason == .agentRestart,
             jobs.count >= environment.maximumRuns
         {
@@ -105,7 +105,7 @@ extension Agent: AgentControl {
             guard let run = try openRun(of: session) else { throw StoreError.noOpenRun(session) }
             try store.prioritize(run: run.identifier, paths: paths)
         }
-        if let job = jobs[session] {
+        if let job = jobs[session], !job.isCallingHooks {
             // It plans again with the new order; what has come stays.
             job.stop.stop(.released)
             await job.untilEnd()
@@ -217,7 +217,7 @@ extension Agent: AgentControl {
 
     // MARK: Parts
 
-    /// Cancels a session's open run and removes what was fetched for it and not placed.
+    /// Cancels a session's open runs and removes what was fetched for it and not placed.
     ///
     /// - Parameter clearing: Whether what is installed goes, too.
     private func giveUp(_ session: String, clearing: Bool) async throws(ControlError) {
@@ -228,8 +228,7 @@ extension Agent: AgentControl {
             await job.untilEnd()
         }
         try asking { () throws(StoreError) in
-            guard let run = try openRun(of: session) else { return }
-            try bring(run, .cancelled, .cancelled)
+            for run in try openRuns(of: session) { try bring(run, .cancelled, .cancelled) }
         }
         try await clear(session, files: clearing)
     }

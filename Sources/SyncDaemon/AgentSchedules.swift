@@ -47,7 +47,7 @@ package struct AgentSchedules: Sendable {
 struct ScheduleMind {
     /// Whether there is any schedule to stay for.
     var hasSchedules = false
-    /// Occurrences that were dealt with and could not be written down.
+    /// Occurrences that were dealt with and could not be written down, or from which on to count where none is kept.
     var handled: [String: Slot] = [:]
     /// The last occurrence of a schedule that was told as missed.
     var missed: [String: Slot] = [:]
@@ -85,13 +85,16 @@ extension Agent {
         }
         for entry in entries where stopMode == nil {
             let name = entry.name
-            let handled = mind.handled[name] ?? entry.handled
+            let now = environment.now()
+            let handled = [entry.handled, mind.handled[name]].compactMap(\.self)
+                .filter { entry.clock.mayBePast($0, at: now) }.max()
             let outlook = entry.clock.outlook(
-                at: environment.now(),
+                at: now,
                 handled: handled,
                 started: mind.failedStarts[name]?.slot
             )
             later(outlook.next)
+            if handled == nil { mind.handled[name] = outlook.handled }
             if let lost = outlook.missed, mind.missed[name] != lost.slot {
                 mind.missed[name] = lost.slot
                 environment.log(
@@ -115,7 +118,7 @@ extension Agent {
         do throws(ControlError) {
             let (request, reason) = try schedules.request(name, occurrence).get()
             let reply = try await enqueue(request)
-            if !schedules.remember(name, occurrence, reply) { mind.handled[name] = occurrence.slot }
+            mind.handled[name] = schedules.remember(name, occurrence, reply) ? nil : occurrence.slot
             mind.failedStarts[name] = nil
             let why = reason.map { "; \($0)" } ?? ""
             environment.log(

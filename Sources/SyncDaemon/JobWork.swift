@@ -121,6 +121,9 @@ struct JobWork: Sendable {
         let left =
             run.deadline.map { Duration.milliseconds(max(1_000, $0.saturatingSubtract(now))) }
             ?? .seconds(7 * 86_400)
+        let deadline = run.deadline.map { max($0, now.saturatingAdd(1_000)) }
+        let ending = Task { [self] in await endAt(deadline) }
+        defer { ending.cancel() }
         var needs = EngineNeeds(try recipe(of: run), deadline: left, patience: nil, stop: job.stop)
         needs.connectionShare = share(for: run.recipe.connections)
         needs = watched(needs)
@@ -149,6 +152,19 @@ struct JobWork: Sendable {
         }
     }
 
+    /// Stops the run when its deadline passes, whatever it is doing (S56), but no hook: then all files are in place.
+    ///
+    /// - Parameter deadline: **Milliseconds** since 1970; the clock may be set meanwhile.
+    private func endAt(_ deadline: Int64?) async {
+        guard let deadline else { return }
+        while case let left = deadline.saturatingSubtract(environment.now()), left > 0 {
+            let wait = min(Duration.milliseconds(left), .seconds(60))
+            // Cancelled: the run has ended.
+            guard (try? await environment.sleep(wait)) != nil else { return }
+        }
+        if !job.isCallingHooks { job.stop.stop(.late) }
+    }
+
     /// The most connections that a run may have; logs it if that is fewer than it wants.
     private func share(for wanted: Int?) -> Int {
         let share = environment.connectionShare
@@ -174,10 +190,13 @@ struct JobWork: Sendable {
         let isHopeless = [.dataInvalid, .usage, .refused, .configuration].contains(error.status)
         do throws(StoreError) {
             guard try store.run(run).state == .waiting else { return .done }
-            guard isHopeless, !job.stop.isStopped else {
-                return job.stop.isStopped ? .done : .notYet(reason: reason, error: ControlError(error))
+            // One whose deadline has passed is given up.
+            let isStopped = job.stop.isStopped && job.stop.reason != .late
+            guard isHopeless, !isStopped else {
+                return isStopped ? .done : .notYet(reason: reason, error: ControlError(error))
             }
-            let taken = try store.take(run: run, now: environment.now())
+            let now = environment.now()
+            let taken = try store.take(run: run, now: now)
             try store.finish(
                 run: run,
                 result: .failed,
@@ -185,7 +204,8 @@ struct JobWork: Sendable {
                 error: error.message,
                 cause: error.cause,
                 exitStatus: error.status.rawValue,
-                now: environment.now()
+                events: [PullEngine.lastEvent(ofFailed: taken, error.status, error.message, now: now)],
+                now: now
             )
             return .done
         } catch {
@@ -196,8 +216,9 @@ struct JobWork: Sendable {
     private func watched(_ needs: EngineNeeds) -> EngineNeeds {
         var needs = needs
         needs.listener = { [job, self] event in
+            // Once for all hooks that a job calls.
+            if event.name == .hookStarted, !job.hasCalledHooks, !isWatched() { raiseLimiter() }
             job.note(event)
-            if event.name == .hookStarted, !isWatched() { raiseLimiter() }
             if event.name == .hookStarted || event.name == .hookFinished { hooksChanged() }
         }
         needs.progress = { [job] in job.note($0) }

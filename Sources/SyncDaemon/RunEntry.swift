@@ -87,7 +87,9 @@ extension Agent {
             {
                 return .success(reply(open, isNew: false, superseded: []))
             }
-            if let job = jobs[prepared.session] {
+            // Hooks are not disturbed: one of them may be asking (F123). The new run waits for their end.
+            let isBehind = jobs[prepared.session]?.isCallingHooks == true
+            if !isBehind, let job = jobs[prepared.session] {
                 // What it has fetched stays for the run that takes its place (S135).
                 job.stop.stop(.released)
                 await job.untilEnd()
@@ -103,7 +105,7 @@ extension Agent {
                     )
                 }
             }
-            let started = try handle.engine.enqueue(limited)
+            let started = try handle.engine.enqueue(limited, isBehind: isBehind)
             return .success(reply(started.run, isNew: !started.isContinued, superseded: started.superseded))
         } catch {
             return .failure(ControlError(error))
@@ -120,8 +122,15 @@ extension Agent {
 
     private func limiterStart(_ session: String) -> Int64? {
         guard let stored = try? store.session(session) else { return nil }
-        return LaunchLimiter(delay: stored.limiterDelay, raised: stored.limiterRaised)
-            .earliestStart(now: environment.now())
+        let now = environment.now()
+        var limiter = LaunchLimiter(delay: stored.limiterDelay, raised: stored.limiterRaised)
+        let before = limiter
+        limiter.settle(now: now)
+        if limiter != before {
+            // A delay that cannot be kept is only longer.
+            try? store.keepLimiter(of: session, delay: limiter.delay, raised: limiter.raised)
+        }
+        return limiter.earliestStart(now: now)
     }
 
     private func reply(_ run: StoredRun, isNew: Bool, superseded: [String]) -> EnqueueReply {

@@ -75,26 +75,30 @@ extension Agent {
     private func record(_ input: RunInput, _ session: String) throws(StoreError) {
         // Of hooks that are owed, too.
         if input == .resumed { retries[session] = nil }
-        guard let run = try openRun(of: session) else { return }
-        if input == .paused {
-            try bring(run, .paused, .user)
-        } else {
-            failedStarts[run.identifier] = nil
-            if run.state == .paused {
-                try store.apply(.resumed, to: run.identifier, now: environment.now())
-                changes[session] = environment.now()
-            } else if run.state == .waiting, run.due != nil {
-                try store.hold(run: run.identifier, reason: run.reason, due: nil)
+        for run in try openRuns(of: session) {
+            if input == .paused {
+                try bring(run, .paused, .user)
+            } else {
+                failedStarts[run.identifier] = nil
+                if run.state == .paused {
+                    try store.apply(.resumed, to: run.identifier, now: environment.now())
+                    changes[session] = environment.now()
+                }
+                try store.hasten(run: run.identifier)
             }
         }
     }
 
-    /// The run of a session that can still come to something; `nil` when there is none.
+    /// The runs of a session that can still come to something, oldest first: one, or more while hooks of an earlier one are
+    /// owed.
     ///
     /// - Throws: ``StoreError`` with code `unknownSession`.
-    func openRun(of session: String) throws(StoreError) -> StoredRun? {
-        try store.openRun(of: store.session(named: session).identifier)
+    func openRuns(of session: String) throws(StoreError) -> [StoredRun] {
+        try store.runs(session: store.session(named: session).identifier, onlyOpen: true).reversed()
     }
+
+    /// The latest of them; `nil` when there is none.
+    func openRun(of session: String) throws(StoreError) -> StoredRun? { try openRuns(of: session).last }
 
     /// Pauses or cancels a run that this agent does not work on. A command in the foreground may: its own terminal
     /// stops it.

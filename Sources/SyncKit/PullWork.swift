@@ -27,6 +27,8 @@ final class PullWork: Sendable {
     private struct State: Sendable {
         var isStarted = false
         var isStopped = false
+        /// All files are in place then.
+        var isCallingHook = false
         /// Nobody takes events any more.
         var isAbandoned = false
         var items: [Item] = []
@@ -232,7 +234,13 @@ final class PullWork: Sendable {
         waiter?.resume()
     }
 
+    private func note(_ name: EventName) {
+        guard name == .hookStarted || name == .hookFinished else { return }
+        state.change { $0.isCallingHook = name == .hookStarted }
+    }
+
     private var isStopped: Bool { state.withLock(\.isStopped) }
+    private var isCallingHook: Bool { state.withLock(\.isCallingHook) }
 
     private func work() throws {
         let setup = try PullSetup(pull)
@@ -242,13 +250,16 @@ final class PullWork: Sendable {
             try untilClear(check, setup.destination, received: earlier)
             let stop = StopRequest()
             let wasStopped = state.change { state in
-                state.stop = stop
+                (state.stop, state.isCallingHook) = (stop, false)
                 return state.isStopped
             }
             if wasStopped { throw CancellationError() }
             let engine = try setup.engine(
                 stop: stop,
-                listener: { [self] in tell(.event($0)) },
+                listener: { [self] event in
+                    note(event.name)
+                    tell(.event(event))
+                },
                 progress: { [self] in tell($0) },
                 requests: { [self] in tell(requests: $0) }
             )
@@ -308,7 +319,7 @@ final class PullWork: Sendable {
         if let blocking { tell(.told(.unblocked(condition: blocking))) }
     }
 
-    /// Looks at the conditions while it works.
+    /// Looks at the conditions while it works; no hook is stopped.
     private func watch(
         _ check: ConditionCheck,
         _ destination: String,
@@ -317,15 +328,15 @@ final class PullWork: Sendable {
         received: @escaping @Sendable () -> UInt64
     ) throws(ThreadError) -> WorkerThread? {
         guard !check.isEmpty else { return nil }
-        return try WorkerThread(name: "conditions") {
+        return try WorkerThread(name: "conditions") { [self] in
             var next = ContinuousClock.now + Self.look
             while !ended.isSet, !stop.isStopped {
                 pauseThread(milliseconds: 50)
-                guard ContinuousClock.now >= next else { continue }
+                guard ContinuousClock.now >= next, !isCallingHook else { continue }
                 next = ContinuousClock.now + Self.look
                 let now = SystemTime.milliseconds()
                 let context = ConditionContext(destination: destination, receivedBytes: received(), now: now)
-                if check.evaluate(context).isBlocked { stop.stop(.policy) }
+                if check.evaluate(context).isBlocked, !isCallingHook { stop.stop(.policy) }
             }
         }
     }

@@ -48,7 +48,7 @@ package struct ScheduleClock: Sendable {
         let latest = latest(at: now)
         let before = latest?.slot ?? .end(of: today.adding(-1))
         var known = handled ?? before
-        if known.day > today.adding(1) { known = before }
+        if !mayBePast(known, at: now) { known = before }
         var outlook = Outlook(handled: known, next: next(after: now, past: known)?.fire)
         guard let latest, latest.slot > known else { return outlook }
         if isOver(latest, at: now, started: started) {
@@ -60,6 +60,9 @@ package struct ScheduleClock: Sendable {
         }
         return outlook
     }
+
+    /// Whether an occurrence can have been dealt with; one more than a day ahead was by a clock that was wrong.
+    package func mayBePast(_ slot: Slot, at now: Int64) -> Bool { slot.day <= day(at: now).adding(1) }
 
     /// Whether it is too late to start an occurrence.
     package func isOver(_ occurrence: Occurrence, at now: Int64, started: Slot? = nil) -> Bool {

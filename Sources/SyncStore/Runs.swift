@@ -47,6 +47,8 @@ extension SyncStore {
     ///   - isHeld: `true` to work on it at once; `false` to leave it `waiting` for the agent.
     ///   - continuing: Whether an open run that asks for the same goes on in its place: same manifest, selection,
     ///     options and hooks, and group `all` not complete.
+    ///   - isBehind: Whether this process, which holds the session, is calling hooks: no epoch begins, and the runs that
+    ///     have only hooks left end by themselves. The new one waits for them.
     ///   - durability: `synced` where the caller acknowledges it; with `eventual` a power cut may forget the run.
     /// - Returns: The session, the run to work on, and what was superseded.
     /// - Throws: ``StoreError``; `refused` when the session belongs to another project (S2).
@@ -56,11 +58,26 @@ extension SyncStore {
         now: Int64,
         isHeld: Bool = true,
         continuing: Bool = false,
+        isBehind: Bool = false,
         durability: Durability = .synced
     ) throws(StoreError) -> StartedRun {
         try write(durability) { db in
-            let (session, arrival) = try StoredSession.enter(start.session, now: now, db)
+            let (session, arrival) = try StoredSession.enter(
+                start.session,
+                now: now,
+                keepsEpoch: isBehind,
+                db
+            )
             var open = try StoredRun.open(of: session, db)
+            var start = start
+            if !isHeld, start.recipe.origin != .interactive,
+                open.contains(where: { $0.state == .paused && $0.reason == .userStop })
+            {
+                // Nobody but a person overrules a person's pause (S24).
+                start.recipe.paused = true
+            }
+            // Whoever works on one ends it, too.
+            if isBehind { try open.removeAll { try $0.state == .running || $0.hasOnlyHooksLeft(db) } }
             var same: StoredRun?
             if continuing, let last = open.last, try Self.asksForTheSame(last, start, db) {
                 same = open.popLast()
@@ -84,7 +101,7 @@ extension SyncStore {
         }
     }
 
-    /// The open run of the session that asks for the very same: what ``begin(_:now:isHeld:continuing:durability:)``
+    /// The open run of the session that asks for the very same: what ``begin(_:now:isHeld:continuing:isBehind:durability:)``
     /// would continue.
     package func openRun(like start: RunStart) throws(StoreError) -> StoredRun? {
         try read { db in
@@ -116,17 +133,20 @@ extension SyncStore {
         now: Int64,
         _ db: Database
     ) throws {
-        // A schedule asks again every night, and then says anew when; it does not overrule a person's pause (S24).
-        let isScheduled = start.recipe.origin == .schedule
+        let recipe = start.recipe
         try run.record.updateChanges(db) { run in
-            run.conditions = RunRecord.conditions(start.recipe)
-            guard isScheduled else { return }
-            run.notBefore = start.recipe.notBefore?.milliseconds
+            run.conditions = RunRecord.conditions(recipe)
+            // Whoever asks again says anew when; a hook's run waits for the launch limiter.
+            guard recipe.origin != .hook else { return }
+            run.notBefore = recipe.notBefore?.milliseconds
             if let deadline = start.deadline { run.deadline = max(run.deadline ?? 0, deadline) }
+            if run.state == .waiting { run.due = nil }
         }
         if run.state == .running { _ = try run.lose(now: now, db) }
-        if run.state == .paused, !start.recipe.paused, !isScheduled {
-            try run.record.updateChanges(db) { run in
+        try run.record.updateChanges(db) { run in
+            if recipe.paused {
+                if run.state == .waiting, try run.move(.paused, reason: .userStop) { run.pausedAt = now }
+            } else if run.state == .paused, isHeld || recipe.origin == .interactive {
                 _ = try run.move(.resumed)
                 run.endPause(now: now)
             }
@@ -191,6 +211,19 @@ extension SyncStore {
                 if run.reason != reason { (run.reason, run.waitingSince) = (reason, since) }
                 if let error { (run.error, run.cause) = (error, cause) }
                 run.due = due
+            }
+        }
+    }
+
+    /// A person wants a waiting run to go on: it is looked at again at once, and what held back a hook's request is over
+    /// (S60).
+    package func hasten(run: String) throws(StoreError) {
+        try write(.eventual) { db in
+            var found = try StoredRun.named(run, db)
+            guard found.state == .waiting else { return }
+            try found.record.updateChanges(db) { run in
+                run.due = nil
+                if run.origin == RunRecipe.Origin.hook.rawValue { run.notBefore = nil }
             }
         }
     }

@@ -61,9 +61,8 @@ extension SyncStore {
         // The runs of a store in memory are this process's.
         guard run.state == .running, leaseDirectory != nil, !isHeld(run.session) else { return false }
         // A worker records the end of a run before it lets go, and one that takes a run up begins an epoch.
-        let now = try openRun(of: run.session)
-        return now?.state == .running && now?.identifier == run.identifier && now?.epoch == run.epoch
-            && !isHeld(run.session)
+        let now = try runs(session: run.session, onlyOpen: true).first { $0.identifier == run.identifier }
+        return now?.state == .running && now?.epoch == run.epoch && !isHeld(run.session)
     }
 
     /// Whether a process has a session; where that cannot be found out, one may.

@@ -95,10 +95,10 @@ package struct RunRecord: Codable, Sendable, Equatable {
     /// A number of files that can be added to others: no manifest has more.
     private func sane(_ files: Int) -> Int { min(max(0, files), 1 << 40) }
 
-    /// Time in a pause does not count against the deadline (S108).
+    /// Time in a pause does not count against the deadline (S108), nor do losses before it set the run aside again (F087).
     mutating func endPause(now: Int64) {
         if let since = pausedAt { deadline = deadline?.saturatingAdd(max(0, now.saturatingSubtract(since))) }
-        (pausedAt, due) = (nil, nil)
+        (pausedAt, due, losses) = (nil, nil, TextList([]))
     }
 
     /// The one place that changes a run's state (S104).
@@ -194,6 +194,11 @@ extension StoredRun: FetchableRecord {
     /// The open runs of a session, oldest first.
     static func open(of session: StoredSession, _ db: Database) throws -> [StoredRun] {
         try all(where: "runs.session = \(session.record.id) AND \(isOpen) ORDER BY runs.number").fetchAll(db)
+    }
+
+    /// Whether its groups are all complete.
+    func hasOnlyHooksLeft(_ db: Database) throws -> Bool {
+        try GroupRecord.all(of: number, db).allSatisfy { $0.state == .completed }
     }
 
     /// Somebody begins to work on it.

@@ -75,9 +75,12 @@ extension StoredSession: FetchableRecord {
     }
 
     /// Finds or makes a session, and begins an epoch: whoever held it before holds it no longer.
+    ///
+    /// - Parameter keepsEpoch: Whether whoever holds it goes on.
     static func enter(
         _ request: SessionRequest,
         now: Int64,
+        keepsEpoch: Bool,
         _ db: Database
     ) throws -> (session: StoredSession, arrival: SessionArrival) {
         guard var session = try find(request.identifier, db) else {
@@ -91,7 +94,11 @@ extension StoredSession: FetchableRecord {
         session.record.device = Int64(bitPattern: request.device)
         session.record.inode = Int64(bitPattern: request.inode)
         session.record.label = request.label ?? session.label
-        try session.beginEpoch(since: former, db)
+        if keepsEpoch {
+            try session.record.updateChanges(db, from: former.record)
+        } else {
+            try session.beginEpoch(since: former, db)
+        }
         // A directory that was renamed is still the same one.
         let isSame =
             former.destination == session.destination

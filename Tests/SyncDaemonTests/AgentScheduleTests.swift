@@ -15,12 +15,13 @@ private final class Nights: Sendable {
     let handled: Mutex<Slot?>
     let remembered = Mutex<[Slot]>([])
     let isGone = Mutex(false)
+    let looks = Mutex(0)
     /// Whether what is remembered reaches the disk.
-    let keeps: Bool
+    let keeps: Mutex<Bool>
 
     init(_ bench: AgentBench, window: Int? = nil, keeps: Bool = true, catchesUp: Bool = true) throws {
         self.bench = bench
-        self.keeps = keeps
+        self.keeps = Mutex(keeps)
         var timing = ScheduleTiming(.daily(at: Int(bench.now() / 60_000 + 120) % 1_440, on: []))
         timing.window = window
         timing.catchesUp = catchesUp
@@ -31,6 +32,7 @@ private final class Nights: Sendable {
     var schedules: AgentSchedules {
         AgentSchedules(
             load: { [self] in
+                looks.withLock { $0 += 1 }
                 guard !isGone.withLock({ $0 }) else { return [] }
                 return [.init(name: "tower", clock: clock, handled: handled.withLock { $0 })]
             },
@@ -42,10 +44,17 @@ private final class Nights: Sendable {
             },
             remember: { [self] _, night, _ in
                 remembered.withLock { $0.append(night.slot) }
-                if keeps { handled.withLock { $0 = night.slot } }
-                return keeps
+                let isKept = keeps.withLock { $0 }
+                if isKept { handled.withLock { $0 = night.slot } }
+                return isKept
             }
         )
+    }
+
+    /// Waits until the agent has come to the end of a look.
+    func untilLooked() async throws {
+        let before = looks.withLock { $0 }
+        while looks.withLock({ $0 }) < before + 3 { try await Task.sleep(for: .milliseconds(10)) }
     }
 
     /// Waits until so many nights were fired.
@@ -85,6 +94,41 @@ struct AgentScheduleTests {
         #expect(runs.count == 2)
         #expect(runs.allSatisfy { $0.origin == "schedule" && ($0.started ?? 0) >= ($0.notBefore ?? .max) })
         #expect(bench.tree.problems(in: bench.destination) == [])
+    }
+
+    @Test(
+        "Where nothing is kept of earlier nights, or something of the future, the next night is fired [S132 F099]",
+        arguments: [nil, Slot(day: CivilDay(number: 47_116), minute: 60)] as [Slot?]
+    )
+    func nothingKept(handled: Slot?) async throws {
+        let bench = try AgentBench()
+        let nights = try Nights(bench)
+        nights.handled.withLock { $0 = handled }
+        try await whileRunning(bench.agent({ $0.schedules = nights.schedules })) {
+            try await nights.untilLooked()
+            bench.advance(.seconds(7_200))
+            try await nights.until(1)
+            try await bench.until(.finished)
+            bench.advance(.seconds(86_400))
+            try await nights.until(2)
+        }
+    }
+
+    @Test("What could not be kept of one night does not fire the next one again and again [S132]")
+    func keptAgain() async throws {
+        let bench = try AgentBench()
+        let nights = try Nights(bench, keeps: false)
+        try await whileRunning(bench.agent({ $0.schedules = nights.schedules })) {
+            bench.advance(.seconds(7_200))
+            try await nights.until(1)
+            try await bench.until(.finished)
+            nights.keeps.withLock { $0 = true }
+            bench.advance(.seconds(86_400))
+            try await nights.until(2)
+            try await bench.until(.finished)
+            try await Task.sleep(for: .milliseconds(150))
+            #expect(nights.remembered.withLock { $0.count } == 2)
+        }
     }
 
     @Test("A night that begins while the last run is still open goes on with it: never two [S132 F103]")

@@ -261,8 +261,15 @@ struct AgentTests {
             try await bench.until(.paused, session: "lost")
             let status = try await agent.session("lost")
             #expect(status.reason == .quarantined)
+            #expect(bench.server.log.requestCount == 0)
+            // Resumed, it is worked on: it asks for its manifest, which is another one by now.
+            _ = try await agent.resume("lost")
+            for _ in 0..<2_000 where bench.server.log.requestCount == 0 {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(bench.server.log.requestCount > 0)
+            #expect(try bench.store.run("r1").reason != .quarantined)
         }
-        #expect(bench.server.log.requestCount == 0)
     }
 
     @Test(
@@ -336,6 +343,103 @@ struct AgentTests {
             let status = try await agent.session(session)
             #expect(status.limiterDelaySeconds <= 60)
         }
+    }
+
+    @Test("The hooks of one run hold back what one of them asks for once, however many there are [S59]")
+    func limiterOfTwoHooks() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        let hook = try bench.hook("exit 0")
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            var request = bench.request(hook: hook)
+            request.hooks.append(.init(arguments: ["/bin/true"]))
+            _ = try await agent.enqueue(request)
+            try await bench.until(.finished)
+            (request.origin, request.paused) = (.hook, true)
+            let reply = try await agent.enqueue(request)
+            #expect(reply.notBefore?.milliseconds == bench.now() + 60_000)
+        }
+    }
+
+    @Test("A clock that was set back holds back what hooks ask for no longer than their delay [S59 S61 F099]")
+    func limiterWithClockBack() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        let hook = try bench.hook("exit 0")
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request(hook: hook))
+            try await bench.until(.finished)
+            bench.advance(.seconds(-86_400))
+            var request = bench.request(hook: hook)
+            (request.origin, request.paused) = (.hook, true)
+            let held = try await agent.enqueue(request)
+            #expect(held.notBefore?.milliseconds == bench.now() + 60_000)
+            bench.advance(.seconds(61))
+            request.connections = 2
+            let free = try await agent.enqueue(request)
+            #expect(free.isNew && free.notBefore == nil)
+        }
+    }
+
+    @Test(
+        "A person who asks again for a waiting run says anew when it starts, or that it does not [S43 S44 S46 S60]"
+    )
+    func askedAgain() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            var request = bench.request()
+            request.notBefore = WallTime(milliseconds: bench.now() + 3_600_000)
+            let first = try await agent.enqueue(request)
+            try bench.store.hold(run: first.run, reason: .connectivity, due: bench.now() + 7_200_000)
+            request.notBefore = WallTime(milliseconds: bench.now() + 60_000)
+            let second = try await agent.enqueue(request)
+            #expect(second.run == first.run && second.notBefore == request.notBefore)
+            #expect(try bench.store.run(first.run).due == nil)
+            request.paused = true
+            #expect(try await agent.enqueue(request).state == .paused)
+            #expect(try bench.store.run(first.run).reason == .userStop)
+            (request.paused, request.notBefore) = (false, nil)
+            _ = try await agent.enqueue(request)
+            try await bench.until(.finished)
+        }
+        #expect(try bench.store.runs().count == 1)
+        #expect(try bench.disorder() == [])
+    }
+
+    @Test("resume starts a run at once that a hook asked for [S60]")
+    func resumedForPerson() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            var request = bench.request()
+            request.origin = .hook
+            request.notBefore = WallTime(milliseconds: bench.now() + 60_000)
+            _ = try await agent.enqueue(request)
+            #expect(try await agent.resume(session).run?.notBefore == nil)
+            try await bench.until(.finished)
+        }
+    }
+
+    @Test("A run ends at its deadline in the middle of a transfer [S56 F037]")
+    func deadlineWhileTransferring() async throws {
+        let bench = try AgentBench(files: 4, large: 3_000_000)
+        bench.stallLarge()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            var request = bench.request()
+            request.deadlineSeconds = 60
+            let reply = try await agent.enqueue(request)
+            for _ in 0..<2_000 where bench.server.log.bytesSent(to: AgentBench.largePath) < 1_500_000 {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            bench.advance(.seconds(61))
+            try await bench.until(.finished)
+            let run = try bench.store.run(reply.run)
+            #expect(run.result != .ok && run.cause == .late && run.exitStatus != 0)
+        }
+        #expect(try bench.eventNames().last == "pull.finished")
+        #expect(try bench.disorder() == [])
     }
 
     @Test(

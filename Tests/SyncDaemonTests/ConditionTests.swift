@@ -112,6 +112,81 @@ struct ConditionTests {
         #expect(try bench.disorder() == [])
     }
 
+    @Test("Once hooks are called, a condition that no longer holds stops nothing [S33 S49 S133]")
+    func flipInHook() async throws {
+        let bench = try AgentBench()
+        let (up, calls) = (bench.root.path("up"), bench.root.path("calls"))
+        let power = Switch()
+        let hook = try bench.hook(
+            "touch \(up); while [ ! -e \(up).go ]; do sleep 0.01; done; echo $SYNCAGENT_ATTEMPT >> \(calls)"
+        )
+        let agent = agent(bench, [power])
+        try await whileRunning(agent) {
+            var request = request(bench)
+            request.hooks = [.init(arguments: [hook])]
+            let reply = try await agent.enqueue(request)
+            while !FileManager.default.fileExists(atPath: up) { try await Task.sleep(for: .milliseconds(5)) }
+            power.set(.blocked(reason: "on battery"))
+            try await Task.sleep(for: .milliseconds(150))
+            #expect(try bench.store.run(reply.run).state == .running)
+            try bench.root.write([], to: "up.go")
+            try await bench.until(.finished)
+        }
+        #expect(try String(contentsOfFile: calls, encoding: .utf8) == "1\n")
+        #expect(try bench.eventNames().count { $0 == "hook.started" } == 1)
+        #expect(try bench.disorder() == [])
+    }
+
+    @Test("A budget counts what all attempts have received [S52 S133]")
+    func budget() async throws {
+        let bench = try AgentBench(files: 4, large: 6_000_000)
+        bench.stallLarge()
+        let power = Switch()
+        let agent = agent(bench, [power])
+        try await whileRunning(agent) {
+            var request = request(bench)
+            request.connections = 1
+            let reply = try await agent.enqueue(request)
+            var counted: [UInt64] = []
+            for sent in [1_500_000, 3_000_000] {
+                for _ in 0..<2_000 where bench.server.log.bytesSent(to: AgentBench.largePath) < sent {
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                // Until it has arrived.
+                let before = counted.last ?? 0
+                for _ in 0..<2_000 where (power.contexts.last?.receivedBytes ?? 0) < before + 1_000_000 {
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                power.set(.blocked(reason: "on battery"))
+                try await bench.until(.waiting)
+                counted.append(try bench.store.run(reply.run).counts.bytes.received)
+                let looks = power.contexts.count
+                while power.contexts.count == looks { try await Task.sleep(for: .milliseconds(5)) }
+                #expect(power.contexts.last?.receivedBytes == counted.last)
+                if counted.count == 1 { power.set(.ok) }
+            }
+            #expect(counted[1] >= counted[0] + 1_000_000)
+            _ = try await agent.cancel(session)
+        }
+    }
+
+    @Test("A time written by a clock in the future holds nothing [S49 F099]")
+    func clockBack() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        let power = Switch("power", .blocked(reason: "on battery"))
+        let agent = agent(bench, [power])
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(request(bench))
+            for _ in 0..<2_000 where try bench.store.runs().first?.due == nil {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            bench.advance(.seconds(-10 * 365 * 86_400))
+            power.set(.ok)
+            try await bench.until(.finished)
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+    }
+
     @Test("What cannot be told counts as met [S49]")
     func unknown() async throws {
         let bench = try AgentBench()
@@ -138,6 +213,13 @@ struct ConditionTests {
             #expect(run.result == .failed && run.error?.contains("on battery") == true)
             #expect(run.exitStatus == 69)
         }
+        // Whoever follows learns of it.
+        let last = try #require(try bench.events().last)
+        let error = last["error"] as? [String: Any]
+        #expect(last["event"] as? String == "pull.finished" && last["result"] as? String == "failed")
+        #expect(error?["status"] as? Int == 69)
+        #expect((error?["message"] as? String)?.contains("on battery") == true)
+        #expect(try bench.disorder() == [])
     }
 
     @Test("Killed while it is blocked, the next agent waits on and knows since when [S49 S53 G1]")
@@ -182,6 +264,36 @@ struct ConditionTests {
             let kept = try bench.store.run(first.run).recipe.conditions
             #expect(kept.freeSpace == 1 && kept.power)
         }
+    }
+
+    @Test(
+        "Paused by a person, a newer manifest that a schedule or a hook asks for waits, too [S24 S134]",
+        arguments: [RunRecipe.Origin.schedule, .hook]
+    )
+    func pausedForNewer(origin: RunRecipe.Origin) async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            let first = try await agent.enqueue(bench.request())
+            try await bench.until(.running)
+            _ = try await agent.pause(session)
+            var request = bench.request()
+            request.origin = origin
+            let same = try await agent.enqueue(request)
+            #expect(same.run == first.run && same.state == .paused)
+            var newer = bench.tree
+            newer.addFile("f/new", size: 10, seed: 99)
+            bench.free()
+            try bench.publish(newer, revision: 2)
+            let second = try await agent.enqueue(request)
+            #expect(second.isNew && second.state == .paused && second.superseded == [first.run])
+            #expect(try bench.store.run(second.run).reason == .userStop)
+            _ = try await agent.resume(session)
+            try await bench.until(.finished)
+            #expect(newer.problems(in: bench.destination) == [])
+        }
+        #expect(try bench.disorder() == [])
     }
 
     @Test("At its time of day another rate holds, from the first byte on and after a resume")

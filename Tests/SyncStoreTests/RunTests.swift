@@ -99,6 +99,26 @@ struct RunTests {
         #expect(try store.findings() == [])
     }
 
+    @Test("A run that waits behind the hooks of another takes nothing from it [S33 S42 F123]")
+    func behind() throws {
+        let store = try SyncStore.inMemory()
+        let first = try store.begin(towerRun("r1"), now: 1)
+        let owed = try store.complete(bothGroups, of: "r1", now: 2)
+        _ = try store.started(hook: owed[0].identifier, now: 3)
+        let second = try store.begin(towerRun("r2"), now: 4, isHeld: false, continuing: true, isBehind: true)
+        #expect(second.superseded == [] && second.session.epoch == first.session.epoch)
+        #expect(try store.hook(owed[0].identifier).state == .running)
+        #expect(try store.run("r1").state == .running)
+        // Of those that wait, the last one counts.
+        var other = towerRun("r3")
+        other.recipe.prune = true
+        let third = try store.begin(other, now: 5, isHeld: false, continuing: true, isBehind: true)
+        #expect(third.superseded == ["r2"])
+        try finish("r1", in: store)
+        #expect(try store.runs(onlyOpen: true).map(\.identifier) == ["r3"])
+        #expect(try store.findings() == [])
+    }
+
     @Test(
         "Enqueued, taken, stopped, resumed, finished: each step once, however often it is asked for [S24 S98 S106]"
     )

@@ -87,11 +87,16 @@ struct EventOrderTests {
             (begin + [complete, finish, finish], "it has occurred before"),
             (begin + [complete, finish, Event(.planReady, run: "r")], "pull.finished has occurred"),
             (begin + [complete, finish, begin[0]], "the run has finished"),
+            ([finish, finish], "it has occurred before"),
+            ([finish, begin[0]], "the run has finished"),
         ]
     )
     fileprivate func breaks(events: [Event], complaint: String) {
         #expect(complaints(events).map { $0.hasSuffix(complaint) } == [true], "\(complaints(events))")
     }
+
+    @Test("A run that waits can end without ever having started [S12 S57]")
+    func neverStarted() { #expect(complaints([Event(.conditionBlocked, run: "r"), finish]) == []) }
 
     @Test("Runs are judged by themselves [S35]")
     func apart() {

@@ -65,13 +65,20 @@ extension PullEngine {
 
     /// Records a run for another process. When this returns, the run and its manifest are on disk.
     ///
+    /// - Parameter isBehind: Whether this process holds the session and calls hooks: the run waits for them.
     /// - Returns: The run, or the open one that asks for the same.
     /// - Throws: ``EngineError``; 75 when another process works on the session.
-    package func enqueue(_ prepared: PreparedRun) throws(EngineError) -> StartedRun {
+    package func enqueue(_ prepared: PreparedRun, isBehind: Bool = false) throws(EngineError) -> StartedRun {
         let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let destination = try Self.open(path, create: true)
-        let lease = try RecordedRun.lease(prepared.session, environment)
-        let started = try RecordedRun.begin(prepared, in: destination, isHeld: false, environment)
+        let lease = try isBehind ? nil : RecordedRun.lease(prepared.session, environment)
+        let started = try RecordedRun.begin(
+            prepared,
+            in: destination,
+            isHeld: false,
+            isBehind: isBehind,
+            environment
+        )
         _ = consume lease
         return started
     }

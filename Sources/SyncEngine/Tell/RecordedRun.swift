@@ -1,8 +1,8 @@
 import SyncFiles
 import SyncManifest
-import SyncModel
+package import SyncModel
 import SyncPlugins
-import SyncStore
+package import SyncStore
 
 /// One run in the store: started, or taken over from another process; in the end finished or given back.
 struct RecordedRun {
@@ -30,11 +30,14 @@ struct RecordedRun {
 
     /// Records a run, or finds the open one with the same request. The caller holds the lease.
     ///
-    /// - Parameter isHeld: Whether this process works on it from here on.
+    /// - Parameters:
+    ///   - isHeld: Whether this process works on it from here on.
+    ///   - isBehind: Whether this process is calling hooks of the session: the run waits for them.
     static func begin(
         _ prepared: PreparedRun,
         in destination: Destination,
         isHeld: Bool,
+        isBehind: Bool = false,
         _ environment: EngineEnvironment
     ) throws(EngineError) -> StartedRun {
         // A command can be repeated after a power cut; an acknowledged request must not be lost.
@@ -47,6 +50,7 @@ struct RecordedRun {
                 now: environment.now(),
                 isHeld: isHeld,
                 continuing: true,
+                isBehind: isBehind,
                 durability: isHeld && !hasHooks ? .eventual : .synced
             )
         }
@@ -130,6 +134,17 @@ struct RecordedRun {
         }
     }
 
+    /// What this attempt and those before it came to: a budget is for all of them. Once the groups are complete, the store
+    /// has it.
+    private func counts(_ report: PullReport) throws(StoreError) -> RunCounts {
+        var counts = report.counts
+        guard try store.groups(of: run).contains(where: { $0.state == .open }) else { return counts }
+        let earlier = try store.run(run).counts
+        counts.bytes.received = counts.bytes.received.saturatingAdd(earlier.bytes.received)
+        counts.requests = counts.requests.saturatingAdd(earlier.requests)
+        return counts
+    }
+
     /// Records that the run is stopped before its end; the reason decides how it rests.
     func rest(_ reason: StopReason, _ report: PullReport) throws(EngineError) {
         environment.live.close()
@@ -137,7 +152,7 @@ struct RecordedRun {
             try environment.events.close()
             // What was done is on record: no later process adds it. A failure is no reason to fail the run.
             try? store.add(SessionTotals(report), to: session)
-            try store.keep(report.counts, of: run)
+            try store.keep(counts(report), of: run)
             let input: RunInput =
                 switch reason {
                 case .user: .paused
@@ -148,6 +163,28 @@ struct RecordedRun {
         } catch {
             throw EngineError(error)
         }
+    }
+}
+
+extension PullEngine {
+    /// The last event of a run that fails without an engine at work on it, `pull.finished`: a JSON line.
+    package static func lastEvent(
+        ofFailed run: StoredRun,
+        _ status: ExitStatus,
+        _ message: String,
+        now: Int64
+    ) -> [UInt8] {
+        var report = PullReport(run, .failed)
+        report.status = status
+        let event = SyncEvent(.pullFinished, time: now) { [report] in
+            report.write(to: &$0)
+            $0.key("error")
+            $0.object {
+                $0.field("status", status.rawValue)
+                $0.field("message", message)
+            }
+        }
+        return event.json.bytes
     }
 }
 
