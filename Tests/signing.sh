@@ -84,7 +84,7 @@ if command -v ssh-keygen >/dev/null; then
     rm -r ada
     expect 64 syncagent keys new ada --project com.example.crew --root-public ben.pub --root-public cem.pub --root-threshold 4
     expect 0 syncagent keys new ada --project com.example.crew --root-public ben.pub --root-public cem.pub --root-threshold 2
-    said "1 of the 2 signatures that root 1 requires are there"
+    said "root 1 has 1 of the 2 signatures that it requires"
     said "Still needed: 1 of $(ssh-keygen -lf ben.pub | cut -d' ' -f2), $(ssh-keygen -lf cem.pub | cut -d' ' -f2)"
     [ ! -e ada/1.root ] && [ -e ada/1.root.pending ] || fail "a root with one signature of two counts"
     ends 77 "is not a root key" syncagent keys sign ada/1.root.pending --with new-ben/root.key
@@ -93,7 +93,7 @@ if command -v ssh-keygen >/dev/null; then
     expect 66 syncagent publish assets --to crew --sign ada
     cp ada/1.root.pending ben/
     expect 0 syncagent keys sign ben/1.root.pending --with ben/root.key
-    said "1.root counts."
+    said "1.root has enough signatures and is valid now."
     [ ! -e ben/1.root.pending ] || fail "it still waits"
     mv ben/1.root ada/ && rm ada/1.root.pending
     expect 0 syncagent publish assets --to crew --sign ada
@@ -132,10 +132,10 @@ if command -v ssh-keygen >/dev/null; then
     expect 0 syncagent keys rotate ada --role root --replace "$lost" --by new-ben.pub
     said "root: $lost is no longer valid"
     expect 0 syncagent keys sign ada/3.root.pending --with new-ben
-    said "1 of the 2 signatures that root 2 requires are there"
-    said "2 of the 2 signatures that root 3 requires are there"
+    said "root 2 has 1 of the 2 signatures that it requires"
+    said "root 3 has 2 of the 2 signatures that it requires"
     expect 0 syncagent keys sign ada/3.root.pending --with cem/root.key
-    said "3.root counts."
+    said "3.root has enough signatures and is valid now."
     expect 0 syncagent keys refresh crew --sign ada
     expect 0 crew
     "$SYNCAGENT" trust show com.example.crew | grep -q 'root *3' || fail "the machine has not gone on to root 3"
@@ -145,7 +145,7 @@ if command -v ssh-keygen >/dev/null; then
     said "root: SHA256:"
     ends 77 "is not a root key" sh -c 'ssh-keygen -q -t ed25519 -N "" -f other.key && "$0" keys sign ada/4.root.pending --with other.key' "$SYNCAGENT"
     expect 0 syncagent keys sign ada/4.root.pending --with new-ben
-    said "4.root counts."
+    said "4.root has enough signatures and is valid now."
     expect 0 syncagent keys refresh crew --sign ada
     expect 0 crew
     "$SYNCAGENT" trust show com.example.crew | grep -q 'root *4' || fail "the machine has not gone on to root 4"

@@ -103,14 +103,14 @@ struct AgentCall: Sendable {
         case CURLE_OPERATION_TIMEDOUT:
             return ControlError(
                 .unreachable,
-                "The agent at \(place) does not answer in time.",
+                "The agent at \(place) did not answer in time.",
                 exitStatus: .unavailable
             )
         default:
             let reason = String(cString: curl_easy_strerror(code))
             return ControlError(
                 .unreachable,
-                "The connection to the agent at \(place) broke: \(reason).",
+                "The connection to the agent at \(place) was lost: \(reason).",
                 exitStatus: .unavailable
             )
         }

@@ -137,7 +137,8 @@ struct PlannedRoute: Sendable {
             add("rule \(rule.place)", "\(rule.pattern), so requests go to \(explanation.asked)")
         }
         let headers =
-            explanation.headers == 0 ? "" : ", with \(explanation.headers) headers from the configuration"
+            explanation.headers == 0
+            ? "" : ", with \(Figures.count(explanation.headers, "header")) from the configuration"
         add("as", (explanation.credentials.map { "\($0) credentials" } ?? "no credentials") + headers)
         add(
             "through",
@@ -148,7 +149,7 @@ struct PlannedRoute: Sendable {
             add(
                 "TLS",
                 "\(tls.minimumVersion) or later, trusting \(tls.authorities.map(escaped) ?? "the system's authorities")"
-                    + (tls.certificate.map { ", showing \(escaped($0))" } ?? "")
+                    + (tls.certificate.map { ", presenting \(escaped($0))" } ?? "")
             )
         }
         // The rule for the place itself has been told.

@@ -54,7 +54,7 @@ enum VerifyText {
             files += " and " + Figures.count(report.directories, "directory", "directories")
         }
         if report.isWhole {
-            lines.append("\(files), \(ByteCount(report.bytes)): all right")
+            lines.append("\(files), \(ByteCount(report.bytes)): all correct")
         } else {
             let wrong = Figures.grouped(report.problems.count)
             let verb = report.problems.count == 1 ? "is" : "are"

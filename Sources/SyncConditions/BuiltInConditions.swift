@@ -59,7 +59,7 @@ func checkWindow(_ window: DailyWindow) throws(PluginError) {
     throw PluginError(
         plugin: "window",
         code: .refused,
-        message: "a part of the day begins at minute 0 to 1439 and lasts 1 to 1440 minutes"
+        message: "a time range begins at minute 0 to 1439 and lasts 1 to 1440 minutes"
     )
 }
 

@@ -46,7 +46,9 @@ package struct MeteredCondition: Condition {
             )
         case 0, 2, 4: return .ok
         default:
-            return .unknown(reason: "NetworkManager says \(metered) for 'metered', which has no meaning here")
+            return .unknown(
+                reason: "NetworkManager reports \(metered) for 'metered', which is not a known value"
+            )
         }
     }
 }

@@ -94,7 +94,7 @@ package struct SystemBus: Sendable {
 
     /// The first line, safe to print and not too long.
     private static func complaint(_ output: String) -> String {
-        let line = output.split(separator: "\n").first ?? "nothing was said"
+        let line = output.split(separator: "\n").first ?? "no output"
         return escaped(String(line.prefix(200)))
     }
 }

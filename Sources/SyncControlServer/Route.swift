@@ -106,7 +106,7 @@ private struct Query {
         switch values.removeValue(forKey: name) {
         case nil, "0": return false
         case "1": return true
-        case .some: throw .badQuery("'\(name)' is 0 or 1.")
+        case .some: throw .badQuery("'\(name)' must be 0 or 1.")
         }
     }
 
@@ -114,7 +114,7 @@ private struct Query {
         guard let text = values.removeValue(forKey: name) else { return nil }
         guard let state = TaskState(rawValue: text) else {
             let words = TaskState.allCases.map(\.rawValue).joined(separator: ", ")
-            throw .badQuery("'\(name)' is one of \(words).")
+            throw .badQuery("'\(name)' must be one of \(words).")
         }
         return state
     }
@@ -122,7 +122,7 @@ private struct Query {
     mutating func number(_ name: String) throws(Route.Refusal) -> Int64 {
         guard let text = values.removeValue(forKey: name) else { return 0 }
         guard let number = Int64(text), number >= 0 else {
-            throw .badQuery("'\(name)' is a number, 0 or more.")
+            throw .badQuery("'\(name)' must be a number, 0 or more.")
         }
         return number
     }

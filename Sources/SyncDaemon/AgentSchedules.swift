@@ -98,7 +98,7 @@ extension Agent {
             if let lost = outlook.missed, mind.missed[name] != lost.slot {
                 mind.missed[name] = lost.slot
                 environment.log(
-                    "schedule \(name): the run of \(lost.slot) was missed and will not be caught up"
+                    "schedule \(name): the run of \(lost.slot) was missed and will not be made up for"
                 )
             }
             guard let due = outlook.due else { continue }

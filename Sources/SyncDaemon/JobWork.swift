@@ -170,8 +170,8 @@ struct JobWork: Sendable {
         let share = environment.connectionShare
         if let wanted, wanted > share {
             environment.log(
-                "\(escaped(job.session)): \(share) connections, not \(wanted): \(AgentEnvironment.connectionCap)"
-                    + " in all are for \(environment.maximumRuns) runs"
+                "\(escaped(job.session)): \(share) connections, not \(wanted), because the agent's "
+                    + "\(AgentEnvironment.connectionCap) are shared by \(environment.maximumRuns) runs"
             )
         }
         return share

@@ -24,7 +24,7 @@ package final class BackupDirectory: Sendable {
     package static func open(path: String, beside destination: Destination) throws(FileError)
         -> BackupDirectory
     {
-        let step = "use as --backup-dir"
+        let step = "use --backup-dir"
         try makeDirectories(path)
         guard let root = openDirectory(path), let found = status(root.raw),
             let there = status(destination.root)
@@ -34,7 +34,7 @@ package final class BackupDirectory: Sendable {
                 step: step,
                 path: path,
                 code: .invalidArgument,
-                remark: "it and the destination must not be inside one another; choose a directory beside it"
+                remark: "neither it nor the destination may be inside the other; choose a directory beside it"
             )
         }
         if found.device != there.device {

@@ -130,7 +130,7 @@ struct ChildProcess {
         do throws(FileError) {
             input = try unnamedFile("syncagent-report", holding: invocation.input)
         } catch {
-            throw .system("keep a report for", "a hook", error.code ?? .ioError)
+            throw .system("store the report for", path, error.code ?? .ioError)
         }
         guard let pipe = Pipe() else { throw .system("make a pipe for", path, .last) }
         var start = ProgramStart(invocation.arguments, variables: environment.variables(for: invocation))

@@ -28,7 +28,7 @@ struct PullSetup {
         guard let state = try options.stateDirectory.map(Self.absolute) ?? Self.usualStateDirectory else {
             throw Sync.Failure(
                 .cannotCreate,
-                "There is no home directory: set the state directory."
+                "Cannot determine the home directory: set the state directory."
             )
         }
         stateDirectory = state
@@ -69,10 +69,10 @@ struct PullSetup {
         func refuse(unless isGood: Bool, _ reason: @autoclosure () -> String) throws(Sync.Failure) {
             guard isGood else { throw Sync.Failure(.usage, reason()) }
         }
-        try refuse(unless: !pull.destination.isEmpty, "The destination is empty: name a directory.")
+        try refuse(unless: !pull.destination.isEmpty, "The destination is an empty string: name a directory.")
         try refuse(
             unless: options.stateDirectory != "",
-            "stateDirectory is empty: name one, or leave it nil."
+            "stateDirectory is an empty string: name a directory, or leave it nil."
         )
         if let reason = options.channel.flatMap(ChannelName.objection) { throw Sync.Failure(.usage, reason) }
         try refuse(unless: options.revision != 0, "revision counts from 1.")

@@ -14,7 +14,7 @@ package enum ChannelName {
             text.utf8.allSatisfy({ isLetter($0) || isOther($0) })
         else {
             return
-                "“\(escaped(text))” is not a channel name: 1 to 64 of a to z, 0 to 9, - and _, a letter first"
+                "“\(escaped(text))” is not a channel name: 1 to 64 of a to z, 0 to 9, - and _, beginning with a letter"
         }
         return text == ofDefault ? "“\(ofDefault)” stands for the channel without a name" : nil
     }

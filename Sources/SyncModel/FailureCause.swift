@@ -3,7 +3,7 @@
 public enum FailureCause: String, Sendable, CaseIterable, Codable {
     /// A server has no such object.
     case notThere = "not_there"
-    /// A server or proxy asks for other credentials.
+    /// A server or proxy denies access: credentials are missing or wrong.
     case access
     /// A server is overloaded or out of order.
     case serverTrouble = "server_trouble"

@@ -47,7 +47,7 @@ final class CheckedFetch: TransferSink {
     var fault: String? {
         state.withLock { state in
             if let fault = state.fault { return fault }
-            if state.results.count > 1 { return "its end was told \(state.results.count) times" }
+            if state.results.count > 1 { return "its end was reported \(state.results.count) times" }
             switch state.results.first {
             case nil: return "it did not end in time"
             case .failure(let error): return "it failed: \(error)"

@@ -39,7 +39,8 @@ package func check(
         if let fault = whole.fault { return fault }
         if let bytes = subject.bytes, bytes != whole.bytes { return "its bytes differ from the object's" }
         guard let report = whole.report else { return "no report" }
-        return report.bytesReceived < UInt64(whole.bytes.count) ? "told \(report.bytesReceived) bytes" : nil
+        return report.bytesReceived < UInt64(whole.bytes.count)
+            ? "it reported \(report.bytesReceived) bytes" : nil
     }
     guard whole.fault == nil, known.count >= 1_000 else {
         book.rule(

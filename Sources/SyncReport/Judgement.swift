@@ -54,7 +54,7 @@ struct Judgement {
         case .failed, nil:
             let reason = why.map { ": \($0)" } ?? ""
             return missing > 0 && missing == ended.counts.files.total
-                ? "none of \(Figures.count(missing, "file")) could be brought\(reason)" : "it failed\(reason)"
+                ? "none of \(Figures.count(missing, "file")) could be fetched\(reason)" : "it failed\(reason)"
         }
     }
 
@@ -83,7 +83,7 @@ struct Judgement {
             return "blocked by \(block.cause.rawValue)\(why) since \(clock.moment(block.from))\(sofar)"
         }
         if report.runs.last?.work.last?.stop == .policy {
-            return "stopped by its conditions, continues when they clear\(sofar)"
+            return "stopped by its conditions, continues when they are met\(sofar)"
         }
         let until = report.until.map { ", not before \(clock.moment($0))" } ?? ""
         return "waiting to continue\(until)\(sofar)"
@@ -103,7 +103,7 @@ extension FailureCause {
     var words: String {
         switch self {
         case .notThere: "the server does not have all of them"
-        case .access: "the server asks for other credentials"
+        case .access: "access was denied"
         case .serverTrouble: "the server was in trouble"
         case .unreachable: "the server could not be reached"
         case .trust: "the server could not be trusted"

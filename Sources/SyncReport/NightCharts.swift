@@ -73,7 +73,7 @@ struct NightCharts {
             bars: bars,
             title: "\(name) per night of \(session.session)",
             description:
-                "\(Figures.count(nights.count, "night")); \(last)\(largest). The table below has all.",
+                "\(Figures.count(nights.count, "night")); \(last)\(largest). The table below has them all.",
             identifier: "\(anchor)\(suffix)",
             scale: scale
         )

@@ -120,7 +120,7 @@ package struct ReportText: Sendable {
             row("arrived", parts.joined(separator: ", ") + "; \(Figures.period(amounts.elapsed))\(rate)")
         ]
         let named = session.directories.prefix(5).map { directory in
-            let name = directory.path.map { $0 == "." ? "the top" : escaped($0) } ?? "others"
+            let name = directory.path.map { $0 == "." ? "top level" : escaped($0) } ?? "others"
             return "\(name) \(Figures.grouped(directory.files)) (\(ByteCount(directory.bytes)))"
         }
         let more = session.directories.count > 5 ? ", \(session.directories.count - 5) more" : ""

@@ -152,7 +152,8 @@ struct SessionSection {
 
     private var directories: HTML? {
         let rows: [[HTML]] = session.directories.prefix(10).map { directory in
-            let name: HTML = directory.path.map { $0 == "." ? "the top" : "<code>\($0)/</code>" } ?? "others"
+            let name: HTML =
+                directory.path.map { $0 == "." ? "top level" : "<code>\($0)/</code>" } ?? "others"
             return [
                 name, "\(Figures.grouped(directory.files))", "\(ByteCount(directory.bytes).description)",
             ]

@@ -25,7 +25,7 @@ package struct AgentBackend: ScheduleBackend {
     package func concern(_ machine: MachineFacts) -> BackendConcern? {
         guard !machine.isAgentRunning() else { return nil }
         return BackendConcern(
-            problem: "it is the agent's, and none is running",
+            problem: "the agent starts it, and is not running",
             remedy: "run 'syncagent agent run' as a service, or as the container's main process"
         )
     }

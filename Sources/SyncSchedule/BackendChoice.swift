@@ -46,7 +46,7 @@ package struct BackendChoice: Sendable {
             do throws(ScheduleError) {
                 let reason = try backend.reason(on: machine, isNamed: false)
                 if hasZone, !backend.knowsZones {
-                    lacks.append("\(backend.words) knows no time zones")
+                    lacks.append("\(backend.words) does not support time zones")
                 } else {
                     return BackendChoice(
                         backend: backend,

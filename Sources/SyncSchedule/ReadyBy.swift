@@ -99,7 +99,7 @@ package struct ReadyBy: Sendable, Equatable {
 extension ReadyBy: CustomStringConvertible {
     /// `12.0 GiB expected (3.1 to 10.0 GiB in 5 nights), 30.0 MiB/s measured, 1.5x margin`.
     package var description: String {
-        guard let forecast else { return "no earlier nights are known: starts with the window" }
+        guard let forecast else { return "no earlier nights are known: starts when the window opens" }
         let nights = forecast.nights == 1 ? "1 night" : "\(forecast.nights) nights"
         let (low, high) = (ByteCount(forecast.range.lowerBound), ByteCount(forecast.range.upperBound))
         let range = low == high ? "\(low)" : "\(low) to \(high)"

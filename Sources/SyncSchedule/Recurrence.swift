@@ -59,7 +59,7 @@ package enum Recurrence: Sendable, Equatable {
             guard expression.days.everComes else {
                 throw ScheduleError(
                     .invalid,
-                    "--cron '\(expression)' names a day that no month of it has: it would never run."
+                    "--cron '\(expression)' names a day that none of its months has: it would never run."
                 )
             }
         }

@@ -9,7 +9,7 @@ package enum ScheduleName {
         guard isValid(name) else {
             throw ScheduleError(
                 .invalid,
-                "'\(escaped(name))' cannot name a schedule: 1 to 100 letters, digits, '.', '_' and '-', no '.' or '-' first."
+                "'\(escaped(name))' cannot name a schedule: 1 to 100 letters, digits, '.', '_' and '-', not beginning with '.' or '-'."
             )
         }
     }

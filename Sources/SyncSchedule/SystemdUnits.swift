@@ -138,7 +138,7 @@ package struct SystemdUnits: Sendable {
             ] + calendar.map { "OnCalendar=\($0)" } + [
                 timing.catchesUp
                     ? "# Machines that were off or asleep catch up; the program knows whether that still makes sense."
-                    : "# What a machine that was off has missed is not caught up.",
+                    : "# A machine that was off does not catch up on what it missed.",
                 "Persistent=\(timing.catchesUp)",
                 "# The machine's own delay is in the time above.",
                 "AccuracySec=1s",

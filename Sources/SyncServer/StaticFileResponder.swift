@@ -138,7 +138,7 @@ struct IndexPage: Sendable {
             <p>This server has a set of files for syncagent: <a href="/manifest.json">manifest.json</a></p>
             <pre>syncagent pull \(url) --into DIRECTORY</pre>
             """
-            : "<p>This server has files for syncagent, and no <code>manifest.json</code> at its top.</p>"
+            : "<p>This server has files for syncagent, but no <code>manifest.json</code> at the top level.</p>"
         let page = """
             <!DOCTYPE html>
             <html lang="en">

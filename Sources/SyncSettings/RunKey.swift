@@ -47,7 +47,7 @@ package struct RunKey: Sendable {
 
     private static let count = Kind<Int>(placeholder: "n") { text, _ throws(SettingsError) in
         guard let count = Int(text), count >= 0 else {
-            throw SettingsError("a number from 0 is expected, not '\(escaped(text))'")
+            throw SettingsError("a number of 0 or more is expected, not '\(escaped(text))'")
         }
         return count
     } node: { object, key, _ throws(SettingsError) in

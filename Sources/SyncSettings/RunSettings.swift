@@ -152,7 +152,9 @@ struct KeptSettings: Codable, Sendable, Equatable {
     func text() throws(SettingsError) -> String {
         guard transfer.inlineSecrets.isEmpty else {
             let names = transfer.inlineSecrets.joined(separator: " and ")
-            throw SettingsError("\(escaped(names)) cannot be kept; put it into a file and name the file")
+            throw SettingsError(
+                "\(escaped(names)) cannot be stored with the run; put it in a file and name the file"
+            )
         }
         do {
             let encoder = JSONEncoder()

@@ -136,7 +136,7 @@ extension SettingValue {
         let zone = words.count > 1 ? String(words[1]) : nil
         let span = words.first ?? ""
         let problem = SettingsError(
-            "'\(escaped(text))' is not a part of the day such as 22:00-06:00 or 02:00+4h"
+            "'\(escaped(text))' is not a time range such as 22:00-06:00 or 02:00+4h"
         )
         guard let mark = span.firstIndex(where: { $0 == "-" || $0 == "+" }),
             let start = minute(span[..<mark]), start < 1_440, zone != ""
@@ -147,7 +147,7 @@ extension SettingValue {
             let time = try duration(String(rest))
             length = Int(time / .seconds(60))
             guard .seconds(60 * length) == time else {
-                throw SettingsError("'\(escaped(text))': a part of the day lasts whole minutes")
+                throw SettingsError("'\(escaped(text))': a time range lasts whole minutes")
             }
         } else {
             guard let end = minute(rest) else { throw problem }
@@ -166,7 +166,7 @@ extension SettingValue {
     package static func rateWindow(_ text: String) throws(SettingsError) -> RateWindow {
         guard let mark = text.lastIndex(of: "=") else {
             throw SettingsError(
-                "'\(escaped(text))' is not a part of the day and a rate, such as 08:00-18:00=2M"
+                "'\(escaped(text))' is not a time range and a rate, such as 08:00-18:00=2M"
             )
         }
         let (window, rate) = (try window(String(text[..<mark])), text[text.index(after: mark)...])
@@ -235,7 +235,7 @@ package enum HeaderSetting: Sendable, Equatable {
         }
         let name = line[..<colon]
         guard name.utf8.allSatisfy(isToken) else {
-            return "the name before the colon has other characters than a header's"
+            return "the name before the colon has characters that a header name cannot have"
         }
         guard !ownNames.contains(name.lowercased()) else {
             return "\(name) is set by syncagent itself; leave it out"

@@ -37,7 +37,7 @@ struct StrictObject {
                     shown,
                     member.line,
                     Self.join(path, member.key),
-                    "no such key; " + (hint ?? "known are \(keys.joined(separator: ", "))")
+                    "no such key; " + (hint ?? "the keys are \(keys.joined(separator: ", "))")
                 )
             }
             known[member.key] = member.node

@@ -66,8 +66,8 @@ package struct FileTrust: Sendable {
                 : "others may write to it; run: chmod go-w \(shown)"
         }
         if hasOneName, status.st_nlink > 1 {
-            return "it has a second name, a hard link, and writing to it would change that as well; "
-                + "remove it"
+            return "it has a second name (a hard link), and writing to it would change that one, too; "
+                + "remove the other name"
         }
         return nil
     }

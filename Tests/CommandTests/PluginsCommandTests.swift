@@ -115,7 +115,7 @@ struct PluginsCommandTests {
             "plugins", "check", name, "--settings", settings.replacing("HOME", with: scratch.path),
         ])
         #expect(outcome.status == 0, "\(outcome.output)\(outcome.error)")
-        #expect(outcome.output.contains("rules kept."))
+        #expect(outcome.output.contains("rules followed."))
         #expect(!outcome.output.contains("FAILED"))
     }
 

@@ -75,7 +75,7 @@ struct ServedAttackTests {
         for more in [[], ["--signer", "./signer"]] {
             let outcome = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"] + more)
             #expect(outcome.status == 77)
-            #expect(outcome.error.contains("signed by a key of root 1 that no longer counts"))
+            #expect(outcome.error.contains("signed by a key of root 1 that is no longer valid"))
             #expect(outcome.error.contains("publish the files again with --sign"))
             #expect(try set.text("site/trust/1.release") == release)
         }
@@ -145,7 +145,7 @@ struct ServedAttackTests {
             try isRefused("3.root: root 2, which comes before it, is missing", more)
         }
         try plant(["1.root", "2.root", "3.root"])
-        try isRefused("root 1, under which this machine has signed before, is not there")
+        try isRefused("root 1, under which this machine has signed before, is missing")
         try plant([])
         #expect(try !sign().error.contains("first use"))
         let first = try sign(elsewhere)
@@ -170,7 +170,7 @@ struct ServedAttackTests {
         #expect(try set.numbers().first == 2)
         try plant([])
         try set.remove("site/trust/2.root")
-        try isRefused("root 2, under which this machine has signed before, is not there")
+        try isRefused("root 2, under which this machine has signed before, is missing")
         // A former root in the place of another decides nothing.
         try plant(["1.root"])
         #expect(try sign().status == 0)
@@ -293,7 +293,7 @@ struct ServedAttackTests {
         try set.keys("rotate", "keys", "--role", "release")
         let unsigned = try set.tool.run(["channel", "set", "site", "other", "2", "--sign", "keys"])
         #expect(unsigned.status == 77)
-        #expect(unsigned.error.contains("no longer counts"))
+        #expect(unsigned.error.contains("is no longer valid"))
         #expect(!set.exists("site/trust/other.fresh") && !set.exists("site/channels/other.json.zst"))
     }
 

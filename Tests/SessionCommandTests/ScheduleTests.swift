@@ -91,7 +91,7 @@ struct ScheduleTests {
         #expect(try set.tool.run(["agent", "stop"]).status == 0)
         #expect(
             try set.tool.run(["doctor"]).output.contains(
-                "schedule tower: it is the agent's, and none is running"
+                "schedule tower: the agent starts it, and is not running"
             )
         )
 

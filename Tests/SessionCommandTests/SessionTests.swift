@@ -165,10 +165,10 @@ struct SessionTests {
         let dry = try set.tool.run(["gc", "--dry-run"])
         #expect(dry.output.contains("receipts of hooks in"), "\(dry.output)")
         #expect(dry.status == 0, "\(dry.error)")
-        #expect(dry.output.contains("cached manifests: 1 file, 2 B would go"), "\(dry.output)")
+        #expect(dry.output.contains("cached manifests: 1 file, 2 B would be removed"), "\(dry.output)")
         #expect(FileManager.default.fileExists(atPath: old))
         let gone = try set.tool.run(["gc"])
-        #expect(gone.output.contains("cached manifests: 1 file, 2 B gone"), "\(gone.output)")
+        #expect(gone.output.contains("cached manifests: 1 file, 2 B removed"), "\(gone.output)")
         #expect(try FileManager.default.contentsOfDirectory(atPath: manifests).sorted() == kept)
         #expect(!FileManager.default.fileExists(atPath: staged))
         let receipts = set.scratch.path + "/tower/.syncagent/receipts"

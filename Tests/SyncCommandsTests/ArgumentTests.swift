@@ -91,8 +91,11 @@ struct ArgumentTests {
     @Test(
         "A limit that makes no sense is refused by the option's name",
         arguments: [
-            (["--prune", "--max-delete=-1"], "--max-delete: a number from 0 is expected, not '-1'."),
-            (["--prune", "--max-delete", "many"], "--max-delete: a number from 0 is expected, not 'many'."),
+            (["--prune", "--max-delete=-1"], "--max-delete: a number of 0 or more is expected, not '-1'."),
+            (
+                ["--prune", "--max-delete", "many"],
+                "--max-delete: a number of 0 or more is expected, not 'many'."
+            ),
             (["--max-delete", "1"], "--max-delete needs --prune; without it nothing is removed."),
             (["--backup-dir", ""], "--backup-dir: a path is expected, not an empty string."),
         ]

@@ -115,7 +115,7 @@ struct PublishCommandTests {
         #expect(
             PublishText.summary(report, milliseconds: 1_230) == """
                 com.example.tower revision 42: 20,000 files, 512 MiB stored in 400 MiB
-                1 pack written, 8.00 MiB; 12 reused; 3.00 MiB in them no longer used; 2 old packs no longer named; \
+                1 pack written, 8.00 MiB; 12 reused; 3.00 MiB in them no longer used; 2 old packs no longer referenced; \
                 manifest 1.00 MiB, 1.23 s
                 """
         )

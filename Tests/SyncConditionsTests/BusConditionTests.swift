@@ -123,7 +123,7 @@ struct SystemBusTests {
         "Whatever the program does, the answer is unknown",
         arguments: [
             ("echo nonsense", "unexpected answer: nonsense"),
-            ("true", "nothing was said"),
+            ("true", "no output"),
             ("echo v u 4; exit 3", "v u 4"),
             ("echo v u 99999999999999999999", "unexpected answer"),
             ("kill -9 $$", "signal 9"),

@@ -62,11 +62,11 @@ struct RouteTests {
             (
                 "GET", "/v1/sessions/a/tasks?state=odd",
                 .badQuery(
-                    "'state' is one of waiting, running, paused, installed, unchanged, failed, cancelled."
+                    "'state' must be one of waiting, running, paused, installed, unchanged, failed, cancelled."
                 )
             ),
-            ("GET", "/v1/sessions/a/events?since=-1", .badQuery("'since' is a number, 0 or more.")),
-            ("GET", "/v1/sessions/a/events?follow=yes", .badQuery("'follow' is 0 or 1.")),
+            ("GET", "/v1/sessions/a/events?since=-1", .badQuery("'since' must be a number, 0 or more.")),
+            ("GET", "/v1/sessions/a/events?follow=yes", .badQuery("'follow' must be 0 or 1.")),
             ("GET", "/v1/sessions/a/events?since=1&since=2", .badQuery("'since' is given twice.")),
         ]
     )

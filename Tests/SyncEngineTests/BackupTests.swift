@@ -134,7 +134,7 @@ struct BackupTests {
             ($0.prune, $0.backupDir) = (true, scene.root.path(place))
         }
         #expect(outcome.status == .usage)
-        #expect(outcome.error?.message.contains("inside one another") == true)
+        #expect(outcome.error?.message.contains("inside the other") == true)
         #expect(scene.root.read("dest/a") != nil && outcome.requests.isEmpty)
     }
 

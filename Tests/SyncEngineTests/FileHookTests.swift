@@ -310,7 +310,10 @@ struct FileHookTests {
         let hook = RecordingHook()
         _ = try scene.pull(hooks: hook)
         #expect(hook.calls.isEmpty)
-        #expect(try stored().state == .failed && stored().ended?.contains("another manifest by now") == true)
+        #expect(
+            try stored().state == .failed
+                && stored().ended?.contains("the manifest has changed since") == true
+        )
     }
 
     @Test(

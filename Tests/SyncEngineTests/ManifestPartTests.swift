@@ -141,7 +141,7 @@ struct ManifestPartTests {
             Lie(
                 testDescription: "two parts exchanged",
                 damage: { $0.swapAt(0, 1) },
-                message: "belongs before"
+                message: "sorts before"
             ),
             Lie(testDescription: "the same twice", damage: { $0[1] = $0[0] }, message: "$.parts[1].files[0]"),
             Lie(

@@ -65,7 +65,7 @@ struct DictionaryTests {
                 "8388609 bytes, above the limit"
             ),
             Rejection(document("[0,0,0,9,\"zstd\",\"\(digest)\"]"), "$.dictionary[2]", "empty"),
-            Rejection(document(whole, more: ",\"parts\":[]"), "$.files", "stand in “parts” too"),
+            Rejection(document(whole, more: ",\"parts\":[]"), "$.files", "are in “parts” as well"),
             Rejection(document(whole, more: ",\"dictionary\":\(whole)"), "$.dictionary", "twice"),
         ]
     )

@@ -101,7 +101,7 @@ struct LimitTests {
                     files: "{\"path\":\"a\",\"size\":1,\"sha256\":\"\(digest)\",\"urls\":[\"abcd\"]}"
                 ).replacing("packs/", with: ""),
                 path: "$.packs[0].url",
-                reason: "6 bytes, above 3"
+                reason: "6 bytes, above the limit of 3"
             ),
             Row(
                 limit: \.textBytes,

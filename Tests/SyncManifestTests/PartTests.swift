@@ -155,7 +155,7 @@ struct PartTests {
             Row(
                 parts: [part([ManifestFixture.entry("b")]), part([ManifestFixture.entry("a")])],
                 path: "$.parts[1].files[0].path",
-                reason: "the path belongs before that of the entry before it"
+                reason: "the path sorts before that of the previous entry"
             ),
             Row(
                 parts: [part([ManifestFixture.entry("a")]), part([ManifestFixture.entry("a")])],

@@ -50,11 +50,14 @@ struct PathTests {
             .path("a\u{202E}b", "control or bidirectional"),
             .path("a\nb", "“a\\u{a}b” has a control"),
             .path(".syncAGENT/b", "is under “.syncagent”"),
-            .path(String(repeating: "a", count: 256), "256 bytes, above 255"),
-            .path("b/" + String(repeating: "é", count: 128), "256 bytes, above 255"),
-            .path(String(repeating: "abcdefg/", count: 511) + "12345678", "4096 bytes, above 4095"),
-            .path(String(repeating: "abcdefg/", count: 1_250), "10000 bytes, above 4095"),
-            .path(String(repeating: "a/", count: 10_000) + "a", "20001 bytes, above 4095"),
+            .path(String(repeating: "a", count: 256), "256 bytes, above the limit of 255"),
+            .path("b/" + String(repeating: "é", count: 128), "256 bytes, above the limit of 255"),
+            .path(
+                String(repeating: "abcdefg/", count: 511) + "12345678",
+                "4096 bytes, above the limit of 4095"
+            ),
+            .path(String(repeating: "abcdefg/", count: 1_250), "10000 bytes, above the limit of 4095"),
+            .path(String(repeating: "a/", count: 10_000) + "a", "20001 bytes, above the limit of 4095"),
         ]
     )
     func reason(_ row: Rejection) { row.check() }

@@ -49,7 +49,7 @@ struct URLTests {
             url("http://a%2Fb/c", "percent-encoded"),
             url("file.txt:1", "has the scheme “file.txt”"),
             url("javascript:alert(1)", "has the scheme “javascript”"),
-            url(String(repeating: "a", count: 8_193), "8193 bytes, above 8192"),
+            url(String(repeating: "a", count: 8_193), "8193 bytes, above the limit of 8192"),
         ]
     )
     func refused(_ row: Rejection) { row.check() }

@@ -43,7 +43,7 @@ struct SigningTests {
         set.options.signing = try Self.signing(Self.keys(set, project: "com.example.other"))
         let error = set.failure()
         #expect(error?.code == .cannotSign)
-        #expect(error?.summary == "the keys are for project com.example.other, this is com.example.tower")
+        #expect(error?.summary == "the keys are for project com.example.other, but this is com.example.tower")
         #expect(try set.bytes(below: "out").isEmpty)
         #expect(throws: PublishError.self) { try Publisher(set.options).preview() }
     }

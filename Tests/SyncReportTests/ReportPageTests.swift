@@ -151,7 +151,7 @@ struct ReportPageTests {
         #expect(text.contains("<title id=\"s1b-t\">Received per night of com.example.tower</title>"))
         #expect(
             text.contains(
-                "<desc id=\"s1b-d\">3 nights; Nov 21: 118 MiB; most 412 MiB on Nov 19. The table below has all.</desc>"
+                "<desc id=\"s1b-d\">3 nights; Nov 21: 118 MiB; most 412 MiB on Nov 19. The table below has them all.</desc>"
             )
         )
         #expect(text.contains("<title>Nov 19: 412 MiB, stopped, continues</title>"))

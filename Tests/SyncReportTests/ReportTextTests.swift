@@ -82,7 +82,7 @@ struct ReportTextTests {
 
                 ok     com.example.tower: 1,103 files put in place, 356 MiB received
                        arrived   1,068 files fetched, 35 built from local data, 356 MiB in 40 requests; 3 min 12 s, 1.85 MiB/s
-                       into      textures 712 (356 MiB), maps 267 (178 MiB), sounds 89 (44.0 MiB), the top 2 (4.00 KiB)
+                       into      textures 712 (356 MiB), maps 267 (178 MiB), sounds 89 (44.0 MiB), top level 2 (4.00 KiB)
                        groups    maps 1,068 files
                        from      http://mirror.lan        285 MiB in 29 requests, redirected by https://cdn.example.com
                                  https://cdn.example.com  71.4 MiB in 9 requests

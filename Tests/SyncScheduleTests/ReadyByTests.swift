@@ -109,7 +109,7 @@ struct ReadyByTests {
                 == "12.0 GiB expected (10.0 GiB in 5 nights), 20.0 MiB/s measured, 1.5x margin: 18m set aside"
         )
         let first = ReadyBy.plan(night, ready: ready, history: [])
-        #expect(first.description == "no earlier nights are known: starts with the window")
+        #expect(first.description == "no earlier nights are known: starts when the window opens")
     }
 
     @Test("A machine's own delay spreads a fleet before the time, not after it [S136]")

@@ -378,7 +378,7 @@ struct BackendChoiceTests {
         arguments: [
             ("uscd", nil, false, false, "systemd-user", "the user's systemd answers"),
             ("scd", nil, false, false, "cron", "no systemd answers, and a cron daemon is running"),
-            ("scd", nil, false, true, "agent", "no systemd answers, and cron knows no time zones"),
+            ("scd", nil, false, true, "agent", "no systemd answers, and cron does not support time zones"),
             ("c", nil, false, false, "agent", "no systemd answers, and no cron daemon is running"),
             ("", nil, false, false, "agent", "no systemd answers, and no cron daemon is running"),
             ("ruscd", nil, false, false, "systemd-system", "the machine's systemd answers"),

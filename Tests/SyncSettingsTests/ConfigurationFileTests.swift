@@ -110,7 +110,7 @@ struct ConfigurationFileTests {
         ("{proxy: {urll: ''}}", "c.json:1: proxy.urll: no such key; did you mean “url”?"),
         (
             "{tls: {pinned: ''}}",
-            "c.json:1: tls.pinned: no such key; known are ca_file, certificate, key, minimum_version"
+            "c.json:1: tls.pinned: no such key; the keys are ca_file, certificate, key, minimum_version"
         ),
         (
             "{connections: 'many'}",
@@ -178,7 +178,7 @@ struct ConfigurationFileTests {
         ("{proxy: {user: 'u'}}", "c.json:1: proxy.user: it needs proxy.url"),
         (
             "{proxy: {password: 'secret'}}",
-            "c.json:1: proxy.password: no such key; known are url, user, password_file, exceptions"
+            "c.json:1: proxy.password: no such key; the keys are url, user, password_file, exceptions"
         ),
         (
             "{proxy: {url: 'p', password_file: 'f'}}",

@@ -41,7 +41,7 @@ struct PublishFileTests {
 
     static let refusals = [
         ("{mirors: []}", "publish.json:1: mirors: no such key; did you mean “mirrors”?"),
-        ("{\n\"sign\": \"keys\"}", "publish.json:2: sign: no such key; known are "),
+        ("{\n\"sign\": \"keys\"}", "publish.json:2: sign: no such key; the keys are "),
         ("{channel: 'Beta'}", "publish.json:1: channel: “Beta” is not a channel name"),
         ("{loose: 1}", "publish.json:1: loose: 1 was found; true or false is expected"),
         (

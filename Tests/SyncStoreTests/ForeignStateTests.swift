@@ -70,7 +70,7 @@ struct ForeignStateTests {
         for suffix in ["-wal", "-shm"] {
             unlink(state.database + suffix)
             #expect(link(kept, state.database + suffix) == 0)
-            #expect(refusal(state).contains("it has a second name, a hard link"))
+            #expect(refusal(state).contains("it has a second name (a hard link)"))
             #expect(unlink(state.database + suffix) == 0)
         }
         #expect(try String(contentsOfFile: kept, encoding: .utf8) == "precious")

@@ -104,7 +104,7 @@ struct FileTransportTests {
         chmod(closed.root.path("a"), 0)
         let run = try asNobody { closed.start(["a", "none"]) }
         let error = try await closed.failure(run)
-        #expect(error.code == .badStatus(403) && error.detail.contains("may not be read"), "\(error)")
+        #expect(error.code == .badStatus(403) && error.detail.contains("cannot be read"), "\(error)")
         #expect(error.cause == .other, "no server asks for credentials")
     }
 

@@ -98,11 +98,11 @@ walk() {
     said "--allow-older"
     has tower four
     expect 0 syncagent pull "$url" --into tower --channel stable --allow-older
-    said "followed the default channel so far; now the channel stable"
+    said "now follows the channel stable instead of the default channel"
     has tower two
     expect 0 syncagent pull "$url" --into tower --channel stable
     expect 0 syncagent pull "$url" --into tower
-    said "followed the channel stable so far; now the default channel"
+    said "now follows the default channel instead of the channel stable"
     has tower four
 
     step "one revision, whatever is the newest"

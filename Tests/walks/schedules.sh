@@ -31,7 +31,7 @@ step "what no timer can say is refused, with what would do"
 ends 64 '4h48m or 6h' add --every 5h
 ends 64 '5-59/15' add --cron '5/15 * * * *'
 ends 64 'are mutually exclusive' add --every 6h --nightly 02:00
-ends 64 'When is it to run?' add
+ends 64 'When should it run?' add
 ends 64 '--window needs a schedule with one time a day' add --every 6h --window 1h
 ends 64 'would never run' add --cron '0 0 30 2 *'
 
@@ -43,7 +43,7 @@ fi
 step "pause and resume"
 says 'tower: paused.' syncagent schedule pause tower
 says 'paused' syncagent schedule list
-says 'it is paused already' syncagent schedule pause tower
+says 'it is already paused' syncagent schedule pause tower
 says 'paused.' syncagent schedule run tower
 says 'every mon-fri 03:00' syncagent schedule resume tower
 

@@ -80,7 +80,7 @@ struct AgentRunCommand: AsyncParsableCommand {
             try await state.client.stop(.handover)
         } catch let error as ControlError {
             // It may be on its way out already: the lock tells.
-            state.output.warning("asking the running agent to hand over: \(error.message)")
+            state.output.warning("cannot ask the running agent to hand over: \(error.message)")
         }
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end {

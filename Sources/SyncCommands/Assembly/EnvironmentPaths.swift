@@ -122,7 +122,10 @@ struct EnvironmentPaths: Sendable {
 
     private func own(_ directory: String?, _ variable: String) throws(CommandFailure) -> String {
         guard let directory else {
-            throw CommandFailure(.cannotCreate, "There is no home directory. Set HOME or \(variable).")
+            throw CommandFailure(
+                .cannotCreate,
+                "Cannot determine the home directory. Set HOME or \(variable)."
+            )
         }
         return directory + "/syncagent"
     }

@@ -242,7 +242,7 @@ struct LimitOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Give up when no server has sent anything for this time.  (default: 10s until one answers, then \
-            60s; with --background no end but --deadline)
+            60s; with --background no limit but --deadline)
             """,
             valueName: "time"
         ),

@@ -15,8 +15,8 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         discussion: """
             The plugin really runs: a hook runs several times with a made-up report, an observer gets made-up events. \
             Settings come from the configuration unless --settings is given. A transport fetches from a server that this \
-            command starts, unless --url names an object. Exit status: 0 the plugin keeps every rule, 2 it breaks some, \
-            64 wrong arguments, 78 there is no such plugin.
+            command starts, unless --url names an object. Exit status: 0 the plugin follows every rule, 2 it breaks \
+            some, 64 wrong arguments, 78 there is no such plugin.
             """
     )
 
@@ -131,7 +131,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
             output.line("          \(escaped(failure))")
             output.line("          \(result.advice)")
         }
-        output.line("  \(report.results.count(where: \.passed)) of \(report.results.count) rules kept.")
+        output.line("  \(report.results.count(where: \.passed)) of \(report.results.count) rules followed.")
     }
 }
 

@@ -165,7 +165,9 @@ struct CheckedServer: Sendable {
             }
             var result: R?
             for try await value in group { result = value ?? result }
-            guard let result else { throw CommandFailure(.unavailable, "No port to serve from.") }
+            guard let result else {
+                throw CommandFailure(.unavailable, "Cannot start the test server on a local port.")
+            }
             return result
         }
     }

@@ -196,7 +196,7 @@ struct PublishCommand: AsyncParsableCommand {
             throw ValidationError("--channel: \(reason).")
         }
         if repack, withoutBase {
-            throw ValidationError("--repack rewrites packs of a base, and --no-base has none.")
+            throw ValidationError("--repack rewrites the base's packs, and with --no-base there is no base.")
         }
         for (isBoth, name) in [
             (withoutBase && base != nil, "--base and --no-base"),

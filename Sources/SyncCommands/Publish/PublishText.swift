@@ -33,7 +33,7 @@ enum PublishText {
         }
         if report.deadBytes > 0 { second += "; \(ByteCount(report.deadBytes)) in them no longer used" }
         if report.packsDropped > 0 {
-            second += "; \(Figures.count(report.packsDropped, "old pack")) no longer named"
+            second += "; \(Figures.count(report.packsDropped, "old pack")) no longer referenced"
         }
         return "\(first)\n\(second); manifest \(ByteCount(report.compressedManifestBytes)), \(seconds) s"
     }

@@ -58,7 +58,7 @@ struct SchedulePauseCommand: AsyncParsableCommand {
         commandName: "pause",
         abstract: "Pause a schedule until it is resumed.",
         discussion:
-            "A run in progress continues; 'syncagent pause' stops it. Missed times are not caught up."
+            "A run in progress continues; 'syncagent pause' stops it. The schedule does not catch up on missed times."
     )
 
     @OptionGroup
@@ -88,7 +88,7 @@ private struct ScheduleRest {
         let records = try ScheduleRecords()
         let record = try records.get(name)
         guard record.definition.isPaused != isPaused else {
-            return output.message("\(name): \(isPaused ? "it is paused already" : "it is not paused").")
+            return output.message("\(name): \(isPaused ? "it is already paused" : "it is not paused").")
         }
         var definition = record.definition
         definition.paused = isPaused ? true : nil

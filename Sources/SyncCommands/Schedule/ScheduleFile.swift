@@ -48,7 +48,10 @@ struct ScheduleFile: Sendable {
         if let other = members.first(where: {
             !["format", "schedules"].contains($0.key) && !$0.key.hasPrefix("x-")
         }) {
-            throw fault(other.line, "'\(escaped(other.key))': no such key; known are format and schedules.")
+            throw fault(
+                other.line,
+                "'\(escaped(other.key))': no such key; the keys are format and schedules."
+            )
         }
         let format = members.first { $0.key == "format" }
         guard format?.node.value == .text(Self.format) else {
@@ -121,7 +124,7 @@ struct ScheduleFile: Sendable {
                 guard let words = words(member) else {
                     throw fault(
                         member,
-                        "\(member.node.kind) was found; a text, a number, true, false or a list is expected."
+                        "\(member.node.kind) was found; a string, a number, true, false or a list is expected."
                     )
                 }
                 arguments += words

@@ -36,7 +36,7 @@ struct ScheduleInstallation: Sendable {
     /// - Throws: ``ScheduleError`` with code `file` for a name that no backend has.
     func backend(_ name: String) throws(ScheduleError) -> any ScheduleBackend {
         guard let backend = backends.first(where: { $0.name == name }) else {
-            throw ScheduleError(.file, "'\(escaped(name))' starts no schedules.")
+            throw ScheduleError(.file, "'\(escaped(name))' is not a known schedule backend.")
         }
         return backend
     }

@@ -119,7 +119,7 @@ struct ScheduleOutlook: Sendable {
             notes.append("\(view.record.name): starts \(text.moment(plan.start)): \(plan)")
         }
         if !view.isActive, !view.record.definition.isPaused {
-            notes.append("\(view.record.name): \(view.record.backend.words) does not have it; add it again.")
+            notes.append("\(view.record.name): not set up with \(view.record.backend.words); add it again.")
         }
         return notes
     }
@@ -136,7 +136,7 @@ struct ScheduleOutlook: Sendable {
             [
                 "started by",
                 record.backend.words
-                    + (view.isActive || isPaused ? "" : ", which does not have it"),
+                    + (view.isActive || isPaused ? "" : ", where it is not set up"),
             ],
             ["catches up", record.timing.catchesUp ? "yes" : "no"],
         ]

@@ -109,12 +109,12 @@ struct ScheduleOptions: ParsableArguments {
         guard rules.count == 1 else {
             throw ValidationError(
                 rules.isEmpty
-                    ? "When is it to run? --nightly 02:00, --weekly 'sun 03:00', --every 6h or --cron '0 3 * * 1-5'."
+                    ? "When should it run? --nightly 02:00, --weekly 'sun 03:00', --every 6h or --cron '0 3 * * 1-5'."
                     : "\(rules.map(\.0).joined(separator: " and ")) are mutually exclusive: a schedule has one rule."
             )
         }
         if nightly == nil, !days.isEmpty {
-            throw ValidationError("--on is for --nightly; \(rules[0].0) says itself on which days.")
+            throw ValidationError("--on is for --nightly, not for \(rules[0].0).")
         }
         let recurrence: Recurrence
         if let nightly {

@@ -193,7 +193,7 @@ extension ScheduleRecords {
             }
         } catch {
             let by = former.map { "by \($0.backend.name)" } ?? "by what started it before"
-            output.warning("\(name) may also still be started \(by): \(error)")
+            output.warning("\(name) may still be started \(by) as well: \(error)")
         }
         return before != nil
     }

@@ -72,7 +72,7 @@ struct HooksListCommand: AsyncParsableCommand {
 struct HooksReplayCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",
-        abstract: "Run a hook that has ended again, as its next attempt.",
+        abstract: "Run an ended hook again, as its next attempt.",
         discussion: """
             The hook runs even if it left a receipt. If it checks for its own receipt it does nothing: remove \
             DEST/.syncagent/receipts/RUN_ID.GROUP first.

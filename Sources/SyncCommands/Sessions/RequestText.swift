@@ -51,7 +51,7 @@ struct RequestText: Sendable {
         case .queued: return "queued" + reason
         case .waiting:
             let wait = request.until.map { max(0, ($0.milliseconds - now + 999) / 1_000) }
-            return (wait.map { "waiting, tries again in \($0) s" } ?? "waiting") + attempt + reason
+            return (wait.map { "waiting, retrying in \($0) s" } ?? "waiting") + attempt + reason
         }
     }
 

@@ -156,7 +156,7 @@ struct SessionText: Sendable {
         case .notBefore: "not to start"
         case .agentRestart: "continues when its turn comes"
         case .error: "waits after an error"
-        case .state: "waits for the state"
+        case .state: "waits for the state directory"
         case .policy: "waits for its window"
         case let reason?: "waits (\(escaped(reason.rawValue)))"
         }

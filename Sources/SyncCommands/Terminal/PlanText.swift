@@ -88,7 +88,7 @@ enum PlanText {
             if let from = file.from {
                 line += "  (copied from \(from == file.path ? "what is here" : escaped(from)))"
             } else if file.here > 0 {
-                line += "  (\(ByteCount(file.size ?? 0)), \(ByteCount(file.here)) of it are here)"
+                line += "  (\(ByteCount(file.size ?? 0)), \(ByteCount(file.here)) of it already here)"
             } else if let size = file.size {
                 line += "  (\(ByteCount(size)))"
             }

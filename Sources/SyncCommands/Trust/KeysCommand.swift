@@ -23,7 +23,7 @@ struct KeysNewCommand: AsyncParsableCommand {
         abstract: "Create a project's keys and the root that lists them.",
         discussion: """
             Writes root.key, release.key, fresh.key and 1.root. Publishing needs release.key and fresh.key; keep \
-            root.key offline, it is only needed to change a key. Machines that pull pin 1.root or its digest.
+            root.key offline; it is needed only to change a key. Machines that pull pin 1.root or its digest.
 
             Name root keys made on other machines by their .pub files. If too few of the keys that must sign are here, \
             the command writes 1.root.pending instead of 1.root; pass it around and run 'syncagent keys sign' on it.
@@ -73,7 +73,7 @@ struct KeysNewCommand: AsyncParsableCommand {
         let all = (1...16).contains(rootKeys) ? rootKeys + otherRoots.count : 0
         guard (1...16).contains(all), (1...all).contains(threshold) else {
             throw ValidationError(
-                "--root-keys takes 1 to 16, --root-threshold 1 to as many as there are keys."
+                "--root-keys takes 1 to 16, and --root-threshold 1 to the number of root keys."
             )
         }
         for mirror in mirrors {
@@ -294,7 +294,7 @@ private enum PendingText {
         for change in pending.changes { output.message(change) }
         for count in pending.counts {
             output.message(
-                "\(count.signed) of the \(count.needed) signatures that root \(count.root) requires are there"
+                "root \(count.root) has \(count.signed) of the \(count.needed) signatures that it requires"
             )
         }
         guard !pending.isComplete else {
@@ -302,7 +302,7 @@ private enum PendingText {
                 pending.before == nil
                 ? "Trust it with:  syncagent pull … --trust \(escaped(written))"
                 : "Copy it next to the previous roots where releases are signed, and publish again with --sign, or refresh."
-            output.message("\(escaped(written)) counts.")
+            output.message("\(escaped(written)) has enough signatures and is valid now.")
             return output.message(next)
         }
         for count in pending.counts where count.signed < count.needed {

@@ -99,7 +99,7 @@ struct PinText {
         switch pin.origin {
         case .file: "file"
         case .fingerprint: "fingerprint"
-        case .first: "first sight"
+        case .first: "first use"
         case .configuration: "configuration"
         }
     }

@@ -9,7 +9,7 @@ import SyncTrust
 struct TrustOptions: ParsableArguments {
     @Option(
         help:
-            "Pin the project: from now on its releases must be signed. Takes a root file, SHA256:HEX of its statement, or first to trust the root that is served now."
+            "Pin the project: from now on its releases must be signed. Takes a root file, SHA256:HEX of its statement, or 'first' to trust the root that is served now."
             .taking("root"),
         completion: .file(extensions: ["root"])
     )
@@ -24,7 +24,7 @@ struct TrustOptions: ParsableArguments {
 
     func validate() throws {
         guard let trust else { return }
-        if trust.isEmpty { throw ValidationError("--trust wants a file, SHA256:HEX or first.") }
+        if trust.isEmpty { throw ValidationError("--trust wants a file, SHA256:HEX or 'first'.") }
         if trust.hasPrefix("SHA256:"), Self.digest(trust) == nil {
             throw ValidationError("--trust SHA256: wants 64 hexadecimal digits.")
         }

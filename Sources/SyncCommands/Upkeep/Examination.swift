@@ -27,7 +27,7 @@ enum Examination {
         } else if found.permissions & 0o077 != 0 {
             findings.problem(
                 "state",
-                "\(escaped(directory)) is open to others",
+                "\(escaped(directory)) is accessible to other users",
                 "chmod 700 \(escaped(directory))"
             )
         }
@@ -94,7 +94,7 @@ enum Examination {
             findings.problem(
                 "agent",
                 "a process has its lock, but does not answer on \(escaped(place.socketPath))",
-                "see \(escaped(place.stateDirectory))/agent.log; end the process whose number is in agent.lock"
+                "see \(escaped(place.stateDirectory))/agent.log; stop the process whose ID is in agent.lock"
             )
         }
     }
@@ -116,7 +116,7 @@ enum Examination {
             if space.bytes < 64 << 20 {
                 findings.problem(
                     subject,
-                    "only \(ByteCount(space.bytes)) are free in \(escaped(path))",
+                    "only \(ByteCount(space.bytes)) is free in \(escaped(path))",
                     "make room; runs stop before the disk is full"
                 )
             }
@@ -160,7 +160,7 @@ extension Examination {
                 guard record.backend.isInEffect(name) else {
                     findings.problem(
                         subject,
-                        "\(record.backend.name) does not have it",
+                        "it is not set up with \(record.backend.name)",
                         "'syncagent schedule add' it again, or remove it"
                     )
                     continue

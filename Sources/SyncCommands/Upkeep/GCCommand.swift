@@ -24,7 +24,7 @@ struct GCCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let state = try StateAccess(output: output)
-        guard let store = try state.existingStore() else { return output.message("There is nothing yet.") }
+        guard let store = try state.existingStore() else { return output.message("There is no state yet.") }
         let collection = GarbageCollection(store: store, state: state, isDryRun: dryRun)
         try collection.history()
         try collection.manifests()
@@ -39,7 +39,7 @@ private struct GarbageCollection {
     let state: StateAccess
     let isDryRun: Bool
 
-    private var verb: String { isDryRun ? "would go" : "gone" }
+    private var verb: String { isDryRun ? "would be removed" : "removed" }
 
     /// A manifest is there a moment before its run is recorded: what is younger stays, in **seconds**.
     private static let grace: Int64 = 3_600

@@ -3,6 +3,7 @@ import SyncControl
 import SyncDaemon
 import SyncFiles
 import SyncModel
+import SyncReport
 import SyncStore
 import SyncSystem
 
@@ -103,7 +104,7 @@ extension Examination {
         if status.owedHooks > 0 {
             findings.note(
                 subject,
-                "\(status.owedHooks) hooks are owed",
+                "\(Figures.count(status.owedHooks, "hook")) still to run",
                 "an agent, or the next pull, runs them"
             )
         }

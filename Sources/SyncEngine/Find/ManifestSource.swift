@@ -142,7 +142,7 @@ struct ManifestSource: Sendable {
         guard found.digest == digest else {
             throw EngineError(
                 .unavailable,
-                "\(place.shown): there is another manifest by now; pull it again",
+                "\(place.shown): the manifest has changed since; pull it again",
                 cause: .badManifest
             )
         }

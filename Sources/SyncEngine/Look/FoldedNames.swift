@@ -39,7 +39,7 @@ extension EngineEnvironment {
         throw EngineError(
             .cannotCreate,
             "\(place) ignores case, and names in the manifest would collide "
-                + "there: \(shown.joined(separator: "; "))\(more). Nothing was changed; choose a case-sensitive filesystem with "
+                + "there: \(shown.joined(separator: "; "))\(more). Nothing was changed; choose a case-sensitive file system with "
                 + "--into, or have the files renamed"
         )
     }

@@ -46,7 +46,7 @@ struct RevisionCheck {
                 throw EngineError(
                     .refused,
                     "the manifest of \(escaped(manifest.project)) \(own) is older than revision \(known), which is "
-                        + "installed; nothing was changed. If it is meant, add --allow-older",
+                        + "installed; nothing was changed. If that is intended, add --allow-older",
                     cause: .olderRevision
                 )
             }

@@ -231,7 +231,7 @@ final class Placement {
         let there = status(directory, name)
         if let code {
             guard known != nil, case .success(let found?) = there, found.isSame(as: known, kind) else {
-                throw failed("put in place", code)
+                throw failed("install", code)
             }
         }
         switch there {
@@ -245,7 +245,7 @@ final class Placement {
             else {
                 // No path may show unverified bytes.
                 removeFile(name, in: directory)
-                throw failed("put in place", .staleNFSFileHandle)
+                throw failed("install", .staleNFSFileHandle)
             }
             return record
         case .success(nil): throw failed("find again", .noSuchFileOrDirectory)

@@ -20,9 +20,9 @@ struct SpaceNeed: Sendable, Equatable {
     func shortage(_ free: FileSystemSpace, _ path: String) -> EngineError? {
         let need: String
         if free.bytes <= bytes {
-            need = "\(ByteCount(bytes)), \(ByteCount(free.bytes))"
+            need = "\(ByteCount(bytes)), but only \(ByteCount(free.bytes))"
         } else if let inodes = free.inodes, inodes < UInt64(files) {
-            need = "\(files) inodes, \(inodes)"
+            need = "\(files) inodes, but only \(inodes)"
         } else {
             return nil
         }

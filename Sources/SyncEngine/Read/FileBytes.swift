@@ -19,7 +19,7 @@ extension ManifestInHand {
         to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void
     ) throws(EngineError) {
         let (files, path) = (manifest.files, escaped(manifest.files.path(row)))
-        var failure = EngineError(.dataInvalid, "\(path): other bytes came than the manifest says")
+        var failure = EngineError(.dataInvalid, "\(path): the bytes received do not match the manifest")
         for run in try ways(row) {
             let spool = try FileSpool(size: files.size(row), directory: spoolDirectory)
             do throws(EngineError) {
@@ -32,7 +32,7 @@ extension ManifestInHand {
             }
             // If the receiver fails, nothing is fetched again.
             if try spool.holds(files.digest(row), size: files.size(row)) { return try spool.give(to: take) }
-            failure = EngineError(.dataInvalid, "\(path): other bytes came than the manifest says")
+            failure = EngineError(.dataInvalid, "\(path): the bytes received do not match the manifest")
         }
         throw failure
     }
@@ -126,7 +126,7 @@ extension ManifestInHand {
             guard sink.isComplete else {
                 throw EngineError(
                     .dataInvalid,
-                    "\(path): \(sink.failure ?? "less came than the manifest says")"
+                    "\(path): \(sink.failure ?? "fewer bytes arrived than the manifest says")"
                 )
             }
         case .failure(let error):
@@ -203,7 +203,7 @@ private final class BlobsSink: TransferSink {
             switch fault {
             case .wrong(let reason): state.failure = "a blob of it is damaged: \(reason)"
             case .crowded(let bytes): state.failure = "a blob of it wants a window of \(bytes) bytes"
-            case nil: if !isKept { state.failure = "what came cannot be kept" }
+            case nil: if !isKept { state.failure = "what arrived cannot be stored" }
             }
             state.ofBlob += UInt64(piece.count)
             guard state.ofBlob == blob.storedLength, state.failure == nil else { return }

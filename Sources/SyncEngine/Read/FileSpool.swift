@@ -35,7 +35,7 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
         guard let opened = Descriptor(opening: path, OpenFlags.newFile.union(.readWrite), mode: 0o600) else {
             throw EngineError(
                 .ioError,
-                "cannot make a file in \(escaped(directory)): \(errnoText); see TMPDIR"
+                "cannot create a file in \(escaped(directory)): \(errnoText); set TMPDIR to another directory"
             )
         }
         removeFile(path)
@@ -55,7 +55,7 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
             if let code = writeAll(piece, to: file.raw, at: count) {
                 failure = EngineError(
                     .ioError,
-                    "cannot write to a file in \(escaped(directory)): \(code); see TMPDIR"
+                    "cannot write to a file in \(escaped(directory)): \(code); set TMPDIR to another directory"
                 )
                 return false
             }

@@ -53,7 +53,8 @@ struct NamedHooks {
 
     /// The undefined names, for people, one per line.
     var notes: [String] {
-        let rest = "the manifest names \(more) more hooks that are not defined here"
+        let what = more == 1 ? "hook that is" : "hooks that are"
+        let rest = "the manifest names \(more) more \(what) not defined here"
         return unknown.map(\.note) + (more > 0 ? [rest] : [])
     }
 

@@ -49,7 +49,7 @@ struct RunJournal: Sendable {
             channel.map { "the channel \($0)" } ?? "the default channel"
         }
         let note = former.map {
-            "\(escaped(destination)) followed \(words($0.channel)) so far; now \(words(recipe.channel))"
+            "\(escaped(destination)) now follows \(words(recipe.channel)) instead of \(words($0.channel))"
         }
         let (channel, revision, expected) = (recipe.channel, recipe.revision, recipe.expectedBytes)
         tell(.runStarted, note: note) {

@@ -39,7 +39,7 @@ extension SyncEvent {
                 $0.field("wait_ms", milliseconds)
             }
         case .sourcePenalised(let transfer, let url, let reason):
-            self.init(.sourcePenalised, time: time, note: "\(url): \(reason); other sources first") {
+            self.init(.sourcePenalised, time: time, note: "\(url): \(reason); trying other sources first") {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)
                 $0.field("reason", reason)

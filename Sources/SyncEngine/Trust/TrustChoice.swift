@@ -69,7 +69,7 @@ package struct WantedRelease: Sendable, Equatable {
         }
         let there =
             switch names {
-            case nil: "it does not list its channels"
+            case nil: "the server does not list its channels"
             case []: "there is no channel but the default one"
             case .some(let names): "there are \(names.joined(separator: ", ")), and the default one"
             }
@@ -77,7 +77,7 @@ package struct WantedRelease: Sendable, Equatable {
         return EngineError(
             .noInput,
             wasRemoved
-                ? "\(place): the publisher has removed the channel \(channel); \(there). use --channel to follow another one"
+                ? "\(place): the publisher has removed the channel \(channel); \(there); use --channel to follow another one"
                 : "\(place): there is no channel \(channel); \(there)"
         )
     }

@@ -83,7 +83,8 @@ struct ManifestDecoder {
         place.enter(section: other.name)
         throw ManifestFault(
             version >= 3
-                ? "the entries stand in “\(entries.name)” too" : "version \(version) has no “\(other.name)”",
+                ? "the entries are in “\(entries.name)” as well"
+                : "version \(version) has no “\(other.name)”",
             "put the entries into “\(entries.name)”, or write the other version in “format”"
         )
     }

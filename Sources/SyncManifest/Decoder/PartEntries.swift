@@ -168,7 +168,7 @@ extension ManifestDecoder {
                 throw ManifestFault("“packs” of the manifest has no such pack", "publish the set again")
             }
             guard seen.insert(number).inserted else {
-                throw ManifestFault("the pack stands here twice", "keep one of them")
+                throw ManifestFault("the pack is listed here twice", "keep one of them")
             }
             packs.append(number)
         }
@@ -210,7 +210,7 @@ extension ManifestDecoder {
         guard isOrdered else {
             place.enter("path")
             throw ManifestFault(
-                "the path belongs before that of the entry before it",
+                "the path sorts before that of the previous entry",
                 "write the entries of all parts in path order"
             )
         }

@@ -17,7 +17,7 @@ enum LinkRules {
         guard !target.isEmpty else { throw ManifestFault("the link has no target", remedy) }
         guard target.count <= PathRules.pathBytes else {
             throw ManifestFault(
-                "the link's target has \(target.count) bytes, above \(PathRules.pathBytes)",
+                "the link's target has \(target.count) bytes, above the limit of \(PathRules.pathBytes)",
                 remedy
             )
         }

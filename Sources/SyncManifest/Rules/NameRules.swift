@@ -7,7 +7,10 @@ enum NameRules {
     static func check(_ name: UnsafeBufferPointer<UInt8>, what: String) throws(ManifestFault) -> String {
         guard let first = name.first else { throw ManifestFault("the \(what) is empty", "give it a name") }
         guard name.count <= identifierBytes else {
-            throw ManifestFault("the \(what) has \(name.count) bytes, above \(identifierBytes)", "shorten it")
+            throw ManifestFault(
+                "the \(what) has \(name.count) bytes, above the limit of \(identifierBytes)",
+                "shorten it"
+            )
         }
         let isPlain = name.allSatisfy { byte in
             switch byte {

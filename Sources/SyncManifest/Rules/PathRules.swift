@@ -15,7 +15,10 @@ enum PathRules {
             throw ManifestFault("the path is empty", "name a file below the destination")
         }
         guard path.count <= pathBytes else {
-            throw ManifestFault("the path has \(path.count) bytes, above \(pathBytes)", "shorten it")
+            throw ManifestFault(
+                "the path has \(path.count) bytes, above the limit of \(pathBytes)",
+                "shorten it"
+            )
         }
         if path[0] == 0x2F {
             throw ManifestFault(
@@ -56,7 +59,7 @@ enum PathRules {
         }
         guard length <= componentBytes else {
             throw ManifestFault(
-                "a component of the path \(quoted(path)) has \(length) bytes, above \(componentBytes)",
+                "a component of the path \(quoted(path)) has \(length) bytes, above the limit of \(componentBytes)",
                 "shorten it"
             )
         }

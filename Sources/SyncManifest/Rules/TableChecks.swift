@@ -260,7 +260,7 @@ extension TableChecks {
             throw refusal(
                 all,
                 pair.second,
-                "meets \(quoted(all.path(pair.first))) after Unicode normalisation",
+                "is the same as \(quoted(all.path(pair.first))) after Unicode normalisation",
                 "rename one of them"
             )
         }

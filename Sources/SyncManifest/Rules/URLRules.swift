@@ -12,7 +12,7 @@ enum URLRules {
     ) throws(ManifestFault) {
         guard !url.isEmpty else { throw ManifestFault("the URL is empty", "leave it out") }
         guard url.count <= limit else {
-            throw ManifestFault("the URL has \(url.count) bytes, above \(limit)", "shorten it")
+            throw ManifestFault("the URL has \(url.count) bytes, above the limit of \(limit)", "shorten it")
         }
         try checkCharacters(url)
         let colon = url.prefix { $0 != 0x2F && $0 != 0x3F }.firstIndex(of: 0x3A)

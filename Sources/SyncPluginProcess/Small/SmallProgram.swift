@@ -243,7 +243,7 @@ package struct ProgramVerifier: FileVerifier {
 
     private func verdict(_ file: StagedFile) -> FileVerdict {
         guard let bytes = Descriptor(opening: file.stagedPath, .noFollow) else {
-            return .unchecked(reason: "it cannot be shown to \(program.name): \(errnoText)")
+            return .unchecked(reason: "it cannot be opened for \(program.name): \(errnoText)")
         }
         let answer = program.ask(
             reading: bytes.raw,

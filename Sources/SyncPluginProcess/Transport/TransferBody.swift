@@ -15,14 +15,14 @@ extension TransferPump {
             return refuse("the plugin's transport.head is malformed")
         }
         if head.status == 304, isPart || request.knownValidator?.isEmpty ?? true {
-            return refuse("304 for a request that knows no version")
+            return refuse("304 in reply to an unconditional request")
         }
-        if head.status == 206, !isPart { return refuse("206 for a request of the whole object") }
+        if head.status == 206, !isPart { return refuse("206 for a request for the whole object") }
         if let told = head.objectSize, let expected = request.objectSize, told != expected {
             return refuse("the object has \(told) bytes, expected \(expected)")
         }
         if head.bodyOffset > transfer.start {
-            return refuse("a part from byte \(head.bodyOffset) on, too late")
+            return refuse("a part that begins too late, at byte \(head.bodyOffset)")
         }
         if head.status == 206, let before = transfer.validator?.etag, let tag = head.validator.etag,
             before != tag

@@ -17,7 +17,7 @@ struct FileURLs: Sendable, Equatable {
             guard let reason = ManifestRules.objection(url: prefix + encoded) else { continue }
             throw .refusedEntries(
                 "\(shown(Array(path))) cannot be reached by a URL: \(reason)",
-                "shorten its name, or publish without URLs of files"
+                "shorten its name, or publish without file URLs"
             )
         }
         return prefixes.map { $0 + encoded }

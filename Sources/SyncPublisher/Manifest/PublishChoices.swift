@@ -150,8 +150,8 @@ enum ProjectName {
         let text = String(decoding: plain.drop { $0 == 0x2E || $0 == 0x2D }, as: UTF8.self)
         guard ManifestRules.objection(identifier: text, what: "project") == nil else {
             throw .usage(
-                "\(shown(options.directory)) gives no name for the project",
-                "name it, such as com.example.tower"
+                "cannot make a project name from \(shown(options.directory))",
+                "name it with --project, such as com.example.tower"
             )
         }
         return text

@@ -90,7 +90,7 @@ extension PublishError {
         .cannotRead(
             "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
             code == .permissionDenied
-                ? "give this user the right to read it, or publish as its owner"
+                ? "give this user permission to read it, or publish as its owner"
                 : "check the source disk; the published set is unchanged"
         )
     }

@@ -224,7 +224,7 @@ package struct PublishOptions: Sendable {
             guard !components.contains(where: { ["", ".", ".."].contains($0) }) else {
                 throw .usage(
                     "the pattern \(shown(pattern)) matches no path",
-                    "write it relative to the directory, without “.” and “..” and without a “/” at an end"
+                    "write it relative to the directory, without “.” and “..” and without a “/” at either end"
                 )
             }
         }

@@ -35,7 +35,7 @@ struct PublishRun {
         project = try ProjectName.choose(options, base: base?.manifest)
         if let keys = options.signing?.root.project, keys != project {
             throw .cannotSign(
-                "the keys are for project \(keys), this is \(shown(project))",
+                "the keys are for project \(keys), but this is \(shown(project))",
                 "use the keys of this project, or --project"
             )
         }
@@ -58,7 +58,7 @@ struct PublishRun {
     ) throws(PublishError) {
         if choices.isLoose, options.form == .parts {
             throw .usage(
-                "parts of a manifest lie in packs, and a loose set has none",
+                "manifest parts are stored in packs, and a loose set has none",
                 "leave out --manifest-parts or --loose"
             )
         }
@@ -77,7 +77,7 @@ struct PublishRun {
         }
         if options.signing != nil {
             throw .usage(
-                "the signatures would lie among the files that are published",
+                "the signatures would be among the files that are published",
                 "name another output directory for a signed set"
             )
         }
@@ -220,7 +220,7 @@ struct PublishRun {
             })
         {
             throw .refusedEntries(
-                "\(name) of the set would have to stand where the manifest itself is",
+                "\(name) of the set would take the place of the manifest itself",
                 "leave it out with --exclude \(name), or say with --files-url where the files are"
             )
         }

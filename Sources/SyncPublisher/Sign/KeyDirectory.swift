@@ -76,7 +76,7 @@ package struct KeyDirectory {
             guard roots.contains(where: { $0.statement.digest == known.root.statement.digest }) else {
                 throw Self.unusable(
                     path,
-                    "root \(known.root.content.number), under which this machine has signed before, is not there, "
+                    "root \(known.root.content.number), under which this machine has signed before, is missing: "
                         + "SHA256:\(known.root.statement.digest); if the keys are new, name their directory with --sign"
                 )
             }
@@ -314,7 +314,7 @@ package struct KeyDirectory {
             statement[role].keys.append(new)
             guard statement[role].threshold <= statement[role].keys.count else {
                 throw TrustFault(
-                    "\(role.rawValue) wants \(statement[role].threshold) keys; name the one to replace: --replace"
+                    "\(statement[role].threshold) \(role.rawValue) keys must sign; name the one to replace: --replace"
                 )
             }
             (statement.number, statement.signed, statement.until) = (number, now, until)

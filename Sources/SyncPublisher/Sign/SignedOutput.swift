@@ -142,7 +142,7 @@ struct SignedOutput {
         let former = signing.roots.last { known.statement.isSigned(.release, by: $0.content.release) }
         throw unsigned(
             former.map {
-                "\(name) is signed by a key of root \($0.content.number) that no longer counts"
+                "\(name) is signed by a key of root \($0.content.number) that is no longer valid"
             } ?? "no release key of the roots at hand has signed \(name)"
         )
     }

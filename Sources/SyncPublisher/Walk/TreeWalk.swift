@@ -114,7 +114,7 @@ struct TreeWalk: ~Copyable {
         }
         guard fits else {
             throw .refusedEntries(
-                "the source has more than 4 GiB of path names, or more bytes than 64 bits count",
+                "the source has more than 4 GiB of path names, or more bytes than 64 bits can count",
                 "publish it as several projects"
             )
         }

@@ -92,12 +92,12 @@ struct WalkNotes: Sendable {
         }
         if setIds > 0 {
             lines.append(
-                "the set-id and sticky bits of \(setIds == 1 ? "1 file are" : "\(setIds) files are") not carried"
+                "the set-id and sticky bits of \(setIds == 1 ? "1 file are" : "\(setIds) files are") not kept"
             )
         }
         if strangeTimes > 0 {
             lines.append(
-                "\(strangeTimes == 1 ? "1 time" : "\(strangeTimes) times") outside 1678 to 2261 cannot be carried"
+                "\(strangeTimes == 1 ? "1 time" : "\(strangeTimes) times") outside 1678 to 2261 cannot be kept"
             )
         }
         return lines

@@ -142,7 +142,7 @@ package final class FileTransport: Transport {
             switch code {
             // No server is to blame, and credentials do not help.
             case .permissionDenied, .notPermitted:
-                throw error(.badStatus(403), "it may not be read: \(code)", cause: .other)
+                throw error(.badStatus(403), "it cannot be read: \(code)", cause: .other)
             case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels, .fileNameTooLong:
                 throw error(.badStatus(404), "\(code)")
             case .tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory:
@@ -153,11 +153,11 @@ package final class FileTransport: Transport {
         guard let status = status(file.raw) else { throw error(.badAnswer, errnoText) }
         guard status.kind == .file else { throw error(.badAnswer, "not a regular file") }
         if let expected = request.objectSize, expected != status.size {
-            throw error(.badAnswer, "has \(status.size) bytes, the manifest says \(expected)")
+            throw error(.badAnswer, "has \(status.size) bytes, but the manifest says \(expected)")
         }
         let range = request.range ?? 0..<status.size
         guard range.isEmpty || range.upperBound <= status.size else {
-            throw error(.badAnswer, "has \(status.size) bytes, and those to \(range.upperBound) are wanted")
+            throw error(.badAnswer, "has \(status.size) bytes, but \(range.upperBound) are needed")
         }
         guard range.upperBound - range.lowerBound <= request.limit else {
             throw error(.tooLarge, "more than the \(request.limit) bytes allowed")

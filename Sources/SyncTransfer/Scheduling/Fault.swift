@@ -72,7 +72,8 @@ package struct Fault: Error, Equatable, Sendable {
         case .status(404), .status(410):
             "it is not there: was all of the set uploaded, and is this the newest manifest?"
         case .status(429), .status(500...): "the server is overloaded or broken; pull again later"
-        case .proxyAuthentication: "give the proxy a user, or a section in the credentials file"
+        case .proxyAuthentication:
+            "set proxy.user and proxy.password_file, or add a section for the proxy to the credentials file"
         case .captivePortal: "open any page of that host in a browser, log in, and pull again"
         case .unwantedForm where detail.hasPrefix("Content-Encoding"):
             "make the server send these files uncompressed"
@@ -92,9 +93,9 @@ package struct Fault: Error, Equatable, Sendable {
         case .tls where detail.contains("expired"):
             "its owner has to renew it; is this machine's clock right?"
         case .policy where detail.contains(" https "):
-            "if that is intended, --allow-redirect-downgrade HOST"
+            "if that is intended, add --allow-redirect-downgrade HOST"
         case .policy where detail.contains("private address"):
-            "if that is intended, --allow-private-redirect HOST"
+            "if that is intended, add --allow-private-redirect HOST"
         default: nil
         }
     }

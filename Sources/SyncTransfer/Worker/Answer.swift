@@ -53,7 +53,7 @@ private func verdict(
     case 204 where question.objectSize == 0: return .body(offset: 0, end: 0, total: 0)
     case 304 where question.isConditional: return .notModified
     case 301, 302, 303, 307, 308: return .redirect
-    case 407: throw Fault(.proxyAuthentication, "the proxy asks for other credentials (407)")
+    case 407: throw Fault(.proxyAuthentication, "the proxy requires valid credentials (407)")
     case 416: throw Fault(.wrongRange, "416, \(answer.contentRange ?? "no Content-Range")")
     case 0..<400: throw Fault(.unwantedForm, "status \(answer.status) instead of 200 or 206")
     default:
@@ -101,7 +101,7 @@ private func judgePart(
         throw Fault(.otherSize, "206 of an object of \(total) bytes, where it has \(size)")
     }
     guard range.lowerBound <= first, range.upperBound > first else {
-        throw Fault(.wrongRange, "206 with \(text), where byte \(first) was asked")
+        throw Fault(.wrongRange, "206 with \(text), but byte \(first) was requested")
     }
     if let size = question.objectSize, range.upperBound > size {
         throw Fault(.wrongRange, "206 beyond the object's \(size) bytes: \(text)")

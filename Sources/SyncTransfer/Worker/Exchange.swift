@@ -383,7 +383,7 @@ final class Exchange {
         if let size = plan.question.objectSize, chunkEnd > size {
             fault = Fault(.tooLarge, "more than the object's \(size) bytes")
         } else if let bodyEnd, chunkEnd > bodyEnd {
-            fault = Fault(.tooLarge, "more bytes than the answer's head told")
+            fault = Fault(.tooLarge, "more bytes than the response header announced")
         }
         return true
     }

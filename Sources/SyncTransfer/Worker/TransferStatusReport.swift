@@ -101,7 +101,7 @@ struct TransferStatusReport {
             if let since = host.silence.since, since < now { status.age = now - since }
             status.reason = host.lastFault?.detail ?? "the server asks for a pause"
         } else if host.credential.isAsked {
-            status.reason = "asks for credentials"
+            status.reason = "waiting for credentials"
         } else if host.running > 0 {
             status.reason = "behind \(host.running) at \(origin)"
         } else if !running.isEmpty {

@@ -98,7 +98,8 @@ package struct TrustCheck: Sendable {
             else {
                 throw TrustRefusal(
                     .pin,
-                    "this machine follows \(TrustPin.mostChannels) channels of \(pin.project) already; pin it again"
+                    "this machine already follows \(TrustPin.mostChannels) channels of \(pin.project); to start "
+                        + "over, run 'syncagent trust forget \(pin.project)' and pull with --trust"
                 )
             }
             pin[channel] = TrustPin.Track(
