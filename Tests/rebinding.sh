@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs RebindingTests where they can: in network and mount namespaces of their own, in which 203.0.113.1, a public
-# address (RFC 5737), is this machine, and the name rebind.test is 127.0.0.1. The machine itself is left alone.
+# address (RFC 5737), is this machine, the name rebind.test is 127.0.0.1, and both.test is either. The machine itself is
+# left alone.
 #
 # usage: rebinding.sh        after swift build --build-tests
 #
@@ -23,6 +24,8 @@ trap 'rm -f "$hosts" "$hosts.out"' EXIT
 {
     cat /etc/hosts
     echo 127.0.0.1 rebind.test
+    echo 127.0.0.1 both.test
+    echo 203.0.113.1 both.test
 } >"$hosts"
 # shellcheck disable=SC2016 # the inner shell's arguments
 isolated sh -c 'mount --bind "$1" /etc/hosts && ip link set lo up && ip addr add 203.0.113.1/32 dev lo &&

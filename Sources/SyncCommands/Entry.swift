@@ -29,12 +29,17 @@ package func runSyncagent() -> Never {
                 try await command.run()
                 leave(ExitStatus.done.rawValue)
             } catch {
+                // A pull has told its end by now.
                 leave(because: error)
             }
         }
         // The task ends the process; signals only interrupt the wait.
         while true { pause() }
     } catch {
+        let words = arguments()
+        if CommandFailure(error) == nil, words.first == "pull", words.contains("--json") {
+            PullEnd().tell(error, on: Output())
+        }
         leave(because: error)
     }
 }
@@ -78,8 +83,6 @@ private func leave(because error: any Error) -> Never {
         leave(failure.status.rawValue)
     }
     // Wrong arguments, and --help and --version, which end a parse by throwing.
-    let words = arguments()
-    if words.first == "pull", words.contains("--json") { PullEnd().tell(error, on: Output()) }
     let (code, text) = (SyncagentCommand.exitCode(for: error), SyncagentCommand.fullMessage(for: error))
     if code.isSuccess {
         Output().line(HelpText.arranged(text))

@@ -96,7 +96,12 @@ struct PullCommand: AsyncParsableCommand {
         where program.hasPrefix("/") && !EnvironmentPaths.isProgram(program) {
             output.warning("\(escaped(program)) is not executable at the moment; the hook may fail.")
         }
-        if later.background { return try await BackgroundPull(recipe: recipe, engine: engine).run() }
+        if later.background {
+            let background = BackgroundPull(recipe: recipe, engine: engine)
+            // Who reads lines gets the last one, too; the agent is left within a second.
+            let limit = reporting.json ? .seconds(5) : StopSignals.onlooker
+            return try await StopSignals.ending(within: limit) { try await background.run() }
+        }
         let report = try await engine.pull(recipe)
         output.message(Self.summary(report))
         guard report.status == .done else { throw CommandFailure(report.status) }

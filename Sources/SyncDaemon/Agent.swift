@@ -160,7 +160,8 @@ package actor Agent {
             let owed = try store.owedHooks()
             return !owed.isEmpty || open.contains { $0.state != .paused }
         } catch {
-            return false
+            // What cannot be read may be work.
+            return true
         }
     }
 }

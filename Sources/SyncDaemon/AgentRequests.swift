@@ -252,11 +252,20 @@ extension Agent: AgentControl {
 
     private func clear(_ session: String, files: Bool) async throws(ControlError) {
         let found = try reader.session(session)
+        let isShared = try asking { () throws(StoreError) in
+            let open = Set(try store.runs(onlyOpen: true, limit: 10_000).map(\.session))
+            return try store.sessions().contains {
+                $0.identifier != session && $0.destination == found.destination
+                    && open.contains($0.identifier)
+            }
+        }
+        // What has been fetched there is another session's, too.
+        guard files || !isShared else { return }
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
         let cleared = try await withEngine(stop) { engine throws(EngineError) in
-            try engine.clear(found.destination, files: files)
+            try engine.clear(found.destination, files: files, keepsStaging: isShared)
         }
         do throws(EngineError) { _ = try cleared.get() } catch { throw ControlError(error) }
     }

@@ -194,8 +194,10 @@ package final class Staging: Sendable {
         }
     }
 
-    /// Every file in every lane, with its parsed name; files with other names are removed.
-    package func leftovers() -> [(file: File, size: UInt64)] {
+    /// Every file in every lane, with its parsed name.
+    ///
+    /// - Parameter removing: Whether what has another name is removed.
+    package func leftovers(removing: Bool = true) -> [(file: File, size: UInt64)] {
         var found: [(File, UInt64)] = []
         for (lane, descriptor) in lanes.map(\.raw).enumerated() {
             for entry in (try? directoryEntries(descriptor)) ?? [] {
@@ -203,7 +205,7 @@ package final class Staging: Sendable {
                     case .success(let known) = SyncSystem.status(descriptor, entry),
                     let known, known.kind == .file
                 else {
-                    removeTree(entry, in: descriptor)
+                    if removing { removeTree(entry, in: descriptor) }
                     continue
                 }
                 found.append((File(lane: lane, name: name), known.size))

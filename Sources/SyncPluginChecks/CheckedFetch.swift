@@ -91,7 +91,8 @@ final class CheckedFetch: TransferSink {
             id: id,
             urls: [subject.url],
             range: plan.range,
-            limit: plan.limit ?? subject.bytes.map { UInt64($0.count) } ?? 1 << 30
+            limit: plan.limit ?? plan.range.map { $0.upperBound - $0.lowerBound }
+                ?? subject.bytes.map { UInt64($0.count) } ?? 1 << 30
         )
         transport.start(request, sink: self) { [self] result in
             state.withLock { $0.results.append(result) }

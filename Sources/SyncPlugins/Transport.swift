@@ -20,7 +20,7 @@ public struct TransferRequest: Sendable {
     public var range: Range<UInt64>?
     /// The object's whole length in **bytes** if known; an answer that says otherwise is refused.
     public var objectSize: UInt64?
-    /// The most body **bytes** to accept; with more, the transfer fails.
+    /// The most body **bytes** to accept, from the first wanted one on; with more, the transfer fails.
     public var limit: UInt64
     /// The validator of an earlier part of the same object; sent in `If-Range` if strong.
     public var validator: Validator?

@@ -19,8 +19,14 @@ struct EarlyEndTests {
         private var other: Process?
         private(set) var arguments: [String]
 
-        init(_ obstacle: Obstacle) throws {
-            set = try ScriptedSet()
+        /// - Parameter lacksFile: Whether the manifest names one more file, which is not on the server.
+        init(_ obstacle: Obstacle, lacksFile: Bool = false) throws {
+            let digest = String(repeating: "ab", count: 32)
+            let gone = #"{"path":"0","size":3,"sha256":"\#(digest)","urls":["gone.bin"]},"#
+            set =
+                lacksFile
+                ? try ScriptedSet { $0.replacing(#""files":["#, with: #""files":["# + gone) }
+                : try ScriptedSet()
             port = try ClosedPort()
             arguments = [set.manifest]
             switch obstacle {
@@ -145,6 +151,14 @@ struct EarlyEndTests {
         let outcome = try way.set.pull(way.arguments + ["--deadline", "2s"])
         try expectEnd(outcome, obstacle == .hook ? [5] : [69], obstacle == .hook ? "hook" : "deadline")
         #expect((try outcome.events().last?["elapsed_ms"] as? Int ?? .max) < 4_000)
+    }
+
+    @Test("A deadline during a hook of an incomplete pull ends it as incomplete, and is told once [S51]")
+    func deadlineOfIncomplete() throws {
+        let way = try Way(.hook, lacksFile: true)
+        let outcome = try way.set.pull(way.arguments + ["--deadline", "2s"])
+        #expect(FileManager.default.fileExists(atPath: way.set.scratch.path + "/hooked"), "\(outcome.error)")
+        try expectEnd(outcome, [2], "status 2")
     }
 
     @Test("SIGTERM tells the same wherever it meets a pull, soon", arguments: standing)

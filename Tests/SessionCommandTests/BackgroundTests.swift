@@ -146,6 +146,48 @@ struct BackgroundTests {
         #expect(!FileManager.default.fileExists(atPath: background.published.scratch.path + "/tower/sheets"))
     }
 
+    @Test("rm --files removes nothing, nor the session, where the destination is not there [S103 S113]")
+    func removeFilesOfNothing() throws {
+        let background = try BackgroundSet()
+        #expect(try background.pull().status == 0)
+        #expect(try background.tool.run(["wait"]).status == 0)
+        let tower = background.published.scratch.path + "/tower"
+        try FileManager.default.moveItem(atPath: tower, toPath: tower + "-elsewhere")
+        for isEmptyPlace in [false, true] {
+            if isEmptyPlace {
+                try FileManager.default.createDirectory(atPath: tower, withIntermediateDirectories: false)
+            }
+            let refused = try background.tool.run(["rm", "com.example.tower", "--files"])
+            #expect(refused.status == 73 && refused.error.contains("leave --files out"), "\(refused.error)")
+            #expect(try background.tool.run(["status", "com.example.tower"]).status == 0)
+        }
+        #expect(try background.tool.run(["rm", "com.example.tower"]).status == 0)
+        #expect(try background.published.text("tower-elsewhere/a.txt") == "one")
+    }
+
+    @Test("A signal while the agent looks for the manifest ends --background --json with pull.finished, too")
+    func signalOfBackground() throws {
+        let background = try BackgroundSet()
+        let server = try FaultServer()
+        server.respondToOthers { _ in .silence }
+        let output = try background.published.scratch.file()
+        let process = background.tool.process(
+            ["pull", server.url("/m.json"), "--into", "tower", "--background", "--json"]
+        )
+        process.standardOutput = try FileHandle(forWritingTo: output)
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        for _ in 0..<2_000 where server.log.requestCount == 0 && process.isRunning { usleep(5_000) }
+        #expect(process.isRunning)
+        kill(process.processIdentifier, SIGTERM)
+        process.waitUntilExit()
+        server.releaseStalls()
+        #expect(process.terminationReason == .exit && process.terminationStatus == 143)
+        let lines = try String(contentsOf: output, encoding: .utf8).split(separator: "\n")
+        #expect(lines.count == 1 && lines.first?.contains(#""event":"pull.finished""#) == true, "\(lines)")
+        #expect(lines.first?.contains(#""status":143"#) == true, "\(lines)")
+    }
+
     @Test(
         "A signal ends who looks on, and nothing else [S10 S16 S115]",
         arguments: [

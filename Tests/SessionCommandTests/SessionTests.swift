@@ -167,6 +167,7 @@ struct SessionTests {
         #expect(dry.status == 0, "\(dry.error)")
         #expect(dry.output.contains("cached manifests: 1 file, 2 B would be removed"), "\(dry.output)")
         #expect(FileManager.default.fileExists(atPath: old))
+        #expect(FileManager.default.fileExists(atPath: staged))
         let gone = try set.tool.run(["gc"])
         #expect(gone.output.contains("cached manifests: 1 file, 2 B removed"), "\(gone.output)")
         #expect(try FileManager.default.contentsOfDirectory(atPath: manifests).sorted() == kept)

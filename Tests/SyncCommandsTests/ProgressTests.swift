@@ -1,4 +1,5 @@
 import Foundation
+import SyncControl
 import SyncModel
 import Synchronization
 import Testing
@@ -88,6 +89,23 @@ struct ProgressTextTests {
         pace.silence = 12
         progress.isTransferring = false
         #expect(!ProgressText.line(progress, pace, style).contains("no d"))
+    }
+
+    @Test("Who attaches is told of silence, too, while bytes should come [S118]")
+    func attached() {
+        var progress = RunStatus.Progress(
+            phase: .fetching,
+            filesDone: 1,
+            filesTotal: 2,
+            bytesDone: 3,
+            bytesTotal: 9
+        )
+        let pace = ProgressText.Pace(rate: 10, growth: 10, silence: 12)
+        #expect(ProgressText.line(ProgressSnapshot(progress), pace).hasSuffix("no data for 12 s"))
+        progress.bytesDone = 9
+        #expect(!ProgressSnapshot(progress).isTransferring)
+        (progress.bytesDone, progress.phase) = (3, .looking)
+        #expect(!ProgressSnapshot(progress).isTransferring)
     }
 
     @Test("Colours surround words, and take no columns")

@@ -192,6 +192,62 @@ struct AgentTests {
         #expect(left.filter { $0.contains("/") } == [])
     }
 
+    @Test(
+        "What a paused session has fetched stays when another one of its destination is given up [S100 S102]"
+    )
+    func sharedStaging() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request())
+            try await bench.until(.running)
+            while bench.staged.isEmpty { try await Task.sleep(for: .milliseconds(2)) }
+            _ = try await agent.pause(session)
+            let staged = bench.staged
+            #expect(!staged.isEmpty)
+            var request = bench.request()
+            (request.session, request.notBefore) = ("other", WallTime(milliseconds: bench.now() + 3_600_000))
+            _ = try await agent.enqueue(request)
+            #expect(try await agent.cancel("other").state == .idle)
+            #expect(bench.staged == staged)
+            try await agent.remove("other", files: true)
+            #expect(bench.staged == staged)
+            _ = try await agent.cancel(session)
+            #expect(bench.staged.isEmpty)
+        }
+    }
+
+    @Test("An agent on demand that cannot read its store stays: what is there may be work [S107]")
+    func unreadable() async throws {
+        let bench = try AgentBench()
+        let sleeps = Atomic(0)
+        let agent = bench.agent(onDemand: true) { environment in
+            environment.sleep = { _ in
+                bench.advance(.seconds(60))
+                sleeps.add(1, ordering: .relaxed)
+                try await Task.sleep(for: .milliseconds(1))
+            }
+        }
+        let file = SQLFile(bench.root.path("state/syncagent.sqlite"))
+        try file.run("ALTER TABLE hooks RENAME TO away")
+        let hasEnded = Atomic(false)
+        let running = Task {
+            await agent.run()
+            hasEnded.store(true, ordering: .releasing)
+        }
+        while sleeps.load(ordering: .relaxed) < 20, !hasEnded.load(ordering: .acquiring) {
+            try await Task.sleep(for: .milliseconds(2))
+        }
+        let isOver = hasEnded.load(ordering: .acquiring)
+        #expect(!isOver)
+        // The agent may be reading just now.
+        while (try? file.run("ALTER TABLE away RENAME TO hooks")) == nil {
+            try await Task.sleep(for: .milliseconds(2))
+        }
+        await running.value
+    }
+
     @Test("An agent that is stopped by the system gives runs back; the next one goes on [S22 S23 S26]")
     func released() async throws {
         let bench = try AgentBench()

@@ -31,6 +31,28 @@ struct AnswerTests {
         #expect(ContentRange(text) == nil)
     }
 
+    @Test(
+        "A handshake is refused by what libcurl says of it, not by the name of the host [F003 F055]",
+        arguments: [
+            (
+                "OpenSSL SSL_connect: Connection reset by peer in connection to versions.example.com:443 ",
+                false
+            ),
+            ("OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to alerts.example.com:443 ", false),
+            (
+                "OpenSSL SSL_connect: Connection reset by peer in connection to certificate.example:443 ",
+                false
+            ),
+            ("TLS connect error: error:0A000410:SSL routines::ssl/tls alert handshake failure", true),
+            ("TLS connect error: error:0A00010B:SSL routines::wrong version number", true),
+            ("OpenSSL SSL_connect: unsupported protocol in connection to files.example.com:443 ", true),
+            ("", false),
+        ]
+    )
+    func handshake(text: String, isRefusal: Bool) {
+        #expect(Fault.isTLSRefusal(text) == isRefusal)
+    }
+
     static func answer(_ status: Int, _ fields: [(String, String)] = []) -> ResponseHeaders {
         var headers = ResponseHeaders()
         headers.status = status

@@ -88,6 +88,22 @@ struct PatienceTests {
         try await bench.deliver(object, from: [port.url("/a"), bench.server.url("/a")])
     }
 
+    @Test("A process that was stopped for longer than the patience goes on with what it was at [S115 F086]")
+    func stoppedProcess() async throws {
+        let jump = Mutex(Duration.zero)
+        let bench = try Bench {
+            $0.clock.now = { systemClock.now() + jump.withLock { $0 } }
+            $0.patience = Patience(.seconds(60))
+            $0.idleTimeout = .seconds(60)
+            $0.resourceDeadline = .seconds(600)
+        }
+        bench.server.script("/drip", .object(object).dripping(20_000, every: .milliseconds(100)))
+        let run = bench.start(object, from: [bench.server.url("/drip")])
+        try await waitFor { run.sink.bytes.isEmpty ? nil : true }
+        jump.withLock { $0 = .seconds(120) }
+        try await bench.finish(run, object)
+    }
+
     @Test("A server out of order ends it with its own words")
     func outOfOrder() async throws {
         let bench = try Bench {

@@ -43,11 +43,11 @@ struct RebindingTests {
             }
         }
 
-        /// Answers so many connections with the same text, on a thread that nobody waits for.
-        func answer(_ text: String, connections: Int) {
+        /// Answers as many connections, each with its text, on a thread that nobody waits for.
+        func answer(_ texts: [String]) {
             let descriptor = descriptor
             let thread = Thread {
-                for _ in 0..<connections {
+                for text in texts {
                     let client = accept(descriptor, nil, nil)
                     var buffer = [UInt8](repeating: 0, count: 4096)
                     _ = recv(client, &buffer, buffer.count, 0)
@@ -69,10 +69,9 @@ struct RebindingTests {
         inside.serve(object, at: "/secret")
         let outside = try #require(Listener(address: "203.0.113.1"))
         let location = "http://rebind.test:\(inside.port)/secret"
-        outside.answer(
-            "HTTP/1.1 302 Go\r\nLocation: \(location)\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-            connections: 4
-        )
+        let leads =
+            "HTTP/1.1 302 Go\r\nLocation: \(location)\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        outside.answer(Array(repeating: leads, count: 4))
         let url = "http://203.0.113.1:\(outside.port)/a"
         let bench = try Bench(server: inside)
         let error = try await bench.failure(bench.start(object, from: [url]))
@@ -92,5 +91,17 @@ struct RebindingTests {
 
         let trusting = try Bench(server: inside) { $0.redirects.privateTargets = .hosts(["rebind.test"]) }
         try await trusting.deliver(object, from: [url])
+    }
+    @Test(
+        "A public address that breaks off is asked again, also where its name has a private one, too [F024 F004]",
+        .enabled(if: isPossible, "203.0.113.1 and rebind.test are not on this machine: Tests/rebinding.sh")
+    )
+    func bothAddresses() async throws {
+        let outside = try #require(Listener(address: "203.0.113.1"))
+        outside.answer(["", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"])
+        let bench = try Bench()
+        let manifest = TransferRequest.Referrer(url: "http://203.0.113.1/manifest.json", isPublic: true)
+        let url = "http://both.test:\(outside.port)/a"
+        try await bench.deliver(ServedObject(Array("hello".utf8)), from: [url]) { $0.referrer = manifest }
     }
 }

@@ -1,3 +1,4 @@
+import SyncModel
 import SyncPlugins
 import SyncTestKit
 import SyncTransfer
@@ -180,6 +181,46 @@ struct RoutedTransportTests {
         #expect(error.code == .cancelled && far.server.log.requestCount == 0)
     }
 
+    @Test("Transfers of all transports are listed, up to a limit; of a route's what is known here [S161]")
+    func statuses() async throws {
+        let far = try Bench()
+        far.server.respondToOthers { _ in .silence }
+        let route = WaitingTransport()
+        let routed = RoutedTransport([(try URLScope.prefixes(["store:"]), route)], others: far.transport)
+        func start(_ number: UInt64, _ url: String, range: Range<UInt64>? = nil) -> TransferRun {
+            let request = TransferRequest(
+                id: TransferID(rawValue: number),
+                urls: [url],
+                range: range,
+                objectSize: 50_000,
+                limit: 50_000
+            )
+            return TransferRun(request, on: routed, sink: CollectingSink())
+        }
+        let runs = [
+            start(1, far.server.url("/a")), start(2, "store://me:secret@a/x?key=1"),
+            start(3, "store://a/y", range: 5..<9),
+        ]
+        let told = try await waitFor {
+            let told = routed.transferStatuses(limit: 9)
+            return told?.transfers.count == 3 ? told : nil
+        }
+        #expect(told.more == 0 && told.transfers.map(\.id.rawValue) == [2, 3, 1])
+        let first = told.transfers[0]
+        #expect(first.state == .receiving && first.source == "store:" && first.range == 0..<50_000)
+        #expect(!first.original.contains("secret") && first.original == first.current)
+        #expect(told.transfers[1].range == 5..<9)
+        let some = try await waitFor { routed.transferStatuses(limit: 1) }
+        #expect(some.more == 2 && some.transfers.count == 1 && some.transfers.first?.state == .receiving)
+        route.end()
+        for run in runs.dropFirst() { _ = try await run.end() }
+        let rest = try await waitFor { routed.transferStatuses(limit: 9) }
+        #expect(rest.more == 0 && rest.transfers.map(\.id.rawValue) == [1])
+        far.server.releaseStalls()
+        far.transport.shutdown()
+        _ = try await runs[0].end()
+    }
+
     @Test("Rewriting rules are a resolver like others")
     func rules() throws {
         let rules = try [RewriteRule("https://a.example/ https://b.example/")]
@@ -203,6 +244,32 @@ private final class FailingTransport: Transport {
     ) {
         beforeFailure.withLock { $0 }()
         completion(.failure(TransferError(code: .unreachable, url: "", detail: "nothing here")))
+    }
+
+    func resume(_ id: TransferID) {}
+    func cancel(_ id: TransferID) {}
+    func blame(url: String, reason: String) {}
+    var totals: TransferTotals { TransferTotals() }
+    func shutdown() {}
+}
+
+/// Keeps every transfer until its end.
+private final class WaitingTransport: Transport {
+    private typealias Completion = @Sendable (Result<TransferReport, TransferError>) -> Void
+    private let waiting = Mutex<[Completion]>([])
+
+    func start(
+        _ request: TransferRequest,
+        sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
+    ) {
+        waiting.withLock { $0.append(completion) }
+    }
+
+    func end() {
+        for completion in waiting.withLock({ $0 }) {
+            completion(.failure(TransferError(code: .cancelled, url: "", detail: "ended")))
+        }
     }
 
     func resume(_ id: TransferID) {}

@@ -59,7 +59,12 @@ struct BackgroundPull: Sendable {
     }
 
     /// What is asked of the agent.
-    func request(_ environment: EnvironmentPaths) async throws -> EnqueueRequest {
+    ///
+    /// - Parameter isReadOnly: Whether nothing is kept yet, not even whom to believe.
+    func request(
+        _ environment: EnvironmentPaths,
+        isReadOnly: Bool = false
+    ) async throws -> EnqueueRequest {
         let settings = engine.tuning.settings
         var (request, project) = (recipe, String?.none)
         do throws(SettingsError) {
@@ -70,7 +75,7 @@ struct BackgroundPull: Sendable {
         // The manifest's project tells the destination, and its groups name hooks of the configuration file. Whom to believe is
         // settled here: the agent keeps to the pins.
         if recipe.destination == nil || !settings.hooks.isEmpty || recipe.trust != nil {
-            let prepared = try await engine.lookedUp(recipe)
+            let prepared = try await engine.lookedUp(recipe, isReadOnly: isReadOnly)
             (request.hooks, project) = (prepared.recipe.hooks, prepared.project)
         }
         if !request.manifest.contains("://") { request.manifest = try Self.absolute(request.manifest) }
@@ -101,9 +106,10 @@ struct BackgroundPull: Sendable {
 extension EngineCall {
     /// The recipe with the hooks that the manifest names, and its project; everything that can be checked of the pull is
     /// checked, too.
-    fileprivate func lookedUp(_ recipe: RunRecipe) async throws -> PreparedRun {
+    fileprivate func lookedUp(_ recipe: RunRecipe, isReadOnly: Bool) async throws -> PreparedRun {
         var unnamed = recipe
         unnamed.session = nil
-        return try await looking { [unnamed] engine, _ in try engine.prepare(unnamed) }
+        return try await looking { [unnamed] engine, _ in try engine.prepare(unnamed, isReadOnly: isReadOnly)
+        }
     }
 }

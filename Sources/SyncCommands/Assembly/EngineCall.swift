@@ -48,7 +48,7 @@ struct EngineCall: Sendable {
             return try await withEngine(store: store) { engine, stop in
                 let report = try engine.pull(recipe)
                 // What has been fetched is kept; the process still says that it was stopped.
-                if stop.isStopped, report.result != .ok { throw CancellationError() }
+                if stop.isStopped, stop.reason != .late, report.result != .ok { throw CancellationError() }
                 if stop.reason == .late, report.status == .hookFailed {
                     output.message(
                         "The deadline passed while a hook was running; the next pull runs it again."

@@ -50,7 +50,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let plan = try await plan(output, keeping: nil)
+        let plan = try await plan(output, keeping: nil, isReadOnly: dryRun)
         if dryRun { return try show(plan, output) }
         let records = try ScheduleRecords()
         let replaced = try records.replace(plan.name, plan.definition, plan.clock, output: output)
@@ -61,12 +61,18 @@ struct ScheduleAddCommand: AsyncParsableCommand {
 
     /// What the schedule is to be.
     ///
-    /// - Parameter kept: What starts it now: it goes on to where that is not against what is asked for, and nobody is
-    ///   asked what else there is.
-    func plan(_ output: Output, keeping kept: (any ScheduleBackend)?) async throws -> SchedulePlan {
+    /// - Parameters:
+    ///   - kept: What starts it now: it goes on to where that is not against what is asked for, and nobody is asked what
+    ///     else there is.
+    ///   - isReadOnly: Whether nothing is kept yet, not even whom to believe.
+    func plan(
+        _ output: Output,
+        keeping kept: (any ScheduleBackend)?,
+        isReadOnly: Bool
+    ) async throws -> SchedulePlan {
         let environment = EnvironmentPaths.ofProcess
         let timing = try schedule.timing()
-        let request = try await request(environment, output)
+        let request = try await request(environment, output, isReadOnly)
         let name = try name(request)
         let state = try StateAccess(environment: environment, output: output)
         let hasZone = timing.timeZone != nil
@@ -93,13 +99,20 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     }
 
     /// What is enqueued every time.
-    private func request(_ environment: EnvironmentPaths, _ output: Output) async throws -> EnqueueRequest {
+    private func request(
+        _ environment: EnvironmentPaths,
+        _ output: Output,
+        _ isReadOnly: Bool
+    ) async throws -> EnqueueRequest {
         var (recipe, settings) = try asked.recipe(environment)
         recipe.origin = .schedule
         conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
         let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())
         let engine = EngineCall(reporting, on: output, tuning: tuning)
-        return try await BackgroundPull(recipe: recipe, engine: engine).request(environment)
+        return try await BackgroundPull(recipe: recipe, engine: engine).request(
+            environment,
+            isReadOnly: isReadOnly
+        )
     }
 
     private func name(_ request: EnqueueRequest) throws -> String {

@@ -40,27 +40,32 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         let now = EngineAssembly.milliseconds()
         var failure: CommandFailure?
         var needsAgent = false
-        func apply(_ name: String, _ work: () throws -> SchedulePlan.Change) {
+        func apply(_ name: String, _ work: () async throws -> SchedulePlan.Change) async {
             do {
-                tell(name, try work(), output)
+                tell(name, try await work(), output)
             } catch {
                 let error = CommandFailure(error) ?? CommandFailure(.internalError, "\(error)")
                 output.error("\(name): \(error.message)")
                 failure = failure ?? error
             }
         }
-        for plan in plans {
-            apply(plan.name) {
+        for (add, plan) in plans {
+            await apply(plan.name) {
                 let change = try plan.change(records, now: now)
-                guard change != .unchanged, !dryRun else { return change }
+                guard !dryRun else { return change }
+                // Whom it is to believe is kept now that the whole file is right.
+                if add.asked.trust.trust != nil {
+                    _ = try await add.plan(output, keeping: plan.choice.backend, isReadOnly: false)
+                }
+                guard change != .unchanged else { return change }
                 _ = try records.replace(plan.name, plan.definition, plan.clock, output: output)
                 if plan.choice.backend.needsAgent, !plan.definition.isPaused { needsAgent = true }
                 return change
             }
         }
         if prune {
-            for name in try records.names() where !plans.contains(where: { $0.name == name }) {
-                apply(name) {
+            for name in try records.names() where !plans.contains(where: { $0.plan.name == name }) {
+                await apply(name) {
                     if !dryRun { _ = try records.discard(name) }
                     return .removed
                 }
@@ -86,13 +91,15 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
     }
 
     /// Everything the file says, checked as a whole before anything is done.
-    private func plans(_ records: ScheduleRecords, _ output: Output) async throws -> [SchedulePlan] {
+    private func plans(_ records: ScheduleRecords, _ output: Output) async throws
+        -> [(add: ScheduleAddCommand, plan: SchedulePlan)]
+    {
         let shown = escaped(file)
         let path = try BackgroundPull.absolute(file)
         guard let bytes = try ScheduleFiles.read(path) else {
             throw CommandFailure(.noInput, "\(shown): there is no such file.")
         }
-        var plans: [SchedulePlan] = []
+        var plans: [(add: ScheduleAddCommand, plan: SchedulePlan)] = []
         for entry in try ScheduleFile(bytes, shown: shown).entries {
             if let reason = Self.unknown(entry.keys) {
                 throw CommandFailure(.dataInvalid, "\(entry.place): \(reason)")
@@ -100,10 +107,10 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
             let former = (try? records.find(entry.name)) ?? nil
             do {
                 let add = try ScheduleAddCommand.parse(entry.arguments)
-                var plan = try await add.plan(output, keeping: former?.backend)
+                var plan = try await add.plan(output, keeping: former?.backend, isReadOnly: true)
                 let isPaused = entry.isPaused ?? former?.definition.isPaused ?? false
                 plan.definition.paused = isPaused ? true : nil
-                plans.append(plan)
+                plans.append((add, plan))
             } catch {
                 let words = ScheduleAddCommand.message(for: error)
                 let failure = CommandFailure(error) ?? CommandFailure(.usage, words)

@@ -133,14 +133,20 @@ struct AttachCommand: AsyncParsableCommand {
     }
 
     private static func show(_ progress: RunStatus.Progress, on display: ProgressDisplay) {
-        display.report(
-            ProgressSnapshot(
-                phase: progress.phase == .looking ? "Checking" : "Fetching",
-                filesDone: progress.filesDone,
-                filesTotal: progress.filesTotal,
-                bytesDone: progress.bytesDone,
-                bytesTotal: progress.bytesTotal
-            )
+        display.report(ProgressSnapshot(progress))
+    }
+}
+
+extension ProgressSnapshot {
+    /// What a person sees of a run's record.
+    init(_ progress: RunStatus.Progress) {
+        self.init(
+            phase: progress.phase == .looking ? "Checking" : "Fetching",
+            filesDone: progress.filesDone,
+            filesTotal: progress.filesTotal,
+            bytesDone: progress.bytesDone,
+            bytesTotal: progress.bytesTotal
         )
+        isTransferring = progress.phase != .looking && progress.bytesDone < progress.bytesTotal
     }
 }

@@ -94,7 +94,7 @@ struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
         abstract: "Cancel a session's run; installed files stay.",
-        discussion: "Hooks of groups that are already complete still run."
+        discussion: "No hook of the run is called any more; those that earlier runs owe still are."
     )
 
     @OptionGroup

@@ -123,7 +123,7 @@ private struct GarbageCollection {
         guard let lock = try destination.lock() else { return }
         let staging = try Staging(destination, lanes: 1)
         var (count, bytes) = (0, UInt64(0))
-        for (file, size) in staging.leftovers() {
+        for (file, size) in staging.leftovers(removing: !isDryRun) {
             if !isDryRun { staging.remove(file) }
             count += 1
             bytes += size

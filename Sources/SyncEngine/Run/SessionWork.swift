@@ -24,9 +24,11 @@ package struct PreparedRun: Sendable {
 
 extension PullEngine {
     /// Finds the manifest and checks what can be checked before the run is recorded: manifest, selection, hooks.
-    package func prepare(_ recipe: RunRecipe) throws(EngineError) -> PreparedRun {
-        let source = try manifestSource(caching: true)
-        let found = try releases(source, recipe).find(recipe.manifest)
+    ///
+    /// - Parameter isReadOnly: Whether nothing is kept: neither the manifest, nor whom the recipe wants to believe.
+    package func prepare(_ recipe: RunRecipe, isReadOnly: Bool = false) throws(EngineError) -> PreparedRun {
+        let source = try manifestSource(caching: !isReadOnly)
+        let found = try releases(source, recipe, isReadOnly: isReadOnly).find(recipe.manifest)
         let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
         if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
             throw EngineError(
@@ -88,13 +90,21 @@ extension PullEngine {
     /// - Parameters:
     ///   - path: The destination, absolute.
     ///   - files: Whether installed files go, or only what has been fetched and not placed.
+    ///   - keepsStaging: Whether that stays, because another session's run goes on with it.
     /// - Returns: How many files went.
-    /// - Throws: ``EngineError``; with status 74 when some could not be removed, which a second call can remove.
-    package func clear(_ path: String, files: Bool) throws(EngineError) -> Int {
-        guard let destination = try Self.openIfPresent(path), destination.state >= 0 else { return 0 }
+    /// - Throws: ``EngineError``; with status 74 when some could not be removed, which a second call can remove; with 73
+    ///   when installed files are to go and there is no destination of ours.
+    package func clear(_ path: String, files: Bool, keepsStaging: Bool = false) throws(EngineError) -> Int {
+        guard let destination = try Self.openIfPresent(path), destination.state >= 0 else {
+            guard files else { return 0 }
+            throw EngineError(
+                .cannotCreate,
+                "\(escaped(path)) has none of its files; mount the right one, or leave --files out"
+            )
+        }
         let lock = try Self.lock(destination)
         do throws(FileError) {
-            try Staging(destination, lanes: 1).clear()
+            if !keepsStaging { try Staging(destination, lanes: 1).clear() }
         } catch {
             throw EngineError(cannotUse: error)
         }

@@ -41,6 +41,13 @@ final class PluginTransfer {
         }
     }
 
+    /// One past the last **byte** that may be taken: those before the wanted ones do not count.
+    var hardEnd: UInt64 {
+        let first = request.range?.lowerBound ?? 0
+        let (end, overflow) = first.addingReportingOverflow(request.limit)
+        return overflow ? .max : end
+    }
+
     /// Where the next attempt begins.
     var start: UInt64 { max(wanted ?? 0, request.range?.lowerBound ?? 0) }
 }

@@ -80,8 +80,6 @@ extension TransferPump {
         _ piece: UnsafeRawBufferPointer
     ) {
         var bytes = piece
-        let before = attempt.received - UInt64(piece.count)
-        let isTooMuch = attempt.received > transfer.request.limit
         var isLast = false
         if let end = attempt.end {
             let room = end > attempt.position ? end - attempt.position : 0
@@ -90,9 +88,9 @@ extension TransferPump {
                 bytes = UnsafeRawBufferPointer(rebasing: bytes[..<Int(room)])
             }
         }
-        if isTooMuch, !isLast || before + UInt64(bytes.count) > transfer.request.limit {
-            let room = transfer.request.limit > before ? transfer.request.limit - before : 0
-            bytes = UnsafeRawBufferPointer(rebasing: bytes[..<min(bytes.count, Int(clamping: room))])
+        let room = transfer.hardEnd - min(attempt.position, transfer.hardEnd)
+        if UInt64(bytes.count) > room {
+            bytes = UnsafeRawBufferPointer(rebasing: bytes[..<Int(room)])
             guard offer(transfer, attempt, bytes) else { return }
             finish(transfer, .tooLarge, "more than \(transfer.request.limit) bytes")
             return

@@ -37,10 +37,18 @@ extension TransportContract {
                 var behaviour = CollectingSink.Behaviour()
                 behaviour.start = 1_000
                 let run = bench.start(range: 1_000..<2_000, behaviour: behaviour) {
-                    $0.limit = 300_000
                     $0.objectSize = 300_000
                 }
                 try await bench.deliver(run, bench.object.bytes[1_000..<2_000])
+            },
+            Rule("A part that begins before the range and ends behind it gives the range alone") { bench in
+                let wide = FaultAnswer.object(bench.object).ignoringRanges().withStatus(206)
+                bench.server.script("/a", wide.setting("Content-Range", "bytes 0-299999/300000"))
+                var behaviour = CollectingSink.Behaviour()
+                behaviour.start = 1_000
+                let run = bench.start(range: 1_000..<2_000, behaviour: behaviour)
+                try await bench.deliver(run, bench.object.bytes[1_000..<2_000])
+                try expect(run.sink.calls.first == .begin(status: 206, bodyOffset: 0), "began otherwise")
             },
             Rule("An empty object begins and ends well") { bench in
                 bench.server.serve(ServedObject([]), at: "/empty")

@@ -133,7 +133,8 @@ extension Fault {
     /// The fault of an exchange; `nil` if it ended well. libcurl's "OK" is not enough: we count ourselves whether the
     /// body is complete (libcurl 7.88 reports success for ended HTTP/2 streams).
     init?(of exchange: Exchange, result: CURLcode) {
-        if exchange.refusedAddress, !exchange.isAnswered {
+        // Where a name has public addresses, too, one of those may have been asked.
+        if exchange.refusedAddress, !exchange.isAnswered, !exchange.answeredFromPublic {
             let host = exchange.plan.chain.current.origin.host
             self.init(.policy, "\(host) has a private address, and a public server led there")
             return
@@ -188,9 +189,12 @@ extension Fault {
         }
     }
 
-    /// Whether a handshake was refused rather than cut off.
-    private static func isTLSRefusal(_ text: String) -> Bool {
-        ["alert", "version", "unsupported", "no protocols", "handshake failure", "certificate", "cipher"]
-            .contains { text.contains($0) }
+    /// Whether a handshake was refused rather than cut off, by libcurl's words about it. Where they go on with the host, that
+    /// may be named as anything.
+    static func isTLSRefusal(_ text: String) -> Bool {
+        let told = text.split(separator: " in connection to ", maxSplits: 1).first ?? ""
+        return [
+            "alert", "version", "unsupported", "no protocols", "handshake failure", "certificate", "cipher",
+        ].contains { told.contains($0) }
     }
 }

@@ -37,6 +37,12 @@ struct HostSilence {
         if let before = since { since = max(before, time) }
     }
 
+    /// So much time does not count: nobody was there to receive anything.
+    mutating func excuse(for time: Duration) {
+        since = since.map { $0 + time }
+        idleSince += time
+    }
+
     /// It delivers: from now on a new silence is measured, if it is still being asked.
     mutating func restart(isAsked: Bool, now: Duration) { since = isAsked ? now : nil }
 }

@@ -37,9 +37,12 @@ final class CurlWorker {
 
     /// Works until the inbox is closed; then ends every transfer and frees libcurl's handles.
     func run() {
+        var (turned, asked) = (now, Duration.zero)
         while true {
             let (commands, isOpen) = inbox.takeAll()
             agenda.lookAtClock()
+            dispatcher.wasAway(for: now - turned - asked)
+            turned = now
             for command in commands { handle(command) }
             guard isOpen else { break }
 
@@ -53,9 +56,9 @@ final class CurlWorker {
             reap()
             sweep()
             if ended { dispatcher.startWhatMayStart() }
-            if pool.sleep(atMost: ended || dispatcher.mayStartMore ? 0 : pollTimeout()) {
-                dispatcher.networkDidChange()
-            }
+            let wait = ended || dispatcher.mayStartMore ? 0 : pollTimeout()
+            asked = .milliseconds(Int64(wait))
+            if pool.sleep(atMost: wait) { dispatcher.networkDidChange() }
         }
         dispatcher.abandonAll(.cancelled, "the transport has ended")
         dispatcher.dropHosts()

@@ -33,6 +33,8 @@ final class Dispatcher {
 
     /// Queue pops before libcurl gets its turn again.
     private static let mostTurns = 512
+    /// A loaded machine may take as long for a turn.
+    private static let shortAbsence = Duration.seconds(5)
 
     private var now: Duration { agenda.now }
 
@@ -291,6 +293,15 @@ final class Dispatcher {
     /// Addresses or routes have changed: unreachable hosts are tried again at once (F049).
     func networkDidChange() {
         for host in hosts.values where host.connectivityFailures > 0 { release(host) }
+    }
+
+    /// A turn took so much longer than it should have: the process was stopped, or the machine slept (S115). Nobody was
+    /// silent meanwhile, or slow, and the network may be another one.
+    func wasAway(for time: Duration) {
+        guard time > Self.shortAbsence else { return }
+        for host in hosts.values { host.silence.excuse(for: time) }
+        for exchange in pool.running.values { exchange.forgetSpeed() }
+        networkDidChange()
     }
 
     func wasReached(_ host: HostState, byAnswer: Bool) {

@@ -173,6 +173,9 @@ final class Exchange {
         return (Double(bodyBytes - started.own) / seconds, Double(total - started.all) / seconds)
     }
 
+    /// Measures the speed anew.
+    func forgetSpeed() { window = nil }
+
     var headers: ResponseHeaders { collector.headers }
     var isAnswered: Bool { verdict != nil }
     var isAccepted: Bool {
@@ -196,11 +199,11 @@ final class Exchange {
         activity += 1
         if !plan.isProxied {
             let scope = AddressScope(literal: address) ?? .local
+            answeredFromPublic = scope == .global
             if scope == .local, !plan.mayBeLocal {
                 refusedAddress = true
                 return false
             }
-            answeredFromPublic = scope == .global
         }
         requests += 1
         counters.addRequest()
