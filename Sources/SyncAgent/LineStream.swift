@@ -83,19 +83,28 @@ final class LineStream: Sendable {
         /// What came after the last newline; for an error, its whole body.
         private(set) var rest: [UInt8] = []
 
-        /// **Bytes** of the longest line there can be, and then some.
-        private static let limit = 4 << 20
+        /// **Bytes** of the longest line there can be, and then some: `hook.finished` has up to 1 MiB + 64 KiB of a hook's
+        /// output, each byte of which can take six in JSON.
+        private static let limit = 8 << 20
 
         init(_ state: Monitor<State>) { self.state = state }
 
         func receive(_ bytes: UnsafeRawBufferPointer, status: Int) -> Bool {
+            let isWhole = bytes.contains(0x0A)
             rest.append(contentsOf: bytes)
-            guard rest.count <= Self.limit else { return false }
-            guard status < 300 else { return true }
-            guard let last = rest.lastIndex(of: 0x0A) else { return true }
+            guard status < 300 else { return rest.count <= Self.limit }
+            guard isWhole, let last = rest.lastIndex(of: 0x0A) else { return isShort }
             let lines = rest[..<last].split(separator: 0x0A).map { String(decoding: $0, as: UTF8.self) }
             rest.removeSubrange(...last)
-            return put(lines)
+            return put(lines) && isShort
+        }
+
+        /// Whether what came of a line can be held; if not, the stream ends with an error.
+        private var isShort: Bool {
+            if rest.count <= Self.limit { return true }
+            let text = "The agent sent a line of more than \(Self.limit >> 20) MiB."
+            LineStream.end(state, ControlError(.internal, text, exitStatus: .internalError))
+            return false
         }
 
         private func put(_ lines: [String]) -> Bool {

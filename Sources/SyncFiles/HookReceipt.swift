@@ -9,8 +9,9 @@ package struct HookReceipt: Sendable, Equatable {
     /// - Parameters:
     ///   - run: The run's identifier.
     ///   - group: The group whose hook it is.
-    package init(run: String, group: String) {
-        name = "\(Self.fileName(run)).\(Self.fileName(group))"
+    ///   - hook: The hook's number, where the group has several.
+    package init(run: String, group: String, hook: Int64? = nil) {
+        name = "\(Self.fileName(run)).\(Self.fileName(group))" + (hook.map { ".\($0)" } ?? "")
     }
 
     private static func fileName(_ text: String) -> String { SyncSystem.fileName(of: text.utf8.prefix(80)) }

@@ -9,13 +9,29 @@ package final class EventLog: Sendable {
         var lines: [[UInt8]] = []
         var bytes = 0
         var time: Int64 = 0
+        /// The first failure that nothing has made good.
         var failure: StoreError?
+        /// Whether events were given up.
+        var hasLost = false
+        /// What had been gathered when the store refused it.
+        var refused = (lines: 0, bytes: 0)
+
+        /// Everything has been recorded, or is given up.
+        mutating func clear() { (lines, bytes, refused) = ([], 0, (0, 0)) }
+
+        /// Everything has been recorded.
+        mutating func recorded() {
+            clear()
+            if !hasLost { failure = nil }
+        }
     }
 
     private let store: SyncStore
     private let session: String
     private let maximumLines: Int
     private let maximumBytes: Int
+    /// So many rows' worth of events are kept while the store takes none.
+    private static let keptRows = 64
     private let state = Mutex(State())
 
     /// - Parameters:
@@ -38,18 +54,17 @@ package final class EventLog: Sendable {
             state.lines.append(line)
             state.bytes += line.count
             state.time = time
-            if state.lines.count >= maximumLines || state.bytes >= maximumBytes { write(&state) }
+            // What the store has refused is tried again with the next row, not with each line.
+            let (lines, bytes) = (state.lines.count - state.refused.lines, state.bytes - state.refused.bytes)
+            if lines >= maximumLines || bytes >= maximumBytes { write(&state) }
         }
     }
 
-    /// Takes what has been gathered, to be recorded by the caller in a transaction of its own.
-    package func take() -> [[UInt8]] {
-        state.withLock { state in
-            defer {
-                state.lines = []
-                state.bytes = 0
-            }
-            return state.lines
+    /// Has the caller record what has been gathered, in a transaction of its own. If that fails, it is kept.
+    package func take(_ record: ([[UInt8]]) throws(StoreError) -> Void) throws(StoreError) {
+        try state.withLock { (state) throws(StoreError) in
+            try record(state.lines)
+            state.recorded()
         }
     }
 
@@ -58,11 +73,12 @@ package final class EventLog: Sendable {
 
     /// Records what has been gathered.
     ///
-    /// - Throws: ``StoreError``, the first since the last flush; the events of a failed row are lost.
+    /// - Throws: ``StoreError``, the first since the last flush, unless everything is recorded now. Events that the store
+    ///   refuses are kept for the next attempt, up to a bound.
     package func flush() throws(StoreError) {
         let failure = state.withLock { state -> StoreError? in
             write(&state)
-            defer { state.failure = nil }
+            defer { (state.failure, state.hasLost) = (nil, false) }
             return state.failure
         }
         if let failure { throw failure }
@@ -72,11 +88,14 @@ package final class EventLog: Sendable {
         guard !state.lines.isEmpty else { return }
         do throws(StoreError) {
             try store.append(state.lines, to: session, time: state.time)
+            state.recorded()
         } catch {
             state.failure = state.failure ?? error
+            state.refused = (state.lines.count, state.bytes)
+            guard state.bytes / Self.keptRows >= maximumBytes else { return }
+            state.hasLost = true
+            state.clear()
         }
-        state.lines = []
-        state.bytes = 0
     }
 }
 

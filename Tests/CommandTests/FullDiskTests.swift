@@ -66,13 +66,7 @@ struct FullDiskTests {
             mount -o remount,size=64m small && pull second
             """
         )
-        let process = set.tool.process([])
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
-        process.arguments = ["-m", set.scratch.path + "/night"]
-        process.environment?["PATH"] = "/usr/sbin:/usr/bin:/sbin:/bin"
-        try process.run()
-        process.waitUntilExit()
-        try #require(process.terminationStatus == 0)
+        try runUnshared("night", of: set)
 
         let first = try end("first", of: set)
         #expect(first.status == "74" && first.last["result"] as? String == "partial", "\(first.error)")
@@ -92,5 +86,46 @@ struct FullDiskTests {
         #expect(second.status == "0", "\(second.error)")
         let kept = try #require(second.files["unchanged"])
         #expect(kept >= placed && kept + second.installed == 600)
+    }
+
+    /// Runs a script in a mount namespace of its own.
+    private func runUnshared(_ script: String, of set: PublishedSet) throws {
+        let process = set.tool.process([])
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
+        process.arguments = ["-m", "\(set.scratch.path)/\(script)"]
+        process.environment?["PATH"] = "/usr/sbin:/usr/bin:/sbin:/bin"
+        try process.run()
+        process.waitUntilExit()
+        try #require(process.terminationStatus == 0)
+    }
+
+    @Test(
+        "What is left of a file that is no longer wanted gives way to what is [F060 F061 G17]",
+        .enabled(if: FullDiskTests.canMount, "SKIPPED: no mount namespaces here")
+    )
+    func leftovers() throws {
+        var numbers = SystemRandomNumberGenerator()
+        let bytes = Data(
+            (0..<(512 << 10)).map { _ in numbers.next() as UInt64 }.flatMap { number in
+                withUnsafeBytes(of: number) { Array($0) }
+            }
+        )
+        let set = try PublishedSet(["large": bytes])
+        let name = String(repeating: "ab", count: 32) + ".part"
+        try set.script(
+            "night",
+            """
+            mkdir small && mount -t tmpfs -o size=8m none small || exit 1
+            umask 077
+            mkdir -p small/tower/.syncagent/staging/0
+            head -c 5m /dev/zero >small/tower/.syncagent/staging/0/\(name) || exit 1
+            "\(Tool.url.path)" pull "\(set.url)" --into small/tower --json >only.json 2>only.error
+            printf %s $? >only.status
+            test ! -e small/tower/.syncagent/staging/0/\(name)
+            """
+        )
+        try runUnshared("night", of: set)
+        let end = try end("only", of: set)
+        #expect(end.status == "0" && end.installed == 1, "\(end.error)")
     }
 }

@@ -138,7 +138,7 @@ struct PullTests {
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/tower"))
     }
 
-    @Test("A hook runs once a pull, told what changed, also when nothing did [S18 S21]")
+    @Test("A hook runs once a pull, told what changed, also when nothing did [S18 S21 S41]")
     func hook() throws {
         let set = try PublishedSet()
         try set.script("hook", "env | grep ^SYNCAGENT_ | sort >>../told; cat >../report; pwd >../where")

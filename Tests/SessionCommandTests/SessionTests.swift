@@ -19,7 +19,7 @@ struct SessionTests {
         #expect(!FileManager.default.fileExists(atPath: scratch.path + "/.local"))
     }
 
-    @Test("After a pull its session is there: status, events and wait tell of it without an agent")
+    @Test("After a pull its session is there: status, events and wait tell of it without an agent [S20]")
     func afterPull() throws {
         let set = try PublishedSet()
         #expect(try set.pull("--quiet").status == 0)
@@ -87,6 +87,34 @@ struct SessionTests {
         #expect(try set.tool.run(["hooks", "receipt", run, "--group", "sheets", "--check"]).status == 2)
         #expect(try set.tool.run(["hooks", "receipt", run, "--group", "sheets"]).status == 0)
         #expect(try set.tool.run(["hooks", "receipt", "no-such-run"]).status == 66)
+    }
+
+    @Test("Two hooks of one group each find and leave a receipt of their own [S33]")
+    func twoReceipts() throws {
+        let set = try PublishedSet()
+        let program = Tool.url.path
+        for name in ["one.sh", "two.sh"] {
+            try set.script(
+                name,
+                """
+                LD_LIBRARY_PATH="\(ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"] ?? "")"
+                export LD_LIBRARY_PATH
+                \(program) hooks receipt "$SYNCAGENT_RUN_ID" --check && exit 9
+                \(program) hooks receipt "$SYNCAGENT_RUN_ID" && \(program) hooks receipt "$SYNCAGENT_RUN_ID" --check
+                """
+            )
+        }
+        let pull = try set.pull("--hook", "./one.sh", "--hook", "./two.sh", "--json")
+        #expect(pull.status == 0, "\(pull.output)")
+        let run = try #require(try pull.events().last?["run"] as? String)
+        let receipts = set.scratch.path + "/tower/.syncagent/receipts"
+        let numbers = try set.tool.run(["hooks", "list", "--json"]).objects().compactMap {
+            $0["number"] as? Int
+        }
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: receipts).sorted()
+                == numbers.map { "\(run).all.\($0)" }.sorted()
+        )
     }
 
     @Test("doctor is content after a pull, and finds a destination that has gone")

@@ -105,6 +105,24 @@ struct SessionEventsTests {
         #expect(await agent.endedStreams == 1)
     }
 
+    @Test("The longest event there can be arrives; a longer line is an error, not the end [S8 S36]")
+    func longLines() async throws {
+        let agent = FakeAgent()
+        // A hook's output, 1 MiB + 64 KiB, each byte of which takes six in JSON.
+        let longest = String(repeating: #"\u0000"#, count: (1 << 20) + (64 << 10))
+        await agent.add([#"{"event":"hook.finished","output":"\#(longest)"}"#, #"{"event":"a"}"#])
+        try await withServer(of: agent) { socket in
+            var names: [String] = []
+            for try await event in Self.session(socket).events(following: false) { names.append(event.name) }
+            #expect(names == ["hook.finished", "a"])
+            await agent.add([#"{"event":"b","text":"\#(String(repeating: "x", count: 9 << 20))"}"#])
+            let error = await #expect(throws: ControlError.self) {
+                for try await _ in Self.session(socket).events(after: 2) {}
+            }
+            #expect(error?.code == .internal)
+        }
+    }
+
     @Test("What goes wrong in the middle of a stream is thrown")
     func unknown() async throws {
         try await withServer(of: FakeAgent()) { socket in

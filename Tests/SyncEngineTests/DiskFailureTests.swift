@@ -32,6 +32,32 @@ struct DiskFailureTests {
         return (0..<index.count).map { index.withPath($0) { String(decoding: $0, as: UTF8.self) } }
     }
 
+    // MARK: Space
+
+    @Test("What an interrupted run has of one file makes no room for another [F060]")
+    func roomOfLeftovers() throws {
+        let bytes = try #require(tree.bytes("large"))
+        let digest = try Scene.digest(bytes)
+        let other = String(repeating: "00", count: 32)
+        let text = """
+            {"format":"syncagent-manifest/1","project":"com.example.p","files":[\
+            {"path":"f","size":\(bytes.count),"sha256":"\(digest.hex)","urls":["x"]},\
+            {"path":"g","size":500000,"sha256":"\(other)","urls":["y"]}]}
+            """
+        let manifest = try ManifestAssembly(Array(text.utf8), digest: .zero).finish()
+        let destination = try Destination.open(path: scene.destination, create: true)
+        try scene.root.write(bytes, to: "dest/.syncagent/staging/0/\(digest.hex).part")
+        let environment = scene.engine().environment
+        let context = try RunContext(manifest, wanted: [0, 1], destination, .empty, environment, backup: nil)
+        {
+            _ in
+        }
+        let adopted = try Leftovers(context).adopt([0, 1])
+        #expect(adopted.complete == [0] && adopted.bytes == UInt64(bytes.count))
+        #expect(SpaceNeed([1], of: manifest, present: adopted.present(of: [1])).bytes == 500_512)
+        #expect(context.committer.finish().records.count == 1)
+    }
+
     // MARK: syncfs
 
     @Test("Nothing counts as installed before a syncfs has covered it", arguments: [1, 2])

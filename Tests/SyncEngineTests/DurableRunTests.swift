@@ -80,18 +80,8 @@ struct DurableRunTests {
         "A file that a killed process had put in place and not told of is told once, before its group is complete [S25 S29 S30]"
     )
     func untold() throws {
-        let first = try interrupted(.released, hooked)
-        let run = try #require(first.report?.run)
-        #expect(first.values("path", of: "task.installed") == ["a/small"])
-        _ = try scene.store.take(run: run, now: 2)
-        // As a kill between the rename and the event leaves it: in place and in the log. Of the other file it was told.
-        try scene.root.write(try #require(tree.bytes("big")), to: "dest/big")
+        let run = try leaveUntold()
         let destination = try Destination.open(path: scene.destination, create: false)
-        var log = try IndexLog(destination)
-        for path in ["a/small", "big"] {
-            let digest = try Scene.digest(try #require(tree.bytes(path)))
-            try log.append([IndexLog.Entry(path: Array(path.utf8), digest: digest, kind: .file)])
-        }
         let hook = RecordingHook()
         let second = try scene.pull(hooks: hook, hooked)
         #expect(second.status == .done && second.report?.run == run)
@@ -103,6 +93,92 @@ struct DurableRunTests {
         #expect(try names().count { $0 == "task.installed" } == 2)
         #expect(try scene.disorder(in: scene.store) == [])
         #expect(IndexLog.read(destination).isEmpty)
+    }
+
+    @Test("What a killed process put in place counts only once it is on disk [S110]")
+    func untoldUnsynced() throws {
+        _ = try leaveUntold()
+        let hook = RecordingHook()
+        let second = try scene.pull(hooks: hook, disk: .failing(at: 1), hooked)
+        #expect(second.status == .ioError && second.count("task.installed") == 0 && hook.calls.isEmpty)
+        let third = try scene.pull(hooks: hook, hooked)
+        #expect(third.status == .done && hook.calls.count == 1)
+    }
+
+    /// As a kill between the rename and the event leaves it: both files are in place and in the log, and only of `a/small`
+    /// it was told.
+    private func leaveUntold() throws -> String {
+        let first = try interrupted(.released, hooked)
+        let run = try #require(first.report?.run)
+        #expect(first.values("path", of: "task.installed") == ["a/small"])
+        _ = try scene.store.take(run: run, now: 2)
+        try scene.root.write(try #require(tree.bytes("big")), to: "dest/big")
+        let destination = try Destination.open(path: scene.destination, create: false)
+        var log = try IndexLog(destination)
+        for path in ["a/small", "big"] {
+            let digest = try Scene.digest(try #require(tree.bytes(path)))
+            try log.append([IndexLog.Entry(path: Array(path.utf8), digest: digest, kind: .file)])
+        }
+        return run
+    }
+
+    private var batched: (inout RunRecipe) -> Void {
+        { $0.hooks = [RunHook(group: "all", arguments: ["/bin/files"], batch: 100)] }
+    }
+
+    /// The files that a hook was given.
+    private func files(_ hook: RecordingHook) throws -> [String] {
+        try hook.calls.flatMap { call in
+            let report = try JSONSerialization.jsonObject(with: Data(call.input)) as? [String: Any]
+            return (report?["entries"] as? [[String: Any]] ?? []).compactMap { $0["path"] as? String }
+        }
+    }
+
+    @Test(
+        "What a killed run had put in place is told by the run that replaces it, and handed to its file hook [F083 S25 S131 G3]",
+        arguments: [false, true]
+    )
+    func untoldOfReplaced(isNewer: Bool) throws {
+        let run = try leaveUntold()
+        var tree = tree
+        if isNewer {
+            tree.addFile("a/new", size: 10, seed: 3)
+            try scene.publish(tree, revision: 2) { ($0.looseAbove, $0.packSize) = (100_000, 64 << 20) }
+        }
+        let hook = RecordingHook()
+        let second = try scene.pull(hooks: hook, batched)
+        #expect(second.status == .done && second.report?.run != run)
+        #expect(try scene.store.run(run).state == .superseded)
+        #expect(try files(hook) == tree.paths.sorted())
+        #expect(second.values("path", of: "task.installed").sorted() == tree.paths.sorted())
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_CHANGED"] } == ["\(tree.paths.count)"])
+        let idle = RecordingHook()
+        _ = try scene.pull(hooks: idle, batched)
+        #expect(idle.calls.isEmpty)
+    }
+
+    @Test(
+        "What was put in place is on record before the index is complete and the log is gone [F083 S25 S30 G3]"
+    )
+    func eventsBeforeIndex() throws {
+        let database = SQLFile(scene.root.path("state/syncagent.sqlite"))
+        // No event of a file gets into the store: as if the process ended before that.
+        try database.run(
+            """
+            CREATE TRIGGER refuse BEFORE INSERT ON events WHEN instr(NEW.payload, 'task.installed') > 0
+                BEGIN SELECT RAISE(ABORT, 'no room'); END;
+            """
+        )
+        let first = try scene.pull(hooks: RecordingHook(), batched)
+        #expect(first.error != nil && scene.problems(tree) == [])
+        let destination = try Destination.open(path: scene.destination, create: false)
+        #expect(StatIndex.read(from: destination).completion == nil)
+        #expect(IndexLog.read(destination).count == tree.paths.count)
+        try database.run("DROP TRIGGER refuse")
+        let hook = RecordingHook()
+        let second = try scene.pull(hooks: hook, batched)
+        #expect(second.status == .done && second.requests.isEmpty)
+        #expect(try files(hook) == tree.paths.sorted())
     }
 
     @Test(
@@ -187,7 +263,7 @@ struct DurableRunTests {
         let call = try #require(hook.calls.first)
         #expect(hook.calls.count == 1)
         #expect(call.environment["SYNCAGENT_RUN_ID"] == run && call.environment["SYNCAGENT_ATTEMPT"] == "2")
-        #expect(call.environment["SYNCAGENT_CHANGED"] == "2")
+        #expect(call.environment["SYNCAGENT_CHANGED"] == "2" && call.environment["SYNCAGENT_HOOK"] == nil)
         let report = try JSONSerialization.jsonObject(with: Data(call.input)) as? [String: Any]
         #expect(report?["run"] as? String == run && report?["result"] as? String == "ok")
         _ = try scene.pull(hooks: hook)
@@ -212,9 +288,48 @@ struct DurableRunTests {
         #expect(hook.calls.map { $0.environment["SYNCAGENT_RUN_ID"] } == [run], "a person asked for it")
     }
 
-    /// A pull whose process was lost with its hook in this state.
-    private func leaveHook(_ state: HookRunState) throws -> String {
-        let outcome = try scene.pull(hooks: RecordingHook(), hooked)
+    @Test(
+        "Of several hooks of a group each has a receipt of its own: it stands for no other one [S19 S33 F089 G3]",
+        arguments: [false, true]
+    )
+    func receiptOfOne(isItsOwn: Bool) throws {
+        let run = try leaveHook(.running) { options in
+            options.hooks = ["/bin/one", "/bin/two"].map { RunHook(group: "all", arguments: [$0]) }
+        }
+        let numbers = try scene.store.hooks(run: run).map(\.identifier).sorted()
+        let destination = try Destination.open(path: scene.destination, create: false)
+        let number = try #require(isItsOwn ? numbers.last : numbers.first)
+        #expect(try HookReceipt(run: run, group: "all", hook: number).leave(in: destination))
+        #expect(try HookReceipt(run: run, group: "all").leave(in: destination))
+        let hook = RecordingHook()
+        _ = try scene.pull(hooks: hook)
+        #expect(hook.calls.map(\.arguments) == (isItsOwn ? [] : [["/bin/two"]]))
+        #expect(hook.calls.allSatisfy { $0.environment["SYNCAGENT_HOOK"] == numbers.last.map { "\($0)" } })
+        #expect(try scene.store.hooks(run: run).map(\.state) == [.done, .done])
+    }
+
+    @Test("A replay that is stopped, or asks to be called again, stays one although there is a receipt [S33]")
+    func stoppedReplay() throws {
+        let run = try #require(try scene.pull(hooks: RecordingHook(), hooked).report?.run)
+        let destination = try Destination.open(path: scene.destination, create: false)
+        #expect(try HookReceipt(run: run, group: "all").leave(in: destination))
+        let number = try #require(try scene.store.hooks(run: run).first).identifier
+        try scene.store.replay(hook: number)
+        let stop = StopRequest()
+        try scene.engine(hooks: StoppedHook(stop), stop: stop).settle("com.example.tower")
+        #expect(try scene.store.hook(number).state == .pending)
+        let hook = RecordingHook(.exited(75))
+        try scene.engine(hooks: hook).settle("com.example.tower")
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_ATTEMPT"] } == ["3", "4"])
+        let stored = try scene.store.hook(number)
+        #expect(stored.state == .done && stored.ended == "exit 0")
+    }
+
+    /// A pull whose process was lost with its last hook in this state.
+    private func leaveHook(_ state: HookRunState, _ configure: ((inout RunRecipe) -> Void)? = nil) throws
+        -> String
+    {
+        let outcome = try scene.pull(hooks: RecordingHook(), configure ?? hooked)
         let run = try #require(outcome.report?.run)
         try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook(state)
         return run

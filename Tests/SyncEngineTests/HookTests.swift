@@ -2,6 +2,7 @@ import Foundation
 import SyncEngine
 import SyncModel
 import SyncPlugins
+import SyncStore
 import SyncTestKit
 import Testing
 
@@ -65,7 +66,7 @@ struct HookTests {
         #expect(link["link"] as? String == "a" && link["sha256"] == nil)
     }
 
-    @Test("When nothing changed a hook is called all the same, and told so")
+    @Test("When nothing changed a hook is called all the same, and told so [S41]")
     func nothingChanged() throws {
         #expect(try scene.pull().status == .done)
         let hook = RecordingHook()
@@ -110,6 +111,34 @@ struct HookTests {
         let stubborn = RecordingHook(.exited(75), .exited(75), .exited(75), .exited(75))
         #expect(try pull(stubborn).status == .hookFailed)
         #expect(stubborn.calls.count == 3)
+    }
+
+    @Test(
+        "A hook for which there is no process stays owed: the pull ends with 5, and the next one calls it [F095]"
+    )
+    func noProcess() throws {
+        let none = HookOutcome.End.notStarted("no process")
+        let first = try pull(RecordingHook(none, none, none, isTransient: true))
+        #expect(first.status == .hookFailed && first.report?.result == .ok)
+        let owed = try #require(try scene.store.owedHooks().first)
+        #expect(owed.state == .pending && owed.attempt == 3 && owed.due == 1_780_000_300_000)
+        let hook = RecordingHook()
+        #expect(try scene.pull(hooks: hook).status == .done)
+        let run = try #require(first.report?.run)
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_RUN_ID"] } == [run])
+        #expect(hook.calls.map { $0.environment["SYNCAGENT_ATTEMPT"] } == ["4"])
+        #expect(try scene.store.hooks(run: run).map(\.state) == [.done])
+    }
+
+    @Test("A plugin that does not come up fails after three attempts")
+    func noPlugin() throws {
+        let none = HookOutcome.End.notStarted("plugin reindex is given up")
+        let hook = RecordingHook(none, none, none, isTransient: true)
+        let outcome = try scene.pull(hooks: hook) {
+            $0.hooks = [RunHook(group: "all", arguments: ["plugin:reindex"])]
+        }
+        #expect(outcome.status == .hookFailed && hook.calls.count == 3)
+        #expect(try scene.store.hooks().map(\.state) == [.failed])
     }
 
     @Test("When files are missing the hook is told, by group, and the status is of the files")

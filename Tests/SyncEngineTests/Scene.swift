@@ -291,16 +291,26 @@ final class RecordingHook: GroupHook {
         var ends: [HookOutcome.End]
     }
     private let state: Monitor<State>
+    private let isTransient: Bool
 
-    init(_ ends: HookOutcome.End...) { state = Monitor(State(ends: ends)) }
+    /// - Parameter isTransient: Whether another call may be better than these.
+    init(_ ends: HookOutcome.End..., isTransient: Bool = false) {
+        state = Monitor(State(ends: ends))
+        self.isTransient = isTransient
+    }
 
     var calls: [HookInvocation] { state.withLock(\.calls) }
 
     func run(_ invocation: HookInvocation) -> HookOutcome {
         state.withLock { state in
             state.calls.append(invocation)
-            let end = state.ends.isEmpty ? .exited(0) : state.ends.removeFirst()
-            return HookOutcome(end: end, output: "said something\n", milliseconds: 3)
+            let isScripted = !state.ends.isEmpty
+            return HookOutcome(
+                end: isScripted ? state.ends.removeFirst() : .exited(0),
+                output: "said something\n",
+                milliseconds: 3,
+                isTransient: isScripted && isTransient
+            )
         }
     }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Receipts of hooks", .timeLimit(.minutes(10)))
 struct HookReceiptTests {
-    @Test("Of two that leave the same receipt one makes it; it is there from then on [S41]")
+    @Test("Of two that leave the same receipt one makes it; it is there from then on [S33]")
     func leaving() throws {
         let fixture = try FilesFixture()
         let receipt = HookReceipt(run: "20261120T020000Z-1f0c9a37", group: "sheets/a")
@@ -14,6 +14,11 @@ struct HookReceiptTests {
         #expect(try !receipt.leave(in: fixture.destination))
         #expect(receipt.exists(in: fixture.destination))
         #expect(!HookReceipt(run: "20261120T020000Z-1f0c9a37", group: "all").exists(in: fixture.destination))
+        let ofOne = HookReceipt(run: "20261120T020000Z-1f0c9a37", group: "sheets/a", hook: 7)
+        #expect(!ofOne.exists(in: fixture.destination))
+        #expect(try ofOne.leave(in: fixture.destination))
+        let name = "receipts/20261120T020000Z-1f0c9a37.sheets%2fa.7"
+        #expect(fixture.root.read(FilesFixture.state(name)) == [])
     }
 
     @Test("Old receipts go, those of runs that owe a hook stay; what is no receipt is left alone")

@@ -98,7 +98,7 @@ struct WebhookTests {
         #expect(outcome.output.contains("127.0.0.1"))
     }
 
-    @Test("A deadline and a stop end it [S20]")
+    @Test("A deadline and a stop end it [S34]")
     func ends() {
         server.script("/hook", .status(200, text: "slow").stalling(at: 1))
         #expect(call(timeout: 1).end == .timedOut)

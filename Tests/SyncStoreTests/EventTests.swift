@@ -1,6 +1,8 @@
 import Foundation
+import GRDB
 import SyncModel
 import SyncStore
+import Synchronization
 import Testing
 
 @Suite("Events and their replay", .timeLimit(.minutes(10)))
@@ -111,9 +113,74 @@ struct EventTests {
         let store = try store()
         let log = EventLog(store: store, session: "tower")
         for line in lines(1...5) { log.add(line, time: 1) }
-        _ = try store.complete(bothGroups, of: "r1", events: log.take() + lines(6...7), now: 2)
+        // What could not be recorded with it is kept.
+        #expect(
+            .of {
+                try log.take { earlier throws(StoreError) in
+                    _ = try store.complete(bothGroups, of: "r0", events: earlier, now: 2)
+                }
+            } == .unknown
+        )
+        try log.take { earlier throws(StoreError) in
+            _ = try store.complete(bothGroups, of: "r1", events: earlier + lines(6...7), now: 2)
+        }
         try log.flush()
         #expect(try replay(store, limit: 100).map(\.line) == lines(1...7))
+    }
+
+    @Test("What the store does not take while it is busy is recorded later, whole and in order [S12 S25]")
+    func busy() throws {
+        let state = StateDirectory()
+        let store = try state.open(wait: 1)
+        try store.begin(towerRun("r1"), now: 1)
+        let log = EventLog(store: store, session: "tower", maximumLines: 4)
+        let other = try DatabaseQueue(path: state.database)
+        try other.inTransaction(.immediate) { _ in
+            for line in lines(1...9) { log.add(line, time: 1) }
+            log.settle()
+            return .rollback
+        }
+        log.add(lines(10...10)[0], time: 1)
+        // No failure is left to be told.
+        try log.flush()
+        #expect(try replay(store, limit: 100).map(\.line) == lines(1...10))
+        try other.inTransaction(.immediate) { _ in
+            log.add(lines(11...11)[0], time: 1)
+            #expect(.of { try log.flush() } == .busy)
+            return .rollback
+        }
+        try log.flush()
+        #expect(try replay(store, limit: 100).map(\.line) == lines(1...11))
+    }
+
+    @Test(
+        "A store that takes nothing is tried once a row, and what it does not take is bounded and told [S12]"
+    )
+    func refusing() throws {
+        let state = StateDirectory()
+        let attempts = Mutex(0)
+        let counting = EventCompression(
+            compress: { _ in
+                attempts.withLock { $0 += 1 }
+                return nil
+            },
+            decompress: { _, _ in nil }
+        )
+        let store = try state.open(compression: counting)
+        try store.begin(towerRun("r1"), now: 1)
+        let log = EventLog(store: store, session: "tower", maximumLines: 4, maximumBytes: 100)
+        try state.tamper(
+            "CREATE TRIGGER refuse BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'no room'); END;"
+        )
+        for line in lines(1...40) { log.add(line, time: 1) }
+        #expect(attempts.withLock { $0 } == 10)
+        // 64 rows' worth.
+        for line in lines(41...400) { log.add(line, time: 1) }
+        try state.tamper("DROP TRIGGER refuse")
+        #expect(.of { try log.flush() } != nil, "some are lost")
+        try log.flush()
+        let kept = try replay(store, limit: 1_000).map(\.line)
+        #expect(!kept.isEmpty && kept == lines(1...400).suffix(kept.count))
     }
 
     @Test("Compressed events come back the same; what does not shrink is kept plain")

@@ -75,7 +75,7 @@ struct HooksReplayCommand: AsyncParsableCommand {
         abstract: "Run an ended hook again, as its next attempt.",
         discussion: """
             The hook runs even if it left a receipt. If it checks for its own receipt it does nothing: remove \
-            DEST/.syncagent/receipts/RUN_ID.GROUP first.
+            DEST/.syncagent/receipts/RUN_ID.GROUP first, or RUN_ID.GROUP.NUMBER if its group has several hooks.
             """
     )
 
@@ -112,7 +112,8 @@ struct HooksReceiptCommand: AsyncParsableCommand {
                 ./reindex . && syncagent hooks receipt "$run"
 
             Exit status: 0 the receipt was created (with --check: it exists), 2 it existed already (with --check: it \
-            does not exist), 66 no such run. The receipt is DEST/.syncagent/receipts/RUN_ID.GROUP.
+            does not exist), 66 no such run. The receipt is DEST/.syncagent/receipts/RUN_ID.GROUP; if the group has \
+            several hooks, each has its own, RUN_ID.GROUP.$SYNCAGENT_HOOK.
             """
     )
 
@@ -137,9 +138,11 @@ struct HooksReceiptCommand: AsyncParsableCommand {
             if check { throw CommandFailure(.incomplete) }
             throw CommandFailure(.usage, "A file hook runs again after a crash and leaves no receipt.")
         }
-        let group =
-            group ?? (environment.hookRun() == run ? environment.hookGroup() : nil) ?? RunRecipe.groupOfAll
-        let receipt = HookReceipt(run: run, group: group)
+        let own = environment.hookRun() == run ? environment.hookGroup() : nil
+        let group = group ?? own ?? RunRecipe.groupOfAll
+        // Set where the group has several hooks: each has a receipt of its own.
+        let number = group == own ? environment.lookup("SYNCAGENT_HOOK").flatMap(Int64.init) : nil
+        let receipt = HookReceipt(run: run, group: group, hook: number)
         let isGood: Bool
         do throws(FileError) {
             let destination = try Destination.open(path: path, create: false)

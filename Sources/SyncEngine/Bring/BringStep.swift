@@ -119,7 +119,14 @@ struct BringStep {
         if context.environment.verifications.isEmpty {
             context.wholes.choose(wanted, open: open, of: manifest.files, in: context.destination)
         }
-        let chunks = ChunkReuse(context, wanted: open, leftovers: adopted.unwanted)
+        let need = SpaceNeed(open, of: manifest, present: adopted.present(of: open))
+        var unwanted = adopted.unwanted
+        if !unwanted.isEmpty, try context.destination.shortage(need) != nil {
+            // Their chunks may be of use, their space is needed more.
+            for file in unwanted { context.staging.remove(file) }
+            unwanted = []
+        }
+        let chunks = ChunkReuse(context, wanted: open, leftovers: unwanted)
         let isResumed = adopted.bytes > 0 || !context.partialBlobs.isEmpty
         let plan = context.partialBlobs.shortened(
             try chunks.plan(connections: connections, isResumed: isResumed) { adopted.prefixes[$0] ?? 0 }
@@ -127,7 +134,7 @@ struct BringStep {
         origins.set(chunks.rowsWithoutNetwork(plan), .reused)
         planned(plan)
         progress.fetch(wire: plan.fetchBytes)
-        try context.destination.checkSpace(SpaceNeed(open, of: manifest, present: adopted.bytes))
+        try context.destination.checkSpace(need)
         // Tens of thousands of links take a second: create them while data arrives.
         let fetched = chunks.run(plan, rounds, origins) { [context] in SmallEntries(context).stage(open) }
         outcome.failures += fetched.failures

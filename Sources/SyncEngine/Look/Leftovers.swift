@@ -14,10 +14,15 @@ struct Leftovers {
         var complete: Set<Int> = []
         /// First **bytes** that need not be fetched, by row, for files fetched in one piece.
         var prefixes: [Int: UInt64] = [:]
-        /// **Bytes** that need not be fetched, of both kinds.
-        var bytes: UInt64 = 0
+        /// **Bytes** that need not be fetched, of both kinds, by row.
+        var kept: [Int: UInt64] = [:]
+        /// **Bytes** of all of them.
+        var bytes: UInt64 { present(of: kept.keys) }
         /// Parts that are no longer wanted but may hold useful chunks. To be removed at the end.
         var unwanted: [Staging.File] = []
+
+        /// **Bytes** of these rows that need not be fetched.
+        func present(of rows: some Sequence<Int>) -> UInt64 { rows.reduce(0) { $0 &+ (kept[$1] ?? 0) } }
     }
 
     func adopt(_ wanted: [Int]) throws(DigestError) -> Adopted {
@@ -56,8 +61,8 @@ struct Leftovers {
             } else {
                 kept = 0
             }
-            adopted.bytes = adopted.bytes &+ kept
             if kept > 0 {
+                adopted.kept[row] = kept
                 rows[file.name.digest]?.removeLast()
             } else if !context.isStopped {
                 staging.remove(file)

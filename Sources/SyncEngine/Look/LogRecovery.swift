@@ -2,23 +2,32 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncStore
+import SyncSystem
 
 extension PullRun {
-    /// Takes over what a killed process of this same run put in place: those files count as installed by the run, and
-    /// the events it had no time for are recorded now (S25), before their group is complete (S30).
+    /// Takes over what a killed process of this run, or of one that it replaces, put in place: those files count as
+    /// installed by this run, and the events that it lacks are recorded now (S25), before their group is complete (S30).
     func takeUp(_ survey: Survey, _ files: inout RunFiles) throws(EngineError) {
-        guard isTakenUp, !survey.logged.isEmpty else { return }
+        guard !survey.logged.isEmpty else { return }
         let table = files.manifest.files
         let placed = files.rows.filter { row in
             survey.inventory.records.has(row) && table.withPath(row) { survey.logged.contains(Array($0)) }
         }
         guard !placed.isEmpty else { return }
+        // Nobody knows whether their renames are on the disk yet; a run that fetches nothing syncs nothing else (S110).
+        if environment.isDurable {
+            do throws(FileError) { try environment.synchronize(destination) } catch {
+                throw EngineError(.ioError, "\(error)", cause: error.cause)
+            }
+        }
         do throws(StoreError) {
-            let told = try toldPaths(atMost: files.rows.count)
+            let told = try toldPaths(of: loggingRun(), atMost: files.rows.count)
             for row in placed {
+                let isTold = told.contains(RunEvents.path(table.path(row)))
+                // A run that has come to its end has counted it.
+                if isTold, !isTakenUp { continue }
                 files.states[row] = .installed
-                guard !told.contains(RunEvents.path(table.path(row))) else { continue }
-                journal.installed(row, of: files.manifest, from: .unknown)
+                if !isTold { journal.installed(row, of: files.manifest, from: .unknown) }
             }
             // Only then is the log no longer needed: another kill must lose nothing.
             try environment.events.flush()
@@ -27,10 +36,20 @@ extension PullRun {
         }
     }
 
-    /// Paths with a recorded `task.installed` of the run, as spelled in the events.
-    private func toldPaths(atMost count: Int) throws(StoreError) -> Set<[UInt8]> {
+    /// The run of which the log is; `nil` for one that this run replaces, of which nothing has been counted.
+    private func loggingRun() throws(StoreError) -> String? {
+        if isTakenUp { return report.run }
+        let former = try environment.store.runs(session: session, limit: 2).first {
+            $0.identifier != report.run
+        }
+        return former?.state == .superseded ? nil : former?.identifier
+    }
+
+    /// Paths with a recorded `task.installed` of a run, as spelled in the events.
+    private func toldPaths(of run: String?, atMost count: Int) throws(StoreError) -> Set<[UInt8]> {
+        guard let run else { return [] }
         let end = try environment.store.session(session)?.lastSequence ?? 0
-        let events = RunEvents(run: report.run)
+        let events = RunEvents(run: run)
         var told: Set<[UInt8]> = []
         // Its files, each with events that may precede it: hops, waits, failures.
         try environment.store.scanEvents(of: session, after: max(0, end - Int64(count) * 3 - 20_000)) {

@@ -34,9 +34,14 @@ struct SpaceNeed: Sendable, Equatable {
 extension Destination {
     /// Refuses, before it starts, a fetch that cannot fit (F061).
     func checkSpace(_ need: SpaceNeed) throws(EngineError) {
+        if let shortage = try shortage(need) { throw shortage }
+    }
+
+    /// The error if it does not fit; `nil` if it does.
+    func shortage(_ need: SpaceNeed) throws(EngineError) -> EngineError? {
         let free: FileSystemSpace
         do throws(FileError) { free = try freeSpace() } catch { throw EngineError(cannotUse: error) }
-        if let shortage = need.shortage(free, path) { throw shortage }
+        return need.shortage(free, path)
     }
 }
 

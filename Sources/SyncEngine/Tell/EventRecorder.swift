@@ -71,7 +71,7 @@ package final class EventRecorder: Sendable {
             if event.name == .taskRedirected, state.hops < Self.hopLimit {
                 state.hops += 1
                 // A failure is reported at the next flush; the request does not wait for it.
-                try? recording.log.flush()
+                recording.log.settle()
             }
             listener(event)
         }
@@ -85,7 +85,12 @@ package final class EventRecorder: Sendable {
         // Under the lock, so that no other event comes in between.
         let failure = state.withLock { state -> StoreError? in
             do throws(StoreError) {
-                try record((state.recording?.log.take() ?? []) + events.map(\.json.bytes))
+                let lines = events.map(\.json.bytes)
+                if let log = state.recording?.log {
+                    try log.take { earlier throws(StoreError) in try record(earlier + lines) }
+                } else {
+                    try record(lines)
+                }
                 for event in events { listener(event) }
                 return nil
             } catch {

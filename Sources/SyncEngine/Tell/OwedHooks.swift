@@ -9,9 +9,13 @@ import SyncSystem
 struct OwedHooks {
     let environment: EngineEnvironment
     let destination: Destination
+    /// Groups of the run at hand with several hooks that may leave a receipt.
+    private let sharedGroups = Monitor<(run: String, groups: Set<String>)?>(nil)
 
     /// Most attempts in a row of a hook that asks for a retry (F093).
     static let attemptLimit = 3
+    /// **Milliseconds** until a hook for which there is no process is called again (F095).
+    static let processWait: Int64 = 300_000
 
     /// Runs one hook to its end.
     ///
@@ -26,9 +30,12 @@ struct OwedHooks {
             try store.skip(hook: hook.identifier, reason: StoredHook.nothingChanged, now: environment.now())
             return true
         }
+        let receipt = hook.batch == nil ? try receipt(of: hook) : nil
         for round in 1...Self.attemptLimit {
             let attempt = try store.started(hook: hook.identifier, now: environment.now())
-            if hook.attempt > 0, hook.ended != StoredHook.replayed, hook.batch == nil, hasReceipt(hook) {
+            if hook.attempt > 0, hook.ended != StoredHook.replayed,
+                receipt?.file.exists(in: destination) == true
+            {
                 // It did its work, and only the record of that was lost.
                 let now = environment.now()
                 try store.finished(hook: hook.identifier, .succeeded, ended: "receipt", now: now)
@@ -45,54 +52,84 @@ struct OwedHooks {
             journal.started(told)
             try environment.events.flush()
             let calls = HookCalls(runner: runner, input: input, isStopped: isStopped)
-            let end = calls.run(invocation(of: hook, attempt: attempt))
+            let end = calls.run(invocation(of: hook, attempt: attempt, number: receipt?.number))
             let outcome = end.outcome
             let word = Self.word(outcome.end)
             journal.finished(told, outcome, result: word, calls: end.calls)
             try environment.events.flush()
-            let next = self.input(after: outcome, round: round)
+            let isLast = round == Self.attemptLimit
+            let next = self.input(after: outcome, of: program, isLast: isLast)
+            // While it is owed, that a person asked for it counts: a receipt of earlier does not.
+            let isReplay =
+                hook.ended == StoredHook.replayed && (next == .askedForRetry || next == .interrupted)
+            let now = environment.now()
             try store.finished(
                 hook: hook.identifier,
                 next,
-                ended: word,
+                ended: isReplay ? StoredHook.replayed : word,
                 output: outcome.output,
-                now: environment.now()
+                due: next == .askedForRetry && isLast ? now.saturatingAdd(Self.processWait) : nil,
+                now: now
             )
-            guard next == .askedForRetry else { return outcome.succeeded }
+            guard next == .askedForRetry, !isLast else { return outcome.succeeded }
             wait(environment.hookRetryWait(round))
             if environment.stop.isStopped { return false }
         }
         return false
     }
 
-    private func input(after outcome: HookOutcome, round: Int) -> HookRunInput {
+    private func input(after outcome: HookOutcome, of program: String, isLast: Bool) -> HookRunInput {
         if outcome.succeeded { return .succeeded }
         // If a person cancelled it, it is no longer owed. After any other stop it is called again.
         if outcome.end == .stopped { return environment.stop.reason == .cancelled ? .failed : .interrupted }
         let asksAgain = outcome.isTransient || outcome.end == .exited(75)
-        return asksAgain && round < Self.attemptLimit ? .askedForRetry : .failed
+        if asksAgain, !isLast { return .askedForRetry }
+        // No process could be created for it (F095): it has not even been called. A plugin's own trouble is different.
+        if case .notStarted = outcome.end, outcome.isTransient, program.hasPrefix("/") {
+            return .askedForRetry
+        }
+        return .failed
     }
 
-    /// Whether the hook itself reported its work as done: `syncagent hooks receipt RUN_ID`.
-    private func hasReceipt(_ hook: StoredHook) -> Bool {
-        HookReceipt(run: hook.run, group: hook.group).exists(in: destination)
+    /// Where the hook itself reports its work as done: `syncagent hooks receipt RUN_ID`.
+    ///
+    /// - Returns: The hook's number as well, if others of its group leave receipts, too.
+    private func receipt(of hook: StoredHook) throws(StoreError) -> (file: HookReceipt, number: Int64?) {
+        let number = try isOneOfSeveral(hook) ? hook.identifier : nil
+        return (HookReceipt(run: hook.run, group: hook.group, hook: number), number)
+    }
+
+    /// Whether its group has other hooks with a single call, whatever their state.
+    private func isOneOfSeveral(_ hook: StoredHook) throws(StoreError) -> Bool {
+        if let known = sharedGroups.withLock({ $0 }), known.run == hook.run {
+            return known.groups.contains(hook.group)
+        }
+        var (seen, shared): (Set<String>, Set<String>) = ([], [])
+        for other in try environment.store.hooks(run: hook.run, limit: .max) where other.batch == nil {
+            if !seen.insert(other.group).inserted { shared.insert(other.group) }
+        }
+        sharedGroups.withLock { $0 = (hook.run, shared) }
+        return shared.contains(hook.group)
     }
 
     private var isStopped: @Sendable () -> Bool { { [stop = environment.stop] in stop.isStopped } }
 
-    private func invocation(of hook: StoredHook, attempt: Int) -> HookInvocation {
-        HookInvocation(
+    /// - Parameter number: The hook's own, where it needs it for its receipt.
+    private func invocation(of hook: StoredHook, attempt: Int, number: Int64?) -> HookInvocation {
+        var variables = [
+            "SYNCAGENT_SESSION": hook.session,
+            "SYNCAGENT_RUN_ID": hook.run,
+            "SYNCAGENT_GROUP": hook.group,
+            "SYNCAGENT_RESULT": hook.result?.rawValue ?? "",
+            "SYNCAGENT_CHANGED": String(hook.changed),
+            "SYNCAGENT_DESTINATION": destination.path,
+            "SYNCAGENT_ATTEMPT": String(attempt),
+        ]
+        if let number { variables["SYNCAGENT_HOOK"] = String(number) }
+        return HookInvocation(
             arguments: hook.arguments,
             directory: destination.path,
-            environment: [
-                "SYNCAGENT_SESSION": hook.session,
-                "SYNCAGENT_RUN_ID": hook.run,
-                "SYNCAGENT_GROUP": hook.group,
-                "SYNCAGENT_RESULT": hook.result?.rawValue ?? "",
-                "SYNCAGENT_CHANGED": String(hook.changed),
-                "SYNCAGENT_DESTINATION": destination.path,
-                "SYNCAGENT_ATTEMPT": String(attempt),
-            ],
+            environment: variables,
             input: [],
             timeout: hook.timeout,
             isStopped: isStopped
