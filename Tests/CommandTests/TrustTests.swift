@@ -427,13 +427,13 @@ struct TrustTests {
         #expect(try unpinned())
         func file(_ more: String) throws {
             let schedule = """
-                {"name": "tower", "manifest": "\(set.url)", "into": "tower", "nightly": "02:00", \
-                "backend": "agent", "paused": true, "trust": "keys/1.root"}
+                {"name": "tower", "manifest": "\(set.url)", "into": "\(set.scratch.path)/tower", \
+                "nightly": "02:00", "backend": "agent", "paused": true, "trust": "\(set.scratch.path)/keys/1.root"}
                 """
             let text = #"{"format": "syncagent-schedules/1", "schedules": [\#(schedule)\#(more)]}"#
             try set.scratch.write(Data(text.utf8), to: "schedules.json")
         }
-        try file(#", {"name": "other"}"#)
+        try file(#", {"name": "other", "manifest": "https://a.example/", "into": "/b", "nightly": "25:00"}"#)
         #expect(try set.tool.run(["schedule", "apply", "schedules.json"]).status == 65)
         #expect(try unpinned())
         try file("")

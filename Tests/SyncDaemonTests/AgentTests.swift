@@ -196,13 +196,15 @@ struct AgentTests {
         "What a paused session has fetched stays when another one of its destination is given up [S100 S102]"
     )
     func sharedStaging() async throws {
-        let bench = try AgentBench()
-        bench.stall()
+        let bench = try AgentBench(large: 2_000_000)
+        bench.stallLarge()
         let agent = bench.agent()
         try await whileRunning(agent) {
             _ = try await agent.enqueue(bench.request())
             try await bench.until(.running)
-            while bench.staged.isEmpty { try await Task.sleep(for: .milliseconds(2)) }
+            while !bench.staged.contains(where: { $0.key.hasSuffix(".part") }) {
+                try await Task.sleep(for: .milliseconds(5))
+            }
             _ = try await agent.pause(session)
             let staged = bench.staged
             #expect(!staged.isEmpty)

@@ -231,7 +231,11 @@ struct ResolverTests {
             return told?.count { $0.state == .queued } == 5 ? true : nil
         }
         time.withLock { $0 += 200 }
-        bench.server.releaseStalls()
+        // The answer may not have come to its stall yet.
+        try await waitFor {
+            bench.server.releaseStalls()
+            return runs.contains { $0.result != nil } ? true : nil
+        }
         for run in runs { try await bench.finish(run, object) }
         #expect(resolver.requests.count == 7, "\(resolver.requests.map(\.reason))")
     }
