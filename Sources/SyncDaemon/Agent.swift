@@ -20,6 +20,8 @@ package actor Agent {
     var changes: [String: Int64] = [:]
     /// Weights of running runs, by session: a person's request weighs four times that of a hook or a schedule.
     private var weights: [String: Double] = [:]
+    /// What waits for the deadlines of the runs that are worked on, by session.
+    private var deadlines: [String: Task<Void, Never>] = [:]
     /// Work under way, by session.
     var jobs: [String: SessionJob] = [:]
     /// Engines that have found the manifest of a run that may start at once, by run.
@@ -261,6 +263,9 @@ extension Agent {
                 )
             }
         }
+        if let deadline = run?.deadline {
+            deadlines[session] = Task { await self.end(job, at: deadline) }
+        }
         guard run?.recipe.conditions.isEmpty == false else { return }
         Task { await self.watch(job) }
     }
@@ -292,8 +297,22 @@ extension Agent {
         }
     }
 
+    /// Stops a run when its deadline passes, whatever it is doing (S56), but no hook: then all files are in place.
+    ///
+    /// - Parameter deadline: **Milliseconds** since 1970; the clock may be set meanwhile.
+    private func end(_ job: SessionJob, at deadline: Int64) async {
+        let deadline = max(deadline, environment.now().saturatingAdd(1_000))
+        while case let left = deadline.saturatingSubtract(environment.now()), left > 0 {
+            let wait = min(Duration.milliseconds(left), .seconds(60))
+            // Cancelled: the run has ended.
+            guard (try? await environment.sleep(wait)) != nil else { return }
+        }
+        if !job.isCallingHooks { job.stop.stop(.late) }
+    }
+
     private func ended(_ job: SessionJob, _ end: JobWork.End) {
         jobs[job.session] = nil
+        deadlines.removeValue(forKey: job.session)?.cancel()
         weights[job.session] = nil
         live.set(nil, for: job.session)
         switch end {

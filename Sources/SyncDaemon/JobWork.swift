@@ -121,9 +121,6 @@ struct JobWork: Sendable {
         let left =
             run.deadline.map { Duration.milliseconds(max(1_000, $0.saturatingSubtract(now))) }
             ?? .seconds(7 * 86_400)
-        let deadline = run.deadline.map { max($0, now.saturatingAdd(1_000)) }
-        let ending = Task { [self] in await endAt(deadline) }
-        defer { ending.cancel() }
         var needs = EngineNeeds(try recipe(of: run), deadline: left, patience: nil, stop: job.stop)
         needs.connectionShare = share(for: run.recipe.connections)
         needs = watched(needs)
@@ -150,19 +147,6 @@ struct JobWork: Sendable {
         } catch {
             return after(error, identifier)
         }
-    }
-
-    /// Stops the run when its deadline passes, whatever it is doing (S56), but no hook: then all files are in place.
-    ///
-    /// - Parameter deadline: **Milliseconds** since 1970; the clock may be set meanwhile.
-    private func endAt(_ deadline: Int64?) async {
-        guard let deadline else { return }
-        while case let left = deadline.saturatingSubtract(environment.now()), left > 0 {
-            let wait = min(Duration.milliseconds(left), .seconds(60))
-            // Cancelled: the run has ended.
-            guard (try? await environment.sleep(wait)) != nil else { return }
-        }
-        if !job.isCallingHooks { job.stop.stop(.late) }
     }
 
     /// The most connections that a run may have; logs it if that is fewer than it wants.

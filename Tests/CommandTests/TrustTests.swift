@@ -415,36 +415,6 @@ struct TrustTests {
         #expect(try set.tool.run(["plan", set.url, "--into", "tower"]).status == 77)
     }
 
-    @Test("A schedule that is not set up pins nobody; one that is does [S132]")
-    func scheduling() throws {
-        let set = try SignedSet()
-        func unpinned() throws -> Bool {
-            try set.tool.run(["trust", "list"]).error.contains("No project is pinned")
-        }
-        let add = ["schedule", "add", set.url, "--into", "tower", "--nightly", "02:00", "--backend", "agent"]
-        let dry = try set.tool.run(add + ["--trust", "keys/1.root", "--dry-run"])
-        #expect(dry.status == 0, "\(dry.error)")
-        #expect(try unpinned())
-        func file(_ more: String) throws {
-            let schedule = """
-                {"name": "tower", "manifest": "\(set.url)", "into": "\(set.scratch.path)/tower", \
-                "nightly": "02:00", "backend": "agent", "paused": true, "trust": "\(set.scratch.path)/keys/1.root"}
-                """
-            let text = #"{"format": "syncagent-schedules/1", "schedules": [\#(schedule)\#(more)]}"#
-            try set.scratch.write(Data(text.utf8), to: "schedules.json")
-        }
-        try file(#", {"name": "other", "manifest": "https://a.example/", "into": "/b", "nightly": "25:00"}"#)
-        #expect(try set.tool.run(["schedule", "apply", "schedules.json"]).status == 65)
-        #expect(try unpinned())
-        try file("")
-        let wish = try set.tool.run(["schedule", "apply", "schedules.json", "--dry-run"])
-        #expect(wish.status == 0 && wish.output.contains("would be added"), "\(wish.output)\(wish.error)")
-        #expect(try unpinned())
-        let applied = try set.tool.run(["schedule", "apply", "schedules.json"])
-        #expect(applied.status == 0, "\(applied.error)")
-        #expect(try set.numbers().first == 1)
-    }
-
     @Test("Another root is refused until the pin is forgotten")
     func forget() throws {
         let set = try SignedSet()
