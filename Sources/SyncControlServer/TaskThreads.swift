@@ -73,8 +73,6 @@ package enum TaskThreads {
         private init() {
             mutex = .allocate(capacity: 1)
             condition = .allocate(capacity: 1)
-            mutex.initialize(to: pthread_mutex_t())
-            condition.initialize(to: pthread_cond_t())
             pthread_mutex_init(mutex, nil)
             _ = sa_cond_init_monotonic(condition)
         }
