@@ -1,4 +1,5 @@
 import CPosix
+import Glibc
 import SyncSystem
 
 /// A call to the system failed while a test server was set up.
