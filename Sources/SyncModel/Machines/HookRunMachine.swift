@@ -26,7 +26,7 @@ package enum HookRunInput: String, Sendable, CaseIterable {
     case succeeded
     /// The attempt ended otherwise.
     case failed
-    /// The attempt ended with status 75, or could not start for now, and attempts are left.
+    /// The attempt ended with status 75 and attempts are left, or its program could not be started for now.
     case askedForRetry
     /// The attempt was ended by a stop, or the process that ran it is gone.
     case interrupted
