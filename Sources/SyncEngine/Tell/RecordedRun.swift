@@ -176,15 +176,7 @@ extension PullEngine {
     ) -> [UInt8] {
         var report = PullReport(run, .failed)
         report.status = status
-        let event = SyncEvent(.pullFinished, time: now) { [report] in
-            report.write(to: &$0)
-            $0.key("error")
-            $0.object {
-                $0.field("status", status.rawValue)
-                $0.field("message", message)
-            }
-        }
-        return event.json.bytes
+        return RunJournal.last(report, error: message, at: now).json.bytes
     }
 }
 

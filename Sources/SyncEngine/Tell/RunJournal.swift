@@ -254,18 +254,25 @@ struct RunJournal: Sendable {
         error: String? = nil,
         recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
     ) throws(StoreError) {
-        try environment.events.tell([last(report, error: error)], recordedBy: record)
+        let event = Self.last(report, error: error, at: environment.now())
+        try environment.events.tell([event], recordedBy: record)
     }
 
     /// The run is stopped before its end and continues later: only this process reports what it achieved.
     func stopped(_ report: PullReport, error: String? = nil, _ reason: StopReason) {
         tell(.runStopped) { $0.field("reason", reason.rawValue) }
-        environment.events.tellOnly(last(report, error: error, stopped: reason))
+        let event = Self.last(report, error: error, stopped: reason, at: environment.now())
+        environment.events.tellOnly(event)
     }
 
     /// Its fields are the contract's, in that order.
-    private func last(_ report: PullReport, error: String?, stopped: StopReason? = nil) -> SyncEvent {
-        SyncEvent(.pullFinished, time: environment.now()) {
+    static func last(
+        _ report: PullReport,
+        error: String?,
+        stopped: StopReason? = nil,
+        at time: Int64
+    ) -> SyncEvent {
+        SyncEvent(.pullFinished, time: time) {
             report.write(to: &$0)
             if report.status != .done, stopped == nil || error != nil {
                 $0.object("error") {
