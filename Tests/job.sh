@@ -1,0 +1,129 @@
+#!/bin/sh
+# Does one job of run.sh with what is built, and prints what it said when it has ended.
+#
+#   Tests/job.sh SyncModelTests    the tests of a target
+#   Tests/job.sh walks             a script, or what else the list below names
+#
+# Environment: START, when everything began, in seconds since 1970; FAILURES, a file that gets the names of jobs that
+# failed. Exit status: 0 it passed, or cannot be tried here, which is said in a line that begins with SKIPPED; 1 not.
+set -u
+
+cd "$(dirname "$0")/.." || exit 1
+PATH="$PATH:/usr/sbin:/sbin"
+SYNCAGENT="$PWD/.build/debug/syncagent"
+export SYNCAGENT
+# Two tests at a time for each core: tests that wait for servers and processes must not starve each other.
+SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$(($(getconf _NPROCESSORS_ONLN) * 2))
+export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH
+
+skipped() { printf 'SKIPPED: %s\n' "$1"; }
+# Runs a script of which 77 says that it cannot be run here; the script has said why.
+where_possible() { "$@" || [ $? -eq 77 ]; }
+# Whether all these commands are there; says which is not.
+have() {
+    for command; do
+        command -v "$command" >/dev/null || { skipped "$job: there is no $command"; return 1; }
+    done
+}
+# Runs every one of these programs; fails when one of them does.
+each() {
+    failed=0
+    for program; do "$program" || { failed=1; printf 'FAILED: %s\n' "$program"; }; done
+    return "$failed"
+}
+
+# What a job is, and how it is done.
+run() {
+    case $job in
+    *Tests)
+        # As 'swift test --skip-build --filter' does, but without its lock: targets run beside each other.
+        .build/debug/syncagentPackageTests.xctest --testing-library swift-testing --filter "^$job\\."
+        ;;
+
+    format) swift format lint --strict --parallel --recursive Sources Tests ;;
+    examples) swift build --package-path Examples/watch-session --scratch-path .build/watch-session ;;
+    # The system's Python, where another one comes first and has no jsonschema.
+    schema)
+        for python in python3 /usr/bin/python3; do
+            if "$python" -c 'import jsonschema' 2>/dev/null; then
+                "$python" Tests/schema/check.py
+                return
+            fi
+        done
+        skipped "manifest schema: no Python module jsonschema"
+        ;;
+    documentation)
+        have python3 || return 0
+        each Tests/house.py Tests/places.py Tests/rules.py Tests/events.py Tests/links.py
+        ;;
+    # Manual page and completions.
+    packaging) ! have python3 || Tests/packaging.sh "$SYNCAGENT" ;;
+    # Numbered rules and their tests; Tests/coverage.sh prints the whole table.
+    coverage)
+        have python3 || return 0
+        table=$(Tests/coverage.sh) || { printf '%s\n' "$table"; return 1; }
+        printf '%s\n' "$table" | grep '^## '
+        ;;
+
+    # A real cron and a real systemd, each in namespaces of its own; one to three minutes, since minutes are what cron counts in.
+    schedules) where_possible Tests/schedules.sh ;;
+    # Signed releases as Documentation/Signing.md has them.
+    signing)
+        [ -x /usr/bin/ssh-keygen ] || skipped "signatures against ssh-keygen: it is not here"
+        Tests/signing.sh
+        ;;
+    signing-kill) where_possible Tests/signing-kill.sh 2 ;;
+    # Repositories that python-tuf makes and judges; thousands by hand: Tests/tuf.sh 5000.
+    tuf) where_possible Tests/tuf.sh 200 ;;
+    # What a newcomer would type.
+    walks) each Tests/walks/*.sh ;;
+    # A public name for a private address.
+    rebinding) where_possible Tests/rebinding.sh ;;
+    # Of what the program reads; tens of thousands by hand, with the release build: Tests/fuzz.sh 20000.
+    mutations) ! have python3 || where_possible Tests/fuzz.sh "${FUZZ:-400}" 1 ;;
+    # What can happen to a task, by real pulls.
+    tasks) ! have python3 || python3 -B Tests/evidence/tasks.py "$SYNCAGENT" ;;
+
+    # The agent as a process among others. Here a few dozen trials of each, with the debug build; hundreds and thousands
+    # by hand: Tests/crash.sh 2000, Tests/status-kills.sh 200, Tests/evidence/syscall-kills.sh.
+    crash) ! have nginx python3 || Tests/crash.sh "${CRASHES:-25}" ;;
+    status-kills) ! have nginx python3 || Tests/status-kills.sh "${STATUS_KILLS:-10}" ;;
+    agents) ! have nginx python3 || Tests/agents.sh ;;
+    syscall-kills)
+        have nginx python3 strace || return 0
+        strace -o /dev/null true 2>/dev/null || { skipped "kills at system calls: strace may not trace here"; return 0; }
+        Tests/evidence/syscall-kills.sh --sample "${SYSCALLS:-30}"
+        ;;
+
+    # Counts of the inner pieces against their limits; without times, which depend on the machine.
+    counts)
+        command -v strace >/dev/null || skipped "counts of system calls: no strace"
+        .build/debug/syncagent-benchmarks --counts
+        ;;
+    # What a pull says while it happens; some two minutes here, the whole day by hand: Tests/evidence/live.py PROGRAM.
+    live) ! have python3 || python3 -B Tests/evidence/live.py "$SYNCAGENT" --short ;;
+
+    *)
+        echo "job.sh: there is no job $job" >&2
+        return 64
+        ;;
+    esac
+}
+
+job=${1:?"usage: Tests/job.sh JOB"}
+mkdir -p .build/jobs
+log=.build/jobs/$job.log
+began=$(date +%s)
+status=0
+run > "$log" 2>&1 || status=$?
+now=$(date +%s)
+{
+    flock 9
+    seconds=$((now - ${START:-$began}))
+    printf '\n== %d:%02d %s, after %d s\n' $((seconds / 60)) $((seconds % 60)) "$job" $((now - began))
+    cat "$log"
+    [ "$status" -eq 0 ] || printf 'FAILED: %s\n' "$job"
+} 9> .build/jobs/lock
+[ "$status" -ne 0 ] || exit 0
+[ -z "${FAILURES:-}" ] || echo "$job" >> "$FAILURES"
+exit 1
