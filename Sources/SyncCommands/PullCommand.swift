@@ -5,7 +5,7 @@ import SyncModel
 import SyncReport
 import SyncSettings
 
-struct PullCommand: AsyncParsableCommand {
+struct PullCommand: AsyncParsableCommand, RunOptions {
     static let configuration = CommandConfiguration(
         commandName: "pull",
         abstract: "Make a directory match a manifest.",
@@ -25,7 +25,31 @@ struct PullCommand: AsyncParsableCommand {
     )
 
     @OptionGroup
-    var asked: RunOptions
+    var target: TargetOptions
+
+    @OptionGroup
+    var programs: ProgramOptions
+
+    @OptionGroup
+    var pruning: PruneOptions
+
+    @OptionGroup
+    var downgrade: DowngradeOption
+
+    @OptionGroup
+    var trust: TrustOptions
+
+    @OptionGroup
+    var handedOn: HandedOnOptions
+
+    @OptionGroup(title: "Transfer")
+    var limits: LimitOptions
+
+    @OptionGroup(title: "Transfer")
+    var transfer: TransferOptions
+
+    @OptionGroup(title: "Hooks")
+    var hookOptions: HookOptions
 
     @Flag(help: "Print the plan; fetch nothing and change nothing.")
     var dryRun = false
@@ -49,11 +73,12 @@ struct PullCommand: AsyncParsableCommand {
     var progress = false
 
     func validate() throws {
+        try checkHooks()
         if progress, !reporting.json { throw ValidationError("--progress needs --json.") }
         if dryRun, later.background {
             throw ValidationError("--dry-run and --background are mutually exclusive.")
         }
-        if asked.trust.stale != nil, later.background {
+        if trust.stale != nil, later.background {
             throw ValidationError(
                 "--stale is for a pull in the foreground; it cannot be combined with --background."
             )
@@ -109,7 +134,7 @@ struct PullCommand: AsyncParsableCommand {
 
     /// What is asked for, with what only the agent keeps to.
     func recipe(_ environment: EnvironmentPaths) throws -> (RunRecipe, RunSettings) {
-        var (recipe, settings) = try asked.recipe(environment)
+        var (recipe, settings) = try runRecipe(environment)
         guard later.background else { return (recipe, settings) }
         later.apply(to: &recipe, environment)
         // What a hook asks for waits until it suits the machine (S50).

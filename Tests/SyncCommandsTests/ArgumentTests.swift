@@ -53,7 +53,7 @@ struct ArgumentTests {
             ]) as? PullCommand
         )
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
-        let options = try command.asked.recipe(environment).0
+        let options = try command.runRecipe(environment).0
         #expect(options.manifest == "https://cdn.example.com/tower/manifest.json")
         #expect(options.destination == "/srv/tower")
         #expect(options.session == "tower-1")
@@ -80,7 +80,7 @@ struct ArgumentTests {
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
         func recipe(_ words: String...) throws -> RunRecipe {
             let command = try PullCommand.parse(["/m.json", "--config", file, "--prune"] + words)
-            return try command.asked.recipe(environment).0
+            return try command.runRecipe(environment).0
         }
         let kept = try recipe()
         #expect(kept.maxDelete == 9 && kept.backupDir == directory + "/kept")
@@ -121,7 +121,7 @@ struct ArgumentTests {
             ) as? PullCommand
         )
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
-        let options = try command.asked.recipe(environment).0
+        let options = try command.runRecipe(environment).0
         let files = options.hooks.filter { $0.batch != nil }
         #expect(files.map(\.arguments) == [["/opt/thumbs"], ["https://h.example/x"]])
         #expect(files.allSatisfy { $0.batch == batch ?? 100 && $0.group == "all" })

@@ -16,7 +16,7 @@ struct BackgroundSettingsTests {
         let command = try #require(
             try SyncagentCommand.parseAsRoot(["pull", "m"] + arguments) as? PullCommand
         )
-        return try command.asked.recipe(EnvironmentPaths(home: nil) { _ in nil }).1
+        return try command.runRecipe(EnvironmentPaths(home: nil) { _ in nil }).1
     }
 
     func tuning(_ settings: String?, connections: Int?) throws -> TransferSettings {

@@ -15,7 +15,7 @@ struct TransferOptionTests {
             try SyncagentCommand.parseAsRoot(["pull", "m"] + arguments) as? PullCommand
         )
         let environment = EnvironmentPaths(home: nil) { variables[$0] }
-        return try command.asked.recipe(environment).1
+        return try command.runRecipe(environment).1
     }
 
     @Test("Every option reaches the settings")

@@ -8,10 +8,23 @@ import SyncSettings
 import SyncSystem
 
 /// What a run is asked for on a command line: the same for `pull` and for what a schedule pulls every night.
-struct RunOptions: ParsableArguments {
-    @OptionGroup
-    var target: TargetOptions
+///
+/// Each command has the groups as its own: in a debug build the parser checks a group once for every check of every group
+/// around it, so that one level more is five times the work.
+protocol RunOptions: ParsableArguments {
+    var target: TargetOptions { get }
+    var programs: ProgramOptions { get }
+    var pruning: PruneOptions { get }
+    var downgrade: DowngradeOption { get }
+    var trust: TrustOptions { get }
+    var handedOn: HandedOnOptions { get }
+    var limits: LimitOptions { get }
+    var transfer: TransferOptions { get }
+    var hookOptions: HookOptions { get }
+}
 
+/// What runs beside a pull and after it.
+struct ProgramOptions: ParsableArguments {
     @Option(
         name: .customLong("hook"),
         help: "A program to run when the pull has ended; repeatable.".taking("program"),
@@ -33,46 +46,28 @@ struct RunOptions: ParsableArguments {
         transform: { try smallProgram($0, option: "--verify-program") }
     )
     var verifiers: [[String]] = []
+}
 
-    @OptionGroup
-    var pruning: PruneOptions
-
-    @OptionGroup
-    var downgrade: DowngradeOption
-
-    @OptionGroup
-    var trust: TrustOptions
-
-    @OptionGroup
-    var handedOn: HandedOnOptions
-
-    @OptionGroup(title: "Transfer")
-    var limits: LimitOptions
-
-    @OptionGroup(title: "Transfer")
-    var transfer: TransferOptions
-
-    @OptionGroup(title: "Hooks")
-    var hookOptions: HookOptions
-
-    func validate() throws {
-        try hookOptions.check(hasHooks: !hooks.isEmpty || !groupHooks.isEmpty)
+extension RunOptions {
+    /// Checks what several groups have a part in; of each command's own validation.
+    func checkHooks() throws {
+        try hookOptions.check(hasHooks: !programs.hooks.isEmpty || !programs.groupHooks.isEmpty)
         // A working directory that is gone has an exit status of its own, which a parse has not.
         do { _ = try runHooks(.ofProcess) } catch is CommandFailure {}
     }
 
     /// The one place where a run's recipe is made: of the command line, the configuration file and the environment. What the
     /// manifest adds, the engine adds.
-    func recipe(_ environment: EnvironmentPaths) throws -> (RunRecipe, RunSettings) {
+    func runRecipe(_ environment: EnvironmentPaths) throws -> (RunRecipe, RunSettings) {
         let said = limits.settings.over(try transfer.settings(environment.pathBase))
         let settings = try transfer.runSettings(said, environment)
         var recipe = try target.recipe(settings)
         recipe.hooks = try runHooks(environment)
-        try Self.check(recipe.hooks, .refused)
-        try Self.check(settings.hooks.values, .configuration)
+        try refuseChangeable(recipe.hooks, .refused)
+        try refuseChangeable(settings.hooks.values, .configuration)
         recipe.limitRate = settings.transfer.rateLimit
         downgrade.apply(to: &recipe)
-        recipe.verifiers = verifiers
+        recipe.verifiers = programs.verifiers
         try pruning.apply(to: &recipe, settings, environment)
         try trust.apply(to: &recipe, environment)
         handedOn.apply(to: &recipe)
@@ -96,10 +91,10 @@ struct RunOptions: ParsableArguments {
                 batch: batch
             )
         }
-        let whole = try hooks.map { try hook($0, "--hook") }
+        let whole = try programs.hooks.map { try hook($0, "--hook") }
         let files = try hookOptions.fileHooks.map { try hook($0, "--file-hook", batch: hookOptions.batch) }
         return try whole + files
-            + groupHooks.map { text in
+            + programs.groupHooks.map { text in
                 let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
                 guard parts.count == 2, !parts[0].isEmpty else {
                     throw ValidationError("--group-hook takes NAME=PROGRAM, not '\(escaped(text))'.")
@@ -122,7 +117,9 @@ struct RunOptions: ParsableArguments {
 
     /// Refuses programs that others could change, before anything is fetched for them. One that is missing may still come;
     /// it is looked at again when it is to run.
-    private static func check(_ hooks: some Sequence<RunHook>, _ status: ExitStatus) throws(CommandFailure) {
+    private func refuseChangeable(_ hooks: some Sequence<RunHook>, _ status: ExitStatus)
+        throws(CommandFailure)
+    {
         for program in hooks.compactMap(\.arguments.first) where program.hasPrefix("/") {
             do throws(ProgramError) {
                 try physicalProgram(program, role: "hook", destination: nil)

@@ -3,7 +3,7 @@ import SyncControl
 import SyncModel
 import SyncSchedule
 
-struct ScheduleAddCommand: AsyncParsableCommand {
+struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
     static let configuration = CommandConfiguration(
         commandName: "add",
         abstract: "Pull a manifest on a schedule: every night, every week, every 6 hours.",
@@ -28,7 +28,31 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     var schedule: ScheduleOptions
 
     @OptionGroup
-    var asked: RunOptions
+    var target: TargetOptions
+
+    @OptionGroup
+    var programs: ProgramOptions
+
+    @OptionGroup
+    var pruning: PruneOptions
+
+    @OptionGroup
+    var downgrade: DowngradeOption
+
+    @OptionGroup
+    var trust: TrustOptions
+
+    @OptionGroup
+    var handedOn: HandedOnOptions
+
+    @OptionGroup(title: "Transfer")
+    var limits: LimitOptions
+
+    @OptionGroup(title: "Transfer")
+    var transfer: TransferOptions
+
+    @OptionGroup(title: "Hooks")
+    var hookOptions: HookOptions
 
     @Flag(help: "Print what would be set up; change nothing.")
     var dryRun = false
@@ -40,10 +64,11 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     var reporting: ReportingOptions
 
     func validate() throws {
+        try checkHooks()
         if schedule.interactive, conditionOptions.discretionary {
             throw ValidationError("--interactive and --discretionary are mutually exclusive.")
         }
-        if asked.trust.stale != nil {
+        if trust.stale != nil {
             throw ValidationError("--stale is for a pull in the foreground, not for a schedule.")
         }
     }
@@ -104,7 +129,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
         _ output: Output,
         _ isReadOnly: Bool
     ) async throws -> EnqueueRequest {
-        var (recipe, settings) = try asked.recipe(environment)
+        var (recipe, settings) = try runRecipe(environment)
         recipe.origin = .schedule
         conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
         let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())

@@ -54,7 +54,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
                 let change = try plan.change(records, now: now)
                 guard !dryRun else { return change }
                 // Whom it is to believe is kept now that the whole file is right.
-                if add.asked.trust.trust != nil {
+                if add.trust.trust != nil {
                     _ = try await add.plan(output, keeping: plan.choice.backend, isReadOnly: false)
                 }
                 guard change != .unchanged else { return change }
