@@ -25,6 +25,28 @@ struct RunTests {
         #expect(try store.hooks(run: "r1").map(\.arguments).contains(["/usr/bin/reindex", "a b", "ü\n\"\\"]))
     }
 
+    @Test("A pause, of a second or of weeks, does not use up the deadline, however often it is asked for [S101 S108]")
+    func pausedDeadline() throws {
+        let store = try SyncStore.inMemory()
+        var start = towerRun("r1")
+        start.deadline = 99
+        try store.begin(start, now: 5)
+        #expect(try store.apply(.paused, to: "r1", reason: .userStop, now: 10))
+        #expect(try !store.apply(.paused, to: "r1", reason: .userStop, now: 60), "it is paused since 10")
+        #expect(try store.run("r1").deadline == 99)
+        #expect(try store.apply(.resumed, to: "r1", now: 110))
+        #expect(try store.run("r1").deadline == 199)
+        #expect(try !store.apply(.resumed, to: "r1", now: 150))
+        #expect(try store.run("r1").deadline == 199)
+        // A clock that was set back meanwhile takes no time away.
+        #expect(try store.apply(.paused, to: "r1", reason: .userStop, now: 190))
+        #expect(try store.apply(.resumed, to: "r1", now: 20))
+        #expect(try store.run("r1").deadline == 199)
+        #expect(try store.apply(.paused, to: "r1", reason: .userStop, now: 21))
+        #expect(try store.apply(.resumed, to: "r1", now: 21 + 1_209_600_000))
+        #expect(try store.run("r1").deadline == 199 + 1_209_600_000)
+    }
+
     @Test("A second run attaches to the session and begins an epoch [S1 S3]")
     func attach() throws {
         let store = try SyncStore.inMemory()

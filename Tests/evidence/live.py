@@ -23,6 +23,7 @@ class Origin(http.server.ThreadingHTTPServer):
         noise = random.Random(42)
         self.objects = {"small%02d.bin" % n: noise.randbytes(30_000) for n in range(SMALL)}
         self.objects["huge.bin"] = noise.randbytes(6_000_000)
+        self.altered = {}  # what is served in place of an object that the manifest has right
         self.mode, self.rate, self.stall = "right", None, None
         self.requests, self.seen, self.lock = 0, {}, threading.Lock()
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -81,7 +82,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(200, origin.manifest(only, project))
         if path.startswith("o/") and origin.mode == "redirect":
             return self.answer(302, b"", ("Location", origin.url("cdn/" + path[2:])))
-        data = origin.objects.get(urllib.parse.unquote(path.split("/")[-1]))
+        name = urllib.parse.unquote(path.split("/")[-1])
+        data = origin.altered.get(name, origin.objects.get(name))
         if data is None:
             return self.answer(404)
         if origin.mode == "login":
