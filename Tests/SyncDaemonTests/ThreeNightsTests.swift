@@ -92,12 +92,13 @@ struct ThreeNightsTests {
             try await untilStopped(bench, two.run)
             #expect(try bench.store.run(one.run).state == .superseded)
 
-            // The third: nothing is in the way.
-            try bench.publish(newer, revision: 2)
-            bench.server.releaseStalls()
+            // The third: nothing is in the way any longer, once it has been asked for.
             advance(bench, toHour: 2)
             let three = try await agent.enqueue(request(bench))
             #expect(three.run == two.run)
+            try await until(bench, large: 4_500_000)
+            try bench.publish(newer, revision: 2)
+            bench.server.releaseStalls()
             try await bench.until(.finished)
             #expect(newer.problems(in: bench.destination) == [])
             #expect(try bench.store.run(two.run).result == .ok)
