@@ -18,12 +18,10 @@ package actor Agent {
     var pauseCommands: [String: [PauseCommand]] = [:]
     /// When a command changed a session's run last, **milliseconds** since 1970.
     var changes: [String: Int64] = [:]
-    /// Weights of running runs, by session: a person's request weighs four times that of a hook or a schedule.
-    private var weights: [String: Double] = [:]
     /// What waits for the deadlines of the runs that are worked on, by session.
     private var deadlines: [String: Task<Void, Never>] = [:]
     /// Work under way, by session.
-    var jobs: [String: SessionJob] = [:]
+    var jobs: [String: SessionJob] { live.jobs }
     /// Engines that have found the manifest of a run that may start at once, by run.
     var spares: [String: EngineHandle] = [:]
     /// Stops the work that commands wait for, such as reading a manifest.
@@ -239,9 +237,7 @@ extension Agent {
             jobs.count < environment.maximumRuns + AgentEnvironment.hookCap
         else { return }
         let engine = run.flatMap { spares.removeValue(forKey: $0.identifier) }
-        let job = SessionJob(session: session, run: run?.identifier, engine: engine)
-        jobs[session] = job
-        weights[session] = run?.recipe.origin == .interactive ? 4 : 1
+        let job = SessionJob(session: session, run, engine: engine)
         // Until the next division it gets an equal share.
         if let total = environment.rateLimit, run != nil {
             job.setShare(max(1, total / UInt64(transferring + 1)))
@@ -277,9 +273,7 @@ extension Agent {
         while (try? await environment.sleep(.seconds(1))) != nil {
             let now = ContinuousClock.now
             defer { last = now }
-            let claims = jobs.values.compactMap { job in
-                job.claim(weight: weights[job.session] ?? 1, after: now - last).map { (job, $0) }
-            }
+            let claims = jobs.values.compactMap { job in job.claim(after: now - last).map { (job, $0) } }
             let shares = BandwidthShares.divide(total, among: claims.map(\.1))
             for ((job, _), share) in zip(claims, shares) { job.setShare(share) }
         }
@@ -311,9 +305,7 @@ extension Agent {
     }
 
     private func ended(_ job: SessionJob, _ end: JobWork.End) {
-        jobs[job.session] = nil
         deadlines.removeValue(forKey: job.session)?.cancel()
-        weights[job.session] = nil
         live.set(nil, for: job.session)
         switch end {
         case .done: (failedStarts[job.run ?? job.session], retries[job.session]) = (nil, nil)
@@ -393,18 +385,8 @@ extension Agent {
             return false
         }
         defer { withExtendedLifetime(lease) {} }
-        let taken = try store.take(run: run.identifier, now: now)
         let message = "the deadline has passed" + (last.map { "; last: \($0)" } ?? "")
-        try store.finish(
-            run: run.identifier,
-            result: .failed,
-            counts: taken.counts,
-            error: message,
-            cause: .late,
-            exitStatus: ExitStatus.unavailable.rawValue,
-            events: [PullEngine.lastEvent(ofFailed: taken, .unavailable, message, now: now)],
-            now: now
-        )
+        try store.fail(run.identifier, EngineError(.unavailable, message, cause: .late), now: now)
         return true
     }
 }

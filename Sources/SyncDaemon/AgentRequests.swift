@@ -32,7 +32,7 @@ extension Agent: AgentControl {
             agent: facts,
             next: environment.nextRuns()
         )
-        return try asking { () throws(StoreError) in try metrics.text() }
+        return try stored(metrics.text())
     }
 
     package func sessions() throws(ControlError) -> [SessionStatus] {
@@ -52,7 +52,15 @@ extension Agent: AgentControl {
     /// What only the process that does the work knows.
     private func addLive(_ status: inout SessionStatus) {
         if let job = jobs[status.session] {
-            if job.run == status.run?.run, let progress = job.progress { status.run?.progress = progress }
+            if job.run == status.run?.run, let progress = job.progress {
+                status.run?.progress = RunStatus.Progress(
+                    phase: progress.phase,
+                    filesDone: progress.filesDone,
+                    filesTotal: progress.filesTotal,
+                    bytesDone: progress.bytesDone,
+                    bytesTotal: progress.bytesTotal
+                )
+            }
         } else if status.state == .waiting, status.reason == nil || status.reason == .agentRestart,
             jobs.count >= environment.maximumRuns
         {
@@ -117,7 +125,7 @@ extension Agent: AgentControl {
         try await giveUp(session, clearing: files)
         await enter(session)
         defer { leave(session) }
-        try asking { () throws(StoreError) in try store.remove(session: session) }
+        try stored(store.remove(session: session))
     }
 
     package func hooks(session: String?) throws(ControlError) -> [HookStatus] {
@@ -173,21 +181,15 @@ extension Agent: AgentControl {
         progress: Bool
     ) throws(ControlError) -> AsyncThrowingStream<String, any Error> {
         _ = try reader.session(session)
-        var ask: (@Sendable () -> RunStatus.Progress?)?
-        if progress { ask = { [live] in live.progress(of: session) } }
         let lines = EventLines(
-            store: store,
-            session: session,
+            of: session,
+            after: since,
             follows: follow,
-            progress: ask,
-            sleep: environment.sleep,
-            isOver: { [live] in live.isOver }
+            showsProgress: progress,
+            live,
+            environment
         )
-        if follow { live.follow(session) }
-        let reading = EventReading(lines: lines, since: since) { [live] in
-            if follow { live.unfollow(session) }
-        }
-        return AsyncThrowingStream { try await reading.next() }
+        return AsyncThrowingStream { try await lines.next() }
     }
 
     package func requests(of session: String) throws(ControlError) -> RequestList {
@@ -235,7 +237,7 @@ extension Agent: AgentControl {
 
     /// Refuses paths none of which the manifest of a session's run names. What cannot be found out is let through.
     private func requireNamed(_ paths: [String], _ session: String) async throws(ControlError) {
-        guard let run = try asking({ () throws(StoreError) in try openRun(of: session) }) else { return }
+        guard let run = try stored(openRun(of: session)) else { return }
         let named = try await withEngine(StopRequest()) { engine throws(EngineError) in
             try engine.names(paths, run)
         }
@@ -291,28 +293,6 @@ extension Agent: AgentControl {
     func resetLimiter(_ session: String) {
         // A limiter that cannot be reset runs out by itself.
         try? store.keepLimiter(of: session, delay: 0, raised: nil)
-    }
-}
-
-/// One reader of events: asked for one line at a time.
-private actor EventReading {
-    private let lines: EventLines
-    private var cursor: EventLines.Cursor
-    private let end: @Sendable () -> Void
-
-    init(lines: EventLines, since: Int64, end: @escaping @Sendable () -> Void) {
-        self.lines = lines
-        cursor = EventLines.Cursor(seen: max(0, since))
-        self.end = end
-    }
-
-    deinit { end() }
-
-    func next() async throws -> String? {
-        var cursor = cursor
-        let line = try await lines.next(&cursor)
-        self.cursor = cursor
-        return line
     }
 }
 

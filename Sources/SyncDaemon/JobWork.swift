@@ -76,9 +76,7 @@ struct JobWork: Sendable {
 
     /// Runs owed hooks and ends runs that only have to be ended, each with an engine as its client requested.
     private func settle() throws(ControlError) {
-        let runs = try asking { () throws(StoreError) in
-            try PullEngine.unsettledRuns(of: job.session, in: store)
-        }
+        let runs = try stored(PullEngine.unsettledRuns(of: job.session, in: store))
         for run in runs where !job.stop.isStopped {
             let needs = EngineNeeds(
                 try recipe(of: run),
@@ -98,13 +96,12 @@ struct JobWork: Sendable {
 
     private func recipe(of run: StoredRun) throws(ControlError) -> RunRecipe {
         var recipe = run.recipe
-        recipe.destination = try asking { () throws(StoreError) in try store.session(job.session)?.destination
-        }
+        recipe.destination = try stored(store.session(job.session)?.destination)
         return recipe
     }
 
     private func work(_ identifier: String) throws(ControlError) -> End {
-        let run = try asking { () throws(StoreError) in try store.run(identifier) }
+        let run = try stored(store.run(identifier))
         guard run.state == .waiting else { return .done }
         let now = environment.now()
         let recent = run.losses.filter { $0 > now - Self.lossWindow }
@@ -179,18 +176,7 @@ struct JobWork: Sendable {
             guard isHopeless, !isStopped else {
                 return isStopped ? .done : .notYet(reason: reason, error: ControlError(error))
             }
-            let now = environment.now()
-            let taken = try store.take(run: run, now: now)
-            try store.finish(
-                run: run,
-                result: .failed,
-                counts: taken.counts,
-                error: error.message,
-                cause: error.cause,
-                exitStatus: error.status.rawValue,
-                events: [PullEngine.lastEvent(ofFailed: taken, error.status, error.message, now: now)],
-                now: now
-            )
+            try store.fail(run, error, now: environment.now())
             return .done
         } catch {
             return .notYet(reason: .state, error: ControlError(error))
@@ -220,6 +206,23 @@ struct JobWork: Sendable {
         } catch {
             environment.log("\(error)")
         }
+    }
+}
+
+extension SyncStore {
+    /// Fails a run that waits and that no engine works on. The caller holds its session.
+    func fail(_ run: String, _ error: EngineError, now: Int64) throws(StoreError) {
+        let taken = try take(run: run, now: now)
+        try finish(
+            run: run,
+            result: .failed,
+            counts: taken.counts,
+            error: error.message,
+            cause: error.cause,
+            exitStatus: error.status.rawValue,
+            events: [PullEngine.lastEvent(ofFailed: taken, error, now: now)],
+            now: now
+        )
     }
 }
 

@@ -1,4 +1,4 @@
-import SyncControl
+import SyncEngine
 import SyncSystem
 
 /// What readers of events need without waiting for the agent: jobs, followers, and whether the agent has ended.
@@ -11,6 +11,9 @@ final class LiveSessions: Sendable {
 
     private let state = Mutex(State())
 
+    /// Work under way, by session.
+    var jobs: [String: SessionJob] { state.withLock(\.jobs) }
+
     /// Whether the agent takes no more readers.
     var isOver: Bool { state.withLock(\.isOver) }
 
@@ -21,9 +24,7 @@ final class LiveSessions: Sendable {
 
     func set(_ job: SessionJob?, for session: String) { state.withLock { $0.jobs[session] = job } }
 
-    func progress(of session: String) -> RunStatus.Progress? {
-        state.withLock { $0.jobs[session] }?.progress
-    }
+    func progress(of session: String) -> PullProgress? { jobs[session]?.progress }
 
     /// Whether a client follows a session: a hook then does not raise the launch limiter (S62).
     func isFollowed(_ session: String) -> Bool { state.withLock { $0.followers[session] != nil } }

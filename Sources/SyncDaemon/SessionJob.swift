@@ -1,6 +1,6 @@
-import SyncControl
 import SyncEngine
 import SyncModel
+import SyncStore
 import SyncSystem
 
 /// Work in progress on one session: a run, or the hooks owed by an earlier run.
@@ -26,11 +26,15 @@ final class SessionJob: Sendable {
     let run: String?
     let stop = StopRequest()
     private let state: Mutex<State>
+    /// Its share of a limit for all: a person's request weighs four times that of a hook or a schedule.
+    private let weight: Double
 
-    /// - Parameter engine: One that has the run's manifest already, if there is one.
-    init(session: String, run: String?, engine: EngineHandle? = nil) {
-        self.session = session
-        self.run = run
+    /// - Parameters:
+    ///   - run: `nil` if only owed hooks are run.
+    ///   - engine: One that has the run's manifest already, if there is one.
+    init(session: String, _ run: StoredRun?, engine: EngineHandle?) {
+        (self.session, self.run) = (session, run?.identifier)
+        weight = run?.recipe.origin == .interactive ? 4 : 1
         state = Mutex(State(isCallingHooks: run == nil, spare: engine))
     }
 
@@ -66,7 +70,7 @@ final class SessionJob: Sendable {
     /// Its claim to a share of a limit for all; `nil` while it transfers nothing.
     ///
     /// - Parameter time: Since it was asked last.
-    func claim(weight: Double, after time: Duration) -> BandwidthShares.Claim? {
+    func claim(after time: Duration) -> BandwidthShares.Claim? {
         guard let received = state.withLock(\.handle)?.received() else { return nil }
         return state.withLock { state in
             guard !state.isCallingHooks else { return nil }
@@ -93,17 +97,7 @@ final class SessionJob: Sendable {
     }
 
     /// The progress; `nil` before there is a manifest.
-    var progress: RunStatus.Progress? {
-        state.withLock(\.progress).map {
-            RunStatus.Progress(
-                phase: $0.phase,
-                filesDone: $0.filesDone,
-                filesTotal: $0.filesTotal,
-                bytesDone: $0.bytesDone,
-                bytesTotal: $0.bytesTotal
-            )
-        }
-    }
+    var progress: PullProgress? { state.withLock(\.progress) }
 
     /// `nil` until they have been read, and for a run without conditions.
     var conditions: RunConditionCheck? {

@@ -60,7 +60,7 @@ extension Agent {
         }
         if first == .resumed || others.contains(where: { $0.input == .resumed }) { resetLimiter(session) }
         let recorded = Result { () throws(ControlError) in
-            try asking { () throws(StoreError) in try record(last, session) }
+            try stored(record(last, session))
         }
         leave(session)
         let status = Result { () throws(ControlError) in try self.session(session) }

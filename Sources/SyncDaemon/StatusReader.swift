@@ -26,16 +26,12 @@ package struct StatusReader: Sendable {
     ///
     /// - Throws: ``ControlError`` with code `unknown_session`.
     package func session(_ identifier: String) throws(ControlError) -> SessionStatus {
-        try asking { () throws(StoreError) in
-            try status(of: store.session(named: identifier))
-        }
+        try stored(status(of: store.session(named: identifier)))
     }
 
     /// Hooks, newest first.
     package func hooks(session: String?) throws(ControlError) -> [HookStatus] {
-        try asking { () throws(StoreError) in
-            try store.hooks(session: session, limit: 200).map(HookStatus.init)
-        }
+        try stored(store.hooks(session: session, limit: 200).map(HookStatus.init))
     }
 
     /// What is on the wire for a session's open run, as far as it is known.
@@ -60,13 +56,8 @@ package struct StatusReader: Sendable {
         path: String?,
         stateDirectory: String
     ) throws(ControlError) -> TaskList {
-        let found =
-            try asking { () throws(StoreError) in
-                let session = try store.session(named: identifier)
-                guard let run = try latestRun(of: session) else { return nil }
-                return (session, run)
-            } as (StoredSession, StoredRun)?
-        guard let (session, run) = found else { return TaskList(listing: nil) }
+        let session = try stored(store.session(named: identifier))
+        guard let run = try stored(latestRun(of: session)) else { return TaskList(listing: nil) }
         let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
         let requests = (live?.requests ?? []).map {
             ($0.transfer, TaskListing.Request(state: $0.state, reason: $0.reason))
@@ -90,8 +81,8 @@ package struct StatusReader: Sendable {
 
     /// The open run, else the latest one.
     private func latestRun(of session: StoredSession) throws(StoreError) -> StoredRun? {
-        if let open = try store.openRun(of: session.identifier) { return open }
-        return try store.runs(session: session.identifier, limit: 1).first
+        let open = try store.runs(session: session.identifier, onlyOpen: true, limit: 1)
+        return try open.isEmpty ? store.runs(session: session.identifier, limit: 1).first : open.first
     }
 
     private func status(of session: StoredSession) throws(StoreError) -> SessionStatus {
@@ -147,9 +138,7 @@ package struct StatusReader: Sendable {
 }
 
 package struct TaskList: Sendable {
-    private var listing: TaskListing?
-
-    fileprivate init(listing: TaskListing?) { self.listing = listing }
+    fileprivate var listing: TaskListing?
 
     /// The next one; `nil` after the last.
     package mutating func next() -> TaskStatus? {
@@ -209,6 +198,11 @@ extension HookStatus {
             finished: hook.finished.map(WallTime.init)
         )
     }
+}
+
+/// What the store says, with its errors in the control API's words.
+func stored<R>(_ value: @autoclosure () throws(StoreError) -> R) throws(ControlError) -> R {
+    try asking(value)
 }
 
 /// Asks the store, in the control API's words for what goes wrong.

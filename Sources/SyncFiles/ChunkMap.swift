@@ -100,20 +100,15 @@ package struct ChunkMapReader: ~Copyable {
 
 /// Writes the map under another name and renames it when complete.
 package struct ChunkMapWriter: ~Copyable {
-    private let file: Descriptor
     private let directory: Int32
-    private var buffer: [UInt8] = ChunkMap.magic
-    private var offset: UInt64 = 0
-    private var code: Errno?
+    private var file: AppendedFile
 
     private static let temporaryName = ChunkMap.name + ".new"
 
-    /// `nil` if the file cannot be created.
-    package init?(_ destination: Destination) {
+    package init(_ destination: Destination) {
         directory = destination.state
-        guard let file = try? createFile(Self.temporaryName, in: directory, .writeOnly) else { return nil }
-        self.file = file
-        buffer.reserveCapacity(1 << 16)
+        file = AppendedFile(Self.temporaryName, in: destination)
+        file.append(ChunkMap.magic)
     }
 
     /// Adds a record: a file with its number of chunks, or a chunk with its length.
@@ -122,21 +117,17 @@ package struct ChunkMapWriter: ~Copyable {
             guard let base = bytes.baseAddress else { return }
             record.digest.store(to: base)
             bytes.storeBytes(of: record.number.littleEndian, toByteOffset: 32, as: UInt32.self)
-            buffer.append(contentsOf: bytes)
+            file.append(bytes)
         }
-        if buffer.count > 1 << 16 { flush() }
     }
 
     /// Renames the map into place. On failure the old one stays, which is as good as before.
     package consuming func finish() {
-        flush()
-        code = code ?? renameEntry(Self.temporaryName, in: directory, to: ChunkMap.name, in: directory)
-        if code != nil { removeFile(Self.temporaryName, in: directory) }
-    }
-
-    private mutating func flush() {
-        if code == nil { code = buffer.withUnsafeBytes { writeAll($0, to: file.raw, at: offset) } }
-        offset += UInt64(buffer.count)
-        buffer.removeAll(keepingCapacity: true)
+        let isWritten = (try? file.written()) != nil
+        if isWritten, renameEntry(Self.temporaryName, in: directory, to: ChunkMap.name, in: directory) == nil
+        {
+            return
+        }
+        removeFile(Self.temporaryName, in: directory)
     }
 }

@@ -17,8 +17,6 @@ package final class Directories {
     private var missing: [UInt8]?
     /// Called with each directory that is opened.
     package var opened: ((_ path: [UInt8], _ descriptor: Int32) -> Void)?
-    /// Directories made by this object.
-    package private(set) var made = 0
 
     package convenience init(_ destination: Destination, capacity: Int = 64) {
         self.init(below: destination.root, capacity: capacity)
@@ -127,28 +125,18 @@ package final class Directories {
             let step = Array(path[..<end])
             let name = Array(step[(step.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0)...])
             let parent = above?.raw ?? root
-            switch Self.withCString(name, { makeDirectory($0, in: parent) }) {
-            case nil: made += 1
-            case .fileExists: break
+            switch withCString(name, { makeDirectory($0, in: parent) }) {
+            case nil, .fileExists: break
             case let code?: throw Self.error("create directory", step, code)
             }
-            above = Self.withCString(name) { SharedDescriptor(openDirectory($0, in: parent, .noFollow)) }
+            above = withCString(name) { SharedDescriptor(openDirectory($0, in: parent, .noFollow)) }
             guard above != nil else { throw Self.error("enter", step, .last) }
         }
         return above
     }
 
     private func openBeneath(_ path: [UInt8]) -> SharedDescriptor? {
-        Self.withCString(path) { SharedDescriptor(SyncSystem.openBeneath(root, $0, .directory)) }
-    }
-
-    private static func withCString<R>(_ bytes: [UInt8], _ body: (UnsafePointer<CChar>) -> R) -> R {
-        withUnsafeTemporaryAllocation(byteCount: bytes.count + 1, alignment: 1) { buffer in
-            buffer.copyBytes(from: bytes)
-            buffer[bytes.count] = 0
-            guard let base = buffer.baseAddress else { return "".withCString(body) }
-            return body(UnsafePointer(base.assumingMemoryBound(to: CChar.self)))
-        }
+        withCString(path) { SharedDescriptor(SyncSystem.openBeneath(root, $0, .directory)) }
     }
 
     private static func error(_ step: String, _ path: [UInt8], _ code: Errno) -> FileError {
@@ -161,6 +149,16 @@ package final class Directories {
             default: nil
             }
         return FileError(step: step, path: String(decoding: path, as: UTF8.self), code: code, remark: remark)
+    }
+}
+
+/// Calls `body` with a name as a C string on the stack.
+func withCString<R>(_ bytes: some Collection<UInt8>, _ body: (UnsafePointer<CChar>) -> R) -> R {
+    withUnsafeTemporaryAllocation(byteCount: bytes.count + 1, alignment: 1) { buffer in
+        buffer.copyBytes(from: bytes)
+        buffer[bytes.count] = 0
+        guard let base = buffer.baseAddress else { return "".withCString(body) }
+        return body(UnsafePointer(base.assumingMemoryBound(to: CChar.self)))
     }
 }
 

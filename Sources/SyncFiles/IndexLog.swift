@@ -9,7 +9,7 @@ package import SyncSystem
 ///
 /// Frame: `SAIL`, payload length (4 bytes, little endian), payload, first 8 bytes of the payload's SHA-256. Entry in a
 /// payload: kind (1), path length (2), digest (32), path.
-package struct IndexLog: ~Copyable {
+package final class IndexLog {
     private let file: Descriptor
     private var end: UInt64
     private static let name = "index.log"
@@ -44,7 +44,7 @@ package struct IndexLog: ~Copyable {
     }
 
     /// Appends one frame with one write.
-    package mutating func append(_ entries: [Entry]) throws(FileError) {
+    package func append(_ entries: [Entry]) throws(FileError) {
         guard !entries.isEmpty else { return }
         var payload: [UInt8] = []
         payload.reserveCapacity(entries.count * 80)

@@ -187,12 +187,12 @@ package final class PartFile: Sendable {
             return true
         }
         guard isNext else { return nil }
-        let ok = feed(bytes)
+        let error = feed(bytes)
         state.withLock { state in
-            if ok { state.hashed += UInt64(bytes.count) }
+            if error == nil { state.hashed += UInt64(bytes.count) }
             state.hashing = false
         }
-        return ok ? nil : FileError(step: "hash", path: staged.name.text, remark: "OpenSSL failed")
+        return error
     }
 
     /// Notes that a blob is completely written, and hashes on as far as the file is complete.
@@ -279,9 +279,7 @@ package final class PartFile: Sendable {
                         remark: read < 0 ? nil : "it shrank"
                     )
                 }
-                guard feed(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
-                    return FileError(step: "hash", path: staged.name.text, remark: "OpenSSL failed")
-                }
+                if let error = feed(UnsafeRawBufferPointer(rebasing: buffer[..<count])) { return error }
                 offset += UInt64(count)
             }
             return nil
@@ -294,21 +292,19 @@ package final class PartFile: Sendable {
             var left = count
             while left > 0 {
                 let piece = UnsafeRawBufferPointer(rebasing: buffer[..<min(left, buffer.count)])
-                guard feed(piece) else {
-                    return FileError(step: "hash", path: staged.name.text, remark: "OpenSSL failed")
-                }
+                if let error = feed(piece) { return error }
                 left -= piece.count
             }
             return nil
         }
     }
 
-    private func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    private func feed(_ bytes: UnsafeRawBufferPointer) -> FileError? {
         do {
             try hash.hasher.update(bytes)
-            return true
+            return nil
         } catch {
-            return false
+            return FileError(step: "hash", path: staged.name.text, remark: "OpenSSL failed")
         }
     }
 

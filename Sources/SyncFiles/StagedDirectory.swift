@@ -21,28 +21,8 @@ extension Staging {
         }
 
         private static let prefix = "dir-"
-        /// **Bytes** of a name.
-        static let nameLength = 20
 
-        /// Calls `body` with `dir-<key>` as a C string on the stack.
-        func withName<R: ~Copyable>(_ body: (UnsafePointer<CChar>) -> R) -> R {
-            withUnsafeTemporaryAllocation(of: CChar.self, capacity: Self.nameLength + 1) {
-                var end = 0
-                for letter in Self.prefix.utf8 {
-                    $0[end] = CChar(bitPattern: letter)
-                    end += 1
-                }
-                for shift in stride(from: 60, through: 0, by: -4) {
-                    let digit = UInt8(truncatingIfNeeded: key >> UInt64(shift)) & 15
-                    $0[end] = CChar(bitPattern: digit < 10 ? 0x30 + digit : 0x57 + digit)
-                    end += 1
-                }
-                $0[end] = 0
-                return body(UnsafePointer($0.baseAddress.unsafelyUnwrapped))
-            }
-        }
-
-        var name: String { withName { String(cString: $0) } }
+        var name: String { Self.prefix + padded(key, 16, radix: 16) }
     }
 
     /// Creates a file of a directory, with all of `bytes`, which the caller has verified; makes the directory, too.
@@ -102,13 +82,8 @@ extension Staging {
     ) -> Errno? {
         guard !handsDownTraits(parent) else { return .improperLink }
         guard let filled = underWay.identity(of: target) else { return .noSuchFileOrDirectory }
-        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: name.count + 1) { buffer in
-            for (position, byte) in name.enumerated() { buffer[position] = CChar(bitPattern: byte) }
-            buffer[name.count] = 0
-            let text = UnsafePointer(buffer.baseAddress.unsafelyUnwrapped)
-            if let code = target.withName({ renameEntry($0, in: directory, to: text, in: parent) }) {
-                return code
-            }
+        return withCString(name) { text in
+            if let code = renameEntry(target.name, in: directory, to: text, in: parent) { return code }
             switch status(parent, text) {
             case .failure(let code): return code
             case .success(let found?) where found.kind == .directory && found.isSameFile(as: filled):
@@ -161,7 +136,7 @@ extension Staging {
     /// Removes an empty directory, if it exists.
     package func remove(_ target: Directory) {
         underWay.forget(target)
-        _ = target.withName { removeDirectory($0, in: directory) }
+        _ = removeDirectory(target.name, in: directory)
     }
 
     private func open(_ target: Directory, make: Bool) throws(FileError) -> SharedDescriptor {
@@ -206,36 +181,24 @@ final class UnderWay: Sendable {
     ) throws(FileError) -> SharedDescriptor {
         try state.withLock { (state) throws(FileError) in
             if let known = state.open[target] { return known }
-            let known = state.identities[target]
-            if known == nil {
-                guard make else {
-                    throw FileError(
-                        step: "open",
-                        path: "\(shown)/\(target.name)",
-                        code: .noSuchFileOrDirectory
-                    )
-                }
-                try Self.make(target, in: parent, shown: shown)
+            let (name, known) = (target.name, state.identities[target])
+            func failure(_ code: Errno, remark: String? = nil) -> FileError {
+                FileError(step: "open", path: "\(shown)/\(name)", code: code, remark: remark)
             }
-            let opened = SharedDescriptor(
-                target.withName { openDirectory($0, in: parent, .noFollow) }
-            )
-            guard
-                opened != nil
-                    || [.noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels].contains(
-                        Errno.last
-                    )
-            else {
-                throw .last("open", "\(shown)/\(target.name)")
+            if known == nil {
+                guard make else { throw failure(.noSuchFileOrDirectory) }
+                try Self.make(name, in: parent, shown: shown)
+            }
+            let opened = SharedDescriptor(openDirectory(name, in: parent, .noFollow))
+            if opened == nil,
+                case let code = Errno.last,
+                ![.noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels].contains(code)
+            {
+                throw failure(code)
             }
             guard let opened, let found = status(opened.raw), known?.isSameFile(as: found) ?? true
             else {
-                throw FileError(
-                    step: "open",
-                    path: "\(shown)/\(target.name)",
-                    code: .staleNFSFileHandle,
-                    remark: "another process has put something in its place"
-                )
+                throw failure(.staleNFSFileHandle, remark: "another process has put something in its place")
             }
             state.identities[target] = found
             if state.order.count >= Self.capacity { state.open[state.order.removeFirst()] = nil }
@@ -245,14 +208,13 @@ final class UnderWay: Sendable {
         }
     }
 
-    private static func make(_ target: Staging.Directory, in parent: Int32, shown: String) throws(FileError) {
-        func failure() -> Errno? { target.withName { makeDirectory($0, in: parent) } }
-        guard var code = failure() else { return }
-        if code == .fileExists, removeTree(target.name, in: parent) {
-            guard let again = failure() else { return }
+    private static func make(_ name: String, in parent: Int32, shown: String) throws(FileError) {
+        guard var code = makeDirectory(name, in: parent) else { return }
+        if code == .fileExists, removeTree(name, in: parent) {
+            guard let again = makeDirectory(name, in: parent) else { return }
             code = again
         }
-        throw FileError(step: "create", path: "\(shown)/\(target.name)", code: code)
+        throw FileError(step: "create", path: "\(shown)/\(name)", code: code)
     }
 
     func forget(_ target: Staging.Directory) {
@@ -308,6 +270,6 @@ extension Staging {
     }
 
     private func open(_ target: Directory) -> Descriptor? {
-        target.withName { openDirectory($0, in: directory, .noFollow) }
+        openDirectory(target.name, in: directory, .noFollow)
     }
 }

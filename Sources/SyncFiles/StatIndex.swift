@@ -56,28 +56,20 @@ package struct StatIndex: Sendable {
     static let limit = 256 << 20
 
     /// An empty index.
-    package static let empty = StatIndex()
+    package static let empty = StatIndex([], Header(), count: 0, arenaStart: 0, owner: 0..<0)
 
-    private init() {
-        stamp = 0
-        completion = nil
-        revision = nil
-        owner = ""
-        count = 0
-        bytes = []
-        arenaStart = 0
+    private init(_ bytes: [UInt8], _ header: Header, count: Int, arenaStart: Int, owner: Range<Int>) {
+        (stamp, completion, revision) = (header.stamp, header.completion, header.revision)
+        self.owner = String(decoding: bytes[owner], as: UTF8.self)
+        (self.count, self.bytes, self.arenaStart) = (count, bytes, arenaStart)
     }
 
     /// Checks and parses an index file; `nil` if it is damaged or of another version.
     init?(_ bytes: [UInt8]) {
-        guard let layout = Self.layout(bytes, fileLength: bytes.count) else { return nil }
-        stamp = layout.header.stamp
-        completion = layout.header.completion
-        revision = layout.header.revision
-        count = layout.count
-        arenaStart = layout.arenaStart
-        owner = String(decoding: bytes[layout.owner], as: UTF8.self)
-        self.bytes = bytes
+        guard let (header, count, arenaStart, owner) = Self.layout(bytes, fileLength: bytes.count) else {
+            return nil
+        }
+        self.init(bytes, header, count: count, arenaStart: arenaStart, owner: owner)
         for index in 0..<count where pathRange(index) == nil || record(index) == nil { return nil }
     }
 
@@ -187,6 +179,12 @@ package struct StatIndex: Sendable {
     /// The first position whose path does not come before `path`.
     package func lowerBound(_ path: UnsafeBufferPointer<UInt8>) -> Int {
         (0..<count).partitioningIndex { withPath($0) { !PathOrder.precedes($0, path) } }
+    }
+
+    /// The position of this path, or `nil`.
+    package func position(of path: UnsafeBufferPointer<UInt8>) -> Int? {
+        let position = lowerBound(path)
+        return position < count && withPath(position) { $0.elementsEqual(path) } ? position : nil
     }
 
     /// Whether a record may stand for its file: not if the file was last changed in, or after, the clock tick in which

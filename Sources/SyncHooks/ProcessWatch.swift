@@ -3,30 +3,18 @@ import SyncSystem
 
 /// Stays with one program until it, its group and its output have ended.
 struct ProcessWatch: ~Copyable {
-    private let child: ChildProcess
-    private let isStopped: @Sendable () -> Bool
-    private var supervision: Supervision
-    private var capture: OutputCapture
-    private var outputIsOpen = true
-    private var end: HookOutcome.End?
-    private var groupIsEmpty = false
+    let child: ChildProcess
+    var supervision: Supervision
+    var capture: OutputCapture
+    let isStopped: @Sendable () -> Bool
+    var outputIsOpen = true
+    var end: HookOutcome.End?
+    var groupIsEmpty = false
 
     /// How often to ask whether to stop.
     private static let tick = Duration.milliseconds(100)
     /// How often a group without its leader is looked at: no system call tells when it is empty.
     private static let groupTick = Duration.milliseconds(10)
-
-    init(
-        child: ChildProcess,
-        supervision: Supervision,
-        capture: OutputCapture,
-        isStopped: @escaping @Sendable () -> Bool
-    ) {
-        self.child = child
-        self.supervision = supervision
-        self.capture = capture
-        self.isStopped = isStopped
-    }
 
     /// Waits for the end, doing what ``Supervision`` says when its time comes.
     ///

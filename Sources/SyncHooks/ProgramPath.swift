@@ -125,12 +125,6 @@ private struct PathWalk {
         return walk.path
     }
 
-    private init(tree: String?, origin: String, role: String) {
-        self.tree = tree
-        self.origin = origin
-        self.role = role
-    }
-
     private var path: String { "/" + place.joined(separator: "/") }
 
     private mutating func follow(_ text: String) throws(ProgramError) {

@@ -176,12 +176,7 @@ final class PullWork: Sendable {
     }
 
     private func finish(_ result: Result<Void, any Error>) {
-        let waiter = state.change { state in
-            state.end = result
-            defer { state.waiter = nil }
-            return state.waiter
-        }
-        waiter?.resume()
+        tell { $0.end = result }
     }
 
     private func tell(_ item: Item) {
@@ -189,13 +184,7 @@ final class PullWork: Sendable {
         state.wait { state in
             state.waiting < Self.limit || state.isAbandoned || state.isStopped ? true : nil
         }
-        let waiter = state.change { state -> CheckedContinuation<Void, Never>? in
-            guard !state.isAbandoned else { return nil }
-            state.items.append(item)
-            defer { state.waiter = nil }
-            return state.waiter
-        }
-        waiter?.resume()
+        tell { state in if !state.isAbandoned { state.items.append(item) } }
     }
 
     private func tell(_ progress: PullProgress) {

@@ -84,6 +84,28 @@ struct TextList: Codable, Hashable, Sendable, DatabaseValueConvertible {
     }
 }
 
+extension RawRepresentable<String> where Self: Sendable & Equatable {
+    /// Goes where an input leads.
+    ///
+    /// - Parameter what: The row, for messages.
+    /// - Returns: Whether it changed.
+    /// - Throws: ``StoreError`` with code `refused`.
+    mutating func move(
+        _ input: some RawRepresentable<String>,
+        _ step: Transition<Self>,
+        _ what: String
+    ) throws -> Bool {
+        switch step {
+        case .stays: return false
+        case .refused:
+            throw StoreError(.refused, "\(what) is \(rawValue): it cannot be \(input.rawValue).")
+        case .to(let next):
+            self = next
+            return true
+        }
+    }
+}
+
 extension SHA256Digest {
     /// The 32 bytes of a column.
     init?(_ blob: BlobColumn) {

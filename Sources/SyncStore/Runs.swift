@@ -28,7 +28,6 @@ package struct RunStart: Sendable, Equatable {
 /// What beginning a run did.
 package struct StartedRun: Sendable, Equatable {
     package let session: StoredSession
-    package let arrival: SessionArrival
     /// Earlier runs of the session that this one replaces. Their hooks whose group is complete are still owed.
     package let superseded: [String]
     /// The run to work on: the one that was asked for, or the open one that was the same already.
@@ -62,12 +61,7 @@ extension SyncStore {
         durability: Durability = .synced
     ) throws(StoreError) -> StartedRun {
         try write(durability) { db in
-            let (session, arrival) = try StoredSession.enter(
-                start.session,
-                now: now,
-                keepsEpoch: isBehind,
-                db
-            )
+            let session = try StoredSession.enter(start.session, now: now, keepsEpoch: isBehind, db)
             var open = try StoredRun.open(of: session, db)
             var start = start
             if !isHeld, start.recipe.origin != .interactive,
@@ -93,7 +87,6 @@ extension SyncStore {
             }
             return StartedRun(
                 session: session,
-                arrival: arrival,
                 superseded: open.map(\.identifier),
                 run: try StoredRun.named(same?.identifier ?? start.run, db),
                 isContinued: same != nil
@@ -116,7 +109,7 @@ extension SyncStore {
     private static func asksForTheSame(_ run: StoredRun, _ start: RunStart, _ db: Database) throws -> Bool {
         guard run.manifest == start.manifest, run.recipe.groups == start.recipe.groups,
             run.record.options == KeptRecipe(start),
-            try GroupRecord.all(of: run.number, db).contains(where: {
+            try StoredGroup.all(of: run.number, db).contains(where: {
                 $0.name == RunRecipe.groupOfAll && $0.state == .open
             })
         else { return false }
@@ -165,7 +158,7 @@ extension SyncStore {
         try run.insert(db)
         let number = db.lastInsertedRowID
         for name in Set(start.groups).sorted() {
-            var group = GroupRecord(run: number, name: name)
+            var group = StoredGroup(run: number, name: name)
             try group.insert(db)
         }
         for asked in start.recipe.hooks {
@@ -262,10 +255,9 @@ extension SyncStore {
         exitStatus: Int32? = nil,
         work: SessionTotals? = nil,
         events: [[UInt8]] = [],
-        now: Int64,
-        durability: Durability = .eventual
+        now: Int64
     ) throws(StoreError) {
-        try write(durability) { db in
+        try write(.eventual) { db in
             var found = try StoredRun.named(run, db)
             var isNew = false
             try found.record.updateChanges(db) { run in
@@ -280,7 +272,7 @@ extension SyncStore {
             try SessionTotals.count(result, of: session, db)
             try work?.add(to: session, db)
             // A group that nothing ever asked about cannot stay open behind a finished run.
-            try GroupRecord.cancelOpen(of: found.number, db)
+            try StoredGroup.cancelOpen(of: found.number, db)
         }
     }
 
@@ -341,11 +333,6 @@ extension SyncStore {
     /// - Throws: ``StoreError`` with code `unknown`.
     package func run(_ identifier: String) throws(StoreError) -> StoredRun {
         try read { db in try StoredRun.named(identifier, db) }
-    }
-
-    /// The run of a session that can still come to something; `nil` when there is none.
-    package func openRun(of session: String) throws(StoreError) -> StoredRun? {
-        try runs(session: session, onlyOpen: true, limit: 1).first
     }
 
     /// The latest runs, newest first.

@@ -10,8 +10,6 @@ struct StoreFiles: Sendable {
 
     private let name = "syncagent.sqlite"
 
-    init(directory: String) { self.directory = directory }
-
     var database: String { "\(directory)/\(name)" }
     private var marker: String { database + ".rebuild" }
 

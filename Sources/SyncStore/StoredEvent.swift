@@ -35,11 +35,6 @@ private struct EventRecord: StoreRecord {
     /// 0 for plain text, else the length of what compression made smaller.
     var encoding: Int
     var payload: BlobColumn
-
-    init(session: Int64, first: Int64, count: Int, time: Int64, encoding: Int, payload: BlobColumn) {
-        (self.session, self.first, self.count, self.time) = (session, first, count, time)
-        (self.encoding, self.payload) = (encoding, payload)
-    }
 }
 
 extension SyncStore {

@@ -2,43 +2,32 @@ import GRDB
 package import SyncModel
 
 /// A row of `groups`.
-struct GroupRecord: Codable, Sendable, Equatable {
+package struct StoredGroup: Codable, Sendable, Equatable {
     private(set) var run: Int64
-    private(set) var name: String
-    private(set) var state = GroupState.open
-    private(set) var result: RunResult?
-    private(set) var changed = 0
+    package private(set) var name: String
+    package private(set) var state = GroupState.open
+    /// Once it is complete.
+    package private(set) var result: RunResult?
+    package private(set) var changed = 0
     /// The last event that was on record when it was complete.
     private(set) var lastSeq: Int64?
     private(set) var completed: Int64?
-
-    init(run: Int64, name: String) { (self.run, self.name) = (run, name) }
 
     /// The one place that changes a group's state (S104).
     ///
     /// - Returns: Whether it changed.
     /// - Throws: ``StoreError`` with code `refused`.
     private mutating func move(_ input: GroupInput) throws -> Bool {
-        switch state.after(input) {
-        case .stays: return false
-        case .refused:
-            throw StoreError(
-                .refused,
-                "Group '\(escaped(name))' is \(state.rawValue): it cannot be \(input.rawValue)."
-            )
-        case .to(let next):
-            state = next
-            return true
-        }
+        try state.move(input, state.after(input), "Group '\(escaped(name))'")
     }
 }
 
-extension GroupRecord: StoreRecord {
+extension StoredGroup: StoreRecord {
     static let databaseTableName = "groups"
 
-    static func all(of run: Int64, _ db: Database) throws -> [GroupRecord] {
+    static func all(of run: Int64, _ db: Database) throws -> [StoredGroup] {
         let rows = try SQLRequest<Row>("SELECT * FROM groups WHERE run = \(run) ORDER BY name").fetchAll(db)
-        return try rows.map { try GroupRecord($0, of: "group \($0.shown("name"))") }
+        return try rows.map { try StoredGroup($0, of: "group \($0.shown("name"))") }
     }
 
     /// Every task of a group is terminal: its hooks are owed, or will not run.
@@ -52,7 +41,7 @@ extension GroupRecord: StoreRecord {
         let row = try SQLRequest<Row>("SELECT * FROM groups WHERE run = \(run) AND name = \(group.name)")
             .fetchOne(db)
         guard let row else { throw StoreError(.unknown, "The run has no group '\(escaped(group.name))'.") }
-        var found = try GroupRecord(row, of: "group \(group.name)")
+        var found = try StoredGroup(row, of: "group \(group.name)")
         var isNew = false
         try found.updateChanges(db) { found in
             isNew = try found.move(.settled)
@@ -80,14 +69,6 @@ extension GroupRecord: StoreRecord {
     }
 }
 
-package struct StoredGroup: Sendable, Equatable {
-    package let name: String
-    package let state: GroupState
-    /// Once it is complete.
-    package let result: RunResult?
-    package let changed: Int
-}
-
 /// A group whose every task is terminal.
 package struct CompletedGroup: Sendable, Equatable {
     package var name: String
@@ -106,11 +87,7 @@ extension SyncStore {
     ///
     /// - Throws: ``StoreError``; `unknown` when there is no such run.
     package func groups(of run: String) throws(StoreError) -> [StoredGroup] {
-        try read { db in
-            try GroupRecord.all(of: StoredRun.named(run, db).number, db).map {
-                StoredGroup(name: $0.name, state: $0.state, result: $0.result, changed: $0.changed)
-            }
-        }
+        try read { db in try StoredGroup.all(of: StoredRun.named(run, db).number, db) }
     }
 
     /// Records that groups are complete, with their last events, in one transaction; their hooks are owed from here.
@@ -136,7 +113,7 @@ extension SyncStore {
             var found = try StoredRun.named(run, db)
             let session = try StoredSession.named(found.session, db)
             for group in groups {
-                try GroupRecord.complete(group, of: found.number, after: session.lastSequence, now: now, db)
+                try StoredGroup.complete(group, of: found.number, after: session.lastSequence, now: now, db)
             }
             if let counts { try found.record.updateChanges(db) { $0.counts = counts } }
             try self.append(events, to: session, time: now, db)

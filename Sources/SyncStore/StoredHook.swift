@@ -31,7 +31,13 @@ package struct HookRecord: Codable, Sendable, Equatable {
         results = hook.results.sorted { $0.rawValue < $1.rawValue }
     }
 
-    fileprivate mutating func move(to state: HookRunState) { self.state = state }
+    /// The one place that changes a hook's state (S104).
+    ///
+    /// - Returns: Whether it changed.
+    /// - Throws: ``StoreError`` with code `refused`.
+    fileprivate mutating func move(_ input: HookRunInput, of run: String) throws -> Bool {
+        try state.move(input, state.after(input), "Hook \(id ?? 0) of run \(run)")
+    }
 }
 
 extension HookRecord: StoreRecord {
@@ -124,8 +130,6 @@ extension StoredHook: FetchableRecord {
         return hooks
     }
 
-    /// The one place that changes a hook's state (S104).
-    ///
     /// - Parameters:
     ///   - input: What has happened to it.
     ///   - change: What else changes with its state, where that does.
@@ -133,18 +137,8 @@ extension StoredHook: FetchableRecord {
     mutating func move(_ input: HookRunInput, _ db: Database, _ change: (inout HookRecord) -> Void = { _ in })
         throws
     {
-        switch record.state.after(input) {
-        case .stays: break
-        case .refused:
-            throw StoreError(
-                .refused,
-                "Hook \(identifier) of run \(run) is \(record.state.rawValue): it cannot be \(input.rawValue)."
-            )
-        case .to(let next):
-            try record.updateChanges(db) { record in
-                record.move(to: next)
-                change(&record)
-            }
+        try record.updateChanges(db) { [run] record in
+            if try record.move(input, of: run) { change(&record) }
         }
     }
 }

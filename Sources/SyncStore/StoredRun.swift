@@ -106,14 +106,9 @@ package struct RunRecord: Codable, Sendable, Equatable {
     /// - Returns: Whether it changed.
     /// - Throws: ``StoreError`` with code `refused`.
     mutating func move(_ input: RunInput, reason: RestReason? = nil) throws -> Bool {
-        switch state.after(input) {
-        case .stays: return false
-        case .refused:
-            throw StoreError(.refused, "Run \(id) is \(state.rawValue): it cannot be \(input.rawValue).")
-        case .to(let next):
-            (state, self.reason) = (next, reason)
-            return true
-        }
+        let hasMoved = try state.move(input, state.after(input), "Run \(id)")
+        if hasMoved { self.reason = reason }
+        return hasMoved
     }
 }
 
@@ -198,7 +193,7 @@ extension StoredRun: FetchableRecord {
 
     /// Whether its groups are all complete.
     func hasOnlyHooksLeft(_ db: Database) throws -> Bool {
-        try GroupRecord.all(of: number, db).allSatisfy { $0.state == .completed }
+        try StoredGroup.all(of: number, db).allSatisfy { $0.state == .completed }
     }
 
     /// Somebody begins to work on it.
@@ -225,7 +220,7 @@ extension StoredRun: FetchableRecord {
 
     /// It will not finish: what it leaves open ends with it, its groups and the hooks of those.
     mutating func close(now: Int64, _ db: Database) throws {
-        try GroupRecord.cancelOpen(of: number, db)
+        try StoredGroup.cancelOpen(of: number, db)
         try record.updateChanges(db) { $0.finished = $0.finished ?? now }
     }
 }

@@ -82,11 +82,11 @@ extension StoredSession: FetchableRecord {
         now: Int64,
         keepsEpoch: Bool,
         _ db: Database
-    ) throws -> (session: StoredSession, arrival: SessionArrival) {
+    ) throws -> StoredSession {
         guard var session = try find(request.identifier, db) else {
             var record = SessionRecord(request, now: now)
             try record.insert(db)
-            return (StoredSession(record: record), .created)
+            return StoredSession(record: record)
         }
         guard session.project == request.project else { throw StoreError.otherProject(session, request) }
         let former = session
@@ -99,11 +99,7 @@ extension StoredSession: FetchableRecord {
         } else {
             try session.beginEpoch(since: former, db)
         }
-        // A directory that was renamed is still the same one.
-        let isSame =
-            former.destination == session.destination
-            || former.device == session.device && former.inode == session.inode
-        return (session, isSame ? .attached : .moved(from: former.destination))
+        return session
     }
 
     /// Whoever held the session before holds it no longer: hooks that were left running are owed again.
@@ -145,16 +141,6 @@ package struct SessionRequest: Sendable, Equatable {
         self.inode = inode
         self.policy = policy
     }
-}
-
-/// How a session was found.
-package enum SessionArrival: Sendable, Equatable {
-    /// It is new.
-    case created
-    /// It was there.
-    case attached
-    /// It was there and synced into another directory before.
-    case moved(from: String)
 }
 
 extension SyncStore {

@@ -36,11 +36,11 @@ extension SyncStore {
                     """
                 ).fetchOne(db) ?? nil
             guard let since else { return nil }
-            let after = try GroupRecord.lastEvent(of: hook.group, in: told, db)
+            let after = try StoredGroup.lastEvent(of: hook.group, in: told, db)
             return UntoldWork(
                 since: since,
                 after: after,
-                through: try GroupRecord.lastEvent(of: hook.group, in: run.number, db),
+                through: try StoredGroup.lastEvent(of: hook.group, in: run.number, db),
                 isOnRecord: session.prunedSequence <= after ?? 0
             )
         }

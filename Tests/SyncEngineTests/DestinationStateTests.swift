@@ -93,7 +93,7 @@ struct DestinationStateTests {
         try publishAndPull(tree)
         let destination = try Destination.open(path: scene.destination, create: false)
         try scene.root.write("new", to: "dest/c")
-        var log = try IndexLog(destination)
+        let log = try IndexLog(destination)
         let digest = try Scene.digest(Array("new".utf8))
         try log.append([IndexLog.Entry(path: Array("c".utf8), digest: digest, kind: .file)])
         let outcome = try scene.pull { $0.prune = true }

@@ -52,7 +52,7 @@ struct DiskFailureTests {
         {
             _ in
         }
-        let adopted = try Leftovers(context).adopt([0, 1])
+        let adopted = try Leftovers(context: context).adopt([0, 1])
         #expect(adopted.complete == [0] && adopted.bytes == UInt64(bytes.count))
         #expect(SpaceNeed([1], of: manifest, present: adopted.present(of: [1])).bytes == 500_512)
         #expect(context.committer.finish().records.count == 1)

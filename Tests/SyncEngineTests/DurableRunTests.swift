@@ -114,7 +114,7 @@ struct DurableRunTests {
         _ = try scene.store.take(run: run, now: 2)
         try scene.root.write(try #require(tree.bytes("big")), to: "dest/big")
         let destination = try Destination.open(path: scene.destination, create: false)
-        var log = try IndexLog(destination)
+        let log = try IndexLog(destination)
         for path in ["a/small", "big"] {
             let digest = try Scene.digest(try #require(tree.bytes(path)))
             try log.append([IndexLog.Entry(path: Array(path.utf8), digest: digest, kind: .file)])

@@ -249,7 +249,7 @@ struct ResumeTests {
         try scene.publish(tree)
         #expect(try scene.pull().status == .done)
         // As after a kill between placing and writing the index: only the log is there.
-        var log = try IndexLog(try Destination.open(path: scene.destination, create: false))
+        let log = try IndexLog(try Destination.open(path: scene.destination, create: false))
         try log.append(
             try tree.paths.map { path in
                 IndexLog.Entry(
@@ -281,7 +281,7 @@ struct ResumeTests {
             second.addFile(name, size: 600, seed: UInt64(name.count) + 50)
         }
         second.nodes["deep/link"] = .link("new")
-        var log = try IndexLog(try Destination.open(path: scene.destination, create: false))
+        let log = try IndexLog(try Destination.open(path: scene.destination, create: false))
         try log.append(
             try second.nodes.map { path, node in
                 guard case .link(let target) = node else {
@@ -323,7 +323,7 @@ struct ResumeTests {
         // As after a kill of a run of a second revision.
         var second = AssetTree()
         second.addFile("changes", size: 600, seed: 3)
-        var log = try IndexLog(try Destination.open(path: scene.destination, create: false))
+        let log = try IndexLog(try Destination.open(path: scene.destination, create: false))
         let bytes = second.bytes("changes") ?? []
         try log.append([
             IndexLog.Entry(path: Array("changes".utf8), digest: try Scene.digest(bytes), kind: .file)

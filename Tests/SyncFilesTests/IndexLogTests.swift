@@ -17,7 +17,7 @@ struct IndexLogTests {
     }
 
     private func append(_ batches: [[String]]) throws {
-        var log = try IndexLog(fixture.destination)
+        let log = try IndexLog(fixture.destination)
         for batch in batches { try log.append(try batch.map { try entry($0) }) }
     }
 
@@ -25,7 +25,7 @@ struct IndexLogTests {
     func roundTrip() throws {
         #expect(read() == [])
         try append([["a", "b/c"], ["d"]])
-        var log = try IndexLog(fixture.destination)
+        let log = try IndexLog(fixture.destination)
         try log.append([try entry("link", .link)])
         try log.append([])
         #expect(read() == ["a", "b/c", "d", "link"])

@@ -14,7 +14,7 @@ struct RecordTests {
         let records = [
             "sessions": try started.session.record.databaseDictionary,
             "runs": try started.run.record.databaseDictionary,
-            "groups": try GroupRecord(run: started.run.number, name: "all").databaseDictionary,
+            "groups": try StoredGroup(run: started.run.number, name: "all").databaseDictionary,
             "hooks": try hook.record.databaseDictionary,
         ]
         for (table, values) in records {

@@ -29,7 +29,6 @@ extension Transport {
 enum TransferNumbers {
     private static let last = Mutex<UInt64>(0)
 
-    @Sendable
     static func next() -> TransferID { TransferID(rawValue: next(1).lowerBound) }
 
     /// A range of this many numbers.

@@ -26,7 +26,6 @@ struct BringStep {
     private let origins: RowOrigins
     private let progress: ProgressCount
     private let rounds: FetchRounds
-    private let connections: Int
 
     private var manifest: Manifest { context.manifest }
 
@@ -41,8 +40,8 @@ struct BringStep {
         connections: Int,
         _ progress: ProgressCount
     ) {
-        (self.context, self.wanted, self.origins) = (context, wanted, origins)
-        (self.progress, self.connections) = (progress, connections)
+        (self.context, self.wanted) = (context, wanted)
+        (self.origins, self.progress) = (origins, progress)
         rounds = FetchRounds(
             context: context,
             places: found.bases,
@@ -65,13 +64,13 @@ struct BringStep {
     ) throws(EngineError) {
         context.environment.live.watch(context.parts)
         do {
-            let copies = LocalCopies(context).run(wanted: wanted)
+            let copies = LocalCopies(context: context).run(wanted: wanted)
             origins.set(copies.rows, .reused)
             outcome.reusedBytes = copies.bytes
             progress.add(bytes: copies.bytes)
 
             let rest = wanted.without(copies.rows)
-            let adopted = try Leftovers(context).adopt(rest)
+            let adopted = try Leftovers(context: context).adopt(rest)
             origins.set(adopted.complete, .reused)
             progress.add(bytes: adopted.bytes)
 
@@ -129,14 +128,18 @@ struct BringStep {
         let chunks = ChunkReuse(context, wanted: open, leftovers: unwanted)
         let isResumed = adopted.bytes > 0 || !context.partialBlobs.isEmpty
         let plan = context.partialBlobs.shortened(
-            try chunks.plan(connections: connections, isResumed: isResumed) { adopted.prefixes[$0] ?? 0 }
+            try chunks.plan(connections: rounds.connections, isResumed: isResumed) {
+                adopted.prefixes[$0] ?? 0
+            }
         )
         origins.set(chunks.rowsWithoutNetwork(plan), .reused)
         planned(plan)
         progress.fetch(wire: plan.fetchBytes)
         try context.destination.checkSpace(need)
         // Tens of thousands of links take a second: create them while data arrives.
-        let fetched = chunks.run(plan, rounds, origins) { [context] in SmallEntries(context).stage(open) }
+        let fetched = chunks.run(plan, rounds, origins) { [context] in
+            context.stageSmallEntries(open)
+        }
         outcome.failures += fetched.failures
         outcome.reusedBytes &+= fetched.bytes
     }

@@ -27,8 +27,8 @@ struct FetchRounds: Sendable {
 
     /// How often a row is fetched: once more from the same place, then from the file's own URLs.
     private static let rounds = 3
-    private var manifest: Manifest { context.manifest }
-    private var environment: EngineEnvironment { context.environment }
+    var manifest: Manifest { context.manifest }
+    var environment: EngineEnvironment { context.environment }
     private var parts: PartFiles { context.parts }
     /// Buffers of 256 KiB between the network and the workers: the bound on data received and not written.
     private static let buffers = 40
@@ -245,11 +245,11 @@ struct FetchRounds: Sendable {
     }
 
     private struct RowFailure {
-        var row: Int
+        var shown: Failure
         var isWrongBytes = false
         /// The window that found no room, in **bytes**.
         var window: Int?
-        var shown: Failure
+        var row: Int { shown.row }
     }
 
     /// Runs one plan's spans to their ends.
@@ -260,20 +260,7 @@ struct FetchRounds: Sendable {
         workers: WorkerPool,
         pool: BufferPool
     ) -> [RowFailure] {
-        let spans = SpanTransfers(
-            plan: plan,
-            urls: { urls(of: plan.spans[$0], in: plan) },
-            installer: installer,
-            workers: workers,
-            pool: pool,
-            environment: environment,
-            disk: context.disk,
-            objectSize: { objectSize(of: plan.spans[$0].source) },
-            subject: { subject(of: $0, in: plan) },
-            reload: attempt > 0,
-            referrer: referrer
-        )
-        let ends = spans.run()
+        let ends = transfer(plan, installer, workers: workers, pool: pool, reload: attempt > 0)
         workers.drain()
         return judge(plan, installer, ends)
     }
@@ -281,32 +268,28 @@ struct FetchRounds: Sendable {
     private func judge(
         _ plan: Plan,
         _ installer: Installer,
-        _ ends: [SpanTransfers.End]
+        _ ends: [SpanEnd]
     ) -> [RowFailure] {
         var failures: [Int: RowFailure] = [:]
         for trouble in installer.troubles {
             switch trouble.cause {
             case .disk(let error):
-                let shown = Failure(row: trouble.row, disk: error)
-                failures[trouble.row] = RowFailure(row: trouble.row, shown: shown)
+                failures[trouble.row] = RowFailure(shown: Failure(row: trouble.row, disk: error))
             case .wrongBase(let reason):
                 guard failures[trouble.row]?.shown.cause.isOfDisk != true else { continue }
                 let shown = Failure(row: trouble.row, reason: reason, cause: .wrongBytes)
-                failures[trouble.row] = RowFailure(row: trouble.row, isWrongBytes: true, shown: shown)
+                failures[trouble.row] = RowFailure(shown: shown, isWrongBytes: true)
             case .crowded(let window):
                 let known = failures[trouble.row]
                 guard known == nil || known?.window != nil else { continue }
-                failures[trouble.row] = RowFailure(
+                let shown = Failure(
                     row: trouble.row,
-                    window: max(window, known?.window ?? 0),
-                    shown: Failure(
-                        row: trouble.row,
-                        reason: "decoding it takes \(ByteCount(UInt64(window))) of memory, and the limit "
-                            + "for all files is \(ByteCount(UInt64(windowBytes))); "
-                            + "publish it with a smaller zstd window",
-                        cause: .badManifest
-                    )
+                    reason: "decoding it takes \(ByteCount(UInt64(window))) of memory, and the limit "
+                        + "for all files is \(ByteCount(UInt64(windowBytes))); "
+                        + "publish it with a smaller zstd window",
+                    cause: .badManifest
                 )
+                failures[trouble.row] = RowFailure(shown: shown, window: max(window, known?.window ?? 0))
             case .wrongBytes(let reason, let found):
                 let words = Self.words(reason, found: found, wanted: manifest.files.digest(trouble.row))
                 if let span = trouble.span { tell(trouble.row, ends[span].url, words, found: found) }
@@ -319,7 +302,7 @@ struct FetchRounds: Sendable {
                     reason: end.map { "\(redacted(url: $0.url)): \(words)" } ?? reason,
                     cause: .wrongBytes
                 )
-                failures[trouble.row] = RowFailure(row: trouble.row, isWrongBytes: true, shown: shown)
+                failures[trouble.row] = RowFailure(shown: shown, isWrongBytes: true)
                 if let end { environment.transport.blame(url: end.url, reason: "wrong bytes") }
             }
         }
@@ -328,10 +311,7 @@ struct FetchRounds: Sendable {
             let error: TransferError? = ends[span].error
             for slot in (missing[span] ?? [plan.spans[span].slots]).joined() {
                 for target in plan.targets[plan.slots[slot].targets] where failures[target.row] == nil {
-                    failures[target.row] = RowFailure(
-                        row: target.row,
-                        shown: Failure(row: target.row, transfer: error)
-                    )
+                    failures[target.row] = RowFailure(shown: Failure(row: target.row, transfer: error))
                 }
             }
         }
@@ -341,15 +321,6 @@ struct FetchRounds: Sendable {
     /// What a source delivered, for people.
     private static func words(_ reason: String, found: SHA256Digest?, wanted: SHA256Digest) -> String {
         "gave wrong bytes: " + (found.map { "SHA-256 \($0) instead of \(wanted)" } ?? reason)
-    }
-
-    private func subject(of span: Int, in plan: Plan) -> TransferSubject {
-        switch plan.spans[span].source {
-        case .pack(let pack):
-            TransferSubject(object: manifest.packs[pack].sha256.hex, tasks: plan.rows(of: span).count)
-        case .loose(let row):
-            TransferSubject(path: manifest.files.path(row), tasks: plan.rows(of: span).count)
-        }
     }
 
     /// Reports a source that delivered wrong bytes, whether or not another one helps.
@@ -373,29 +344,5 @@ struct FetchRounds: Sendable {
                 $0.field("reason", words)
             }
         )
-    }
-
-    private func urls(of span: Plan.Span, in plan: Plan) -> [String] {
-        switch span.source {
-        case .pack(let pack): return resolve(manifest.packs[pack].urls, against: places)
-        case .loose(let row):
-            var urls = resolve(manifest.files.urls(row), against: places)
-            // Files with the same content have it at their URLs, too.
-            for target in plan.targets[plan.slots[span.slots.lowerBound].targets] where target.row != row {
-                for url in resolve(manifest.files.urls(target.row), against: places)
-                where urls.count < Self.mostURLs && !urls.contains(url) { urls.append(url) }
-            }
-            return urls
-        }
-    }
-
-    /// A thousand files with the same content must not make a thousand attempts.
-    private static let mostURLs = 8
-
-    private func objectSize(of source: Plan.Source) -> UInt64 {
-        switch source {
-        case .pack(let pack): manifest.packs[pack].size
-        case .loose(let row): manifest.files.size(row)
-        }
     }
 }

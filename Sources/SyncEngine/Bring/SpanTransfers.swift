@@ -1,104 +1,124 @@
+import SyncManifest
+import SyncModel
 import SyncPlanner
 import SyncPlugins
 import SyncSystem
 import SyncUnpack
 
-/// Runs all spans of one plan through a transport, which queues them.
-struct SpanTransfers: Sendable {
+// Runs all spans of one plan through a transport, which queues them.
+extension FetchRounds {
     /// How one span's transfer ended.
-    struct End: Sendable {
+    struct SpanEnd: Sendable {
         /// The URL that delivered; after a failure the first one. Absolute.
         var url: String
         var error: TransferError?
     }
 
-    let plan: Plan
-    let urls: @Sendable (_ span: Int) -> [String]
-    let installer: Installer
-    let workers: WorkerPool
-    let pool: BufferPool
-    let environment: EngineEnvironment
-    let disk: DiskState
-    let objectSize: @Sendable (_ span: Int) -> UInt64
-    /// What a span is for.
-    let subject: @Sendable (_ span: Int) -> TransferSubject
-    let reload: Bool
-    let referrer: TransferRequest.Referrer?
-
     private struct State: Sendable {
         var open: Int
-        var ends: [End]
+        var ends: [SpanEnd]
     }
 
     /// Blocks until every span has ended.
-    func run() -> [End] {
+    func transfer(
+        _ plan: Plan,
+        _ installer: Installer,
+        workers: WorkerPool,
+        pool: BufferPool,
+        reload: Bool
+    ) -> [SpanEnd] {
         guard !plan.spans.isEmpty else { return [] }
+        let urls = plan.spans.map { self.urls(of: $0, in: plan) }
         let state = Monitor(
-            State(open: plan.spans.count, ends: plan.spans.indices.map { End(url: urls($0).first ?? "") })
+            State(open: plan.spans.count, ends: urls.map { SpanEnd(url: $0.first ?? "") })
         )
         let tasks = environment.live.tasks
-        let numbers = environment.events.subjects.begin(plan.spans.count, subject) { [plan] in
-            tasks?.note($1, plan.rows(of: $0))
-        }
+        let numbers = environment.events.subjects.begin(
+            plan.spans.count,
+            { subject(of: $0, in: plan) },
+            tasks: { tasks?.note($1, plan.rows(of: $0)) }
+        )
         defer { environment.events.subjects.forget(numbers) }
         var identifiers: [(TransferID, any Transport)] = []
         for (span, number) in zip(plan.spans.indices, numbers) {
             let identifier = TransferID(rawValue: number)
             tasks?.give(plan.rows(of: span), to: number)
-            let transport = transport(for: span)
+            // Only one kind of place per transfer: remote mirrors of a local pack are asked once it is gone.
+            let isLocal = urls[span].first?.hasPrefix("file:") == true
+            let kind = urls[span].filter { $0.hasPrefix("file:") == isLocal }
+            let transport = isLocal ? environment.localTransport : environment.transport
             identifiers.append((identifier, transport))
-            start(span, identifier, transport, state)
+            let (range, size) = (plan.spans[span].range, objectSize(of: plan.spans[span].source))
+            let request = TransferRequest(
+                id: identifier,
+                urls: kind,
+                range: range == 0..<size ? nil : range,
+                objectSize: size,
+                limit: range.length,
+                priority: plan.spans.count - span,
+                reload: reload,
+                referrer: referrer
+            )
+            let unpacker = SpanUnpacker(
+                plan: plan,
+                span: span,
+                consumer: installer,
+                pool: pool,
+                workers: workers
+            )
+            let sink = SpanSink(unpacker: unpacker, range: range, pool: pool) { transport.resume(identifier) }
+            transport.start(request, sink: sink) { result in
+                sink.finish()
+                let isLast = state.withLock { state in
+                    state.open -= 1
+                    if case .failure(let error) = result { state.ends[span].error = error }
+                    if case .success(let report) = result, kind.indices.contains(report.sourceIndex) {
+                        state.ends[span].url = kind[report.sourceIndex]
+                    }
+                    return state.open == 0
+                }
+                // If eight thousand end at once, signal once.
+                if isLast { state.signal(0) }
+            }
         }
         let cancel = { @Sendable [identifiers] in
             for (identifier, transport) in identifiers { transport.cancel(identifier) }
         }
         environment.stop.onStop(cancel)
-        disk.onFailure(cancel)
+        context.disk.onFailure(cancel)
         return state.wait { $0.open == 0 ? $0.ends : nil }
     }
 
-    private func transport(for span: Int) -> any Transport {
-        urls(span).first?.hasPrefix("file:") == true ? environment.localTransport : environment.transport
+    private func subject(of span: Int, in plan: Plan) -> TransferSubject {
+        switch plan.spans[span].source {
+        case .pack(let pack):
+            TransferSubject(object: manifest.packs[pack].sha256.hex, tasks: plan.rows(of: span).count)
+        case .loose(let row):
+            TransferSubject(path: manifest.files.path(row), tasks: plan.rows(of: span).count)
+        }
     }
 
-    private func start(
-        _ span: Int,
-        _ identifier: TransferID,
-        _ transport: any Transport,
-        _ state: Monitor<State>
-    ) {
-        let planned = plan.spans[span]
-        let unpacker = SpanUnpacker(plan: plan, span: span, consumer: installer, pool: pool, workers: workers)
-        let sink = SpanSink(unpacker: unpacker, range: planned.range, pool: pool) {
-            transport.resume(identifier)
-        }
-        let size = objectSize(span)
-        let isAll = planned.range == 0..<size
-        let urls = urls(span)
-        // Only one kind of place per transfer: remote mirrors of a local pack are asked once it is gone.
-        let kind = urls.filter { $0.hasPrefix("file:") == (urls.first?.hasPrefix("file:") == true) }
-        let request = TransferRequest(
-            id: identifier,
-            urls: kind,
-            range: isAll ? nil : planned.range,
-            objectSize: size,
-            limit: planned.range.length,
-            priority: plan.spans.count - span,
-            reload: reload,
-            referrer: referrer
-        )
-        transport.start(request, sink: sink) { result in
-            sink.finish()
-            let isLast = state.withLock { state in
-                state.open -= 1
-                if case .failure(let error) = result { state.ends[span].error = error }
-                if case .success(let report) = result, kind.indices.contains(report.sourceIndex) {
-                    state.ends[span].url = kind[report.sourceIndex]
-                }
-                return state.open == 0
+    private func urls(of span: Plan.Span, in plan: Plan) -> [String] {
+        switch span.source {
+        case .pack(let pack): return resolve(manifest.packs[pack].urls, against: places)
+        case .loose(let row):
+            var urls = resolve(manifest.files.urls(row), against: places)
+            // Files with the same content have it at their URLs, too.
+            for target in plan.targets[plan.slots[span.slots.lowerBound].targets] where target.row != row {
+                for url in resolve(manifest.files.urls(target.row), against: places)
+                where urls.count < Self.mostURLs && !urls.contains(url) { urls.append(url) }
             }
-            // If eight thousand end at once, signal once.
-            if isLast { state.signal(0) }
+            return urls
+        }
+    }
+
+    /// A thousand files with the same content must not make a thousand attempts.
+    private static let mostURLs = 8
+
+    private func objectSize(of source: Plan.Source) -> UInt64 {
+        switch source {
+        case .pack(let pack): manifest.packs[pack].size
+        case .loose(let row): manifest.files.size(row)
         }
     }
 }

@@ -38,12 +38,8 @@ struct ManifestCache: Sendable {
         self.isNeeded = isNeeded
         directory = stateDirectory + "/manifests"
         parts = PartCache(stateDirectory: stateDirectory, isReadOnly: false)
-        do throws(FileError) {
-            // Entries were checked when they were stored, and are trusted from then on.
-            _ = try openPrivateDirectory(directory, create: true)
-        } catch {
-            throw EngineError(cannotUse: error, "the state directory: ")
-        }
+        // Entries were checked when they were stored, and are trusted from then on.
+        _ = try usable(openPrivateDirectory(directory, create: true), "the state directory: ")
     }
 
     /// The entry for `url`, if its body is still here.

@@ -29,17 +29,17 @@ struct ManifestParts: Sendable {
             (digest: $0.digest, wanted: request(0, $0.blob, assembly.pack(of: $0)))
         }
         if !(wanted + [dictionary?.wanted].compactMap { $0 }).allSatisfy(isLocal) {
-            source.parts?.note(parts.map(\.digest) + [dictionary?.digest].compactMap { $0 }, of: root)
+            source.parts.note(parts.map(\.digest) + [dictionary?.digest].compactMap { $0 }, of: root)
         }
         if let dictionary, !isLocal(dictionary.wanted), source.cache != nil,
-            source.parts?.has(dictionary.digest) != true
+            !source.parts.has(dictionary.digest)
         {
             source.ahead.begin(dictionary.digest) { PartFetch([dictionary.wanted], source) }
         }
         guard !parts.isEmpty else { return }
-        let isCached = wanted.map { !isLocal($0) && source.parts?.has(parts[$0.index].digest) == true }
+        let isCached = wanted.map { !isLocal($0) && source.parts.has(parts[$0.index].digest) }
         for index in parts.indices where !isCached[index] && !isLocal(wanted[index]) {
-            guard let delta = parts[index].delta, source.parts?.has(delta.base) == true else { continue }
+            guard let delta = parts[index].delta, source.parts.has(delta.base) else { continue }
             wanted[index] = request(index, delta, assembly)
         }
         let fetch = PartFetch(wanted.filter { !isCached[$0.index] }, source)
@@ -49,7 +49,7 @@ struct ManifestParts: Sendable {
         for part in wanted {
             let text: [UInt8]
             let (index, digest) = (part.index, parts[part.index].digest)
-            if isCached[index], let known = source.parts?.part(digest),
+            if isCached[index], let known = source.parts.part(digest),
                 let raw = reader.text(known, parts[index].blob, digest)
             {
                 text = raw
@@ -128,7 +128,7 @@ struct ManifestParts: Sendable {
     ) -> Result<[UInt8], ManifestDictionary.Failure> {
         do {
             var reader = try PartDecoder.make()
-            if let known = source.parts?.part(named.digest),
+            if let known = source.parts.part(named.digest),
                 let bytes = reader.text(known, named.blob, named.digest)
             {
                 return .success(bytes)
@@ -182,7 +182,7 @@ struct ManifestParts: Sendable {
                 // The same from the same place would only come again.
                 guard came.bytes != wrong?.bytes || came.url != wrong?.url else { break }
                 if came.bytes != wrong?.bytes, let text = reader.text(came.bytes, wanted.blob, digest) {
-                    if !isLocal(wanted) { source.parts?.keep(came.bytes, digest) }
+                    if !isLocal(wanted) { source.parts.keep(came.bytes, digest) }
                     return .success(text)
                 }
                 // Reading a local file again gives the same bytes.
@@ -250,8 +250,8 @@ private struct PartDecoder: ~Copyable {
 
     /// Applies a delta to the cached text that it is based on, and caches the result; `nil` if the result is wrong or
     /// the base damaged.
-    mutating func text(_ frame: [UInt8], _ part: Manifest.Part, _ cache: PartCache?) -> [UInt8]? {
-        guard let delta = part.delta, let known = cache?.part(delta.base),
+    mutating func text(_ frame: [UInt8], _ part: Manifest.Part, _ cache: PartCache) -> [UInt8]? {
+        guard let delta = part.delta, let known = cache.part(delta.base),
             let length = Int(exactly: part.blob.rawLength), length <= Manifest.PartDelta.longestTexts
         else { return nil }
         do {
@@ -274,7 +274,7 @@ private struct PartDecoder: ~Copyable {
             let count = try text.withUnsafeBytes { text in
                 try stored.withUnsafeMutableBytes { try compressor.encode(text, into: $0) }
             }
-            cache?.keep(count.map { Array(stored[..<$0]) } ?? text, part.digest)
+            cache.keep(count.map { Array(stored[..<$0]) } ?? text, part.digest)
             return text
         } catch {
             return nil

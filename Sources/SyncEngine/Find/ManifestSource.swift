@@ -14,8 +14,7 @@ struct ManifestSource: Sendable {
     let localTransport: any Transport
     let cache: ManifestCache?
     /// Parts of manifests that are here.
-    let parts: PartCache?
-    let nextID: @Sendable () -> TransferID
+    let parts: PartCache
     let stop: StopRequest
     /// Limits of a manifest (V46, S15).
     var limits = ManifestLimits.standard
@@ -86,7 +85,7 @@ struct ManifestSource: Sendable {
         let url = resolve(ChannelIndex.path, against: manifestURL(location))
         let sink = MemorySink(limit: ChannelIndex.limit)
         let request = TransferRequest(
-            id: nextID(),
+            id: TransferNumbers.next(),
             urls: [url],
             limit: UInt64(ChannelIndex.limit),
             priority: .max
@@ -213,7 +212,7 @@ struct ManifestSource: Sendable {
             let usable = known?.isCompressed == attempt.isCompressed ? known : nil
             let sink = MemorySink(limit: limits.ownTextBytes)
             let request = TransferRequest(
-                id: nextID(),
+                id: TransferNumbers.next(),
                 urls: [attempt.url],
                 limit: UInt64(limits.ownTextBytes),
                 knownValidator: usable?.validator,

@@ -134,7 +134,7 @@ final class PartFetch: Sendable {
         }
         for number in next {
             guard let part = requests[number].members.first else { continue }
-            let identifier = source.nextID()
+            let identifier = TransferNumbers.next()
             state.change { $0.identifiers.append(identifier) }
             Self.start(identifier, part, requests[number].range, source) { [state] end in
                 state.change { $0.ends[number] = end }
@@ -145,7 +145,7 @@ final class PartFetch: Sendable {
     /// Fetches one part alone, bypassing caches.
     static func again(_ part: Wanted, _ source: ManifestSource) -> Result<Received, TransferError> {
         let end = Monitor<Result<Received, TransferError>?>(nil)
-        start(source.nextID(), part, part.blob.range, source, reload: true) { result in
+        start(TransferNumbers.next(), part, part.blob.range, source, reload: true) { result in
             end.change { $0 = result }
         }
         return end.wait { $0 }

@@ -15,7 +15,7 @@ extension PullEngine {
         // Errors are reported later, when something has to be written there.
         let place = try? Self.openIfPresent(path, usesState: false)
         func isElsewhere(_ name: String) throws(EngineError) -> StoredSession? {
-            let found = try recording { () throws(StoreError) in try environment.store.session(name) }
+            let found = try stored(environment.store.session(name))
             // A name of another project is refused when the run is recorded.
             guard let found, found.project == project, found.destination != path else { return nil }
             if let place, found.destination == place.path { return nil }
@@ -52,7 +52,7 @@ extension PullEngine {
     func lease(_ recipe: inout RunRecipe, project: String) throws(EngineError) -> SessionLease {
         var name = try sessionName(recipe, project: project)
         while true {
-            let lease = try RecordedRun.lease(name, environment)
+            let lease = try environment.lease(name)
             let again = try sessionName(recipe, project: project)
             if again == name {
                 recipe.session = name

@@ -25,40 +25,18 @@ struct IndexMerge {
             table: manifest.directories,
             directories: directories[...]
         )
-        var position = 0
+        var walk = IndexWalk(index: old)
         for row in manifest.files.indices {
             manifest.files.withPath(row) { path in
-                position = copyOld(from: position, before: path, to: &writer)
-                let hasOld =
-                    position < old.count && old.withPath(position) { PathOrder.compare($0, path) } == 0
-                if let record = records[row] {
-                    writer.append(record, path: path)
-                } else if hasOld, !gone.contains(position), let record = old.record(position) {
-                    writer.append(record, path: path)
-                }
-                if hasOld { position += 1 }
+                let position = walk.find(path) { copy($0, to: &writer) }
+                let record = records[row] ?? position.flatMap { gone.contains($0) ? nil : old.record($0) }
+                if let record { writer.append(record, path: path) }
             }
         }
-        while position < old.count {
-            copy(position, to: &writer)
-            position += 1
-        }
+        for position in walk.rest { copy(position, to: &writer) }
         writer.appendDirectories(before: nil)
         let revision = StatIndex.Revision(number: manifest.revision, manifest: manifest.digest.firstWord)
         try writer.writer.write(owner: owner, completion: completion, revision: revision, durable: durable)
-    }
-
-    private func copyOld(
-        from start: Int,
-        before path: UnsafeBufferPointer<UInt8>,
-        to writer: inout Writer
-    ) -> Int {
-        var position = start
-        while position < old.count, old.withPath(position, { PathOrder.compare($0, path) }) < 0 {
-            copy(position, to: &writer)
-            position += 1
-        }
-        return position
     }
 
     private func copy(_ position: Int, to writer: inout Writer) {

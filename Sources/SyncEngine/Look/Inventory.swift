@@ -23,8 +23,8 @@ struct Inventory: Sendable {
     var folding: [[UInt8]] = []
 }
 
-/// Checks one place with lstat(2) against the index; nothing is opened.
-struct PlaceCheck {
+extension InventoryScan {
+    /// What is at a place.
     enum Verdict {
         /// What the index knows of it is still true.
         case unchanged
@@ -37,13 +37,12 @@ struct PlaceCheck {
         case obstructed(FileError)
     }
 
-    let index: StatIndex
-    let files: FileTable
-
-    /// - Parameters:
-    ///   - known: The index's record for the same path, where it has one.
+    /// Checks one place with lstat(2) against the index; nothing is opened.
+    ///
+    /// - Parameter known: The index's record for the same path, where it has one.
     func verdict(row: Int, known: IndexRecord?, directories: Directories) -> Verdict {
-        files.withPath(row) { path in
+        let files = manifest.files
+        return files.withPath(row) { path in
             do throws(FileError) {
                 return try directories.withLeaf(of: path) { directory, leaf in
                     switch status(directory, leaf) {
@@ -62,6 +61,7 @@ struct PlaceCheck {
     }
 
     private func judge(_ row: Int, _ status: FileStatus, _ known: IndexRecord?) -> Verdict {
+        let files = manifest.files
         switch status.kind {
         case .directory, .other:
             let what = status.kind == .directory ? "a directory" : "a device, socket or pipe"

@@ -13,20 +13,17 @@ struct InventoryScan: Sendable {
     let destination: Destination
     let index: StatIndex
     /// Paths that an interrupted run put in place, which count as installed.
-    let logged: Set<[UInt8]>
+    var logged: Set<[UInt8]> = []
     /// Whether wrong modes and times are corrected; otherwise nothing is changed.
     var mends = true
-    let threads: Int
-    /// Whether an open directory ignores case.
-    let foldsCase: @Sendable (_ directory: Int32) -> Bool
-    let isStopped: @Sendable () -> Bool
+    let environment: EngineEnvironment
     /// Told how far the hashing is.
     var progress: ProgressCount?
 
     func run() -> Inventory {
         var inventory = Inventory()
         inventory.records = RecordColumn(manifest.files, old: index)
-        let slices = rows.evenSlices(rows.count < 2048 ? 1 : threads)
+        let slices = rows.evenSlices(rows.count < 2048 ? 1 : environment.workers)
         let looks = concurrently(slices.count, name: "stat") { look(at: slices[$0]) }
         var unknown: [Unknown] = []
         for look in looks {
@@ -58,26 +55,20 @@ struct InventoryScan: Sendable {
     /// Walks the rows and the index side by side; both stand in ``PathOrder``.
     private func look(at rows: ArraySlice<Int>) -> SliceResult {
         var result = SliceResult()
-        let check = PlaceCheck(index: index, files: manifest.files)
         let directories = Directories(destination)
         guard let first = rows.first else { return result }
         var folding: [[UInt8]] = []
-        directories.opened = { path, directory in if foldsCase(directory) { folding.append(path) } }
-        var position = manifest.files.withPath(first) { index.lowerBound($0) }
+        directories.opened = { [foldsCase = environment.directoryFoldsCase] path, directory in
+            if foldsCase(directory) { folding.append(path) }
+        }
+        var walk = IndexWalk(index: index, position: manifest.files.withPath(first, index.lowerBound))
         for row in rows {
-            let known: IndexRecord? = manifest.files.withPath(row) { path in
-                while position < index.count,
-                    index.withPath(position, { PathOrder.compare($0, path) }) < 0
-                {
-                    position += 1
-                }
-                guard position < index.count, index.withPath(position, { PathOrder.compare($0, path) }) == 0
-                else { return nil }
-                return index.record(position)
-            }
-            switch check.verdict(row: row, known: known, directories: directories) {
-            case .unchanged: result.unchanged.append((row, position))
-            case .worn where !mends: result.unchanged.append((row, position))
+            let position = manifest.files.withPath(row) { walk.find($0) }
+            let known = position.flatMap(index.record)
+            switch verdict(row: row, known: known, directories: directories) {
+            case .unchanged,
+                .worn where !mends:
+                if let position { result.unchanged.append((row, position)) }
             case .worn:
                 result.unknown.append(Unknown(row: row, installed: known?.installed ?? false, known: known))
             case .absent, .differs: result.wanted.append(row)
@@ -104,11 +95,11 @@ struct InventoryScan: Sendable {
         )
         let results = concurrently(
             over: unknown.count,
-            threads: threads,
+            threads: environment.workers,
             name: "hash",
-            isStopped: isStopped,
+            isStopped: environment.isStopped,
             by: { [progress] _ in
-                try PlaceReader(destination, isStopped: isStopped) { progress?.add(bytes: $0) }
+                try PlaceReader(destination, isStopped: environment.isStopped) { progress?.add(bytes: $0) }
             }
         ) { reader, position -> IndexRecord? in
             let entry = unknown[position]

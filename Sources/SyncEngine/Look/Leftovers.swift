@@ -5,9 +5,7 @@ import SyncModel
 
 /// Takes over the parts of large files and the partial blobs that an interrupted run left in staging.
 struct Leftovers {
-    private let context: RunContext
-
-    init(_ context: RunContext) { self.context = context }
+    let context: RunContext
 
     struct Adopted: Sendable {
         /// Rows whose parts turned out to be complete; handed to the committer.

@@ -20,7 +20,7 @@ extension PullRun {
                 throw EngineError(.ioError, "\(error)", cause: error.cause)
             }
         }
-        do throws(StoreError) {
+        try recording { () throws(StoreError) in
             let told = try toldPaths(of: loggingRun(), atMost: files.rows.count)
             for row in placed {
                 let isTold = told.contains(RunEvents.path(table.path(row)))
@@ -31,8 +31,6 @@ extension PullRun {
             }
             // Only then is the log no longer needed: another kill must lose nothing.
             try environment.events.flush()
-        } catch {
-            throw EngineError(error)
         }
     }
 
@@ -53,37 +51,38 @@ extension PullRun {
         var told: Set<[UInt8]> = []
         // Its files, each with events that may precede it: hops, waits, failures.
         try environment.store.scanEvents(of: session, after: max(0, end - Int64(count) * 3 - 20_000)) {
-            if let path = events.installedPath(in: $0) { told.insert(path) }
+            if let path = events.installedPath(in: $0.line) { told.insert(path) }
+            return true
         }
         return told
     }
 }
 
-extension RecordedRun {
+extension RunJournal {
     /// Whether the process that completed the run's groups has reported what it did.
     func isSummarized() throws(StoreError) -> Bool {
         let events = RunEvents(run: run)
         var isSummarized = false
-        try environment.store.scanEvents(of: session, after: 0) { line in
-            if events.has(.groupCompleted, in: line) { isSummarized = false }
-            if events.has(.runSummary, in: line) { isSummarized = true }
+        try environment.store.scanEvents(of: session, after: 0) { event in
+            if events.has(.groupCompleted, in: event.line) { isSummarized = false }
+            if events.has(.runSummary, in: event.line) { isSummarized = true }
+            return true
         }
         return isSummarized
     }
 }
 
 extension SyncStore {
-    /// Passes on a session's events after a number, a page at a time.
-    fileprivate func scanEvents(
+    /// Passes on a session's events after a number, a page at a time, until `take` says that it is enough.
+    func scanEvents(
         of session: String,
         after sequence: Int64,
-        _ take: (_ line: [UInt8]) -> Void
+        _ take: (StoredEvent) -> Bool
     ) throws(StoreError) {
         var seen = sequence
         while true {
-            let page = try events(of: session, after: seen, limit: 1_000)
-            guard let last = page.events.last else { return }
-            for event in page.events { take(event.line) }
+            let page = try events(of: session, after: seen, limit: 4_096)
+            guard let last = page.events.last, page.events.allSatisfy(take) else { return }
             seen = last.sequence
         }
     }
@@ -91,10 +90,11 @@ extension SyncStore {
 
 /// Finds a run's events in the lines of its session. Paths stay in their JSON spelling, to be compared with the same.
 struct RunEvents {
-    private let run: [UInt8]
+    /// `nil` for the events of all runs.
+    private let run: [UInt8]?
     private static let pathKey = Array(#""path":""#.utf8)
 
-    init(run: String) { self.run = Array(#""run":"\#(run)""#.utf8) }
+    init(run: String? = nil) { self.run = run.map { Array(#""run":"\#($0)""#.utf8) } }
 
     /// A path in its JSON spelling, without quotes.
     static func path(_ text: String) -> [UInt8] {
@@ -105,7 +105,8 @@ struct RunEvents {
     ///
     /// Quotes inside strings are escaped, so a key is never found there.
     func has(_ name: EventName, in line: [UInt8]) -> Bool {
-        line.starts(with: "{\"event\":\"\(name.rawValue)\"".utf8) && Self.end(of: run, in: line) != nil
+        line.starts(with: "{\"event\":\"\(name.rawValue)\"".utf8)
+            && run.map { Self.end(of: $0, in: line) != nil } ?? true
     }
 
     /// The path of a `task.installed`, without quotes; `nil` for another event or another run's.

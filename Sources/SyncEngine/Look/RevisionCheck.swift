@@ -15,14 +15,6 @@ struct RevisionCheck {
         case older(than: UInt64)
         /// The same revision with other content.
         case repeated
-
-        /// The word in events.
-        var word: String {
-            switch self {
-            case .older: "older"
-            case .repeated: "repeated"
-            }
-        }
     }
 
     /// - Parameters:
@@ -71,9 +63,7 @@ extension PullEngine {
     /// Checks a manifest before anything is recorded, against what can be read without locking the destination.
     func checkRevision(_ manifest: Manifest, _ recipe: RunRecipe) throws(EngineError) {
         let path = try Self.destinationPath(recipe, project: manifest.project)
-        let session = try recording { () throws(StoreError) in
-            try environment.store.installedRevision(of: recipe.session ?? manifest.project)
-        }
+        let session = try stored(environment.store.installedRevision(of: recipe.session ?? manifest.project))
         let destination = try Self.openIfPresent(path)
         _ = try RevisionCheck.check(
             manifest,
@@ -87,9 +77,7 @@ extension PullEngine {
 extension PullRun {
     /// Refuses an older manifest, or reports that it was allowed.
     func checkRevision(_ manifest: Manifest, _ index: StatIndex) throws(EngineError) {
-        let known = try recording { () throws(StoreError) in
-            try environment.store.installedRevision(of: session)
-        }
+        let known = try stored(environment.store.installedRevision(of: session))
         let finding = try RevisionCheck.check(
             manifest,
             index: index.revision,

@@ -68,8 +68,7 @@ struct NamedDirectories {
     func announce(_ rows: [Int]) {
         guard !rows.isEmpty else { return }
         do throws(FileError) {
-            var log = try IndexLog(destination)
-            try log.append(
+            try IndexLog(destination).append(
                 rows.map { row in
                     let path = table.withPath(row) { Array($0) }
                     return IndexLog.Entry(path: path, digest: .zero, kind: .directory)
@@ -165,12 +164,8 @@ struct NamedDirectories {
 
     /// Whether an earlier pull created it.
     private func wasMade(_ row: Int) -> Bool {
-        table.withPath(row) { path in
-            let position = index.lowerBound(path)
-            return position < index.count && index.isDirectory(position)
-                && index.withPath(position) { $0.elementsEqual(path) }
-                && index.record(position)?.installed == true
-        }
+        guard let position = table.withPath(row, index.position(of:)) else { return false }
+        return index.isDirectory(position) && index.record(position)?.installed == true
     }
 
     private func give(

@@ -27,7 +27,7 @@ final class Placement {
     private let wholes: WholeDirectories
     private let keeper: BackupDirectory.Keeper?
     /// Opened with the first batch: a run that changes nothing writes nothing.
-    private var log: LogBox?
+    private var log: IndexLog?
     /// Members of incomplete directories, by the directory's number.
     private var gathered: [Int: [Member]] = [:]
     /// Directories that are in place, or whose files are placed one by one …
@@ -46,11 +46,6 @@ final class Placement {
         (self.staging, self.wholes) = (staging, wholes)
         keeper = backup.map(BackupDirectory.Keeper.init)
         directories = Directories(destination)
-    }
-
-    private final class LogBox {
-        var log: IndexLog
-        init(_ log: consuming IndexLog) { self.log = log }
     }
 
     /// Places a batch whose bytes are durable. Members of directories that wait for others follow with a later batch,
@@ -97,8 +92,8 @@ final class Placement {
     private func write(_ batch: [Committer.Staged]) {
         guard !batch.isEmpty else { return }
         do throws(FileError) {
-            if log == nil { log = LogBox(try IndexLog(destination)) }
-            try log?.log.append(
+            if log == nil { log = try IndexLog(destination) }
+            try log?.append(
                 batch.map { staged in
                     IndexLog.Entry(
                         path: manifest.files.withPath(staged.row) { Array($0) },

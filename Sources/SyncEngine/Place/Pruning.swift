@@ -22,20 +22,11 @@ struct Pruning: Sendable {
     /// Positions in the index that the manifest does not name.
     func obsolete() -> [Int] {
         var found: [Int] = []
-        var row = 0
-        for position in 0..<index.count where !index.isDirectory(position) {
-            let isNamed = index.withPath(position) { path in
-                while row < manifest.files.count,
-                    manifest.files.withPath(row, { PathOrder.compare($0, path) }) < 0
-                {
-                    row += 1
-                }
-                return row < manifest.files.count
-                    && manifest.files.withPath(row) { PathOrder.compare($0, path) } == 0
-            }
-            if !isNamed { found.append(position) }
+        var walk = IndexWalk(index: index)
+        for row in manifest.files.indices {
+            manifest.files.withPath(row) { path in _ = walk.find(path) { found.append($0) } }
         }
-        return found
+        return (found + walk.rest).filter { !index.isDirectory($0) }
     }
 
     /// Positions of directories named by an earlier manifest but not by this one.

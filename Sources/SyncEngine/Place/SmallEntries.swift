@@ -4,23 +4,17 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Creates entries that need no data: links and empty files.
-struct SmallEntries: Sendable {
-    private let context: RunContext
-    private var manifest: Manifest { context.manifest }
-    private var staging: Staging { context.staging }
-
-    init(_ context: RunContext) { self.context = context }
-
+// Entries that need no data, links and empty files, and files that are made from bytes in memory.
+extension RunContext {
     /// Stages every link and empty file among `rows` until a stop request; the rest is then no failure.
     ///
     /// - Returns: The rows that could not be made.
-    func stage(_ rows: [Int]) -> [FetchRounds.Failure] {
+    func stageSmallEntries(_ rows: [Int]) -> [FetchRounds.Failure] {
         var failures: [FetchRounds.Failure] = []
         for row in rows where manifest.files.kind(row) == .link || manifest.files.size(row) == 0 {
-            if context.isStopped { break }
+            if isStopped { break }
             do throws(FileError) {
-                context.committer.add(try stage(row))
+                committer.add(try stageSmallEntry(row))
             } catch {
                 failures.append(FetchRounds.Failure(row: row, disk: error))
             }
@@ -28,18 +22,18 @@ struct SmallEntries: Sendable {
         return failures
     }
 
-    private func stage(_ row: Int) throws(FileError) -> Committer.Staged {
+    private func stageSmallEntry(_ row: Int) throws(FileError) -> Committer.Staged {
         let name = StagedName(digest: manifest.files.digest(row), serial: UInt32(truncatingIfNeeded: row))
-        var file = Staging.File(lane: context.laneOfSmallEntries, name: name)
+        var file = Staging.File(lane: laneOfSmallEntries, name: name)
         guard manifest.files.kind(row) == .link, let target = manifest.files.linkTarget(row) else {
-            return try context.stage(UnsafeRawBufferPointer(start: nil, count: 0), row, as: file)
+            return try stage(UnsafeRawBufferPointer(start: nil, count: 0), row, as: file)
         }
         do {
             file.name.digest = try sha256(target)
         } catch {
             throw FileError(step: "hash", path: target, remark: "\(error)")
         }
-        if let member = try context.wholes.stage(
+        if let member = try wholes.stage(
             row,
             of: manifest.files,
             file.name.digest,
@@ -50,9 +44,7 @@ struct SmallEntries: Sendable {
         try staging.link(to: target, as: file)
         return Committer.Staged(row: row, file: file, nil)
     }
-}
 
-extension RunContext {
     /// Stages a file with these bytes: in its directory if that is assembled in staging, or else as `file`.
     func stage(
         _ bytes: UnsafeRawBufferPointer,

@@ -39,9 +39,7 @@ extension Destination {
 
     /// The error if it does not fit; `nil` if it does.
     func shortage(_ need: SpaceNeed) throws(EngineError) -> EngineError? {
-        let free: FileSystemSpace
-        do throws(FileError) { free = try freeSpace() } catch { throw EngineError(cannotUse: error) }
-        return need.shortage(free, path)
+        need.shortage(try usable(freeSpace()), path)
     }
 }
 

@@ -26,8 +26,6 @@ final class WholeDirectories: Sendable {
 
     private let wholes = Mutex<[Whole]>([])
 
-    init() {}
-
     /// Chooses directories among the rows to be placed. Called once, before any of them is staged.
     ///
     /// - Parameters:

@@ -111,7 +111,7 @@ extension ManifestInHand {
         }
         let sink = BlobsSink(piece.range, piece.blobs, dictionary, spool)
         let request = TransferRequest(
-            id: source.nextID(),
+            id: TransferNumbers.next(),
             urls: urls,
             range: piece.range == 0..<piece.objectSize ? nil : piece.range,
             objectSize: piece.objectSize,

@@ -79,7 +79,11 @@ final class ChunkCopies: Sendable {
     func run(onBytes: @escaping @Sendable (UInt64) -> Void) -> [FetchRounds.Failure] {
         _ = concurrently(min(context.environment.workers, units.count), name: "chunks") { [self] _ in
             guard let copier = try? ChunkReader() else { return }  // No memory: fetched instead.
-            let opener = ChunkOpener(context.index, context.staging, Directories(context.destination))
+            let opener = ChunkOpener(
+                index: context.index,
+                staging: context.staging,
+                directories: Directories(context.destination)
+            )
             var own: Int?
             while !context.isStopped, let position = queue.next(after: &own) {
                 copy(units[position], copier, opener, onBytes)

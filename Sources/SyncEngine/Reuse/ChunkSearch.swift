@@ -31,7 +31,7 @@ struct ChunkSearch: ~Copyable {
         self.destination = destination
         self.isStopped = isStopped
         self.reader = reader
-        opener = ChunkOpener(index, staging, Directories(destination))
+        opener = ChunkOpener(index: index, staging: staging, directories: Directories(destination))
     }
 
     /// The local file for each content in the map, by the first 8 bytes of its digest.
@@ -57,18 +57,17 @@ struct ChunkSearch: ~Copyable {
         var origins: [ChunkSources.Origin] = []
         for row in wanted where files.blobs(row).count > 1 {
             files.withPath(row) { path in
-                let entry = index.lowerBound(path)
-                let isIndexed = entry < index.count && index.withPath(entry) { $0.elementsEqual(path) }
-                guard let file = Descriptor(opened: openFile(path, through: opener.directories)),
-                    let status = status(file.raw),
+                let entry = index.position(of: path)
+                guard let file = opener.directories.openFile(path),
+                    let status = withExtendedLifetime(file, { SyncSystem.status(file.raw) }),
                     status.kind == .file, status.size > 0
                 else { return }
-                if isIndexed, let record = index.record(entry), isMapped.contains(record.digest.firstWord),
+                if let record = entry.flatMap(index.record), isMapped.contains(record.digest.firstWord),
                     record.matches(status), index.trusts(record)
                 {
                     return
                 }
-                origins.append(isIndexed ? .indexed(entry) : .named(Array(path)))
+                origins.append(entry.map { .indexed($0) } ?? .named(Array(path)))
             }
         }
         return origins
@@ -87,14 +86,15 @@ struct ChunkSearch: ~Copyable {
     ///
     /// - Parameter number: How many are open already.
     func open(_ origin: ChunkSources.Origin, number: Int) -> Opened? {
-        guard let descriptor = opener.open(origin), let status = status(descriptor.raw), status.kind == .file
+        guard let descriptor = opener.open(origin),
+            let status = withExtendedLifetime(descriptor, { SyncSystem.status(descriptor.raw) }),
+            status.kind == .file
         else { return nil }
         var isTrusted = false
         if case .indexed(let entry) = origin, let record = index.record(entry) {
             isTrusted = record.matches(status) && index.trusts(record)
         }
-        let keeps = number < ChunkFile.mostKept
-        let file = keeps ? ChunkFile(origin, keeping: descriptor) : ChunkFile(origin, keeping: nil)
+        let file = ChunkFile(origin, keeping: number < ChunkFile.mostKept ? descriptor : nil)
         return Opened(file: file, size: status.size, isTrusted: isTrusted)
     }
 

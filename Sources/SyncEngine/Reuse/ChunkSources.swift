@@ -153,7 +153,7 @@ struct ChunkSources: Sendable {
         } else if rows.isEmpty {
             return
         }
-        guard var writer = ChunkMapWriter(destination) else { return }
+        var writer = ChunkMapWriter(destination)
         for row in rows where known.remove(manifest.files.digest(row).firstWord) != nil {
             append(row, of: manifest.files, to: &writer)
         }
@@ -183,29 +183,20 @@ struct ChunkSources: Sendable {
 
 /// A local file with wanted chunks. The first ones stay open, so that they can be read after the run has replaced them.
 final class ChunkFile: Sendable {
-    let origin: ChunkSources.Origin
-    private let kept: Descriptor?
+    private let origin: ChunkSources.Origin
+    private let kept: SharedDescriptor?
 
     /// Most files kept open.
     static let mostKept = 128
 
-    init(_ origin: ChunkSources.Origin, keeping kept: consuming Descriptor?) {
-        self.origin = origin
-        self.kept = kept
+    init(_ origin: ChunkSources.Origin, keeping kept: SharedDescriptor?) {
+        (self.origin, self.kept) = (origin, kept)
     }
 
     /// Calls `body` with a descriptor of the file; `nil` if it cannot be opened.
     func withDescriptor<R>(_ opener: ChunkOpener, _ body: (Int32) -> R) -> R? {
-        if let raw = keptRaw { return body(raw) }
-        guard let opened = opener.open(origin) else { return nil }
-        return body(opened.raw)
-    }
-
-    private var keptRaw: Int32? {
-        switch kept {
-        case .some(let descriptor): descriptor.raw
-        case .none: nil
-        }
+        guard let opened = kept ?? opener.open(origin) else { return nil }
+        return withExtendedLifetime(opened) { body(opened.raw) }
     }
 }
 
@@ -215,33 +206,24 @@ struct ChunkOpener {
     let staging: Staging?
     let directories: Directories
 
-    init(_ index: StatIndex, _ staging: Staging?, _ directories: Directories) {
-        (self.index, self.staging, self.directories) = (index, staging, directories)
-    }
-
     /// Opens a file for reading, never through a link; `nil` on failure.
-    func open(_ origin: ChunkSources.Origin) -> Descriptor? {
+    func open(_ origin: ChunkSources.Origin) -> SharedDescriptor? {
         switch origin {
-        case .indexed(let entry): index.open(entry, through: directories)
-        case .named(let path): Descriptor(opened: (try? directories.withLeaf(of: path, openRaw)) ?? -1)
-        case .staged(let file): staging?.open(file)
+        case .indexed(let entry): index.withPath(entry, directories.openFile)
+        case .named(let path): (try? directories.withLeaf(of: path, openShared)) ?? nil
+        case .staged(let file): SharedDescriptor(staging?.open(file))
         }
     }
 }
 
-extension StatIndex {
-    /// Opens an entry's file for reading, never through a link; `nil` on failure.
-    func open(_ entry: Int, through directories: Directories) -> Descriptor? {
-        Descriptor(opened: withPath(entry) { openFile($0, through: directories) })
+extension Directories {
+    /// Opens a file for reading, never through a link; `nil` on failure. A NUL follows the path.
+    func openFile(_ path: UnsafeBufferPointer<UInt8>) -> SharedDescriptor? {
+        // Gone: fetched.
+        (try? withLeaf(of: path, openShared)) ?? nil
     }
 }
 
-/// Opens a file below a destination for reading, never through a link; -1 on failure. A NUL follows the path.
-func openFile(_ path: UnsafeBufferPointer<UInt8>, through directories: Directories) -> Int32 {
-    (try? directories.withLeaf(of: path, openRaw)) ?? -1  // Gone: fetched.
-}
-
-private func openRaw(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> Int32 {
-    guard let file = openToRead(directory, leaf) else { return -1 }
-    return file.release()
+private func openShared(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> SharedDescriptor? {
+    SharedDescriptor(openToRead(directory, leaf))
 }

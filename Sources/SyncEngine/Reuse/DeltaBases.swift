@@ -42,7 +42,7 @@ struct DeltaBases: Sendable {
             threads: threads,
             name: "bases",
             isStopped: isStopped,
-            by: { _ in (try ChunkReader(), ChunkOpener(index, nil, Directories(destination))) }
+            by: { _ in (try ChunkReader(), Self.opener(index, destination)) }
         ) { worker, place -> [Int] in
             let (reader, opener) = worker
             var right: [Int] = []
@@ -84,6 +84,10 @@ struct DeltaBases: Sendable {
         return checks
     }
 
+    private static func opener(_ index: StatIndex, _ destination: Destination) -> ChunkOpener {
+        ChunkOpener(index: index, staging: nil, directories: Directories(destination))
+    }
+
     /// The index of a delta from which a blob can be made.
     func delta(row: Int, blob: Int) -> Int? {
         guard !files.isEmpty else { return nil }
@@ -101,7 +105,7 @@ struct DeltaBases: Sendable {
     func read(_ delta: Int, into target: UnsafeMutableRawBufferPointer) -> Bool {
         guard let file = files[delta] else { return false }
         let start = manifest.files.delta(at: delta).base.lowerBound
-        let count = file.withDescriptor(ChunkOpener(index, nil, Directories(destination))) { raw in
+        let count = file.withDescriptor(Self.opener(index, destination)) { raw in
             readFully(raw, into: target, at: start)
         }
         return count == target.count

@@ -8,9 +8,7 @@ import SyncUnpack
 /// Brings wanted content from what this machine has: files under another path, older revisions' files that are
 /// still here, and whole files an interrupted run left in staging. Nothing is trusted: every byte is hashed.
 struct LocalCopies: Sendable {
-    private let context: RunContext
-
-    init(_ context: RunContext) { self.context = context }
+    let context: RunContext
 
     private struct Candidate: Sendable {
         var row: Int
@@ -99,9 +97,9 @@ private final class LocalCopier {
     /// Copies an indexed file when it is still the one that was verified.
     func copy(_ entry: Int, to row: Int) -> (file: Staging.File, status: FileStatus)? {
         let (size, digest) = (files.size(row), files.digest(row))
-        guard let reading = context.index.open(entry, through: directories),
-            let status = status(reading.raw), status.kind == .file, status.size == size
-        else { return nil }
+        guard let reading = context.index.withPath(entry, directories.openFile) else { return nil }
+        defer { withExtendedLifetime(reading) {} }
+        guard let status = status(reading.raw), status.kind == .file, status.size == size else { return nil }
         let file = staging.newFile(lane: lane, digest: digest)
         guard let writing = staging.create(file, executable: files.kind(row) == .executable) else {
             return nil

@@ -196,6 +196,9 @@ package func releaseMemory() {
 }
 
 extension EngineEnvironment {
+    /// Whether a stop was requested; polled often.
+    var isStopped: @Sendable () -> Bool { { [stop] in stop.isStopped } }
+
     /// At the end of a phase.
     func releaseMemory() {
         if releasesMemory { SyncEngine.releaseMemory() }

@@ -90,7 +90,7 @@ extension PullEngine {
             index: index,
             destination: destination,
             threads: environment.workers,
-            isStopped: { [stop = environment.stop] in stop.isStopped }
+            isStopped: environment.isStopped
         )
         if let tell {
             let files = PlannedFiles(
@@ -106,7 +106,7 @@ extension PullEngine {
                 obsolete: pruned,
                 newDirectories: directories.missing,
                 oldDirectories: goingDirectories,
-                isStopped: { environment.stop.isStopped },
+                isStopped: environment.isStopped,
                 to: tell
             )
         }
@@ -172,11 +172,8 @@ extension PullEngine {
             rows: rows,
             destination: destination,
             index: index,
-            logged: [],
             mends: false,
-            threads: environment.workers,
-            foldsCase: environment.directoryFoldsCase,
-            isStopped: { [stop = environment.stop] in stop.isStopped }
+            environment: environment
         )
         var inventory = scan.run()
         let links = UpwardLinks(manifest, destination, index)

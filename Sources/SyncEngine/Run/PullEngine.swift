@@ -12,9 +12,9 @@ import SyncSystem
 /// 3. Nothing changed since the index was completed for this manifest? Then only hooks remain.
 /// 4. Look at what is here (``InventoryScan``), what may be pruned (``Pruning``), what can be copied.
 /// 5. Plan, check the disk, fetch, unpack, verify, commit (``FetchRounds``).
-/// 6. Write the index, record that the groups are complete, run the hooks (``GroupCompletion``, ``OwedHooks``).
+/// 6. Write the index, record that the groups are complete, run the hooks (``OwedHooks``).
 ///
-/// From step 3 on the run is in the store (``RecordedRun``), whoever works on it: a command, or the agent.
+/// From step 3 on the run is in the store (``RunJournal``), whoever works on it: a command, or the agent.
 ///
 /// Every method blocks the calling thread.
 package struct PullEngine: Sendable {
@@ -74,7 +74,7 @@ package struct PullEngine: Sendable {
             if recorded == nil { try recipe.requirePaths(of: manifest, environment.stop) }
             if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
         }
-        let destination = try Self.open(path, create: true)
+        let destination = try usable(Destination.open(path: path, create: true))
         let lock = try Self.lock(destination)
         if recorded == nil {
             try settle(recipe.session ?? found.project, in: destination, resuming: true)
@@ -95,9 +95,7 @@ package struct PullEngine: Sendable {
 
     /// Locks a destination for this process.
     static func lock(_ destination: Destination) throws(EngineError) -> FileLock {
-        let lock: FileLock?
-        do throws(FileError) { lock = try destination.lock() } catch { throw EngineError(cannotUse: error) }
-        if let lock { return lock }
+        if let lock = try usable(destination.lock()) { return lock }
         throw isAtWork(in: destination)
     }
 
@@ -126,7 +124,6 @@ package struct PullEngine: Sendable {
             localTransport: environment.localTransport,
             cache: cache,
             parts: cache?.parts ?? PartCache(stateDirectory: environment.stateDirectory, isReadOnly: true),
-            nextID: TransferNumbers.next,
             stop: environment.stop,
             limits: environment.manifestLimits
         )
@@ -153,14 +150,6 @@ package struct PullEngine: Sendable {
         let path = recipe.destination ?? project
         if let path = absolute(path) { return path }
         throw EngineError(.cannotCreate, "cannot find \(escaped(path)): \(workingDirectoryIsGone)")
-    }
-
-    static func open(_ path: String, create: Bool) throws(EngineError) -> Destination {
-        do throws(FileError) {
-            return try Destination.open(path: path, create: create)
-        } catch {
-            throw EngineError(cannotUse: error)
-        }
     }
 
     static func openIfPresent(_ path: String, usesState: Bool = true) throws(EngineError) -> Destination? {

@@ -78,7 +78,8 @@ struct PullRun {
             facts.userData = facts.userData ?? decoded.userData
             manifest = decoded
         }
-        let record = try enter(GroupCompletion.names(names, recipe))
+        let groups = recipe.completing(names)
+        try enter(groups)
         named?.tell(environment.events, session: session, run: report.run, time: environment.now())
         do throws(EngineError) {
             if let manifest {
@@ -88,11 +89,11 @@ struct PullRun {
                 } else {
                     states = try bring(manifest, index)
                 }
-                return try conclude(manifest, states, record)
+                return try conclude(manifest, states)
             }
-            return try finish(completion, GroupCompletion.names(names, recipe), record)
+            return try finish(completion, groups)
         } catch {
-            throw failed(error, record)
+            throw failed(error)
         }
     }
 
@@ -120,7 +121,7 @@ struct PullRun {
         guard let completion = index.completion, completion.manifest == found.digest,
             completion.selection == recipe.selectionMark,
             !recipe.prune || hasNothingToPrune(index, completion),
-            IndexCheck(index: index, destination: destination, threads: environment.workers).isCurrent()
+            index.isCurrent(in: destination, threads: environment.workers)
         else { return nil }
         return completion
     }
@@ -227,9 +228,7 @@ struct PullRun {
             destination: destination,
             index: index,
             logged: logged,
-            threads: environment.workers,
-            foldsCase: environment.directoryFoldsCase,
-            isStopped: { [stop = environment.stop] in stop.isStopped },
+            environment: environment,
             progress: progress
         ).run()
     }
@@ -334,16 +333,9 @@ struct PullRun {
     }
 
     private func fail(_ row: Int, _ reason: String, _ cause: FailureCause, _ files: inout RunFiles) {
-        let path = files.manifest.files.path(row)
-        if cause == .cancelled {
-            files.states.end(row, .cancelled, reason)
-            environment.live.tasks?.cancelled(row)
-            journal.cancelled(path, reason: reason)
-        } else {
-            files.states.end(row, .failed, reason)
-            environment.live.tasks?.failed(row)
-            journal.failed(path, reason: reason, cause)
-        }
+        files.states.end(row, cause == .cancelled ? .cancelled : .failed, reason)
+        environment.live.tasks?.end(row, cause == .cancelled ? .cancelled : .failed)
+        journal.failed(files.manifest.files.path(row), reason: reason, cause)
     }
 
     /// Removes what an earlier pull installed and the manifest no longer names. After everything is in place, since
@@ -378,7 +370,7 @@ struct PullRun {
         _ files: RunFiles
     ) throws(EngineError) {
         // The log goes: from then on only the events say what this run has put in place (S25).
-        try recording { () throws(StoreError) in try environment.events.flush() }
+        try stored(environment.events.flush())
         let (manifest, records) = (files.manifest, survey.inventory.records)
         let isComplete = directories.failures.isEmpty && files.rows.allSatisfy { records.has($0) }
         let completion = recipe.selectionMark.map {

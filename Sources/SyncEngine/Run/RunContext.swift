@@ -43,11 +43,7 @@ struct RunContext: Sendable {
         (self.environment, self.manifest) = (environment, manifest)
         (self.destination, self.index) = (destination, index)
         let lane = environment.workers
-        do throws(FileError) {
-            staging = try Staging(destination, lanes: lane + 2)
-        } catch {
-            throw EngineError(cannotUse: error)
-        }
+        staging = try usable(Staging(destination, lanes: lane + 2))
         staging.takeApart(for: manifest, wanted: wanted)
         (wholes, disk) = (WholeDirectories(), DiskState())
         do throws(ThreadError) {
@@ -60,7 +56,7 @@ struct RunContext: Sendable {
                 wholes: wholes,
                 backup: backup,
                 disk: disk,
-                isStopped: { [stop = environment.stop] in stop.isStopped },
+                isStopped: environment.isStopped,
                 synchronize: environment.synchronize,
                 onCommitted: onCommitted
             )
@@ -68,8 +64,11 @@ struct RunContext: Sendable {
             throw EngineError(.ioError, "\(error)")
         }
         partialBlobs = PartialBlobs(manifest: manifest, staging: staging, lane: lane)
-        parts = PartFiles(manifest: manifest, staging: staging, lane: lane) { [stop = environment.stop] in
-            stop.isStopped
-        }
+        parts = PartFiles(
+            manifest: manifest,
+            staging: staging,
+            lane: lane,
+            isStopped: environment.isStopped
+        )
     }
 }

@@ -8,28 +8,25 @@ import SyncStore
 // A run's record: in the store before anything is fetched, and ended there before anything is reported.
 extension PullRun {
     /// Starts the run or takes it over; from here on everything is recorded.
-    mutating func enter(_ groups: [String]) throws(EngineError) -> RecordedRun {
+    mutating func enter(_ groups: [String]) throws(EngineError) {
         report.manifest = found.tally.value
         let former = try followed()
         let run: String
         if let recorded {
-            do throws(StoreError) {
-                run = try environment.store.take(run: recorded.identifier, now: environment.now()).identifier
-                isTakenUp = recorded.started != nil
-            } catch {
-                throw EngineError(error)
-            }
+            run = try stored(
+                environment.store.take(run: recorded.identifier, now: environment.now()).identifier
+            )
+            isTakenUp = recorded.started != nil
         } else {
             let prepared = PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups)
-            let started = try RecordedRun.begin(prepared, in: destination, isHeld: true, environment)
+            let started = try environment.begin(prepared, in: destination, isHeld: true)
             run = started.run.identifier
             isTakenUp = started.isContinued
         }
         if isTakenUp { try? environment.store.forgetTasks(of: run) }  // They are tried again.
-        let record = RecordedRun(environment: environment, session: session, run: run)
         report.run = run
         journal = RunJournal(environment: environment, session: session, run: run)
-        record.open()
+        journal.open()
         journal.started(
             found,
             destination: destination.path,
@@ -37,15 +34,12 @@ extension PullRun {
             recipe,
             former: former
         )
-        return record
     }
 
     /// The session's previous request, if it followed another channel.
     private func followed() throws(EngineError) -> RunRecipe? {
         guard recipe.revision == nil else { return nil }
-        let runs = try recording { () throws(StoreError) in
-            try environment.store.runs(session: session, limit: 3)
-        }
+        let runs = try stored(environment.store.runs(session: session, limit: 3))
         let last = runs.first {
             $0.identifier != recorded?.identifier && ($0.result == .ok || $0.result == .partial)
         }?.recipe
@@ -55,7 +49,7 @@ extension PullRun {
 
     /// Ends a run before its groups are complete: the error is recorded, and its hooks are not owed. If only its end
     /// could not be recorded, that is left to the next process.
-    mutating func failed(_ error: EngineError, _ record: RecordedRun) -> EngineError {
+    mutating func failed(_ error: EngineError) -> EngineError {
         let error = error.after(environment.stop.reason)
         guard !isSummarized else { return error }
         let isHere = report.files.installed + report.files.reused + report.files.unchanged > 0
@@ -63,9 +57,9 @@ extension PullRun {
         report.status = error.status
         do throws(EngineError) {
             if let reason = environment.stop.reason, reason != .late {
-                try rest(reason, record, error: error)
+                try rest(reason, error: error)
             } else {
-                try finish(record, error: error)
+                try finish(error: error)
             }
         } catch {
             // The first error is the one that counts.
@@ -76,36 +70,20 @@ extension PullRun {
     /// Ends a run for which nothing changed: the manifest is not even decoded.
     mutating func finish(
         _ completion: StatIndex.Completion?,
-        _ groups: [String],
-        _ record: RecordedRun
+        _ groups: [String]
     ) throws(EngineError) -> PullReport {
         report.files.total = Int(clamping: completion?.files ?? 0)
         report.files.unchanged = report.files.total
         report.bytes.total = completion?.totalBytes ?? 0
         journal.planned(Plan(), total: report.files.total, unchanged: report.files.unchanged)
         count()
-        do throws(StoreError) {
-            try journal.groupsCompleted(groups.map { ($0, .ok) }) { lines throws(StoreError) in
-                _ = try environment.store.complete(
-                    groups.map { CompletedGroup(name: $0, result: .ok, changed: 0) },
-                    of: report.run,
-                    events: lines,
-                    counts: report.counts,
-                    now: environment.now()
-                )
-            }
-        } catch {
-            throw EngineError(error)
-        }
-        try finish(record)
+        let ends = groups.map { CompletedGroup(name: $0, result: .ok, changed: 0) }
+        _ = try stored(journal.complete(ends, report))
+        try finish()
         return report
     }
 
-    mutating func conclude(
-        _ manifest: Manifest,
-        _ states: RowStates,
-        _ record: RecordedRun
-    ) throws(EngineError) -> PullReport {
+    mutating func conclude(_ manifest: Manifest, _ states: RowStates) throws(EngineError) -> PullReport {
         count(states)
         report.reason = report.reason ?? states.commonReason(of: manifest)
         report.directories = DirectoryCounts(manifest, states)
@@ -122,27 +100,17 @@ extension PullRun {
             throw .late(what, report.changed == 0 ? .unavailable : .incomplete)
         }
         if let reason = environment.stop.reason, pending > 0 {
-            try rest(reason, record)
+            try rest(reason)
             return report
         }
         count()
-        let groups = GroupCompletion(
-            manifest: manifest,
-            states: states,
-            journal: journal,
-            environment: environment,
-            recipe: recipe,
-            userData: facts.userData,
-            destination: destination,
-            isTakenUp: isTakenUp
-        )
-        let haveHooksSucceeded = try groups.run(report)
+        let haveHooksSucceeded = try completeGroups(manifest, states)
         if !haveHooksSucceeded, report.status == .done { report.status = .hookFailed }
         if let reason = environment.stop.reason, try isCutShort(by: reason, haveHooksSucceeded) {
             // A hook was stopped: whoever continues the run calls it again.
-            try rest(reason, record)
+            try rest(reason)
         } else {
-            try finish(record)
+            try finish()
         }
         return report
     }
@@ -158,9 +126,7 @@ extension PullRun {
     /// Whether a stop cut a hook short, and so the run.
     private func isCutShort(by reason: StopReason, _ haveHooksSucceeded: Bool) throws(EngineError) -> Bool {
         if reason == .cancelled, !haveHooksSucceeded { return true }
-        return try recording { () throws(StoreError) in
-            try environment.store.owedHooks(session: session).contains { $0.run == report.run }
-        }
+        return try stored(environment.store.owedHooks(session: session).contains { $0.run == report.run })
     }
 
     /// Counts what was sent and received so far; hooks get this, too.
@@ -172,20 +138,16 @@ extension PullRun {
     }
 
     /// Records the end of the run.
-    private mutating func finish(_ record: RecordedRun, error: EngineError? = nil) throws(EngineError) {
+    private mutating func finish(error: EngineError? = nil) throws(EngineError) {
         summarize(stopped: nil)
-        try record.finish(report, work: report, error: error)
+        try journal.finish(report, work: report, error: error)
     }
 
     /// Records that the run is stopped before its end.
-    private mutating func rest(
-        _ reason: StopReason,
-        _ record: RecordedRun,
-        error: EngineError? = nil
-    ) throws(EngineError) {
+    private mutating func rest(_ reason: StopReason, error: EngineError? = nil) throws(EngineError) {
         summarize(stopped: reason)
         journal.stopped(report, error: error?.message, reason)
-        try record.rest(reason, report)
+        try journal.rest(reason, report)
     }
 
     /// Reports what this process did for the run.

@@ -46,7 +46,7 @@ extension PullEngine {
         try checkRevision(manifest, recipe)
         let named = NamedHooks(manifest, recipe, environment.namedHooks)
         recipe.hooks += named.specifications
-        let groups = GroupCompletion.names(manifest.groups.map(\.name), recipe)
+        let groups = recipe.completing(manifest.groups.map(\.name))
         var facts = found.facts
         facts.revision = manifest.revision
         facts.userData = recipe.userData?.text ?? manifest.userData
@@ -61,8 +61,8 @@ extension PullEngine {
 
     /// The open run with the same request, if there is one.
     package func openRun(like prepared: PreparedRun) throws(EngineError) -> StoredRun? {
-        let start = try RecordedRun.start(prepared, nil, environment)
-        return try recording { () throws(StoreError) in try environment.store.openRun(like: start) }
+        let start = try environment.start(prepared, nil)
+        return try stored(environment.store.openRun(like: start))
     }
 
     /// Records a run for another process. When this returns, the run and its manifest are on disk.
@@ -72,15 +72,9 @@ extension PullEngine {
     /// - Throws: ``EngineError``; 75 when another process works on the session.
     package func enqueue(_ prepared: PreparedRun, isBehind: Bool = false) throws(EngineError) -> StartedRun {
         let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
-        let destination = try Self.open(path, create: true)
-        let lease = try isBehind ? nil : RecordedRun.lease(prepared.session, environment)
-        let started = try RecordedRun.begin(
-            prepared,
-            in: destination,
-            isHeld: false,
-            isBehind: isBehind,
-            environment
-        )
+        let destination = try usable(Destination.open(path: path, create: true))
+        let lease = try isBehind ? nil : environment.lease(prepared.session)
+        let started = try environment.begin(prepared, in: destination, isHeld: false, isBehind: isBehind)
         _ = consume lease
         return started
     }
@@ -103,25 +97,11 @@ extension PullEngine {
             )
         }
         let lock = try Self.lock(destination)
-        do throws(FileError) {
-            if !keepsStaging { try Staging(destination, lanes: 1).clear() }
-        } catch {
-            throw EngineError(cannotUse: error)
-        }
+        if !keepsStaging { try usable(Staging(destination, lanes: 1)).clear() }
         guard files else { return 0 }
-        let index: StatIndex
-        do throws(FileError) {
-            let fold = LogFold(
-                destination: destination,
-                index: StatIndex.read(from: destination),
-                threads: environment.workers,
-                isDurable: environment.isDurable,
-                isStopped: { false }
-            )
-            index = try fold.run(IndexLog.read(destination)) ?? .empty
-        } catch {
-            throw EngineError(cannotUse: error)
-        }
+        let (log, known) = (IndexLog.read(destination), StatIndex.read(from: destination))
+        let folded = try usable(environment.fold(log, into: known, in: destination, isStopped: { false }))
+        let index = folded ?? .empty
         let ours = (0..<index.count).filter { index.record($0)?.installed == true }
         let result = Removal(destination: destination, index: index).remove(ours)
         if let error = result.failures.first?.error {
@@ -139,9 +119,7 @@ extension PullEngine {
     ///
     /// - Throws: ``EngineError``, also when that manifest cannot be had any more.
     package func names(_ paths: [String], _ run: StoredRun) throws(EngineError) -> Bool {
-        let project = try recording { () throws(StoreError) in
-            try environment.store.session(run.session)?.project
-        }
+        let project = try stored(environment.store.session(run.session)?.project)
         let found = try manifestSource(caching: true).recorded(
             run.manifest,
             project: project ?? "",
@@ -151,10 +129,7 @@ extension PullEngine {
         )
         let files = try found.decode().files
         return paths.contains { path in
-            Array(path.utf8).withUnsafeBufferPointer { path in
-                let row = files.firstRow(notBefore: path)
-                return row < files.count && files.withPath(row) { PathOrder.compare($0, path) == 0 }
-            }
+            Array(path.utf8).withUnsafeBufferPointer { files.row(of: $0) != nil }
         }
     }
 
@@ -165,15 +140,15 @@ extension PullEngine {
         let started = environment.now()
         let progress = ProgressCount(environment)
         defer { progress.end() }
-        let session = try recording { () throws(StoreError) in try environment.store.session(run.session) }
+        let session = try stored(environment.store.session(run.session))
         guard let session else {
             throw EngineError(.internalError, "run \(run.identifier) has no session")
         }
         var recipe = run.recipe
         recipe.destination = session.destination
-        recipe.hooks = try recording { () throws(StoreError) in
-            try environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook)
-        }
+        recipe.hooks = try stored(
+            environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook)
+        )
         let found = try releases(manifestSource(caching: true), recipe).recorded(
             run.manifest,
             project: session.project,
@@ -283,18 +258,15 @@ extension PullEngine {
         let hasFailedHook = try store.hooks(run: run.identifier, limit: .max).contains { $0.state == .failed }
         var report = PullReport(run, all?.result ?? .partial)
         report.status = report.result != .ok ? .incomplete : hasFailedHook ? .hookFailed : .done
-        let record = RecordedRun(environment: environment, session: run.session, run: run.identifier)
-        let isSummarized = try record.isSummarized()
-        record.open()
-        if !isSummarized {
-            // How long the lost process worked is not known.
-            let journal = RunJournal(environment: environment, session: run.session, run: run.identifier)
-            journal.summary(report, otherBytes: report.bytes.received)
-        }
+        let journal = RunJournal(environment: environment, session: run.session, run: run.identifier)
+        let isSummarized = try journal.isSummarized()
+        journal.open()
+        // How long the lost process worked is not known.
+        if !isSummarized { journal.summary(report, otherBytes: report.bytes.received) }
         var last = report
         last.elapsedMilliseconds = environment.now().subtractingReportingOverflow(run.created).partialValue
         do throws(EngineError) {
-            try record.finish(last, work: isSummarized ? nil : report)
+            try journal.finish(last, work: isSummarized ? nil : report)
         } catch {
             return  // The next one ends it.
         }

@@ -74,27 +74,26 @@ extension PullEngine {
             report.problems = paths.map { VerifyReport.Problem(path: $0, reason: "missing") }
             return report
         }
-        let next = SharedCounter()
-        let stop = environment.stop
-        let results = concurrently(environment.workers, name: "verify") { _ -> Findings in
-            var findings = Findings()
-            // Reported below as unread.
-            guard var reader = try? PlaceReader(destination, isStopped: { stop.isStopped }) else {
-                return findings
+        let findings = Monitor<(bytes: UInt64, problems: [Int: PlaceReader.Finding])>((0, [:]))
+        let isStopped = environment.isStopped
+        let seen = concurrently(
+            over: rows.count,
+            threads: environment.workers,
+            name: "verify",
+            isStopped: isStopped,
+            by: { _ in try PlaceReader(destination, isStopped: isStopped) }
+        ) { reader, place in
+            let finding = reader.inspect(rows[place], of: manifest)
+            findings.withLock { findings in
+                if finding?.isNote ?? true { findings.bytes &+= manifest.files.size(rows[place]) }
+                findings.problems[rows[place]] = finding
             }
-            while !stop.isStopped {
-                let position = next.take()
-                guard position < rows.count else { break }
-                findings.add(rows[position], reader.inspect(rows[position], of: manifest), manifest)
-            }
-            return findings
-        }
-        for findings in results {
-            report.bytes = report.bytes &+ findings.bytes
+        }.count
+        findings.withLock { findings in
+            report.bytes = findings.bytes
             for (row, finding) in findings.problems { report.add(finding, manifest.files.path(row)) }
         }
-        let seen = results.reduce(0) { $0 + $1.seen }
-        if stop.isStopped { throw EngineError(.interrupted, "stopped after \(seen) of \(rows.count) files") }
+        if isStopped() { throw EngineError(.interrupted, "stopped after \(seen) of \(rows.count) files") }
         guard seen == rows.count else {
             throw EngineError(
                 .internalError,
@@ -120,17 +119,5 @@ extension PullEngine {
         report.problems.sort { $0.path < $1.path }
         report.notes.sort { $0.path < $1.path }
         return report
-    }
-
-    private struct Findings: Sendable {
-        var seen = 0
-        var bytes: UInt64 = 0
-        var problems: [(row: Int, finding: PlaceReader.Finding)] = []
-
-        mutating func add(_ row: Int, _ problem: PlaceReader.Finding?, _ manifest: Manifest) {
-            seen += 1
-            if let problem { problems.append((row, problem)) }
-            if problem?.isNote ?? true { bytes = bytes &+ manifest.files.size(row) }
-        }
     }
 }

@@ -1,11 +1,7 @@
 import SyncPlugins
 
-/// The calls of one attempt of a hook, in order; the first that fails ends it (S131).
-struct HookCalls {
-    let runner: any GroupHook
-    let input: HookInput
-    let isStopped: () -> Bool
-
+// The calls of one attempt of a hook, in order; the first that fails ends it (S131).
+extension HookInput {
     /// Most **bytes** of output kept of all calls together, if there are several: the end of it.
     static let outputLimit = 64 << 10
 
@@ -18,14 +14,14 @@ struct HookCalls {
     }
 
     /// - Parameter invocation: What all calls share.
-    func run(_ invocation: HookInvocation) -> End {
+    func run(_ invocation: HookInvocation, by runner: any GroupHook) -> End {
         var end = End(outcome: HookOutcome(end: .exited(0), output: "", milliseconds: 0), calls: 0)
-        if let obstacle = input.obstacle {
+        if let obstacle {
             end.outcome.end = .notStarted(obstacle)
             return end
         }
-        while end.calls < input.calls {
-            if end.calls > 0, isStopped() {
+        while end.calls < calls {
+            if end.calls > 0, invocation.isStopped() {
                 end.outcome.end = .stopped
                 break
             }
@@ -39,11 +35,11 @@ struct HookCalls {
 
     private func call(_ number: Int, _ invocation: HookInvocation) -> HookInvocation {
         var call = invocation
-        call.input = input.report(number)
-        if input.isBatched {
+        call.input = report(number)
+        if isBatched {
             call.environment["SYNCAGENT_BATCH"] = String(number)
-            call.environment["SYNCAGENT_BATCHES"] = String(input.calls)
-            if input.isLate { call.environment["SYNCAGENT_LATE"] = "1" }
+            call.environment["SYNCAGENT_BATCHES"] = String(calls)
+            if isLate { call.environment["SYNCAGENT_LATE"] = "1" }
         }
         return call
     }

@@ -6,11 +6,8 @@ import SyncStore
 struct HookReport {
     let manifest: Manifest
     let report: PullReport
-    let group: String
-    let result: RunResult
+    let group: CompletedGroup
     let destination: String
-    /// Files of the group that changed.
-    let changed: Int
     /// JSON to be handed on, from whoever requested the run.
     let userData: String?
     let states: RowStates
@@ -36,7 +33,7 @@ struct HookReport {
             line.field("project", manifest.project)
             line.field("revision", manifest.revision)
             line.field("manifest_sha256", manifest.digest.hex)
-            line.group(group, result, changed, in: manifest, userData: userData)
+            line.group(group, in: manifest, userData: userData)
             line.field("destination", destination)
             report.write(to: &line)
             if let batch {
@@ -76,19 +73,13 @@ struct HookReport {
 
 extension JSONLine {
     /// A group, its result, and what is handed on with it.
-    mutating func group(
-        _ name: String,
-        _ result: RunResult,
-        _ changed: Int,
-        in manifest: Manifest?,
-        userData: String?
-    ) {
-        field("group", name)
-        field("group_result", result)
+    mutating func group(_ group: CompletedGroup, in manifest: Manifest?, userData: String?) {
+        field("group", group.name)
+        field("group_result", group.result)
         json("user_data", userData ?? manifest?.userData)
         json("manifest_user_data", manifest?.userData)
-        json("group_user_data", manifest?.groups.first { $0.name == name }?.userData)
-        field("changed", changed)
+        json("group_user_data", manifest?.groups.first { $0.name == group.name }?.userData)
+        field("changed", group.changed)
     }
 
     /// What a file or link of a manifest contains.

@@ -9,9 +9,7 @@ extension PullEngine {
         let report = LateReport(hook: hook, run: run)
         guard let size = hook.batch else { return HookInput(report.json) }
         do throws(EngineError) {
-            let project = try recording { () throws(StoreError) in
-                try environment.store.session(run.session)?.project
-            }
+            let project = try stored(environment.store.session(run.session)?.project)
             let manifest = try manifest(of: run, project: project ?? "")
             let here = try presentRows(hook, run, manifest, in: destination)
             let files = UntoldFiles(manifest: manifest, store: environment.store, session: run.session)
@@ -50,9 +48,7 @@ extension PullEngine {
         do throws(EngineError) {
             return try recorded(run)
         } catch {
-            let latest = try recording { () throws(StoreError) in
-                try environment.store.runs(session: run.session, limit: 1).first
-            }
+            let latest = try stored(environment.store.runs(session: run.session, limit: 1).first)
             guard let latest, latest.identifier != run.identifier else { throw error }
             return try recorded(latest)
         }
@@ -71,16 +67,13 @@ extension PullEngine {
             let ofGroup = Set(try manifest.selectedRows(of: [hook.group], stop))
             rows.removeAll { !ofGroup.contains($0) }
         }
-        let inventory = InventoryScan(
+        let scan = InventoryScan(
             manifest: manifest,
             rows: rows,
             destination: destination,
             index: StatIndex.read(from: destination),
-            logged: [],
-            threads: environment.workers,
-            foldsCase: { _ in false },
-            isStopped: { stop.isStopped }
-        ).run()
-        return rows.filter { inventory.records.has($0) }
+            environment: environment
+        )
+        return rows.filter(scan.run().records.has)
     }
 }

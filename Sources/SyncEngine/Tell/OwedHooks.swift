@@ -51,8 +51,7 @@ struct OwedHooks {
             )
             journal.started(told)
             try environment.events.flush()
-            let calls = HookCalls(runner: runner, input: input, isStopped: isStopped)
-            let end = calls.run(invocation(of: hook, attempt: attempt, number: receipt?.number))
+            let end = input.run(invocation(of: hook, attempt: attempt, number: receipt?.number), by: runner)
             let outcome = end.outcome
             let word = Self.word(outcome.end)
             journal.finished(told, outcome, result: word, calls: end.calls)
@@ -112,8 +111,6 @@ struct OwedHooks {
         return shared.contains(hook.group)
     }
 
-    private var isStopped: @Sendable () -> Bool { { [stop = environment.stop] in stop.isStopped } }
-
     /// - Parameter number: The hook's own, where it needs it for its receipt.
     private func invocation(of hook: StoredHook, attempt: Int, number: Int64?) -> HookInvocation {
         var variables = [
@@ -132,7 +129,7 @@ struct OwedHooks {
             environment: variables,
             input: [],
             timeout: hook.timeout,
-            isStopped: isStopped
+            isStopped: environment.isStopped
         )
     }
 

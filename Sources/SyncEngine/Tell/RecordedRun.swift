@@ -1,31 +1,15 @@
 import SyncFiles
 import SyncManifest
-package import SyncModel
+import SyncModel
 import SyncPlugins
 package import SyncStore
 
-/// One run in the store: started, or taken over from another process; in the end finished or given back.
-struct RecordedRun {
-    let environment: EngineEnvironment
-    let session: String
-    let run: String
-
-    private var store: SyncStore { environment.store }
-
+extension EngineEnvironment {
     /// Takes a session's lease for this process.
     ///
     /// - Throws: ``EngineError`` with status 75, which names the holder.
-    static func lease(_ session: String, _ environment: EngineEnvironment) throws(EngineError) -> SessionLease
-    {
-        do throws(StoreError) {
-            return try environment.store.lease(
-                of: session,
-                process: environment.process,
-                now: environment.now()
-            )
-        } catch {
-            throw EngineError(error)
-        }
+    func lease(_ session: String) throws(EngineError) -> SessionLease {
+        try stored(store.lease(of: session, process: process, now: now()))
     }
 
     /// Records a run, or finds the open one with the same request. The caller holds the lease.
@@ -33,21 +17,20 @@ struct RecordedRun {
     /// - Parameters:
     ///   - isHeld: Whether this process works on it from here on.
     ///   - isBehind: Whether this process is calling hooks of the session: the run waits for them.
-    static func begin(
+    func begin(
         _ prepared: PreparedRun,
         in destination: Destination,
         isHeld: Bool,
-        isBehind: Bool = false,
-        _ environment: EngineEnvironment
+        isBehind: Bool = false
     ) throws(EngineError) -> StartedRun {
         // A command can be repeated after a power cut; an acknowledged request must not be lost.
         let hasHooks = !prepared.recipe.hooks.isEmpty
-        var start = try start(prepared, destination, environment)
+        var start = try start(prepared, destination)
         start.recipe.paused = start.recipe.paused && !isHeld
         return try recording { () throws(StoreError) in
-            try environment.store.begin(
+            try store.begin(
                 start,
-                now: environment.now(),
+                now: now(),
                 isHeld: isHeld,
                 continuing: true,
                 isBehind: isBehind,
@@ -57,11 +40,7 @@ struct RecordedRun {
     }
 
     /// A run as the store takes it; without a destination, only for comparison.
-    static func start(
-        _ prepared: PreparedRun,
-        _ destination: Destination?,
-        _ environment: EngineEnvironment
-    ) throws(EngineError) -> RunStart {
+    func start(_ prepared: PreparedRun, _ destination: Destination?) throws(EngineError) -> RunStart {
         let found = prepared.found
         var recipe = prepared.recipe
         let path =
@@ -83,23 +62,26 @@ struct RecordedRun {
         let hooks = recipe.hooks.filter { groups.contains($0.group) }
         // The order of calls: hooks for each file come first.
         recipe.hooks = hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }
-        let run = identifier(environment)
-        var start = RunStart(session: request, run: run, manifest: found.digest, recipe: recipe)
+        var start = RunStart(session: request, run: newRun, manifest: found.digest, recipe: recipe)
         start.facts = prepared.facts
         start.groups = prepared.groups
         let (wait, isLong) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
-        let eligible = max(environment.now(), recipe.notBefore?.milliseconds ?? 0)
+        let eligible = max(now(), recipe.notBefore?.milliseconds ?? 0)
         let (deadline, isLate) = eligible.addingReportingOverflow(wait)
         start.deadline = isLong || isLate ? .max : deadline
         return start
     }
 
     /// Sorts by time: `20261120T020000Z-` and 8 hexadecimal digits.
-    private static func identifier(_ environment: EngineEnvironment) -> String {
-        let digits = timestamp(milliseconds: environment.now()).prefix(19).filter { $0 != "-" && $0 != ":" }
-        let random = String(environment.random() & 0xFFFF_FFFF, radix: 16)
-        return digits + "Z-" + String(repeating: "0", count: 8 - random.count) + random
+    private var newRun: String {
+        let digits = timestamp(milliseconds: now()).prefix(19).filter { $0 != "-" && $0 != ":" }
+        return digits + "Z-" + padded(random() & 0xFFFF_FFFF, 8, radix: 16)
     }
+}
+
+// The run in the store: begun or taken over, and in the end finished or given back.
+extension RunJournal {
+    private var store: SyncStore { environment.store }
 
     /// From here on, events go to the store.
     func open() {
@@ -113,9 +95,9 @@ struct RecordedRun {
     /// - Parameter work: What the session's totals do not have yet.
     func finish(_ report: PullReport, work: PullReport?, error: EngineError? = nil) throws(EngineError) {
         environment.live.close()
-        let journal = RunJournal(environment: environment, session: session, run: run)
-        do throws(StoreError) {
-            try journal.finished(report, error: error?.message) { lines throws(StoreError) in
+        let event = Self.last(report, error: error?.message, at: environment.now())
+        try recording { () throws(StoreError) in
+            try environment.events.tell([event]) { lines throws(StoreError) in
                 try store.finish(
                     run: run,
                     result: report.result,
@@ -129,8 +111,6 @@ struct RecordedRun {
                 )
             }
             try environment.events.close()
-        } catch {
-            throw EngineError(error)
         }
     }
 
@@ -148,7 +128,7 @@ struct RecordedRun {
     /// Records that the run is stopped before its end; the reason decides how it rests.
     func rest(_ reason: StopReason, _ report: PullReport) throws(EngineError) {
         environment.live.close()
-        do throws(StoreError) {
+        try recording { () throws(StoreError) in
             try environment.events.close()
             // What was done is on record: no later process adds it. A failure is no reason to fail the run.
             try? store.add(SessionTotals(report), to: session)
@@ -160,8 +140,6 @@ struct RecordedRun {
                 case .cancelled: .cancelled
                 }
             try store.apply(input, to: run, reason: reason.rest, now: environment.now())
-        } catch {
-            throw EngineError(error)
         }
     }
 }
@@ -170,13 +148,12 @@ extension PullEngine {
     /// The last event of a run that fails without an engine at work on it, `pull.finished`: a JSON line.
     package static func lastEvent(
         ofFailed run: StoredRun,
-        _ status: ExitStatus,
-        _ message: String,
+        _ error: EngineError,
         now: Int64
     ) -> [UInt8] {
         var report = PullReport(run, .failed)
-        report.status = status
-        return RunJournal.last(report, error: message, at: now).json.bytes
+        report.status = error.status
+        return RunJournal.last(report, error: error.message, at: now).json.bytes
     }
 }
 
@@ -193,6 +170,11 @@ extension SessionTotals {
 extension EngineError {
     /// What the store could not do.
     init(_ error: StoreError) { self.init(error.status, error.message) }
+}
+
+/// What the store says, with its errors converted.
+func stored<R>(_ value: @autoclosure () throws(StoreError) -> R) throws(EngineError) -> R {
+    try recording(value)
 }
 
 /// Calls the store and converts its errors.

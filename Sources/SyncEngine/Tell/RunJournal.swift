@@ -66,18 +66,18 @@ struct RunJournal: Sendable {
 
     /// Reports a revision that was let through although it is older, or is installed with other content.
     func revision(_ revision: UInt64, _ finding: RevisionCheck.Finding) {
-        let note: String
-        var installed = revision
-        switch finding {
-        case .older(let known):
-            installed = known
-            note = "the manifest has revision \(revision), older than \(known), which was installed"
-        case .repeated:
-            note =
-                "the manifest has the same revision as the installed one, \(revision), but is a different one"
-        }
-        tell(.manifestRevision, note: note) { [installed] in
-            $0.field("reason", finding.word)
+        let (reason, installed, note): (String, UInt64, String) =
+            switch finding {
+            case .older(let known):
+                ("older", known, "revision \(revision), older than \(known), which was installed")
+            case .repeated:
+                (
+                    "repeated", revision,
+                    "the same revision as the installed one, \(revision), but is a different one"
+                )
+            }
+        tell(.manifestRevision, note: "the manifest has \(note)") {
+            $0.field("reason", reason)
             $0.field("revision", revision)
             $0.field("installed", installed)
         }
@@ -106,22 +106,11 @@ struct RunJournal: Sendable {
         }
     }
 
+    /// - Parameter cause: `cancelled` where a plugin refused the file's request.
     func failed(_ path: String, reason: String, _ cause: FailureCause) {
-        tell(.taskFailed, path, reason, cause, FileFailure(path: path, reason: reason, cause: cause))
-    }
-
-    /// A plugin refused the file's request.
-    func cancelled(_ path: String, reason: String) {
-        tell(.taskCancelled, path, reason, .cancelled, nil)
-    }
-
-    private func tell(
-        _ name: EventName,
-        _ path: String,
-        _ reason: String,
-        _ cause: FailureCause,
-        _ failure: FileFailure?
-    ) {
+        let isCancelled = cause == .cancelled
+        let failure = isCancelled ? nil : FileFailure(path: path, reason: reason, cause: cause)
+        let name = isCancelled ? EventName.taskCancelled : .taskFailed
         tell(name, note: "\(escaped(path)): \(reason)", failure: failure) {
             $0.field("path", path)
             $0.field("reason", reason)
@@ -139,18 +128,27 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// Reports complete groups: the caller records this in one transaction with everything before it (S30).
-    func groupsCompleted(
-        _ groups: [(name: String, result: RunResult)],
-        recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
-    ) throws(StoreError) {
+    /// Reports complete groups, recorded in one transaction with everything before (S30).
+    ///
+    /// - Returns: The hooks that are owed now.
+    func complete(_ groups: [CompletedGroup], _ report: PullReport) throws(StoreError) -> [StoredHook] {
         let events = groups.map { group in
             event(.groupCompleted) {
                 $0.field("group", group.name)
                 $0.field("result", group.result)
             }
         }
-        try environment.events.tell(events, recordedBy: record)
+        var owed: [StoredHook] = []
+        try environment.events.tell(events) { lines throws(StoreError) in
+            owed = try environment.store.complete(
+                groups,
+                of: run,
+                events: lines,
+                counts: report.counts,
+                now: environment.now()
+            )
+        }
+        return owed
     }
 
     /// One attempt of a hook.
@@ -246,18 +244,6 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// The last event: the caller records it in one transaction with the run's end and everything before it.
-    ///
-    /// - Parameter error: Why the run came to nothing, where it did.
-    func finished(
-        _ report: PullReport,
-        error: String? = nil,
-        recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
-    ) throws(StoreError) {
-        let event = Self.last(report, error: error, at: environment.now())
-        try environment.events.tell([event], recordedBy: record)
-    }
-
     /// The run is stopped before its end and continues later: only this process reports what it achieved.
     func stopped(_ report: PullReport, error: String? = nil, _ reason: StopReason) {
         tell(.runStopped) { $0.field("reason", reason.rawValue) }
@@ -265,7 +251,9 @@ struct RunJournal: Sendable {
         environment.events.tellOnly(event)
     }
 
-    /// Its fields are the contract's, in that order.
+    /// The last event; its fields are the contract's, in that order.
+    ///
+    /// - Parameter error: Why the run came to nothing, where it did.
     static func last(
         _ report: PullReport,
         error: String?,

@@ -91,7 +91,6 @@ package struct TaskListing: Sendable {
             localTransport: nobody,
             cache: cache,
             parts: PartCache(stateDirectory: stateDirectory, isReadOnly: true),
-            nextID: TransferNumbers.next,
             stop: StopRequest(),
             limits: limits
         )

@@ -33,19 +33,9 @@ final class TaskTracker: Sendable {
 
         /// - Returns: The state after the inputs; the former one when one of them is refused.
         fileprivate mutating func walk(_ state: TaskState, _ inputs: [TaskInput]) -> TaskState {
-            var next = state
-            for input in inputs {
-                switch next.after(input) {
-                case .stays: continue
-                case .refused:
-                    refused += 1
-                    return state
-                case .to(let reached):
-                    next = reached
-                    taken[input, default: 0] += 1
-                }
-            }
-            return next
+            if let next = state.after(inputs, taking: { taken[$0, default: 0] += 1 }) { return next }
+            refused += 1
+            return state
         }
     }
 
@@ -119,10 +109,7 @@ final class TaskTracker: Sendable {
     }
 
     /// A task has ended without its file.
-    func failed(_ row: Int) { step([row], [.failed]) }
-
-    /// A task was cancelled.
-    func cancelled(_ row: Int) { step([row], [.cancelled]) }
+    func end(_ row: Int, _ input: TaskInput) { step([row], [input]) }
 
     /// This process has finished its work on the run; unfinished tasks rest as the run does.
     ///

@@ -17,10 +17,7 @@ struct UntoldFiles {
         guard work.isOnRecord else { return nil }
         let marks = try marks(work)
         guard !marks.isEmpty else { return [] }
-        return rows.filter { row in
-            let path = JSONLine.object { $0.field("path", manifest.files.path(row)) }.bytes
-            return Self.path(path[...]).map { marks.contains(Self.mark($0)) } ?? false
-        }
+        return rows.filter { marks.contains(Self.mark(RunEvents.path(manifest.files.path($0)))) }
     }
 
     /// Of `rows`, those whose status has changed since a time, and those of which that is not known. A rename sets the time
@@ -32,12 +29,7 @@ struct UntoldFiles {
         let first = overflows ? .min : nanoseconds.subtractingReportingOverflow(Self.slack).partialValue
         let index = StatIndex.read(from: destination)
         return rows.filter { row in
-            let record = manifest.files.withPath(row) { path -> IndexRecord? in
-                let position = index.lowerBound(path)
-                guard position < index.count, index.withPath(position, { PathOrder.compare($0, path) }) == 0
-                else { return nil }
-                return index.record(position)
-            }
+            let record = manifest.files.withPath(row, index.position(of:)).flatMap(index.record)
             return record.map { $0.status.changed >= first } ?? true
         }
     }
@@ -45,46 +37,20 @@ struct UntoldFiles {
     /// One number per path, so that a million paths need not be held; a collision only gives a hook a file too many.
     private func marks(_ work: UntoldWork) throws(StoreError) -> Set<Int> {
         var marks: Set<Int> = []
-        var seen = work.after ?? 0
         var hasStarted = work.after == nil
-        while true {
-            let page = try store.events(of: session, after: seen, limit: 4_096)
-            guard let last = page.events.last else { return marks }
-            for event in page.events {
-                if event.line.starts(with: Self.completed) {
-                    if let through = work.through, event.sequence > through { return marks }
-                    hasStarted = true
-                }
-                guard hasStarted, event.line.starts(with: Self.installed),
-                    let path = Self.path(event.line[...])
-                else { continue }
-                marks.insert(Self.mark(path))
+        let events = RunEvents()
+        try store.scanEvents(of: session, after: work.after ?? 0) { event in
+            if events.has(.groupCompleted, in: event.line) {
+                if let through = work.through, event.sequence > through { return false }
+                hasStarted = true
             }
-            seen = last.sequence
+            if hasStarted, let path = events.installedPath(in: event.line) { marks.insert(Self.mark(path)) }
+            return true
         }
+        return marks
     }
 
-    private static let installed = Array("{\"event\":\"task.installed\"".utf8)
-    private static let completed = Array("{\"event\":\"group.completed\"".utf8)
-    private static let key = Array("\"path\":\"".utf8)
-
-    /// The value of `path`, escaped as by ``JSONLine``.
-    private static func path(_ line: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
-        var rest = line
-        while let quote = rest.firstIndex(of: 0x22) {
-            rest = rest[quote...]
-            if rest.starts(with: key) {
-                let start = quote + key.count
-                var end = start
-                while end < line.endIndex, line[end] != 0x22 { end += line[end] == 0x5C ? 2 : 1 }
-                return end < line.endIndex ? line[start..<end] : nil
-            }
-            rest = rest.dropFirst()
-        }
-        return nil
-    }
-
-    private static func mark(_ path: ArraySlice<UInt8>) -> Int {
+    private static func mark(_ path: [UInt8]) -> Int {
         var hasher = Hasher()
         path.withUnsafeBytes { hasher.combine(bytes: $0) }
         return hasher.finalize()

@@ -24,7 +24,6 @@ struct ReleaseSource {
     var looksBack = false
 
     private var choice: TrustChoice { environment.trust }
-    private var files: SignedFiles { SignedFiles(source: source) }
     private var anchoring: TrustAnchoring {
         TrustAnchoring(source: source, pins: pins, environment: environment)
     }
@@ -79,7 +78,7 @@ struct ReleaseSource {
         var found: FoundManifest
         if isSigned, source.cache?.body(digest) == nil {
             do throws(Failure) {
-                found = try files.manifest(
+                found = try source.manifest(
                     digest,
                     size: nil,
                     at: manifestURL(location),
@@ -289,7 +288,7 @@ struct ReleaseSource {
     ) throws(Failure) {
         let place = asked.place
         let url = resolve("trust/\(name)", against: place)
-        let served = try files.statement(url, limit: limit, reload: asked.reload, until: asked.end)
+        let served = try source.statement(url, limit: limit, reload: asked.reload, until: asked.end)
         if let served { believed.isPublic = served.isPublic }
         if served == nil, isNotThere(check) {
             let names = wanted.revision == nil ? source.channels(besides: place) : nil
@@ -363,13 +362,13 @@ struct ReleaseSource {
         let project = check.pin.project
         let name = "signed \(project)" + (wanted.name.map { " \($0)" } ?? "")
         var found: FoundManifest
-        if let kept = files.kept(digest, name, at: place, location, believed.isPublic) {
+        if let kept = source.kept(digest, name, at: place, location, believed.isPublic) {
             found = kept
             // A known one was verified when it was first accepted.
             let manifest = check.isKnown ? nil : try engine { () throws(EngineError) in try kept.decode() }
             try accept(&check, manifest, place)
         } else {
-            let came = try files.manifest(
+            let came = try source.manifest(
                 digest,
                 size: size,
                 at: place,

@@ -6,11 +6,9 @@ import SyncPlugins
 import SyncSystem
 import SyncTrust
 
-/// Fetches statements, and manifests by digest. Everything is bounded, and the manifest is the one asked for; whether
-/// it is signed is up to ``ReleaseSource``.
-struct SignedFiles {
-    let source: ManifestSource
-
+// Fetches statements, and manifests by digest. Everything is bounded, and the manifest is the one asked for; whether
+// it is signed is up to ``ReleaseSource``.
+extension ManifestSource {
     /// A statement; `nil` if there is none.
     ///
     /// - Parameter end: Until when it has to be here.
@@ -24,7 +22,7 @@ struct SignedFiles {
         switch fetch(url, limit: limit, sink, reload: reload, until: end) {
         case .success(let report): return (sink.bytes, report.isPublic)
         case .failure(let error):
-            if source.stop.isStopped {
+            if stop.isStopped {
                 throw .engine(EngineError(.interrupted, "stopped while looking at signatures"))
             }
             if sink.overflowed || error.code == .tooLarge {
@@ -60,15 +58,15 @@ struct SignedFiles {
     ) -> Result<TransferReport, TransferError> {
         let isLocal = url.hasPrefix("file:")
         let request = TransferRequest(
-            id: source.nextID(),
+            id: TransferNumbers.next(),
             urls: [url],
             limit: UInt64(limit),
             priority: .max,
             reload: reload
         )
-        let transport = isLocal ? source.localTransport : source.transport
-        let result = transport.run(request, sink: sink, stop: source.stop, until: end)
-        if !isLocal, case .success(let report) = result { source.tally.received(report.bytesReceived) }
+        let from = isLocal ? localTransport : transport
+        let result = from.run(request, sink: sink, stop: stop, until: end)
+        if !isLocal, case .success(let report) = result { tally.received(report.bytesReceived) }
         return result
     }
 
@@ -85,9 +83,9 @@ struct SignedFiles {
         reload: Bool,
         within patience: Duration? = nil
     ) throws(ReleaseSource.Failure) -> (found: FoundManifest, body: [UInt8]) {
-        let most = source.limits.ownTextBytes
+        let most = limits.ownTextBytes
         if let size, size > UInt64(most) {
-            throw .engine(source.tooLong(redacted(url: place)))
+            throw .engine(tooLong(redacted(url: place)))
         }
         let url = resolve("manifests/\(digest).json.zst", against: place)
         // No publisher's frame is longer than its text plus what zstd adds at most, ZSTD_compressBound.
@@ -98,7 +96,7 @@ struct SignedFiles {
         switch fetch(url, limit: bound, sink, reload: reload, until: end) {
         case .success(let report): isPublic = report.isPublic
         case .failure(let error):
-            if source.stop.isStopped {
+            if stop.isStopped {
                 throw .engine(EngineError(.interrupted, "stopped while fetching the manifest"))
             }
             if let status = error.code.status, [403, 404, 410].contains(status) {
@@ -110,7 +108,7 @@ struct SignedFiles {
                     url: url
                 )
             }
-            let told = source.refusal(error, overflowed: sink.overflowed)
+            let told = refusal(error, overflowed: sink.overflowed)
             throw told.status == .unavailable ? Self.silence(error, url, until: end) : .engine(told)
         }
         let body = sink.bytes
@@ -120,8 +118,8 @@ struct SignedFiles {
         }
         do throws(EngineError) {
             let found = ManifestPlace(location, base: place, isPublic: isPublic)
-            let manifest = try source.decode(body, isCompressed: true, at: found, shown: redacted(url: url))
-            return (FoundManifest(manifest, at: found, source), body)
+            let manifest = try decode(body, isCompressed: true, at: found, shown: redacted(url: url))
+            return (FoundManifest(manifest, at: found, self), body)
         } catch {
             throw .engine(error)
         }
@@ -135,9 +133,9 @@ struct SignedFiles {
         _ location: String,
         _ isPublic: Bool?
     ) -> FoundManifest? {
-        guard let entry = source.cache?.entry(for: name), entry.digest == digest else { return nil }
+        guard let entry = cache?.entry(for: name), entry.digest == digest else { return nil }
         let found = ManifestPlace(location, base: place, isPublic: isPublic)
-        return source.cached(entry, at: found) { () throws(EngineError) in
+        return cached(entry, at: found) { () throws(EngineError) in
             do throws(ReleaseSource.Failure) {
                 return try manifest(digest, size: nil, at: place, location, reload: true).found
             } catch {

@@ -116,8 +116,7 @@ struct TrustAnchoring {
     {
         let url = resolve("trust/\(number).root", against: manifestURL(location))
         do throws(ReleaseSource.Failure) {
-            let served = try SignedFiles(source: source)
-                .statement(url, limit: Role.root.limit, reload: false, until: end)
+            let served = try source.statement(url, limit: Role.root.limit, reload: false, until: end)
             return (served?.bytes, redacted(url: url))
         } catch {
             throw error.told

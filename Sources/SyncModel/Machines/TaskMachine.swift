@@ -46,7 +46,7 @@ package enum TaskInput: String, Sendable, CaseIterable {
 }
 
 extension TaskState {
-    /// Where an input leads (S98–S110). Every task of every run goes by this table: `TaskRecord` in the engine.
+    /// Where an input leads (S98–S110). Every task of every run goes by this table: `TaskTracker` in the engine.
     ///
     /// ```
     ///            waiting   running   paused    installed unchanged failed    cancelled
@@ -106,11 +106,15 @@ extension TaskState {
     }
 
     /// The state after several inputs; `nil` when the table refuses one of them.
-    package func after(_ inputs: [TaskInput]) -> TaskState? {
+    ///
+    /// - Parameter taking: Told of each input that leads to another state.
+    package func after(_ inputs: [TaskInput], taking: (TaskInput) -> Void = { _ in }) -> TaskState? {
         var state = self
         for input in inputs {
             switch state.after(input) {
-            case .to(let next): state = next
+            case .to(let next):
+                state = next
+                taking(input)
             case .stays: break
             case .refused: return nil
             }

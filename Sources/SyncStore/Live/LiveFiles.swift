@@ -5,13 +5,8 @@ package import SyncSystem
 ///
 /// `NAME.requests` is one JSON object, replaced as a whole; `NAME.tasks` is a ``TaskFile``.
 package struct LiveFiles: Sendable {
-    private let directory: String
-    private let name: String
-
-    init(directory: String, name: String) {
-        self.directory = directory
-        self.name = name
-    }
+    let directory: String
+    let name: String
 
     /// Most **bytes** of `NAME.requests`: 200 transfers with twenty hops each.
     private static let limit = 4 << 20
