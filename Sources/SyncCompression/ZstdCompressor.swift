@@ -30,7 +30,7 @@ package struct ZstdCompressor: ~Copyable {
         self.dictionary = dictionary
     }
 
-    private static func context(_ set: (OpaquePointer) -> [Int]) throws(CompressionError) -> OpaquePointer {
+    static func context(_ set: (OpaquePointer) -> [Int]) throws(CompressionError) -> OpaquePointer {
         guard let context = ZSTD_createCCtx() else {
             throw CompressionError(reason: "no memory for an encoder")
         }
@@ -54,11 +54,9 @@ package struct ZstdCompressor: ~Copyable {
         into target: UnsafeMutableRawBufferPointer
     ) throws(CompressionError) -> Int? {
         let result = ZSTD_compress2(context, target.baseAddress, target.count, raw.baseAddress, raw.count)
-        if ZSTD_isError(result) != 0 {
-            if ZSTD_getErrorCode(result) == ZSTD_error_dstSize_tooSmall { return nil }
-            throw CompressionError(reason: String(cString: ZSTD_getErrorName(result)))
-        }
-        return result
+        guard let error = CompressionError.from(result) else { return result }
+        if ZSTD_getErrorCode(result) == ZSTD_error_dstSize_tooSmall { return nil }
+        throw error
     }
 
     /// Encodes `raw` as one frame that only makes sense behind `prefix`. `ZSTD_CCtx_refPrefix`.
@@ -72,17 +70,34 @@ package struct ZstdCompressor: ~Copyable {
         into target: UnsafeMutableRawBufferPointer
     ) throws(CompressionError) -> Int? {
         // A frame that did not fit leaves the context in the middle of it.
-        for result in [
+        try CompressionError.check(
             ZSTD_CCtx_reset(context, ZSTD_reset_session_only),
             ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 23),
-            ZSTD_CCtx_refPrefix(context, prefix.baseAddress, prefix.count),
-        ] {
-            if let error = CompressionError.from(result) { throw error }
-        }
+            ZSTD_CCtx_refPrefix(context, prefix.baseAddress, prefix.count)
+        )
         defer {
             _ = ZSTD_CCtx_reset(context, ZSTD_reset_session_only)
             _ = ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 0)
         }
         return try encode(raw, into: target)
+    }
+
+    /// One frame of `raw`, made behind other bytes if there are some; `nil` if it would exceed `most` **bytes**.
+    package mutating func encode(
+        _ raw: [UInt8],
+        behind prefix: [UInt8]? = nil,
+        most: Int
+    ) throws(CompressionError) -> [UInt8]? {
+        var target = [UInt8](repeating: 0, count: most)
+        let length = try raw.withUnsafeBufferPointer { raw throws(CompressionError) in
+            try target.withUnsafeMutableBufferPointer { target throws(CompressionError) in
+                let (raw, room) = (UnsafeRawBufferPointer(raw), UnsafeMutableRawBufferPointer(target))
+                guard let prefix else { return try encode(raw, into: room) }
+                return try prefix.withUnsafeBufferPointer { prefix throws(CompressionError) in
+                    try encode(raw, behind: UnsafeRawBufferPointer(prefix), into: room)
+                }
+            }
+        }
+        return length.map { Array(target[..<$0]) }
     }
 }

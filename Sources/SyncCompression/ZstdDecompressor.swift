@@ -5,14 +5,17 @@ package struct CompressionError: Error, Equatable, CustomStringConvertible {
     /// What was wrong, in zstd's words or ours.
     package let reason: String
 
-    package init(reason: String) { self.reason = reason }
-
     package var description: String { "zstd: \(reason)" }
 
     /// The error behind a size_t result, or `nil` when the result is a size. `ZSTD_isError`.
     static func from(_ result: Int) -> CompressionError? {
         guard ZSTD_isError(result) != 0 else { return nil }
         return CompressionError(reason: String(cString: ZSTD_getErrorName(result)))
+    }
+
+    /// Makes sure that every size_t result is a size.
+    static func check(_ results: Int...) throws(CompressionError) {
+        for result in results { if let error = from(result) { throw error } }
     }
 }
 
@@ -75,8 +78,7 @@ package struct ZstdDecompressor: ~Copyable {
         behind prefix: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) throws(CompressionError) {
-        let result = ZSTD_DCtx_refPrefix(context, prefix.baseAddress, prefix.count)
-        if let error = CompressionError.from(result) { throw error }
+        try CompressionError.check(ZSTD_DCtx_refPrefix(context, prefix.baseAddress, prefix.count))
         try decode(frame, into: target)
     }
 
@@ -84,12 +86,10 @@ package struct ZstdDecompressor: ~Copyable {
     ///
     /// - Parameter dictionary: What the frame was made with.
     package mutating func begin(with dictionary: DecodingDictionary? = nil) throws(CompressionError) {
-        for result in [
+        try CompressionError.check(
             ZSTD_DCtx_reset(context, ZSTD_reset_session_only),
-            ZSTD_DCtx_refDDict(context, dictionary?.raw),
-        ] {
-            if let error = CompressionError.from(result) { throw error }
-        }
+            ZSTD_DCtx_refDDict(context, dictionary?.raw)
+        )
         self.dictionary = dictionary
     }
 

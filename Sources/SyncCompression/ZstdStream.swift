@@ -8,19 +8,12 @@ package struct ZstdStream: ~Copyable {
 
     /// Starts a frame of `size` **bytes** in all. `ZSTD_CCtx_setPledgedSrcSize`
     package init(level: Int32, size: UInt64) throws(CompressionError) {
-        guard let context = ZSTD_createCCtx() else {
-            throw CompressionError(reason: "no memory for an encoder")
+        context = try ZstdCompressor.context {
+            [
+                ZSTD_CCtx_setParameter($0, ZSTD_c_compressionLevel, level),
+                ZSTD_CCtx_setPledgedSrcSize($0, size),
+            ]
         }
-        for result in [
-            ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level),
-            ZSTD_CCtx_setPledgedSrcSize(context, size),
-        ] {
-            if let error = CompressionError.from(result) {
-                ZSTD_freeCCtx(context)
-                throw error
-            }
-        }
-        self.context = context
     }
 
     deinit { ZSTD_freeCCtx(context) }

@@ -40,17 +40,17 @@ package struct SystemBus: Sendable {
     ///
     /// A service that does not run is not started for it, where `busctl` asks.
     func number(_ property: Property) throws(Failure) -> UInt64 {
-        let (end, output) = BriefProgram.run(
+        let start = ProgramStart(
             try arguments(property),
-            variables: ["LC_ALL=C"] + (address.map { ["DBUS_SYSTEM_BUS_ADDRESS=\($0)"] } ?? []),
-            deadline: deadline
+            variables: ["LC_ALL=C"] + (address.map { ["DBUS_SYSTEM_BUS_ADDRESS=\($0)"] } ?? [])
         )
+        let (end, output, _) = BriefProgram.run(start, deadline: deadline)
         switch end {
         case .exited(0): break
         case .exited: throw Failure(reason: Self.complaint(output))
         case .signalled(let number):
             throw Failure(reason: "the query was killed by signal \(number)")
-        case .timedOut: throw Failure(reason: "no answer within \(deadline.components.seconds) s")
+        case .timedOut, .stopped: throw Failure(reason: "no answer within \(deadline.components.seconds) s")
         case .notRun(let reason): throw Failure(reason: "the query cannot be run: \(reason)")
         }
         guard let value = Self.value(output) else {

@@ -46,7 +46,9 @@ package struct CurlURL: Hashable, Sendable {
     package let path: String
     /// Without `?`; `nil` when there is none.
     package let query: String?
+}
 
+extension CurlURL {
     /// Reads an absolute URL.
     ///
     /// - Throws: ``URLError`` for control characters, user names or passwords, other schemes, or no URL at all.
@@ -76,18 +78,9 @@ package struct CurlURL: Hashable, Sendable {
         return text[(authority ?? text.endIndex)...].drop { $0 != "/" && $0 != "?" }
     }
 
-    private init(text: String, origin: Origin, path: String, query: String?) {
-        self.text = text
-        self.origin = origin
-        self.path = path
-        self.query = query
-    }
-
     private static func parse(_ text: String, base: String?) throws(URLError) -> CurlURL {
         // V27: no byte below 0x21 may reach a request line; blanks inside are encoded by libcurl.
-        guard !text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-            throw URLError(description: "a URL with control characters")
-        }
+        guard text.isOneLine else { throw URLError(description: "a URL with control characters") }
         guard text.utf8.count <= maximumLength else {
             throw URLError(description: "a URL of more than \(maximumLength) bytes")
         }

@@ -26,11 +26,11 @@ extension ProxyConfiguration {
     ///
     /// - Parameter host: In lower case; an IPv6 address has its brackets.
     package func isException(_ host: String) -> Bool {
-        let address = IPAddress(host)
+        let address = addressBytes(host)
         return exceptions.contains { exception in
             if exception == "*" { return true }
             let name = exception.lowercased().drop { $0 == "." }
-            if let address { return IPNetwork(String(name))?.contains(address) ?? false }
+            if let address { return isAddress(address, in: name) }
             return host == name || (!name.isEmpty && host.hasSuffix("." + name))
         }
     }
@@ -50,41 +50,19 @@ extension EasyHandle {
     }
 }
 
-/// The bytes of a literal address.
-private struct IPAddress: Equatable {
-    let bytes: [UInt8]
-
-    init?(_ text: String) {
-        var text = text
-        if text.hasPrefix("["), text.hasSuffix("]") { text = String(text.dropFirst().dropLast()) }
-        var bytes = [UInt8](repeating: 0, count: 16)
-        let count = Int(sa_curl_address(text, &bytes))
-        guard count > 0 else { return nil }
-        self.bytes = Array(bytes[..<count])
-    }
+/// The 4 or 16 bytes of a literal address, with or without brackets; `nil` for anything else.
+package func addressBytes(_ text: some StringProtocol) -> [UInt8]? {
+    let isInBrackets = text.hasPrefix("[") && text.hasSuffix("]")
+    var bytes = [UInt8](repeating: 0, count: 16)
+    let count = sa_curl_address(isInBrackets ? String(text.dropFirst().dropLast()) : String(text), &bytes)
+    return count > 0 ? Array(bytes[..<Int(count)]) : nil
 }
 
-/// An address, or a network as `10.0.0.0/8`.
-private struct IPNetwork {
-    let address: IPAddress
-    let bits: Int
-
-    init?(_ text: String) {
-        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-        guard parts.count <= 2, let first = parts.first, let address = IPAddress(String(first)) else {
-            return nil
-        }
-        let all = address.bytes.count * 8
-        guard let bits = parts.count == 2 ? Int(parts[1]) : all, (0...all).contains(bits) else { return nil }
-        self.address = address
-        self.bits = bits
-    }
-
-    func contains(_ other: IPAddress) -> Bool {
-        guard other.bytes.count == address.bytes.count else { return false }
-        for bit in 0..<bits where (address.bytes[bit / 8] ^ other.bytes[bit / 8]) & (0x80 >> (bit % 8)) != 0 {
-            return false
-        }
-        return true
-    }
+/// Whether an address is this one, or in a network such as `10.0.0.0/8`.
+private func isAddress(_ address: [UInt8], in network: Substring) -> Bool {
+    let parts = network.split(separator: "/", omittingEmptySubsequences: false)
+    guard parts.count <= 2, let own = parts.first.flatMap({ addressBytes($0) }), own.count == address.count,
+        let bits = parts.count == 2 ? Int(parts[1]) : own.count * 8, (0...own.count * 8).contains(bits)
+    else { return false }
+    return (0..<bits).allSatisfy { (own[$0 / 8] ^ address[$0 / 8]) & (0x80 >> ($0 % 8)) == 0 }
 }

@@ -26,10 +26,7 @@ package struct ResponseHeaders: Equatable {
     }
 
     /// `ETag` unless it is weak: only a strong one says that bytes are the same. RFC 9110 §8.8.3.
-    package var strongETag: String? {
-        guard let etag, etag.hasPrefix("\""), etag.hasSuffix("\""), etag.utf8.count >= 2 else { return nil }
-        return etag
-    }
+    package var strongETag: String? { etag.flatMap { $0.isStrongETag ? $0 : nil } }
 
     /// What `If-Range` may carry: a strong `ETag`, or a `Last-Modified` that is at least one second older
     /// than `Date`. RFC 9110 §8.8.2.2 and §13.1.5.
@@ -72,6 +69,10 @@ package struct ResponseHeaders: Equatable {
         }
         self[keyPath: field] = value
     }
+}
+
+extension String {
+    package var isStrongETag: Bool { hasPrefix("\"") && hasSuffix("\"") && utf8.count >= 2 }
 }
 
 /// Gathers header lines as libcurl hands them over, within bounds (V45).
@@ -120,19 +121,9 @@ package struct HeaderCollector {
             let words = string.split(separator: " ", maxSplits: 2)
             headers.status = words.count > 1 ? Int(words[1]) ?? 0 : 0
         } else if let colon = string.firstIndex(of: ":") {
-            let value = string[string.index(after: colon)...]
-                .drop { $0 == " " || $0 == "\t" }
-            headers.set(string[..<colon], String(value.trimmingBlanksAtEnd()))
+            headers.set(string[..<colon], String(string[string.index(after: colon)...].trimmed))
         }
         return .more
-    }
-}
-
-extension Substring {
-    fileprivate func trimmingBlanksAtEnd() -> Substring {
-        var text = self
-        while let last = text.last, last == " " || last == "\t" { text = text.dropLast() }
-        return text
     }
 }
 

@@ -1,8 +1,8 @@
 import CMicroHTTPD
 import SyncSystem
 
-/// A connection as libmicrohttpd has it. Only what it allows to any thread is done through it.
-struct ConnectionHandle: @unchecked Sendable {  // Safe: libmicrohttpd locks.
+/// A connection, or a daemon, as libmicrohttpd has it. Only what it allows to any thread is done through it.
+struct Handle: @unchecked Sendable {  // Safe: libmicrohttpd locks.
     let raw: OpaquePointer
 }
 
@@ -20,7 +20,7 @@ package final class BodyStream: Sendable {
         var isLeft = false
         var writer: CheckedContinuation<Void, Never>?
         var leaver: CheckedContinuation<Void, Never>?
-        var connection: ConnectionHandle?
+        var connection: Handle?
         /// Whether the connection sleeps until bytes come.
         var isAsleep = false
 
@@ -82,7 +82,7 @@ package final class BodyStream: Sendable {
 
 extension BodyStream {
     /// The connection that reads from here on.
-    func attach(_ connection: ConnectionHandle) { state.withLock { $0.connection = connection } }
+    func attach(_ connection: Handle) { state.withLock { $0.connection = connection } }
 
     /// Reads what is there; puts the connection to sleep where nothing is.
     ///

@@ -2,8 +2,6 @@ import CMicroHTTPD
 import CPosix
 import SyncSystem
 
-import struct Synchronization.Atomic
-
 /// The thread that accepts connections, waits for their first bytes, and lets those go that take too long.
 ///
 /// It sleeps in poll(2) until something comes or a deadline is due: a server that nobody asks does not wake.
@@ -20,7 +18,7 @@ final class ConnectionWatch: Sendable {
     private let listener: Int32
     private let isUnix: Bool
     private let limits: HTTPServer.Limits
-    private let bell: Bell
+    private let bell = WakePipe()
     private let table: ConnectionTable
     private let service: Service
     private let daemon: Daemon
@@ -42,9 +40,8 @@ final class ConnectionWatch: Sendable {
         isUnix = socket.port == nil
         state = Mutex(State(listener: consume socket))
         self.limits = limits
-        guard let bell = Bell() else { throw HTTPServerError(reason: errnoText) }
-        self.bell = bell
-        table = ConnectionTable(limits) { bell.ring() }
+        guard bell.reader >= 0 else { throw HTTPServerError(reason: errnoText) }
+        table = ConnectionTable(limits) { [bell] in bell.wake() }
         service = Service(table: table, answering: answering, limits: limits, start: start)
         guard let daemon = Daemon.start(for: service, limits) else {
             throw HTTPServerError(reason: errnoText)
@@ -65,7 +62,7 @@ final class ConnectionWatch: Sendable {
     /// Has everything end, and waits for it.
     func stop() async {
         state.withLock { $0.isStopping = true }
-        bell.ring()
+        bell.wake()
         await withCheckedContinuation { continuation in
             let hasEnded = state.withLock { state in
                 if !state.hasEnded { state.waiters.append(continuation) }
@@ -125,7 +122,7 @@ final class ConnectionWatch: Sendable {
     private func wait(_ watched: [Int32], _ listener: Int32?, until deadline: ContinuousClock.Instant?)
         -> Bool
     {
-        var polls = [pollfd(fd: bell.descriptor, events: Int16(POLLIN), revents: 0)]
+        var polls = [pollfd(fd: bell.reader, events: Int16(POLLIN), revents: 0)]
         polls.append(pollfd(fd: listener ?? -1, events: Int16(POLLIN), revents: 0))
         for descriptor in watched {
             // Where a client may go, bytes it sends do not matter.
@@ -140,7 +137,7 @@ final class ConnectionWatch: Sendable {
                 ? 3_600_000 : Int32(left / .milliseconds(1)) + 1
         }
         guard poll(&polls, nfds_t(polls.count), timeout) > 0 else { return false }
-        if polls[0].revents != 0 { bell.silence() }
+        if polls[0].revents != 0 { bell.drain() }
         for found in polls.dropFirst(2) where found.revents != 0 { see(found.fd) }
         return polls[1].revents != 0
     }
@@ -203,32 +200,5 @@ final class ConnectionWatch: Sendable {
             handOver(connection)
         } while table.hasRoom
         return true
-    }
-}
-
-/// Wakes a thread out of poll(2): a pipe with at most one byte in it.
-private final class Bell: Sendable {
-    var descriptor: Int32 { pipe.reader.raw }
-    private let pipe: SyncSystem.Pipe
-    private let hasRung = Atomic<Bool>(false)
-
-    /// `nil` where there are no descriptors; ``Errno/last`` says why.
-    init?() {
-        guard let pipe = SyncSystem.Pipe() else { return nil }
-        self.pipe = pipe
-    }
-
-    func ring() {
-        guard !hasRung.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        _ = withUnsafeBytes(of: UInt8(0)) { byte in
-            retryingOnInterrupt { writeSome(pipe.writer.raw, byte) }
-        }
-    }
-
-    func silence() {
-        var bytes: (UInt64, UInt64) = (0, 0)
-        _ = withUnsafeMutableBytes(of: &bytes) { readSome(descriptor, into: $0) }
-        // Last: a byte that comes after it stays. Whoever rang before has changed what is looked at next.
-        hasRung.store(false, ordering: .sequentiallyConsistent)
     }
 }

@@ -4,10 +4,6 @@ import CMicroHTTPD
 ///
 /// What comes from them is looked at, never trusted: a connection that nobody knows is refused.
 final class Daemon: Sendable {
-    private struct Handle: @unchecked Sendable {  // Safe: libmicrohttpd locks.
-        let raw: OpaquePointer
-    }
-
     private let handle: Handle
 
     private init(_ raw: OpaquePointer) { handle = Handle(raw: raw) }
@@ -73,7 +69,7 @@ final class Service: Sendable {
         _ connection: Connection,
         _ raw: OpaquePointer
     ) -> MHD_Result {
-        guard let (message, length, file) = response.message(on: ConnectionHandle(raw: raw)) else {
+        guard let (message, length, file) = response.message(on: Handle(raw: raw)) else {
             response.leave()
             return .NO
         }
@@ -90,7 +86,7 @@ final class Service: Sendable {
 
 extension HTTPResponse {
     /// libmicrohttpd's form of it, the body's length in **bytes** where it is known, and the descriptor of a file.
-    fileprivate func message(on connection: ConnectionHandle) -> (OpaquePointer, UInt64, Int32?)? {
+    fileprivate func message(on connection: Handle) -> (OpaquePointer, UInt64, Int32?)? {
         switch body {
         case .none: return Self.message([]).map { ($0, 0, nil) }
         case .bytes(let bytes): return Self.message(bytes).map { ($0, UInt64(bytes.count), nil) }
@@ -198,7 +194,7 @@ private let answer: MHD_AccessHandlerCallback = { context, raw, _, method, _, by
         switch service.answering {
         case .atOnce(let respond): return service.send(respond(request), exchange, connection, raw)
         case .later(let respond):
-            let handle = ConnectionHandle(raw: raw)
+            let handle = Handle(raw: raw)
             guard exchange.think(handle, start: service.start, { await respond(request) }) else {
                 return service.send(HTTPResponse(status: 503), exchange, connection, raw)
             }
@@ -219,7 +215,7 @@ private let completed: MHD_RequestCompletedCallback = { context, raw, _, reason 
 }
 
 private func headers(of raw: OpaquePointer) -> HTTPFields {
-    var fields = HTTPFields()
+    var fields: HTTPFields = [:]
     withUnsafeMutablePointer(to: &fields) { target in
         _ = MHD_get_connection_values(
             raw,

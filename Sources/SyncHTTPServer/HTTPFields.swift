@@ -24,8 +24,6 @@ package struct HTTPFields: Sendable, Equatable, ExpressibleByDictionaryLiteral {
 
     private var lines: [Line] = []
 
-    package init() {}
-
     package init(dictionaryLiteral elements: (Name, String)...) {
         lines = elements.map { Line(name: $0.0, value: $0.1) }
     }

@@ -8,6 +8,10 @@ struct ListeningSocket: ~Copyable {
     /// The port; `nil` on a Unix socket.
     let port: Int?
 
+    deinit { close(raw) }
+}
+
+extension ListeningSocket {
     /// Binds and listens. bind(2), listen(2).
     init(_ address: HTTPServer.Address) throws(HTTPServerError) {
         switch address {
@@ -15,13 +19,6 @@ struct ListeningSocket: ~Copyable {
         case .unix(let path): self = try Self.unix(path)
         }
     }
-
-    private init(raw: Int32, port: Int?) {
-        self.raw = raw
-        self.port = port
-    }
-
-    deinit { close(raw) }
 
     private static func tcp(_ address: String, _ port: Int) throws(HTTPServerError) -> ListeningSocket {
         var hints = sa_http_hints()

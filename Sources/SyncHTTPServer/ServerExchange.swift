@@ -21,7 +21,7 @@ final class ServerExchange: Sendable {
         var request: HTTPRequest?
         var body: [UInt8] = []
         var isTooLong = false
-        var connection: ConnectionHandle?
+        var connection: Handle?
         /// Whether the server stops and waits for nobody.
         var isCutOff = false
         var stream: BodyStream?
@@ -94,7 +94,7 @@ final class ServerExchange: Sendable {
     /// - Parameter start: Runs what it is given in a task.
     /// - Returns: `false` where the server stops and nothing may fall asleep any more.
     func think(
-        _ connection: ConnectionHandle,
+        _ connection: Handle,
         start: (_ work: @escaping @Sendable () async -> Void) -> Void,
         _ think: @escaping @Sendable () async -> HTTPResponse
     ) -> Bool {

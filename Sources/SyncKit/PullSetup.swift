@@ -164,14 +164,14 @@ struct PullSetup {
             }
             for (index, resolver) in said.resolvers.enumerated() {
                 plugins.resolvers.append(
-                    ConfiguredResolver(name: "resolver-\(index + 1)", resolver: resolver, scope: .all)
+                    ConfiguredResolver(name: "resolver-\(index + 1)", plugin: resolver, scope: .all)
                 )
             }
             for (origin, provider) in said.credentialProviders {
                 plugins.credentialProviders.append(
                     ConfiguredCredentialProvider(
                         name: origin,
-                        provider: provider,
+                        plugin: provider,
                         scope: try .origins([origin])
                     )
                 )

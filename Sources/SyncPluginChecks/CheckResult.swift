@@ -1,3 +1,4 @@
+import SyncModel
 import SyncPlugins
 
 package struct CheckResult: Sendable, Equatable {
@@ -30,7 +31,7 @@ func attempt<R>(_ body: () throws(PluginError) -> R) -> Result<R, PluginError> {
 
 /// What is wrong with a text that goes into one line of a request; `nil` for nothing.
 func lineFault(_ text: String, _ what: String) -> String? {
-    text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } ? nil : "\(what) has a control character in it"
+    text.isOneLine ? nil : "\(what) has a control character in it"
 }
 
 func headerFault(_ fields: [HeaderField]) -> String? {

@@ -14,16 +14,12 @@ struct FileVersion: Equatable, Sendable {
 struct Answer: Equatable, Sendable {
     let status: Int
     /// The **bytes** of the file that the body has; `nil` for no body.
-    let body: Range<UInt64>?
+    var body: Range<UInt64>?
     /// The value of `Content-Range`.
-    let contentRange: String?
+    var contentRange: String?
+}
 
-    init(status: Int, body: Range<UInt64>? = nil, contentRange: String? = nil) {
-        self.status = status
-        self.body = body
-        self.contentRange = contentRange
-    }
-
+extension Answer {
     /// Decides in the order of RFC 9110 §13.2.2.
     init(to headers: HTTPFields, isHead: Bool, file: FileVersion) {
         if let condition = headers[.ifMatch] {

@@ -1,3 +1,5 @@
+import SyncModel
+
 /// What a `Range` header asks of an object. RFC 9110 §14.1.2 and §14.2.
 enum ByteRangeRequest: Equatable, Sendable {
     /// Not one range of bytes: the header is ignored, as §14.2 allows. Several ranges are never asked for here.
@@ -50,15 +52,5 @@ enum ByteRangeRequest: Equatable, Sendable {
             guard trimmed.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
             self = .value(UInt64(trimmed) ?? .max)
         }
-    }
-}
-
-extension Substring {
-    /// Without the optional white space of RFC 9110 §5.6.3 at both ends.
-    var trimmed: Substring {
-        var text = self
-        while text.first == " " || text.first == "\t" { text.removeFirst() }
-        while text.last == " " || text.last == "\t" { text.removeLast() }
-        return text
     }
 }

@@ -230,9 +230,7 @@ package enum HeaderSetting: Sendable, Equatable {
         guard let colon = line.firstIndex(of: ":"), colon != line.startIndex else {
             return "write it as Name: value"
         }
-        guard !line.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-            return "it has control characters"
-        }
+        guard line.isOneLine else { return "it has control characters" }
         let name = line[..<colon]
         guard name.utf8.allSatisfy(isToken) else {
             return "the name before the colon has characters that a header name cannot have"

@@ -1,6 +1,6 @@
-/// A program of the system that is run for a few lines of output, and never longer than its deadline.
+/// A program that is run for a few lines of output, and never longer than its deadline.
 ///
-/// It leads a session of its own and gets only the variables it is given.
+/// It leads a session of its own; what it leaves running in its group ends with it.
 package enum BriefProgram {
     /// How it ended.
     package enum End: Sendable, Equatable {
@@ -10,86 +10,99 @@ package enum BriefProgram {
         case signalled(Int32)
         /// It ran into its deadline and was killed.
         case timedOut
+        /// It was killed because it was no longer wanted.
+        case stopped
         /// It could not be run: what the system said.
         case notRun(String)
     }
 
-    /// Output that is kept, in **bytes**: far more than a value of a property has.
-    private static let limit = 16 << 10
+    /// How often to ask whether to stop.
+    private static let tick = Duration.milliseconds(100)
 
     /// Runs it; blocks until it has ended.
     ///
     /// - Parameters:
-    ///   - arguments: An absolute path first.
-    ///   - variables: `NAME=value`.
+    ///   - start: Its standard output is not looked at.
     ///   - deadline: From now.
-    ///   - input: What it reads.
-    ///   - error: An open file for its standard error; `nil` for where standard output goes.
-    /// - Returns: How it ended, and the first **16 KiB** of what it wrote.
+    ///   - limit: How many of the first **bytes** that it writes are kept; far more than a value of a property has.
+    ///   - keepsErrors: Whether what it writes to standard error is kept by itself.
+    ///   - isStopped: Asked several times a second.
+    /// - Returns: How it ended, and what it wrote first.
     package static func run(
-        _ arguments: [String],
-        variables: [String],
+        _ start: ProgramStart,
         deadline: Duration,
-        input: [UInt8] = [],
-        error: Int32? = nil
-    ) -> (end: End, output: String) {
-        let end = ContinuousClock.now + deadline
+        keeping limit: Int = 16 << 10,
+        keepsErrors: Bool = false,
+        isStopped: () -> Bool = { false }
+    ) -> (end: End, output: String, errors: String) {
+        let last = ContinuousClock.now + deadline
+        guard let out = Pipe(), let err = Pipe() else { return (.notRun(errnoText), "", "") }
+        var start = start
+        start.output = out.writer.raw
+        if keepsErrors { start.error = err.writer.raw }
         let program: StartedProgram
-        let reader: SharedDescriptor
         do throws(FileError) {
-            guard let pipe = Pipe() else { throw .last("run", arguments.first ?? "") }
-            var start = ProgramStart(arguments, variables: variables)
-            start.output = pipe.writer.raw
-            start.error = error
-            let text = try unnamedFile("syncagent-input", holding: input)
-            start.input = text.raw
-            program = try withExtendedLifetime(pipe) { () throws(FileError) in try start.start() }
-            reader = pipe.reader
+            program = try withExtendedLifetime((out, err)) { () throws(FileError) in try start.start() }
         } catch {
-            return (.notRun(error.reason), "")
+            return (.notRun(error.reason), "", "")
         }
-        var output: [UInt8] = []
-        let isWhole = collect(from: reader.raw, into: &output, until: end)
-        return (self.end(of: program, isWhole ? end : .now), String(decoding: output, as: UTF8.self))
+        var output = Stream(out.reader, limit)
+        var errors = Stream(err.reader, limit)
+        var end: End?
+        while end == nil {
+            end = program.reap().map(Self.end)
+            guard end == nil else { break }
+            let left = last - .now
+            if left <= .zero { end = .timedOut } else if isStopped() { end = .stopped }
+            guard end == nil else {
+                program.signalGroup(.kill)
+                // A killed program that the kernel cannot end now stays behind: nothing may hang on it.
+                program.wait(until: .now + .seconds(1))
+                break
+            }
+            // Without a descriptor that tells of its end, it is looked at again and again.
+            let most = program.ended < 0 ? Duration.milliseconds(5) : min(left, tick)
+            var entries = [output.entry, errors.entry, PollEntry(program.ended)]
+            waitForAny(of: &entries, atMost: Int32(clamping: most.milliseconds + 1))
+            output.take()
+            errors.take()
+        }
+        if !program.groupIsEmpty { program.signalGroup(.kill) }
+        output.take()
+        errors.take()
+        return (end ?? .timedOut, output.text, errors.text)
     }
 
-    /// Reads until the other end is closed.
-    ///
-    /// - Returns: `false` when that did not happen in time.
-    private static func collect(
-        from input: Int32,
-        into output: inout [UInt8],
-        until end: ContinuousClock.Instant
-    ) -> Bool {
-        while true {
-            let left = end - .now
-            guard left > .zero else { return false }
-            guard waitToRead(input, atMost: left) else { continue }
-            let result = withUnsafeTemporaryAllocation(byteCount: 4_096, alignment: 16) { buffer in
-                let result = readSome(input, into: buffer)
-                if case .bytes(let count) = result {
-                    output.append(contentsOf: buffer.prefix(min(count, limit - output.count)))
-                }
-                return result
-            }
-            switch result {
-            case .bytes, .nothing: continue
-            case .ended, .failed: return true
-            }
+    private static func end(_ end: StartedProgram.End) -> End {
+        switch end {
+        case .exited(let status): .exited(status)
+        case .signalled(let number): .signalled(number)
+        case .unknown: .notRun("its exit status is not known")
         }
     }
 
-    /// Takes its end; kills its group when that does not come in time.
-    private static func end(of program: StartedProgram, _ deadline: ContinuousClock.Instant) -> End {
-        switch program.wait(until: deadline) {
-        case .exited(let status): return .exited(status)
-        case .signalled(let number): return .signalled(number)
-        case .unknown: return .notRun(errnoText)
-        case nil:
-            program.signalGroup(.kill)
-            // A killed program that the kernel cannot end now stays behind: nothing may hang on it.
-            program.wait(until: .now + .milliseconds(200))
-            return .timedOut
+    /// The first bytes of what comes out of a pipe; the rest is read and dropped.
+    private struct Stream {
+        private let reader: SharedDescriptor
+        private let limit: Int
+        private var isOpen = true
+        private var bytes: [UInt8] = []
+
+        init(_ reader: SharedDescriptor, _ limit: Int) { (self.reader, self.limit) = (reader, limit) }
+
+        var entry: PollEntry { PollEntry(isOpen ? reader.raw : -1) }
+        var text: String { String(decoding: bytes, as: UTF8.self) }
+
+        /// Takes what is there, in bounded steps: whoever writes without end is not waited for.
+        mutating func take() {
+            guard isOpen else { return }
+            for _ in 0..<64 {
+                var buffer = [UInt8](repeating: 0, count: 16 << 10)
+                let result = buffer.withUnsafeMutableBytes { readSome(reader.raw, into: $0) }
+                if result == .ended { isOpen = false }
+                guard case .bytes(let count) = result else { return }
+                bytes += buffer.prefix(min(count, limit - bytes.count))
+            }
         }
     }
 }

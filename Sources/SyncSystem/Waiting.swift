@@ -1,5 +1,7 @@
 import CPosix
 
+import struct Synchronization.Atomic
+
 /// A descriptor that is waited for; one that is negative is never ready. poll(2)
 package struct PollEntry {
     package enum Event: Sendable { case reading, writing }
@@ -65,6 +67,35 @@ package struct Pipe: Sendable {
         guard sa_pipe(&ends) == 0 else { return nil }
         reader = SharedDescriptor(Descriptor(owning: ends[0]))
         writer = SharedDescriptor(Descriptor(owning: ends[1]))
+    }
+}
+
+/// Wakes a thread that waits in poll(2): a pipe with at most one byte in it.
+package final class WakePipe: Sendable {
+    private let pipe = Pipe()
+    private let hasWoken = Atomic(false)
+    /// Where there is no ``reader``, the thread looks after this time for what has come.
+    package static let tick = Duration.milliseconds(20)
+
+    /// Makes the pipe; where there is none to be had ``Errno/last`` says why.
+    package init() {}
+
+    /// For poll(2); -1 when there was no pipe to be had.
+    package var reader: Int32 { pipe?.reader.raw ?? -1 }
+
+    package func wake() {
+        guard let pipe, !hasWoken.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        _ = withUnsafeBytes(of: UInt8(0)) { byte in
+            retryingOnInterrupt { writeSome(pipe.writer.raw, byte) }
+        }
+    }
+
+    /// To be called before it is looked at what has come.
+    package func drain() {
+        var bytes: (UInt64, UInt64) = (0, 0)
+        _ = withUnsafeMutableBytes(of: &bytes) { readSome(reader, into: $0) }
+        // Last: a byte that comes after it stays. Whoever woke before has changed what is looked at next.
+        hasWoken.store(false, ordering: .sequentiallyConsistent)
     }
 }
 

@@ -153,11 +153,10 @@ package func concurrently<Result: Sendable>(
     _ body: @escaping @Sendable (Int) -> Result
 ) -> [Result] {
     guard count > 1 else { return count == 1 ? [body(0)] : [] }
-    let results = Mutex<[Int: Result]>([:])
-    let shared = Shared(results: results)
+    let results = Monitor<[Int: Result]>([:])
     let work: @Sendable (Int) -> Void = { index in
         let result = body(index)
-        shared.results.withLock { $0[index] = result }
+        results.withLock { $0[index] = result }
     }
     var threads: [WorkerThread] = []
     var rest: [Int] = []
@@ -170,10 +169,43 @@ package func concurrently<Result: Sendable>(
     }
     for index in rest { work(index) }
     for thread in threads { thread.join() }
-    return shared.results.withLock { results in (0..<count).compactMap { results[$0] } }
+    return results.withLock { results in (0..<count).compactMap { results[$0] } }
 }
 
-private final class Shared<Result: Sendable>: Sendable {
-    let results: Mutex<[Int: Result]>
-    init(results: consuming Mutex<[Int: Result]>) { self.results = results }
+/// Works at places 0..<count on several threads, each with a worker of its own.
+///
+/// - Returns: The results, in no order. A place where nobody came, because of a stop or for want of memory, has none.
+package func concurrently<Worker: ~Copyable, Result: Sendable>(
+    over count: Int,
+    threads: Int,
+    name: String,
+    isStopped: @escaping @Sendable () -> Bool,
+    by makeWorker: @escaping @Sendable (_ thread: Int) throws -> Worker,
+    _ work: @escaping @Sendable (_ worker: inout Worker, _ place: Int) -> Result
+) -> [(place: Int, result: Result)] {
+    let next = SharedCounter()
+    return concurrently(min(max(1, threads), count), name: name) { thread -> [(Int, Result)] in
+        var done: [(Int, Result)] = []
+        guard var worker = try? makeWorker(thread) else { return [] }
+        while !isStopped() {
+            let place = next.take()
+            guard place < count else { break }
+            done.append((place, work(&worker, place)))
+        }
+        return done
+    }.flatMap { $0 }
+}
+
+/// Hands out 0, 1, 2 … to several threads.
+package final class SharedCounter: Sendable {
+    private let value = Mutex(0)
+
+    package init() {}
+
+    package func take() -> Int {
+        value.withLock { value in
+            defer { value += 1 }
+            return value
+        }
+    }
 }

@@ -54,7 +54,7 @@ private func check(_ manifest: Manifest) {
     }
     precondition((files.totalSize ?? .max) <= UInt64(Int64.max))
     precondition(Set(files.indices.map(files.path)).count == files.count)
-    for group in manifest.groups { precondition(manifest.rows(of: group).count <= files.count) }
+    for group in manifest.groups { precondition(manifest.files.rows(of: group).count <= files.count) }
     _ = manifest.caseCollisions()
 }
 

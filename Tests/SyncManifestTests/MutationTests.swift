@@ -130,7 +130,7 @@ struct MutationTests {
             for blob in blobs { _ = files.digest(of: blob, in: row) }
         }
         #expect(files.totalSize != nil)
-        #expect(manifest.groups.allSatisfy { manifest.rows(of: $0).count <= files.count })
+        #expect(manifest.groups.allSatisfy { manifest.files.rows(of: $0).count <= files.count })
         #expect(manifest.caseCollisions().count <= files.count)
     }
 }

@@ -77,7 +77,7 @@ struct PartTests {
         #expect(manifest.files.indices.map(manifest.files.path) == ["a", "b/c", "b/l", "d"])
         #expect([0, 1, 3].map { manifest.files.blobs($0).first?.pack } == [1, 0, 0])
         #expect([0, 1, 3].map { manifest.files.deltas($0).first?.pack } == [1, 0, 0])
-        #expect(manifest.rows(of: manifest.groups[0]).rows == [1, 2])
+        #expect(manifest.files.rows(of: manifest.groups[0]).rows == [1, 2])
         #expect(manifest.parts.map(\.files) == [2, 2])
         #expect(manifest.parts[1].blob.range == 100..<200)
         #expect(manifest.digest == .zero)

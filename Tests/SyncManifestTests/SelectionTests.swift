@@ -62,7 +62,7 @@ struct SelectionTests {
         #expect(try manifest.selection(groups: ["none"]).count == 0)
         #expect(try manifest.selection(groups: ["none", "all"]).count == 8)
         #expect(try manifest.selection(groups: []).rows == Array(0..<8))
-        #expect(manifest.rows(of: manifest.groups[0]).rows == [0, 1, 2, 3])
+        #expect(manifest.files.rows(of: manifest.groups[0]).rows == [0, 1, 2, 3])
     }
 
     @Test("An unknown group is refused, and the known ones are named")
@@ -99,7 +99,7 @@ struct SelectionTests {
         #expect(!all.contains(count))
         #expect(!all.contains(-1))
         #expect(!all.contains(.max))
-        #expect(manifest.rows(of: Manifest.Group(name: "x", include: ["**"], hooks: [])) == all)
+        #expect(manifest.files.rows(of: Manifest.Group(name: "x", include: ["**"], hooks: [])) == all)
     }
 
     private func manifest(groups: String, own: [Int: String] = [:]) throws -> Manifest {

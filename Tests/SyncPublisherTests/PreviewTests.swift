@@ -14,7 +14,7 @@ struct PreviewTests {
         tree.nodes["a link"] = .link("sheets/new")
         try set.replace(tree)
         let preview = try Publisher(set.options).preview()
-        #expect(preview.baseRevision == 1 && preview.revision == 2 && !preview.isUnchanged)
+        #expect(preview.baseRevision == 1 && preview.report.revision == 2 && !preview.report.unchanged)
         #expect(preview.count(.new) == 2 && preview.count(.changed) == 3 && preview.count(.removed) == 1)
         #expect(preview.count(.unchanged) == BaseTests.before.paths.count - 4)
         #expect(preview.changes.contains { $0.kind == .removed && $0.path == BaseTests.before.paths[100] })
@@ -22,7 +22,7 @@ struct PreviewTests {
         // Three changed files of one content, and one new one.
         #expect(preview.encodedBytes == 5_000)
         #expect(try set.publish().newBytes == 5_000)
-        #expect(try Publisher(set.options).preview().isUnchanged)
+        #expect(try Publisher(set.options).preview().report.unchanged)
     }
 
     @Test("Of a large file only the chunks that are new are counted")
@@ -69,11 +69,11 @@ struct PreviewTests {
         let set = try PublishedSet(AssetTree.manySmall(2))
         for name in ["b", "e\u{301}"] { #expect(mkdir(set.root.path("in/\(name)"), 0o755) == 0) }
         try set.publish()
-        #expect(try Publisher(set.options).preview().isUnchanged)
+        #expect(try Publisher(set.options).preview().report.unchanged)
         for name in ["b", "e\u{301}"] { #expect(rmdir(set.root.path("in/\(name)")) == 0) }
         for name in ["a", "c", "\u{E9}"] { #expect(mkdir(set.root.path("in/\(name)"), 0o755) == 0) }
         let preview = try Publisher(set.options).preview()
-        #expect(!preview.isUnchanged)
+        #expect(!preview.report.unchanged)
         #expect(preview.changes.map(\.kind) == [.new, .removed, .new, .removed, .new])
         let paths = ["a/", "b/", "c/", "e\u{301}/", "\u{E9}/"]
         #expect(preview.changes.map { Array($0.path.utf8) } == paths.map { Array($0.utf8) })

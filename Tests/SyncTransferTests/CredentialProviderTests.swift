@@ -34,7 +34,7 @@ struct CredentialProviderTests {
         _ change: @Sendable (inout TransportConfiguration) -> Void = { _ in }
     ) throws -> Bench {
         let bench = try Bench {
-            $0.credentialProviders = [ConfiguredCredentialProvider(name: "scripted", provider: provider)]
+            $0.credentialProviders = [ConfiguredCredentialProvider(name: "scripted", plugin: provider)]
             change(&$0)
         }
         let object = object

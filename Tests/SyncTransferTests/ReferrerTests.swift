@@ -90,7 +90,7 @@ struct ReferrerTests {
             request.reason == .start ? .replace(url: "http://10.0.0.1/b", headers: []) : .proceed
         }
         let resolved = try bench {
-            $0.resolvers = [ConfiguredResolver(name: "scripted", resolver: resolver)]
+            $0.resolvers = [ConfiguredResolver(name: "scripted", plugin: resolver)]
         }
         try await resolved.finish(start(resolved, ["http://cdn.example/a"]), object)
         let allowed = try bench { $0.redirects.privateTargets = .hosts(["10.0.0.1"]) }

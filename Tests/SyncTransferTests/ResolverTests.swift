@@ -39,7 +39,7 @@ struct ResolverTests {
         let scope = try URLScope.prefixes(prefixes)
         return try Bench {
             $0.resolvers = [
-                ConfiguredResolver(name: "scripted", resolver: resolver, scope: scope)
+                ConfiguredResolver(name: "scripted", plugin: resolver, scope: scope)
             ]
             change(&$0)
         }
@@ -270,8 +270,8 @@ struct ResolverTests {
         let second = ScriptedResolver { .replace(url: $0.url.replacing("/b", with: "/c"), headers: []) }
         let bench = try Bench {
             $0.resolvers = [
-                ConfiguredResolver(name: "first", resolver: first),
-                ConfiguredResolver(name: "second", resolver: second),
+                ConfiguredResolver(name: "first", plugin: first),
+                ConfiguredResolver(name: "second", plugin: second),
             ]
         }
         bench.server.serve(object, at: "/c")

@@ -88,7 +88,7 @@ struct URLScopeTests {
             let provider = ScriptedProvider { _ in Credential(.bearer(token: "canary")) }
             let bench = try Bench(server: server) {
                 $0.credentialProviders = [
-                    ConfiguredCredentialProvider(name: "scripted", provider: provider, scope: scope)
+                    ConfiguredCredentialProvider(name: "scripted", plugin: provider, scope: scope)
                 ]
             }
             try await bench.deliver(object)

@@ -49,11 +49,11 @@ struct PluginAssembly: Sendable {
         case .condition: break  // Asked for by runs, not by engines: see ConditionPlugins.
         case .resolver:
             let resolver = try make(BuiltInPlugins.resolvers, use) { PluginResolver($0) }
-            made.resolvers.append(ConfiguredResolver(name: use.name, resolver: resolver, scope: use.scope))
+            made.resolvers.append(ConfiguredResolver(name: use.name, plugin: resolver, scope: use.scope))
         case .credential:
             let provider = try make(BuiltInPlugins.credentials, use) { PluginCredentials($0) }
             made.credentialProviders.append(
-                ConfiguredCredentialProvider(name: use.name, provider: provider, scope: use.scope)
+                ConfiguredCredentialProvider(name: use.name, plugin: provider, scope: use.scope)
             )
         case .verifier:
             let include = use.include.map { Glob($0) }

@@ -249,7 +249,7 @@ struct PublishCommand: AsyncParsableCommand {
     }
 
     private func tell(_ preview: PublishPreview, milliseconds: Int64, _ output: Output) {
-        for warning in preview.warnings { output.warning(warning) }
+        for warning in preview.report.warnings { output.warning(warning) }
         if reporting.json {
             let time = Self.now()
             if verbose.detail.isWanted {
@@ -260,7 +260,7 @@ struct PublishCommand: AsyncParsableCommand {
             for change in preview.changes { output.line(PublishText.line(change), flushing: false) }
             output.flush()
         }
-        if !preview.kept.isEmpty { output.message(PublishText.kept(preview.kept)) }
+        if !preview.report.kept.isEmpty { output.message(PublishText.kept(preview.report.kept)) }
         output.message(PublishText.summary(preview, milliseconds: milliseconds))
     }
 

@@ -8,7 +8,7 @@ enum PublishText {
     /// What was done, in two lines.
     static func summary(_ report: PublishReport, milliseconds: Int64) -> String {
         let channel = report.channel.map { " of channel \($0)" } ?? ""
-        let content = content(report.files, report.links, report.directories, report.rawBytes)
+        let content = content(report)
         let first =
             "\(escaped(report.project)) revision \(report.revision)\(channel): \(content) "
             + (report.isLoose ? "as they are" : "stored in \(ByteCount(report.storedBytes))")
@@ -40,27 +40,29 @@ enum PublishText {
 
     /// What would be done, in two lines.
     static func summary(_ preview: PublishPreview, milliseconds: Int64) -> String {
-        let content = content(preview.files, preview.links, preview.directories, preview.rawBytes)
-        let first = "\(escaped(preview.project)): \(content)"
+        let report = preview.report
+        let first = "\(escaped(report.project)): \(content(report))"
         let seconds = ProgressText.seconds(milliseconds: milliseconds)
-        if preview.isUnchanged {
-            return "\(first); nothing would change, revision \(preview.revision) stays, \(seconds) s"
+        if report.unchanged {
+            return "\(first); nothing would change, revision \(report.revision) stays, \(seconds) s"
         }
-        var second = "revision \(preview.revision) would be published: "
+        var second = "revision \(report.revision) would be published: "
         second += PublishPreview.Change.Kind.allCases.map {
             "\(Figures.grouped(preview.count($0))) \($0.rawValue)"
         }.joined(separator: ", ")
         second +=
-            preview.isLoose
+            report.isLoose
             ? "; no packs" : "; \(ByteCount(preview.encodedBytes)) to compress and store"
         return "\(first)\n\(second); nothing was written, \(seconds) s"
     }
 
-    private static func content(_ files: Int, _ links: Int, _ directories: Int, _ bytes: UInt64) -> String {
-        var parts = [Figures.count(files, "file")]
-        if links > 0 { parts.append(Figures.count(links, "link")) }
-        if directories > 0 { parts.append(Figures.count(directories, "directory", "directories")) }
-        return (parts + ["\(ByteCount(bytes))"]).joined(separator: ", ")
+    private static func content(_ report: PublishReport) -> String {
+        var parts = [Figures.count(report.files, "file")]
+        if report.links > 0 { parts.append(Figures.count(report.links, "link")) }
+        if report.directories > 0 {
+            parts.append(Figures.count(report.directories, "directory", "directories"))
+        }
+        return (parts + ["\(ByteCount(report.rawBytes))"]).joined(separator: ", ")
     }
 
     /// One file of a dry run.

@@ -101,7 +101,6 @@ struct ManifestParts: Sendable {
         let blob = Blob(
             pack: delta.pack,
             codec: .zstd,
-            digestIndex: nil,
             offset: delta.offset,
             storedLength: delta.storedLength,
             rawLength: delta.storedLength

@@ -125,42 +125,6 @@ struct InventoryScan: Sendable {
     }
 }
 
-/// Works at places 0..<count on several threads, each with a worker of its own.
-///
-/// - Returns: The results, in no order. A place where nobody came, because of a stop or for want of memory, has none.
-func concurrently<Worker: ~Copyable, Result: Sendable>(
-    over count: Int,
-    threads: Int,
-    name: String,
-    isStopped: @escaping @Sendable () -> Bool,
-    by makeWorker: @escaping @Sendable (_ thread: Int) throws -> Worker,
-    _ work: @escaping @Sendable (_ worker: inout Worker, _ place: Int) -> Result
-) -> [(place: Int, result: Result)] {
-    let next = SharedCounter()
-    return concurrently(min(max(1, threads), count), name: name) { thread -> [(Int, Result)] in
-        var done: [(Int, Result)] = []
-        guard var worker = try? makeWorker(thread) else { return [] }
-        while !isStopped() {
-            let place = next.take()
-            guard place < count else { break }
-            done.append((place, work(&worker, place)))
-        }
-        return done
-    }.flatMap { $0 }
-}
-
-/// Hands out 0, 1, 2 … to several threads.
-final class SharedCounter: Sendable {
-    private let value = Mutex(0)
-
-    func take() -> Int {
-        value.withLock { value in
-            defer { value += 1 }
-            return value
-        }
-    }
-}
-
 extension Array {
     /// At most `count` slices of almost equal length, in order.
     func evenSlices(_ count: Int) -> [ArraySlice<Element>] {

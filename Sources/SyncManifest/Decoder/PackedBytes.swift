@@ -18,7 +18,7 @@ extension ManifestDecoder {
 
     /// `[pack index, offset, stored length, raw length, codec, raw sha256]`
     mutating func readBlob() throws(ManifestFault) -> Blob {
-        var blob = Blob(pack: 0, codec: .identity, digestIndex: nil, offset: 0, storedLength: 0, rawLength: 0)
+        var blob = Blob(pack: 0, codec: .identity, offset: 0, storedLength: 0, rawLength: 0)
         try reader.beginArray()
         while try reader.nextElement() {
             place.part += 1

@@ -155,7 +155,7 @@ package struct Blob: Sendable, Equatable {
     package init(
         pack: UInt32,
         codec: Codec,
-        digestIndex: UInt32?,
+        digestIndex: UInt32? = nil,
         offset: UInt64,
         storedLength: UInt64,
         rawLength: UInt64

@@ -41,11 +41,7 @@ extension Manifest {
         return found
     }
 
-    package func rows(of group: Group) -> RowSelection {
-        rows(of: group) { false } ?? RowSelection(none: files.count)
-    }
-
-    /// As ``rows(of:)``; `nil` when it was stopped.
+    /// The rows that belong to a group; `nil` when it was stopped.
     package func rows(of group: Group, isStopped: () -> Bool) -> RowSelection? {
         var selection = RowSelection(none: files.count)
         return files.add(group, to: &selection, isStopped) ? selection : nil

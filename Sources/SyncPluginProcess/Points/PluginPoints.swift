@@ -57,7 +57,7 @@ package struct PluginCredentials: CredentialProvider {
     private func kind(_ value: JSONValue) throws(PluginError) -> Credential.Kind? {
         func text(_ key: String) throws(PluginError) -> String? {
             guard let text = value[key]?.string else { return nil }
-            guard WireText.isOneLine(text), text.utf8.count <= Self.longest else {
+            guard text.isOneLine, text.utf8.count <= Self.longest else {
                 throw bad("its '\(key)' is not a single line of text")
             }
             return text

@@ -3,11 +3,6 @@ import SyncPlugins
 
 /// What a plugin may put into a request. Everything else it says is refused here, before anything uses it (V28).
 enum WireText {
-    /// Whether a text can be sent in one line: no control character.
-    static func isOneLine(_ text: String) -> Bool {
-        text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
-    }
-
     /// Whether it is an absolute http or https URL with a host, in printable ASCII.
     static func isWebURL(_ text: String) -> Bool {
         guard text.utf8.count <= 32 << 10, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
@@ -33,7 +28,7 @@ enum WireText {
             guard !framing.contains(name.lowercased()) else {
                 return .failure(Refusal("the header \(name) may not be set by a plugin"))
             }
-            guard let text = value.string, isOneLine(text), text.utf8.count <= 16 << 10 else {
+            guard let text = value.string, text.isOneLine, text.utf8.count <= 16 << 10 else {
                 return .failure(Refusal("the header \(name) is not a single line of text"))
             }
             fields.append(HeaderField(name, text))

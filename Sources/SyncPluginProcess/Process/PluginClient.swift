@@ -1,4 +1,3 @@
-import Dispatch
 package import SyncModel
 package import SyncPlugins
 import SyncSystem
@@ -16,25 +15,18 @@ package final class PluginClient: Sendable {
     /// Answered by this side, as soon as the plugin is ready.
     static let describeMethod = "$/describe"
 
-    private struct State {
-        var isStarted = false
-        var isClosed = false
-        var warnings: Allowance
-    }
-
     package let configuration: PluginConfiguration
     /// For reports and pipes.
     let directory: PrivateDirectory
-    private let inbox = PluginInbox()
-    private let state: Mutex<State>
-    private let ended = DispatchGroup()
+    private let inbox = Inbox<PluginWorker.Command>()
+    private let numbers = SharedCounter()
+    private let warnings: Mutex<Allowance>
     private let made = SuspendingClock().now
 
     /// Makes a client; nothing is started yet.
     package init(_ configuration: PluginConfiguration) {
         self.configuration = configuration
-        let lines = configuration.limits.errorLines
-        state = Mutex(State(warnings: Allowance(most: lines.most, perSecond: lines.perSecond)))
+        warnings = Mutex(configuration.limits.errorLines)
         directory = PrivateDirectory(in: configuration.runtimeDirectory)
     }
 
@@ -48,32 +40,23 @@ package final class PluginClient: Sendable {
     /// Starts a request. Its completion is called exactly once.
     @discardableResult
     package func start(_ request: PluginRequest) -> PluginRequest.ID {
-        let number = inbox.nextNumber()
-        let refusal = state.withLock { state -> PluginError? in
-            guard !state.isClosed else { return failure(.cancelled, "it has been shut down") }
-            do throws(ThreadError) {
-                if !state.isStarted {
-                    try configuration.startThread("plugin-\(name)", in: ended) { [configuration, inbox] in
-                        PluginWorker(configuration, inbox: inbox).run()
-                    }
-                }
-            } catch {
-                return failure(.unavailable, error.description)
+        let number = numbers.nextRequest()
+        do throws(InboxRefusal) {
+            try inbox.start(with: .request(number, request), configuration, "plugin-\(name)") {
+                [configuration, inbox, numbers] in
+                PluginWorker(configuration, inbox, numbers).run()
             }
-            state.isStarted = true
-            // Under the lock, so that nothing comes after the close.
-            inbox.post(.request(number, request))
-            return nil
+        } catch {
+            switch error {
+            case .closed: request.completion(.failure(failure(.cancelled, "it has been shut down")))
+            case .noThread(let error): request.completion(.failure(failure(.unavailable, error.description)))
+            }
         }
-        if let refusal { request.completion(.failure(refusal)) }
         return PluginRequest.ID(number: number)
     }
 
     /// Gives a request up: it fails with `cancelled`, unless it has ended. The plugin is told.
-    package func cancel(_ id: PluginRequest.ID) {
-        // Once it is closed nobody takes commands, and every request has ended.
-        state.withLock { if !$0.isClosed { inbox.post(.cancel(id.number)) } }
-    }
+    package func cancel(_ id: PluginRequest.ID) { inbox.post(.cancel(id.number)) }
 
     /// Sends a request and waits for its result.
     ///
@@ -128,11 +111,7 @@ package final class PluginClient: Sendable {
 
     /// Ends the plugin: asks it to, then makes it. Waits until it has ended. Harmless a second time.
     package func close() {
-        state.withLock { state in
-            state.isClosed = true
-            inbox.post(.close)
-        }
-        ended.wait()
+        inbox.close(.close)
         directory.remove()
     }
 
@@ -143,7 +122,7 @@ package final class PluginClient: Sendable {
     /// Tells people something about the plugin, as rarely as its standard error.
     func warn(_ text: String) {
         let time = SuspendingClock().now - made
-        guard state.withLock({ $0.warnings.use(1, at: time) }) else { return }
+        guard warnings.withLock({ $0.use(1, at: time) }) else { return }
         configuration.notice(PluginNotice(plugin: name, kind: .warning, text: text))
     }
 
@@ -154,4 +133,9 @@ package final class PluginClient: Sendable {
         default: failure(.refused, error.text)
         }
     }
+}
+
+extension SharedCounter {
+    /// A number that no request of this plugin has had.
+    func nextRequest() -> Int64 { Int64(take()) + 1 }
 }

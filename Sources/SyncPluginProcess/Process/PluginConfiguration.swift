@@ -1,4 +1,3 @@
-import Dispatch
 package import SyncPlugins
 package import SyncSystem
 
@@ -29,15 +28,13 @@ package struct PluginLimits: Sendable {
     /// Lines that are no message, after which the process is ended.
     package var garbageLines = 100
     /// **Bytes** of output that nobody asked for: at once, and each second.
-    package var unasked = (most: 4 << 20, perSecond: 256 << 10)
+    package var unasked = Allowance(most: 4 << 20, perSecond: 256 << 10)
     /// Lines of standard error that are told: at once, and each second.
-    package var errorLines = (most: 100, perSecond: 10)
+    package var errorLines = Allowance(most: 100, perSecond: 10)
     /// Requests that are on their way at a time.
     package var requests = 1024
     /// **Bytes** that wait to be written to it.
     package var queue = 8 << 20
-
-    package init() {}
 }
 
 /// One use of a plugin: which program, for which point, with which settings.
@@ -72,26 +69,5 @@ package struct PluginConfiguration: Sendable {
         self.environment = environment
         self.version = version
         self.notice = notice
-    }
-
-    /// Starts a thread that `group` waits for.
-    ///
-    /// - Throws: ``/SyncSystem/ThreadError``; then `body` is not called.
-    func startThread(
-        _ name: String,
-        in group: DispatchGroup,
-        _ body: @escaping @Sendable () -> Void
-    ) throws(ThreadError) {
-        group.enter()
-        do throws(ThreadError) {
-            _ = try startThread(name) {
-                CurrentProcess.blockPipeSignal()
-                body()
-                group.leave()
-            }
-        } catch {
-            group.leave()
-            throw error
-        }
     }
 }

@@ -12,7 +12,9 @@ package struct PluginProgram: Sendable, Hashable {
 
     /// What the file name of a plugin in the directory begins with.
     package static let prefix = "syncagent-plugin-"
+}
 
+extension PluginProgram {
     /// Finds a plugin by name in a directory, or by absolute path. Never in the working directory (V55).
     ///
     /// - Parameters:
@@ -37,11 +39,6 @@ package struct PluginProgram: Sendable, Hashable {
             path = "\(directory)/\(Self.prefix)\(text)"
         }
         try check(destination: destination)
-    }
-
-    private init(name: String, path: String) {
-        self.name = name
-        self.path = path
     }
 
     /// The plugins in a directory by name, those that cannot be used included; none when there is no directory.

@@ -5,9 +5,16 @@ import SyncSystem
 
 /// Lives with one plugin: starts it, writes requests, reads answers, keeps deadlines, ends it, starts it again.
 ///
-/// Confined to one thread; other threads reach it through its ``PluginInbox``. The loop is: take commands, act on what
+/// Confined to one thread; other threads reach it through its ``Inbox``. The loop is: take commands, act on what
 /// is due, wait in poll(2), read. Nothing in it waits for the plugin, so no plugin can hold up a deadline.
 final class PluginWorker {
+    enum Command: Sendable {
+        case request(Int64, PluginRequest)
+        /// May come when the request has ended.
+        case cancel(Int64)
+        case close
+    }
+
     enum Phase {
         /// No process.
         case absent
@@ -25,7 +32,8 @@ final class PluginWorker {
     }
 
     let configuration: PluginConfiguration
-    let inbox: PluginInbox
+    let inbox: Inbox<Command>
+    private let numbers: SharedCounter
     private let start = SuspendingClock().now
 
     var requests = RequestTable()
@@ -60,16 +68,14 @@ final class PluginWorker {
     var outputIsClosed = false
     var errorIsClosed = false
 
-    init(_ configuration: PluginConfiguration, inbox: PluginInbox) {
+    init(_ configuration: PluginConfiguration, _ inbox: Inbox<Command>, _ numbers: SharedCounter) {
         self.configuration = configuration
         self.inbox = inbox
+        self.numbers = numbers
         restart = configuration.restart
         framing = LineFraming(limit: configuration.limits.line)
         errorLog = ErrorLog(configuration.limits.errorLines)
-        unasked = Allowance(
-            most: configuration.limits.unasked.most,
-            perSecond: configuration.limits.unasked.perSecond
-        )
+        unasked = configuration.limits.unasked
     }
 
     var limits: PluginLimits { configuration.limits }
@@ -93,7 +99,7 @@ final class PluginWorker {
 
     // MARK: Commands
 
-    private func take(_ command: PluginInbox.Command) {
+    private func take(_ command: Command) {
         switch command {
         case .request(let number, let request): add(number, request)
         case .cancel(let number):
@@ -136,7 +142,7 @@ final class PluginWorker {
 
     /// Sends a request of this side's own.
     func ask(_ method: String, _ parameters: JSONLine) {
-        let number = inbox.nextNumber()
+        let number = numbers.nextRequest()
         ownNumber = number
         write(RPCText.request(number, method, parameters))
     }
@@ -352,9 +358,7 @@ struct ErrorLog {
     private var isCut = false
     private var dropped = 0
 
-    init(_ lines: (most: Int, perSecond: Int)) {
-        allowance = Allowance(most: lines.most, perSecond: lines.perSecond)
-    }
+    init(_ allowance: Allowance) { self.allowance = allowance }
 
     mutating func mayTell(at now: Duration) -> Bool { allowance.use(1, at: now) }
 

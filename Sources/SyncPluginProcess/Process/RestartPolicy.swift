@@ -45,7 +45,7 @@ package struct RestartPolicy: Sendable {
 }
 
 /// What may be used up at once, and comes back with time: a token bucket. Pure; times are since any start.
-struct Allowance: Sendable {
+package struct Allowance: Sendable {
     private let most: Double
     private let perSecond: Double
     private var left: Double

@@ -67,8 +67,6 @@ package struct SmallProgram: Sendable {
     private static let stopped = "it was stopped before it answered"
     /// The first **bytes** of output that are kept.
     private static let kept = 4_096
-    /// How often to ask whether to stop.
-    private static let tick = Duration.milliseconds(100)
 
     /// Asks, and waits for the answer; never longer than ``limit`` and a moment.
     ///
@@ -77,100 +75,33 @@ package struct SmallProgram: Sendable {
     ///   - variables: `NAME=value`, on top of the few every program gets.
     func ask(reading input: Int32? = nil, variables: [String]) -> Answer {
         guard !isStopped() else { return .trouble(Self.stopped) }
-        guard let output = Pipe(), let errors = Pipe() else {
-            return .trouble("cannot create a pipe: \(errnoText)")
-        }
         var start = ProgramStart(arguments, variables: environment + variables)
         start.input = input
-        start.output = output.writer.raw
-        start.error = errors.writer.raw
-        let program: StartedProgram
-        do throws(FileError) {
-            program = try start.start()
-        } catch {
-            return .trouble("it cannot be started: \(error.reason)")
-        }
-        return withExtendedLifetime((output, errors)) {
-            watch(program, Stream(output.reader.raw), Stream(errors.reader.raw))
-        }
-    }
-
-    private func watch(_ program: StartedProgram, _ output: consuming Stream, _ errors: consuming Stream)
-        -> Answer
-    {
-        let clock = ContinuousClock()
-        let start = clock.now
-        var end: StartedProgram.End?
-        var trouble: String?
-        while end == nil {
-            if let found = program.reap() {
-                end = found
-                break
-            }
-            let left = limit - (clock.now - start)
-            if left <= .zero {
-                trouble = "it has not answered within \(limit.components.seconds) s and was ended"
-            } else if isStopped() {
-                trouble = Self.stopped
-            }
-            if trouble != nil {
-                program.signalGroup(.kill)
-                end = program.wait(until: clock.now + .seconds(1)) ?? .unknown
-                break
-            }
-            // Without a descriptor that tells of its end, it is looked at again and again.
-            let most = program.ended < 0 ? Duration.milliseconds(5) : min(left, Self.tick)
-            var entries = [output.entry, errors.entry, PollEntry(program.ended)]
-            waitForAny(of: &entries, atMost: Int32(clamping: most.milliseconds + 1))
-            output.take(keeping: Self.kept)
-            errors.take(keeping: Self.kept)
-        }
-        // What it has left running in its group ends with it.
-        if !program.groupIsEmpty { program.signalGroup(.kill) }
-        output.take(keeping: Self.kept)
-        errors.take(keeping: Self.kept)
-        if let trouble { return .trouble(trouble) }
+        let (end, output, errors) = BriefProgram.run(
+            start,
+            deadline: limit,
+            keeping: Self.kept,
+            keepsErrors: true,
+            isStopped: isStopped
+        )
         switch end {
         case .exited(0): return .yes
-        case .exited(1): return .no(output.firstLine ?? errors.firstLine)
+        case .exited(1): return .no(Self.firstLine(output) ?? Self.firstLine(errors))
         case .exited(let status):
-            let words = errors.firstLine ?? output.firstLine
+            let words = Self.firstLine(errors) ?? Self.firstLine(output)
             return .trouble("it exited with status \(status)" + (words.map { ": \($0)" } ?? ""))
         case .signalled(let number): return .trouble("it was killed by signal \(number)")
-        case .unknown, nil: return .trouble("its exit status is not known")
+        case .timedOut:
+            return .trouble("it has not answered within \(limit.components.seconds) s and was ended")
+        case .stopped: return .trouble(Self.stopped)
+        case .notRun(let reason): return .trouble("it cannot be started: \(reason)")
         }
     }
 
-    /// The first bytes of what comes out of a pipe; the rest is read and dropped.
-    private struct Stream {
-        private let descriptor: Int32
-        private var isOpen = true
-        private var bytes: [UInt8] = []
-
-        init(_ descriptor: Int32) { self.descriptor = descriptor }
-
-        var entry: PollEntry { PollEntry(isOpen ? descriptor : -1) }
-
-        /// Takes what is there, in bounded steps: whoever writes without end is not waited for.
-        mutating func take(keeping limit: Int) {
-            guard isOpen else { return }
-            for _ in 0..<64 {
-                var buffer = [UInt8](repeating: 0, count: 16 << 10)
-                let result = buffer.withUnsafeMutableBytes { readSome(descriptor, into: $0) }
-                if result == .ended { isOpen = false }
-                guard case .bytes(let count) = result else { return }
-                bytes += buffer.prefix(min(count, limit - bytes.count))
-            }
-        }
-
-        /// Without blanks around it; `nil` for none.
-        var firstLine: String? {
-            let text = String(decoding: bytes, as: UTF8.self)
-            let lines = text.split(whereSeparator: \.isNewline).map { line in
-                line.drop { $0.isWhitespace }
-            }
-            return lines.first { !$0.isEmpty }.map { String($0.prefix(200)) }
-        }
+    /// Without blanks around it; `nil` for none.
+    private static func firstLine(_ text: String) -> String? {
+        let lines = text.split(whereSeparator: \.isNewline).map { line in line.drop { $0.isWhitespace } }
+        return lines.first { !$0.isEmpty }.map { String($0.prefix(200)) }
     }
 }
 
@@ -226,19 +157,14 @@ package struct ProgramVerifier: FileVerifier {
     package static func instances(cores: Int) -> Int { min(max(2, cores), 16) }
 
     package func verify(_ files: [StagedFile]) -> [FileVerdict] {
-        let next = Monitor(0)
-        let found = concurrently(min(instances, files.count), name: "verify") { [self] _ in
-            var verdicts: [(Int, FileVerdict)] = []
-            while true {
-                let position = next.withLock { next in
-                    defer { next += 1 }
-                    return next
-                }
-                guard position < files.count else { return verdicts }
-                verdicts.append((position, verdict(files[position])))
-            }
-        }
-        return found.joined().sorted { $0.0 < $1.0 }.map(\.1)
+        let found = concurrently(
+            over: files.count,
+            threads: instances,
+            name: "verify",
+            isStopped: { false },
+            by: { _ in self }
+        ) { verifier, position in verifier.verdict(files[position]) }
+        return found.sorted { $0.place < $1.place }.map(\.result)
     }
 
     private func verdict(_ file: StagedFile) -> FileVerdict {

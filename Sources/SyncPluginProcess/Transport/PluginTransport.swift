@@ -1,4 +1,3 @@
-import Dispatch
 import SyncModel
 package import SyncPlugins
 import SyncSystem
@@ -18,17 +17,11 @@ package final class PluginTransport: Transport {
         package init() {}
     }
 
-    private struct State {
-        var isStarted = false
-        var isClosed = false
-    }
-
     private let client: PluginClient
-    private let inbox = PumpInbox()
+    private let inbox = Inbox<TransferPump.Command>()
+    private let counts = Monitor(TransferTotals())
     private let retries: Retries
     private let events: @Sendable (TransferEvent) -> Void
-    private let state = Mutex(State())
-    private let ended = DispatchGroup()
 
     /// Fetches by the plugin of this client, which was made for ``PluginPoint/transport``.
     ///
@@ -53,79 +46,37 @@ package final class PluginTransport: Transport {
         sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
-        let refusal = state.withLock { state -> TransferError? in
-            let url = request.urls.first ?? ""
-            guard !state.isClosed else {
-                return TransferError(code: .cancelled, url: url, detail: "the transport was shut down")
-            }
-            do throws(ThreadError) {
-                if !state.isStarted {
-                    try client.configuration.startThread("pump-\(client.name)", in: ended) {
-                        [client, inbox, retries, events] in
-                        TransferPump(client, inbox: inbox, retries: retries, events: events).run()
-                    }
-                }
-            } catch {
-                return TransferError(code: .misuse, url: url, detail: error.description)
-            }
-            state.isStarted = true
-            inbox.post(.start(request, sink, completion))
-            return nil
+        func refuse(_ code: TransferError.Code, _ detail: String) {
+            completion(
+                .failure(TransferError(code: code, url: request.urls.first ?? "", detail: detail))
+            )
         }
-        if let refusal { completion(.failure(refusal)) }
+        do throws(InboxRefusal) {
+            try inbox.start(
+                with: .start(request, sink, completion),
+                client.configuration,
+                "pump-\(client.name)"
+            ) { [client, inbox, counts, retries, events] in
+                TransferPump(client, inbox, counts, retries, events).run()
+            }
+        } catch {
+            switch error {
+            case .closed: refuse(.cancelled, "the transport was shut down")
+            case .noThread(let error): refuse(.misuse, error.description)
+            }
+        }
     }
 
-    package func resume(_ id: TransferID) { post(.resume(id)) }
+    package func resume(_ id: TransferID) { inbox.post(.resume(id)) }
 
-    package func cancel(_ id: TransferID) { post(.cancel(id)) }
+    package func cancel(_ id: TransferID) { inbox.post(.cancel(id)) }
 
-    package func blame(url: String, reason: String) { post(.blame(url)) }
+    package func blame(url: String, reason: String) { inbox.post(.blame(url)) }
 
-    /// Once it is closed nobody takes commands.
-    private func post(_ command: PumpInbox.Command) {
-        state.withLock { if !$0.isClosed { inbox.post(command) } }
-    }
-
-    package var totals: TransferTotals { inbox.totals.withLock { $0 } }
+    package var totals: TransferTotals { counts.withLock { $0 } }
 
     package func shutdown() {
-        state.withLock { state in
-            state.isClosed = true
-            inbox.post(.stop)
-        }
-        ended.wait()
+        inbox.close(.stop)
         client.close()
-    }
-}
-
-/// What other threads tell a ``TransferPump``.
-final class PumpInbox: Sendable {
-    enum Command: Sendable {
-        case start(TransferRequest, any TransferSink, PluginTransfer.Completion)
-        case resume(TransferID)
-        case cancel(TransferID)
-        case blame(String)
-        case stop
-        /// The plugin tells something about an attempt.
-        case told(TransferID, attempt: Int, String, JSONValue)
-        case answered(TransferID, attempt: Int, Result<RPCAnswer, PluginError>)
-        /// How many transfers the plugin works on at a time.
-        case concurrency(Int)
-    }
-
-    let pipe = WakePipe()
-    let totals = Mutex(TransferTotals())
-    private let commands = Mutex<[Command]>([])
-
-    func post(_ command: Command) {
-        commands.withLock { $0.append(command) }
-        pipe.wake()
-    }
-
-    func takeAll() -> [Command] {
-        commands.withLock { commands in
-            defer { commands = [] }
-            return commands
-        }
     }
 }

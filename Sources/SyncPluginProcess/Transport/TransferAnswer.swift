@@ -20,7 +20,7 @@ enum TransferAnswer {
 
     /// A text that goes into a header again.
     private static func line(_ value: JSONValue?) -> String? {
-        guard let text = value?.string, !text.isEmpty, text.utf8.count <= 1_000, WireText.isOneLine(text)
+        guard let text = value?.string, !text.isEmpty, text.utf8.count <= 1_000, text.isOneLine
         else { return nil }
         return text
     }
@@ -47,7 +47,7 @@ enum TransferAnswer {
 
     /// Where the plugin was led; `nil` when it does not say.
     static func url(_ value: JSONValue) -> String? {
-        guard let text = value["url"]?.string, text.utf8.count <= 32 << 10, WireText.isOneLine(text) else {
+        guard let text = value["url"]?.string, text.utf8.count <= 32 << 10, text.isOneLine else {
             return nil
         }
         return text

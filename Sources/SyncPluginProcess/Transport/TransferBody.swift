@@ -67,7 +67,7 @@ extension TransferPump {
             attempt.lastByte = now
             attempt.received += UInt64(count)
             transfer.received += UInt64(count)
-            inbox.totals.withLock { $0.bytesReceived += UInt64(count) }
+            totals.withLock { $0.bytesReceived += UInt64(count) }
             deliver(transfer, attempt, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         }
         return true
@@ -261,6 +261,6 @@ extension TransferPump {
 
     func count(_ transfer: PluginTransfer, _ requests: Int) {
         transfer.requests += requests
-        inbox.totals.withLock { $0.requests += UInt64(requests) }
+        totals.withLock { $0.requests += UInt64(requests) }
     }
 }

@@ -4,8 +4,22 @@ import SyncSystem
 
 /// Moves bodies from pipes to sinks, and decides what is fetched when. Confined to one thread.
 final class TransferPump {
+    enum Command: Sendable {
+        case start(TransferRequest, any TransferSink, PluginTransfer.Completion)
+        case resume(TransferID)
+        case cancel(TransferID)
+        case blame(String)
+        case stop
+        /// The plugin tells something about an attempt.
+        case told(TransferID, attempt: Int, String, JSONValue)
+        case answered(TransferID, attempt: Int, Result<RPCAnswer, PluginError>)
+        /// How many transfers the plugin works on at a time.
+        case concurrency(Int)
+    }
+
     let client: PluginClient
-    let inbox: PumpInbox
+    let inbox: Inbox<Command>
+    let totals: Monitor<TransferTotals>
     let retries: PluginTransport.Retries
     let events: @Sendable (TransferEvent) -> Void
     private let start = SuspendingClock().now
@@ -30,12 +44,14 @@ final class TransferPump {
 
     init(
         _ client: PluginClient,
-        inbox: PumpInbox,
-        retries: PluginTransport.Retries,
-        events: @escaping @Sendable (TransferEvent) -> Void
+        _ inbox: Inbox<Command>,
+        _ totals: Monitor<TransferTotals>,
+        _ retries: PluginTransport.Retries,
+        _ events: @escaping @Sendable (TransferEvent) -> Void
     ) {
         self.client = client
         self.inbox = inbox
+        self.totals = totals
         self.retries = retries
         self.events = events
     }
@@ -65,7 +81,7 @@ final class TransferPump {
 
     // MARK: Commands
 
-    private func take(_ command: PumpInbox.Command) {
+    private func take(_ command: Command) {
         switch command {
         case .start(let request, let sink, let completion):
             let transfer = PluginTransfer(request, sink, completion)

@@ -1,4 +1,5 @@
 import SyncCompression
+import SyncDigest
 import SyncManifest
 import SyncModel
 
@@ -35,7 +36,21 @@ struct DictionaryMaker {
     /// A dictionary, raw and as stored.
     struct Made {
         let dictionary: SetDictionary
-        let stored: SetDictionary.Stored
+        /// `nil` when it is stored as it is.
+        let frame: [UInt8]?
+
+        /// **Bytes**.
+        var storedSize: Int { (frame ?? dictionary.bytes).count }
+
+        /// Writes it to a pack of its own, where it stays whatever happens to the blobs.
+        func write(to writer: PackWriter) throws(PublishError) -> Manifest.SharedDictionary {
+            let blob = try writer.append(frame, of: dictionary.bytes)
+            try writer.cut()
+            return Manifest.SharedDictionary(
+                blob: blob,
+                digest: try calling { try sha256(dictionary.bytes) }
+            )
+        }
     }
 
     /// The effect of a dictionary on the whole set, estimated from some files; **bytes**.
@@ -74,7 +89,7 @@ struct DictionaryMaker {
         let capacity = min(Self.small.most, few.bytes.count / Self.small.part)
         guard capacity > 0, let trial = try attempt(few, capacity: capacity) else { return false }
         // Its own length does not count: it is not the one that would be stored.
-        return trial.saving + Double(trial.made.stored.bytes.count) >= Self.promise * Self.wanted(few)
+        return trial.saving + Double(trial.made.storedSize) >= Self.promise * Self.wanted(few)
     }
 
     /// How much a dictionary must save, in **bytes**.
@@ -109,10 +124,7 @@ struct DictionaryMaker {
             saved += encoded?.saved ?? 0
         }
         let rate = raw > 0 ? Double(saved) / Double(raw) : 0
-        let stored = try dictionary.stored()
-        return Trial(
-            made: Made(dictionary: dictionary, stored: stored),
-            saving: rate * found.compressibleContent - Double(stored.bytes.count)
-        )
+        let made = Made(dictionary: dictionary, frame: try dictionary.frame())
+        return Trial(made: made, saving: rate * found.compressibleContent - Double(made.storedSize))
     }
 }

@@ -9,7 +9,7 @@ import SyncSystem
 /// of compressible pieces, at most 256 MiB and a sixth of the set: samples are compressed, made into dictionaries and
 /// compressed again, which must not take longer than packing everything.
 struct DictionarySamples {
-    let root: SharedRoot
+    let root: SourceRoot
     let tree: SourceTree
     let base: BaseSet?
     let level: Int32

@@ -11,7 +11,7 @@ struct EncodeWorker: ~Copyable {
 
     /// What all workers and the reader share.
     struct Source: Sendable {
-        let root: SharedRoot
+        let root: SourceRoot
         let tree: SourceTree
         let catalogue: Catalogue
         let pipeline: Pipeline
@@ -34,17 +34,17 @@ struct EncodeWorker: ~Copyable {
     /// The body of a worker's thread.
     static func run(_ source: Source) {
         do throws(PublishError) {
-            var worker = EncodeWorker(source, try Self.encoder(source))
+            let encoder = try BlobEncoder(
+                level: source.options.level,
+                dictionary: source.dictionary?.encoding
+            )
+            var worker = EncodeWorker(source, encoder)
             while let (number, job) = source.pipeline.take() {
                 source.pipeline.finish(number, try worker.work(number, job))
             }
         } catch {
             source.pipeline.fail(error)
         }
-    }
-
-    private static func encoder(_ source: Source) throws(PublishError) -> BlobEncoder {
-        try BlobEncoder(level: source.options.level, dictionary: source.dictionary?.encoding)
     }
 
     private mutating func work(_ number: Int, _ job: EncodeJob) throws(PublishError) -> EncodeResult {

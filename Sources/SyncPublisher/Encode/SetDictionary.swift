@@ -19,36 +19,11 @@ struct SetDictionary: Sendable {
         }
     }
 
-    /// A dictionary as stored in a pack.
-    struct Stored {
-        let bytes: [UInt8]
-        let codec: Codec
-    }
-
-    /// Its stored form: a zstd frame, or the raw bytes.
-    func stored() throws(PublishError) -> Stored {
-        var compressor = try calling { try ZstdCompressor(level: ManifestFiles.level) }
-        let frame = try compressor.encode(bytes, most: max(0, BlobEncoder.limit(bytes.count)))
-        return Stored(bytes: frame ?? bytes, codec: frame == nil ? .identity : .zstd)
-    }
-
-    /// Writes it to a pack of its own, where it stays whatever happens to the blobs.
-    func write(
-        _ stored: Stored,
-        to writer: PackWriter,
-        firstPack: Int
-    ) throws(PublishError) -> Manifest.SharedDictionary {
-        let place = try writer.append(stored.bytes)
-        try writer.cut()
-        guard let pack = UInt32(exactly: firstPack + place.pack) else { throw .tooManyBlobs }
-        let blob = Blob(
-            pack: pack,
-            codec: stored.codec,
-            digestIndex: nil,
-            offset: place.offset,
-            storedLength: UInt64(stored.bytes.count),
-            rawLength: UInt64(bytes.count)
-        )
-        return Manifest.SharedDictionary(blob: blob, digest: try calling { try sha256(bytes) })
+    /// Its zstd frame; `nil` where that would be little shorter.
+    func frame() throws(PublishError) -> [UInt8]? {
+        try calling {
+            var compressor = try ZstdCompressor(level: ManifestFiles.level)
+            return try compressor.encode(bytes, most: max(0, BlobEncoder.limit(bytes.count)))
+        }
     }
 }

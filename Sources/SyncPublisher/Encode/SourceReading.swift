@@ -8,7 +8,7 @@ struct SourceReading {
     let source: EncodeWorker.Source
 
     init(
-        _ root: SharedRoot,
+        _ root: SourceRoot,
         _ tree: SourceTree,
         _ catalogue: Catalogue,
         _ options: PublishOptions,

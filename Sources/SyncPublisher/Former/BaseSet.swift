@@ -73,7 +73,7 @@ struct BaseSet {
                         "pack \(name) has \(size) bytes instead of \(pack.size); it is made again"
                     )
                 }
-            } else if let local, Self.size(directory + local) == pack.size,
+            } else if let local, OutputDirectory.size(directory + local) == pack.size,
                 try output.adopt(directory + local, asPack: name, pack.sha256)
             {
                 packs[index].urls = [options.packURLPrefix + name]
@@ -124,13 +124,6 @@ struct BaseSet {
         }
     }
 
-    private static func size(_ path: String) -> UInt64? {
-        guard case .success(let found?) = status(currentDirectory, path), found.kind == .file else {
-            return nil
-        }
-        return found.size
-    }
-
     static func read(
         _ path: String,
         _ output: OutputDirectory,
@@ -167,7 +160,6 @@ struct BaseSet {
             return try calling { throw error }
         }
     }
-
 }
 
 extension PublishError {

@@ -41,33 +41,13 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
         let base = regions.base(for: task, raw)
         guard let former = reader.read(row: task.former.row, base) else { return nil }
         let stored = UInt64(place.storedLength)
-        guard
-            let made = try compressor.encode(raw, behind: former, most: Int(stored + Delta.slack(stored)))
-        else { return nil }
+        let most = Int(stored + Delta.slack(stored))
+        let made = try calling { try compressor.encode(raw, behind: former, most: most) }
+        guard let made else { return nil }
         return Made(bytes: made, base: base, baseDigest: try digest(former))
     }
 
     private func digest(_ bytes: [UInt8]) throws(PublishError) -> SHA256Digest {
         try calling { try bytes.withUnsafeBytes { try hasher.digest(of: $0) } }
-    }
-}
-
-extension ZstdCompressor {
-    /// One frame of `raw`, made behind other bytes if there are some; `nil` if it would exceed `most` **bytes**.
-    mutating func encode(
-        _ raw: [UInt8],
-        behind prefix: [UInt8]? = nil,
-        most: Int
-    ) throws(PublishError) -> [UInt8]? {
-        var target = [UInt8](repeating: 0, count: most)
-        let length = try calling {
-            try raw.withUnsafeBytes { raw in
-                try target.withUnsafeMutableBytes { target in
-                    guard let prefix else { return try encode(raw, into: target) }
-                    return try prefix.withUnsafeBytes { try encode(raw, behind: $0, into: target) }
-                }
-            }
-        }
-        return length.map { Array(target[..<$0]) }
     }
 }

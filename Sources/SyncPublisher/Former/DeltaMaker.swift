@@ -10,7 +10,7 @@ import SyncSystem
 ///
 /// Machines with the former version fetch the delta, all others the blob.
 struct DeltaMaker {
-    let root: SharedRoot
+    let root: SourceRoot
     let tree: SourceTree
     let places: [Catalogue.Entry]
     let base: BaseSet
@@ -61,14 +61,12 @@ struct DeltaMaker {
                 trials.note(task, pays: made != nil)
                 guard let made else { continue }
                 let place = try writer.append(made.bytes)
-                guard let pack = UInt32(exactly: base.packs.count + place.pack),
-                    let blob = UInt32(exactly: task.blob)
-                else { throw .tooManyBlobs }
+                guard let blob = UInt32(exactly: task.blob) else { throw .tooManyBlobs }
                 bytes += UInt64(made.bytes.count)
                 deltas[task.file, default: []].append(
                     Delta(
                         blob: blob,
-                        pack: pack,
+                        pack: place.pack,
                         offset: place.offset,
                         storedLength: UInt64(made.bytes.count),
                         baseFile: base.manifest.files.digest(task.former.row),
@@ -105,67 +103,26 @@ struct DeltaMaker {
         _ regions: FormerRegions,
         _ encoders: [DeltaEncoder]
     ) throws(PublishError) -> [DeltaEncoder.Made?] {
-        let results = Results(count: batch.count)
-        let maker = Shared(self)
-        _ = concurrently(min(encoders.count, batch.count), name: "delta") { number in
-            maker.value.work(batch, regions, encoders[number], results)
-        }
-        return try results.finish()
-    }
-
-    /// What the threads of a batch share.
-    private final class Results: Sendable {
-        private struct State {
-            var next = 0
-            var made: [DeltaEncoder.Made?]
-            var failure: PublishError?
-        }
-
-        private let state: Mutex<State>
-
-        init(count: Int) { state = Mutex(State(made: Array(repeating: nil, count: count))) }
-
-        func take() -> Int? {
-            state.withLock { state in
-                guard state.next < state.made.count, state.failure == nil else { return nil }
-                state.next += 1
-                return state.next - 1
-            }
-        }
-
-        func put(_ result: DeltaEncoder.Made?, at index: Int) { state.withLock { $0.made[index] = result } }
-
-        func fail(_ error: PublishError) { state.withLock { $0.failure = $0.failure ?? error } }
-
-        func finish() throws(PublishError) -> [DeltaEncoder.Made?] {
-            try state.withLock { state throws(PublishError) in
-                if let failure = state.failure { throw failure }
-                return state.made
-            }
-        }
-    }
-
-    /// The maker on other threads: they only read it, and the output directory's descriptors may be used from any.
-    private struct Shared: @unchecked Sendable {  // Safe: threads only read it, and `run` waits for them.
-        let value: DeltaMaker
-        init(_ value: DeltaMaker) { self.value = value }
-    }
-
-    private func work(
-        _ batch: [DeltaPlan.Task],
-        _ regions: FormerRegions,
-        _ encoder: DeltaEncoder,
-        _ results: Results
-    ) {
-        do throws(PublishError) {
-            while let index = results.take() {
+        let hasFailed = StopFlag()
+        let results = concurrently(
+            over: batch.count,
+            threads: encoders.count,
+            name: "delta",
+            isStopped: { hasFailed.isSet },
+            by: { encoders[$0] }
+        ) { [root, tree, places] encoder, index -> Result<DeltaEncoder.Made?, PublishError> in
+            do throws(PublishError) {
                 let task = batch[index]
                 let file = try root.openFile(tree, task.file)
-                results.put(try encoder.encode(task, in: file, places[Int(task.number)], regions), at: index)
+                return .success(try encoder.encode(task, in: file, places[Int(task.number)], regions))
+            } catch {
+                hasFailed.set()
+                return .failure(error)
             }
-        } catch {
-            results.fail(error)
         }
+        var made = [DeltaEncoder.Made?](repeating: nil, count: batch.count)
+        for (index, result) in results { made[index] = try result.get() }
+        return made
     }
 }
 

@@ -27,12 +27,6 @@ struct WildMatch {
         return match.run(pattern.startIndex, 0) == .match
     }
 
-    private init(pattern: ArraySlice<UInt8>, text: UnsafeBufferPointer<UInt8>, isPath: Bool) {
-        self.pattern = pattern
-        self.text = text
-        self.isPath = isPath
-    }
-
     /// 0 after the end; patterns and names contain no 0.
     private func letter(_ index: Int) -> UInt8 {
         pattern.indices.contains(index) ? pattern[index] : 0
@@ -61,10 +55,8 @@ struct WildMatch {
             case 0x3F:
                 if isPath, found == 0x2F { return .noMatch }
             case 0x5B:
-                var set = CharacterSet(pattern, at: place)
-                guard let matched = set.contains(found) else { return .hopeless }
+                guard let matched = set(at: &place, contains: found) else { return .hopeless }
                 if !matched || isPath && found == 0x2F { return .noMatch }
-                place = set.end
             case 0x2A:
                 if let outcome = star(start, &place, &position) { return outcome }
             default:
@@ -112,24 +104,13 @@ struct WildMatch {
     }
 }
 
-/// A bracket expression. IEEE Std 1003.1, section 9.3.5, for bytes.
-private struct CharacterSet {
-    private let pattern: ArraySlice<UInt8>
-    /// The position of its `]`, once read.
-    private(set) var end: Int
-
-    init(_ pattern: ArraySlice<UInt8>, at start: Int) {
-        self.pattern = pattern
-        end = start
-    }
-
-    private func letter(_ index: Int) -> UInt8 {
-        pattern.indices.contains(index) ? pattern[index] : 0
-    }
-
-    /// Whether it contains a byte; `nil` for an unterminated set, which matches nothing.
-    mutating func contains(_ byte: UInt8) -> Bool? {
-        var place = end + 1
+/// Bracket expressions. IEEE Std 1003.1, section 9.3.5, for bytes.
+extension WildMatch {
+    /// Whether the set at a `[` contains a byte; `nil` for an unterminated set, which matches nothing.
+    ///
+    /// - Parameter place: At its `]` afterwards.
+    private func set(at place: inout Int, contains byte: UInt8) -> Bool? {
+        place += 1
         let isNegated = letter(place) == 0x21 || letter(place) == 0x5E
         if isNegated { place += 1 }
         var (matched, previous) = (false, UInt8(0))
@@ -170,7 +151,6 @@ private struct CharacterSet {
             previous = current
             place += 1
         } while letter(place) != 0x5D
-        end = place
         return matched != isNegated
     }
 

@@ -46,7 +46,6 @@ struct ManifestEntries {
             let blob = Blob(
                 pack: pack,
                 codec: place.codec,
-                digestIndex: nil,
                 offset: place.offset,
                 storedLength: UInt64(place.storedLength),
                 rawLength: UInt64(place.rawLength)

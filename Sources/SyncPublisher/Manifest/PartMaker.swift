@@ -125,13 +125,12 @@ struct PartMaker: ~Copyable {
             )
         else { return nil }
         let most = Int(part.blob.storedLength) * 3 / 4
-        guard let stored = try compressor.encode(try text(of: draft.rows), behind: prefix, most: most) else {
-            return nil
-        }
+        let text = try text(of: draft.rows)
+        let frame = try calling { try compressor.encode(text, behind: prefix, most: most) }
+        guard let stored = frame else { return nil }
         let place = try writer.append(stored)
-        guard let pack = UInt32(exactly: place.pack) else { throw .tooManyBlobs }
         return Manifest.PartDelta(
-            pack: pack,
+            pack: place.pack,
             offset: place.offset,
             storedLength: UInt64(stored.count),
             base: former.digest
@@ -195,21 +194,9 @@ struct PartMaker: ~Copyable {
 
     private mutating func write(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> Manifest.Part {
         let text = try text(of: draft.rows)
-        let frame = try compressor.encode(text, most: text.count)
-        let place = try writer.append(frame ?? text)
-        guard let pack = UInt32(exactly: place.pack) else { throw .tooManyBlobs }
-        return Manifest.Part(
-            blob: Blob(
-                pack: pack,
-                codec: frame == nil ? .identity : .zstd,
-                digestIndex: nil,
-                offset: place.offset,
-                storedLength: UInt64((frame ?? text).count),
-                rawLength: UInt64(text.count)
-            ),
-            digest: draft.digest,
-            files: draft.rows.count
-        )
+        let frame = try calling { try compressor.encode(text, most: text.count) }
+        let blob = try writer.append(frame, of: text)
+        return Manifest.Part(blob: blob, digest: draft.digest, files: draft.rows.count)
     }
 }
 

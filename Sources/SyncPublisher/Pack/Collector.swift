@@ -8,7 +8,6 @@ struct Collector {
     private let writer: PackWriter
     private let purpose: Purpose
     private let base: Manifest?
-    private let firstPack: Int
     private(set) var ledger: Ledger
     /// The next entry to be closed in the ledger.
     private var next = 0
@@ -43,7 +42,6 @@ struct Collector {
         self.writer = writer
         self.purpose = purpose
         self.base = base
-        firstPack = base?.packs.count ?? 0
         ledger = Ledger(count: tree.count)
     }
 
@@ -91,18 +89,15 @@ struct Collector {
         }
         saved += UInt64(blob.saved)
         let place = try writer.append(buffer[blob.stored])
-        guard let pack = UInt32(exactly: firstPack + place.pack),
-            let number = catalogue.add(
-                Catalogue.Entry(
-                    digest: blob.digest,
-                    pack: pack,
-                    codec: blob.codec,
-                    offset: place.offset,
-                    storedLength: stored,
-                    rawLength: raw
-                )
-            )
-        else { throw .tooManyBlobs }
+        let entry = Catalogue.Entry(
+            digest: blob.digest,
+            pack: place.pack,
+            codec: blob.codec,
+            offset: place.offset,
+            storedLength: stored,
+            rawLength: raw
+        )
+        guard let number = catalogue.add(entry) else { throw .tooManyBlobs }
         ledger.append(blob: number)
     }
 

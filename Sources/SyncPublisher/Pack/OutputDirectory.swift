@@ -212,14 +212,15 @@ final class OutputDirectory {
         temporaries += 1
         let name = "\(Self.prefix)\(temporaries)\(Self.suffix)"
         let flags = OpenFlags.newFile.union(.readWrite)
-        guard let file = Descriptor(opening: name, in: descriptor(folder), flags, mode: 0o666) else {
+        let file = Descriptor(opening: name, in: descriptor(folder), flags, mode: 0o666)
+        guard let file = SharedDescriptor(file) else {
             throw .writing(display(folder, name), "create", code: .last)
         }
         return TemporaryFile(descriptor: file, folder: folder, name: name, shown: display(folder, name))
     }
 
     /// Makes a temporary file durable and renames it to a pack's name. fsync(2), rename(2).
-    func placePack(_ file: consuming TemporaryFile, as name: String) throws(PublishError) {
+    func placePack(_ file: TemporaryFile, as name: String) throws(PublishError) {
         try sync(file)
         let isNew = size(.packs, name) == nil
         try rename(file, to: name)
@@ -234,8 +235,8 @@ final class OutputDirectory {
     ///   - revision: The number under which it is kept, too; `nil` where releases are not kept.
     ///   - isNewest: Whether it is `manifest.json` from now on.
     func placeManifest(
-        _ text: consuming TemporaryFile,
-        compressed: consuming TemporaryFile,
+        _ text: TemporaryFile,
+        compressed: TemporaryFile,
         keeping revision: UInt64?,
         isNewest: Bool
     ) throws(PublishError) {
@@ -257,18 +258,18 @@ final class OutputDirectory {
         try syncNames(.top)
     }
 
-    private func sync(_ file: borrowing TemporaryFile) throws(PublishError) {
+    private func sync(_ file: TemporaryFile) throws(PublishError) {
         if let code = synchronize(file.descriptor.raw) { throw .writing(file.shown, "sync", code: code) }
     }
 
-    private func rename(_ file: borrowing TemporaryFile, to name: String) throws(PublishError) {
+    private func rename(_ file: TemporaryFile, to name: String) throws(PublishError) {
         let directory = descriptor(file.folder)
         if let code = renameEntry(file.name, in: directory, to: name, in: directory) {
             throw .writing(display(file.folder, name), "rename to", code: code)
         }
     }
 
-    func discard(_ file: consuming TemporaryFile) {
+    func discard(_ file: TemporaryFile) {
         removeFile(file.name, in: descriptor(file.folder))
     }
 
@@ -290,10 +291,10 @@ final class OutputDirectory {
     }
 
     /// Length of a regular file in **bytes**; `nil` if there is none.
-    func size(_ folder: Folder, _ name: String) -> UInt64? {
-        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else {
-            return nil
-        }
+    func size(_ folder: Folder, _ name: String) -> UInt64? { Self.size(name, in: descriptor(folder)) }
+
+    static func size(_ name: String, in directory: Int32 = currentDirectory) -> UInt64? {
+        guard case .success(let found?) = status(directory, name), found.kind == .file else { return nil }
         return found.size
     }
 
@@ -308,30 +309,16 @@ final class OutputDirectory {
         return try Self.digest(file.raw)
     }
 
-    /// SHA-256 of an open file; `nil` if it cannot be read.
-    static func digest(_ file: Int32) throws(PublishError) -> SHA256Digest? {
+    /// SHA-256 of an open file; `nil` if it cannot be read, or `taking`, which gets each piece, returns `false`.
+    static func digest(
+        _ file: Int32,
+        taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
+    ) throws(PublishError) -> SHA256Digest? {
+        guard let size = status(file)?.size else { return nil }
         var hasher = try calling { try SHA256Hasher() }
-        let isComplete = try forEachPiece(of: file) { piece, _ throws(PublishError) in
-            try calling { try hasher.update(piece) }
-        }
-        return isComplete ? try calling { try hasher.finish() } : nil
-    }
-
-    /// Reads a file from its start; `false` on failure.
-    private static func forEachPiece(
-        of file: Int32,
-        _ take: (UnsafeRawBufferPointer, UInt64) throws(PublishError) -> Void
-    ) throws(PublishError) -> Bool {
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { piece.deallocate() }
-        var offset: UInt64 = 0
-        while true {
-            let count = readFully(file, into: piece, at: offset)
-            guard count >= 0 else { return false }
-            try take(UnsafeRawBufferPointer(rebasing: piece[..<count]), offset)
-            offset += UInt64(count)
-            if count < piece.count { return true }
-        }
+        return sha256(of: file, 0..<size, with: &hasher, through: piece, taking: taking)
     }
 
     /// Takes over a pack from elsewhere: a hard link if possible, else a copy. linkat(2).
@@ -350,16 +337,13 @@ final class OutputDirectory {
         guard let original = try? openFile(source, trust: .input) else { return false }
         if access == .reading { return try Self.digest(original.raw) == digest }
         let copy = try makeTemporary(.packs)
-        guard
-            try Self.forEachPiece(
-                of: original.raw,
-                { piece, offset throws(PublishError) in
-                    if let code = writeAll(piece, to: copy.descriptor.raw, at: offset) {
-                        throw .writing(copy.shown, "write", code: code)
-                    }
-                }
-            ), try Self.digest(copy.descriptor.raw) == digest
-        else {
+        var failure: Errno?
+        let found = try Self.digest(original.raw) { piece, offset in
+            failure = writeAll(piece, to: copy.descriptor.raw, at: offset)
+            return failure == nil
+        }
+        if let failure { throw .writing(copy.shown, "write", code: failure) }
+        guard found == digest else {
             discard(copy)
             return false
         }
@@ -402,8 +386,8 @@ final class OutputDirectory {
 }
 
 /// A file without a final name.
-struct TemporaryFile: ~Copyable {
-    let descriptor: Descriptor
+struct TemporaryFile {
+    let descriptor: SharedDescriptor
     let folder: OutputDirectory.Folder
     let name: String
     let shown: String

@@ -11,7 +11,7 @@ enum OutputPlacement: Equatable {
     case below(String)
 
     /// - Throws: ``PublishError/Code/usage`` when the output is in the source, or the source in `packs/`.
-    static func find(source: borrowing SourceRoot, output: String) throws(PublishError) -> OutputPlacement {
+    static func find(source: SourceRoot, output: String) throws(PublishError) -> OutputPlacement {
         guard let root = status(source.raw) else { throw .reading(source.path, "look at", code: .last) }
         if let there = openDirectory(output), status(there.raw)?.isSameFile(as: root) == true { return .same }
         if let start = nearestDirectory(output), isInside(start.raw, root) {

@@ -19,33 +19,26 @@ final class PackWriter {
 
     private let output: OutputDirectory
     private let packSize: UInt64
+    private let firstPack: Int
     private var hasher: SHA256Hasher
     private var buffer: UnsafeMutableRawBufferPointer
     private var buffered = 0
     private var current: TemporaryFile?
     /// **Bytes** in the current pack, including those in the buffer.
     private var size: UInt64 = 0
-    private var waiting: [Waiting] = []
+    /// Closed packs without their final names.
+    private var waiting: [(file: TemporaryFile, name: String)] = []
     private(set) var finished: [Finished] = []
 
     /// Most packs whose data may still be on its way to the disk.
     private static let mostWaiting = 8
 
-    /// A closed pack without its final name.
-    private final class Waiting {
-        var file: TemporaryFile?
-        let name: String
-
-        init(_ file: consuming TemporaryFile, _ name: String) {
-            self.file = consume file
-            self.name = name
-        }
-    }
-
-    init(_ output: OutputDirectory, packSize: UInt64) throws(PublishError) {
+    /// - Parameter firstPack: The number of its first pack.
+    init(_ output: OutputDirectory, packSize: UInt64, firstPack: Int = 0) throws(PublishError) {
         hasher = try calling { try SHA256Hasher() }
         self.output = output
         self.packSize = packSize
+        self.firstPack = firstPack
         buffer = .allocate(byteCount: 256 << 10, alignment: 64)
     }
 
@@ -53,11 +46,12 @@ final class PackWriter {
 
     /// Adds a blob.
     ///
-    /// - Returns: The number of its pack among this writer's, and where it starts there.
-    func append(_ bytes: UnsafeRawBufferPointer) throws(PublishError) -> (pack: Int, offset: UInt64) {
+    /// - Returns: The number of its pack, and where it starts there.
+    func append(_ bytes: UnsafeRawBufferPointer) throws(PublishError) -> (pack: UInt32, offset: UInt64) {
         if size > 0, size + UInt64(bytes.count) > packSize { try closePack() }
         if current == nil { current = try output.makeTemporary(.packs) }
-        let place = (finished.count, size)
+        guard let pack = UInt32(exactly: firstPack + finished.count) else { throw .tooManyBlobs }
+        let place = (pack, size)
         if buffered + bytes.count > buffer.count { try flush() }
         if bytes.count > buffer.count {
             try write(bytes)
@@ -70,10 +64,22 @@ final class PackWriter {
     }
 
     /// The same, of an array.
-    func append(_ bytes: [UInt8]) throws(PublishError) -> (pack: Int, offset: UInt64) {
+    func append(_ bytes: [UInt8]) throws(PublishError) -> (pack: UInt32, offset: UInt64) {
         try bytes.withUnsafeBufferPointer { bytes throws(PublishError) in
             try append(UnsafeRawBufferPointer(bytes))
         }
+    }
+
+    /// Adds a zstd frame, or, where there is none, the bytes themselves.
+    func append(_ frame: [UInt8]?, of raw: [UInt8]) throws(PublishError) -> Blob {
+        let place = try append(frame ?? raw)
+        return Blob(
+            pack: place.pack,
+            codec: frame == nil ? .identity : .zstd,
+            offset: place.offset,
+            storedLength: UInt64((frame ?? raw).count),
+            rawLength: UInt64(raw.count)
+        )
     }
 
     /// Closes the last pack and makes all of them durable under their names.
@@ -108,7 +114,8 @@ final class PackWriter {
     private func closePack() throws(PublishError) {
         try flush()
         let digest = try calling { try hasher.finish() }
-        guard let file = current.take() else { return }
+        guard let file = current else { return }
+        current = nil
         let name = digest.hex + ".pack"
         // A damaged one is replaced. Packs that exist already are rare, so reading them costs little.
         let wasThere = output.size(.packs, name) == size ? try output.digest(.packs, name) == digest : false
@@ -117,12 +124,12 @@ final class PackWriter {
         if wasThere { return output.discard(file) }
         // The disk can start; fsync(2) waits later. sync_file_range(2).
         startWriteback(file.descriptor.raw)
-        waiting.append(Waiting(file, name))
+        waiting.append((file, name))
         if waiting.count > Self.mostWaiting { try placeOldest() }
     }
 
     private func placeOldest() throws(PublishError) {
         let oldest = waiting.removeFirst()
-        if let file = oldest.file.take() { try output.placePack(file, as: oldest.name) }
+        try output.placePack(oldest.file, as: oldest.name)
     }
 }

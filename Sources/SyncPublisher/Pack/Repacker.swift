@@ -21,8 +21,7 @@ struct Repacker {
             let place = places[Int(number)]
             guard let pack = try packs.open(place.pack) else { continue }
             let new = try copy(place, from: pack, buffer)
-            guard let index = UInt32(exactly: base.packs.count + new.pack) else { throw .tooManyBlobs }
-            catalogue.move(number, toPack: index, offset: new.offset)
+            catalogue.move(number, toPack: new.pack, offset: new.offset)
         }
     }
 
@@ -31,7 +30,7 @@ struct Repacker {
         _ place: Catalogue.Entry,
         from pack: SharedDescriptor,
         _ buffer: UnsafeMutableRawBufferPointer
-    ) throws(PublishError) -> (pack: Int, offset: UInt64) {
+    ) throws(PublishError) -> (pack: UInt32, offset: UInt64) {
         let length = Int(place.storedLength)
         let large = length > buffer.count
         let target =

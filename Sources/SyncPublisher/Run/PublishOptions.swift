@@ -180,13 +180,6 @@ package struct PublishOptions: Sendable {
         self.output = output
     }
 
-    /// The same with what the output directory has as base.
-    var withBaseInOutput: PublishOptions {
-        var options = self
-        options.base = .inOutput
-        return options
-    }
-
     /// The largest revision: a signed 64-bit number, as every JSON reader that keeps integers has it.
     static let lastRevision = UInt64(Int64.max)
 

@@ -3,32 +3,16 @@ package import SyncModel
 
 /// What a publish would do.
 package struct PublishPreview: Sendable {
-    package let project: String
-    /// The manifest's revision; the base's own if nothing would change.
-    package let revision: UInt64
-    /// Whether the base is exactly the same.
-    package let isUnchanged: Bool
+    /// What is known of it: no packs, no manifest.
+    package let report: PublishReport
     /// The base's revision; `nil` without a base.
     package let baseRevision: UInt64?
-    package let isLoose: Bool
-    package let files: Int
-    package let links: Int
-    /// Directories that the manifest would name.
-    package let directories: Int
-    package let excluded: Int
-    /// Files that look unchanged since the last publish and were not read.
-    package let unreadFiles: Int
-    /// **Bytes** of all files.
-    package let rawBytes: UInt64
     /// **Bytes** that would be compressed: content not in the base's packs, each counted once.
     package let encodedBytes: UInt64
     /// Files and links by how they would change against the base.
     package let counts: [Change.Kind: Int]
     /// Files and links that differ from the base, in path order.
     package let changes: [Change]
-    /// Descriptions of the choices taken from the base.
-    package let kept: [String]
-    package let warnings: [String]
 
     /// How one file or link would change.
     package struct Change: Sendable, Equatable {
@@ -43,23 +27,16 @@ package struct PublishPreview: Sendable {
     /// Files and links of one kind.
     package func count(_ kind: Change.Kind) -> Int { counts[kind] ?? 0 }
 
+    /// - Parameters:
+    ///   - report: With the next revision.
+    ///   - hasOtherChoices: Whether it would differ from the base also with the same files.
     init(
-        project: String,
-        revision: UInt64,
+        _ report: PublishReport,
         hasOtherChoices: Bool,
         _ tree: SourceTree,
         _ collector: Collector,
-        _ base: Manifest?,
-        _ report: PublishReport
+        _ base: Manifest?
     ) {
-        self.project = project
-        (isLoose, kept, warnings) = (report.isLoose, report.kept, report.warnings)
-        excluded = report.excluded
-        files = tree.fileCount
-        links = tree.count - tree.fileCount
-        directories = tree.directories.count
-        unreadFiles = collector.unread
-        rawBytes = tree.totalSize
         encodedBytes = collector.unplaced
         let former = base?.files ?? FileTable()
         var changes: [Change] = []
@@ -90,8 +67,12 @@ package struct PublishPreview: Sendable {
         let hasOtherDirectories = Self.compare(tree.directories, base?.directories ?? FileTable(), &changes)
         (self.changes, self.counts) = (changes, counts)
         baseRevision = base?.revision
-        isUnchanged = base != nil && changes.isEmpty && !hasOtherChoices && !hasOtherDirectories
-        self.revision = isUnchanged ? base?.revision ?? revision : revision
+        var report = report
+        if let base, changes.isEmpty, !hasOtherChoices, !hasOtherDirectories {
+            report.unchanged = true
+            report.revision = base.revision
+        }
+        self.report = report
     }
 
     /// Adds directories that appear and disappear, with a final `/`. Both are in path order.
@@ -159,25 +140,25 @@ package struct PublishPreview: Sendable {
             line.field("event", EventName.publishPlanned)
             line.field("time", time)
             line.field("result", "ok")
-            line.field("project", project)
-            line.field("revision", revision)
+            line.field("project", report.project)
+            line.field("revision", report.revision)
             line.field("base_revision", optional: baseRevision)
-            line.field("unchanged", isUnchanged)
-            line.field("files", files)
-            line.field("links", links)
-            line.field("directories", directories)
-            line.field("excluded", excluded)
-            line.field("unread", unreadFiles)
-            line.field("loose", isLoose)
+            line.field("unchanged", report.unchanged)
+            line.field("files", report.files)
+            line.field("links", report.links)
+            line.field("directories", report.directories)
+            line.field("excluded", report.excluded)
+            line.field("unread", report.unreadFiles)
+            line.field("loose", report.isLoose)
             line.object("changes") { line in
                 for kind in Change.Kind.allCases { line.field(kind.rawValue, count(kind)) }
             }
             line.object("bytes") { line in
-                line.field("raw", rawBytes)
+                line.field("raw", report.rawBytes)
                 line.field("encoded", encodedBytes)
             }
-            line.field("kept", kept)
-            line.field("warnings", warnings)
+            line.field("kept", report.kept)
+            line.field("warnings", report.warnings)
             line.field("elapsed_ms", elapsed)
         }
     }

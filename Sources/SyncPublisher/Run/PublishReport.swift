@@ -11,11 +11,11 @@ package struct PublishProgress: Sendable, Equatable {
     /// Files read, or found while walking and sampling.
     package var files: Int
     /// Files in all; 0 while walking, sampling and training.
-    package var totalFiles: Int
+    package var totalFiles = 0
     /// **Bytes** read.
-    package var bytes: UInt64
+    package var bytes: UInt64 = 0
     /// **Bytes** in all; of the samples while sampling and training; 0 while walking.
-    package var totalBytes: UInt64
+    package var totalBytes: UInt64 = 0
 }
 
 package struct PublishReport: Sendable, Equatable {

@@ -83,9 +83,11 @@ struct PublishRun {
         }
         // Otherwise this name belongs to somebody's file. A base here has been read by now.
         if !hasBase || options.base != .inOutput {
+            var inOutput = options
+            inOutput.base = .inOutput
             for name in ["manifest.json", "manifest.json.zst"] where output.size(.top, name) != nil {
                 guard name == "manifest.json",
-                    (try? BaseSet.load(options.withBaseInOutput, output, ownPlace: "")) != nil
+                    (try? BaseSet.load(inOutput, output, ownPlace: "")) != nil
                 else {
                     throw .refusedEntries(
                         "\(shown(options.output))/\(name) is a file of the set, and would be replaced",
@@ -98,7 +100,7 @@ struct PublishRun {
     }
 
     mutating func run(
-        _ root: consuming SourceRoot,
+        _ root: SourceRoot,
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> PublishReport {
@@ -106,11 +108,14 @@ struct PublishRun {
         spareUntouched(&tree)
         if !choices.isLoose { try output.makePacks() }
         let purpose = choices.isLoose ? Collector.Purpose.hashing : .packing
-        let writer = try PackWriter(output, packSize: options.packSize)
+        let writer = try PackWriter(
+            output,
+            packSize: options.packSize,
+            firstPack: base?.packs.count ?? 0
+        )
         var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
-        let source = SharedRoot(root)
-        if !choices.isLoose { try chooseDictionary(source, tree, writer, progress: progress) }
-        report.bufferBytes = try SourceReading(source, tree, catalogue, options, dictionary, for: purpose)
+        if !choices.isLoose { try chooseDictionary(root, tree, writer, progress: progress) }
+        report.bufferBytes = try SourceReading(root, tree, catalogue, options, dictionary, for: purpose)
             .run(&collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
         var last = collector.progress
@@ -137,7 +142,7 @@ struct PublishRun {
         if options.deltas, !choices.isLoose, let base, deltas.isEmpty {
             let plan = DeltaPlan(tree, ledger, catalogue.places, base)
             let maker = DeltaMaker(
-                root: source,
+                root: root,
                 tree: tree,
                 places: catalogue.places,
                 base: base,
@@ -157,7 +162,8 @@ struct PublishRun {
         )
         let parts = try isInParts(tree) ? makeParts(entries, writer) : nil
         usage = used(parts?.kept ?? [:])
-        fill(tree, collector, usage, writer.finished + (parts?.packs ?? []))
+        fill(tree, collector)
+        fill(usage, writer.finished + (parts?.packs ?? []))
         let files = manifestFiles(entries, usage, writer, parts: parts)
         let hasNewPacks = !writer.finished.isEmpty || !(parts?.packs ?? []).isEmpty
         try writeManifest(files, mayBeUnchanged: !hasNewPacks && usage.droppedPacks == 0)
@@ -173,7 +179,7 @@ struct PublishRun {
 
     /// What ``run(_:isCancelled:progress:)`` would do. Nothing is written.
     mutating func preview(
-        _ root: consuming SourceRoot,
+        _ root: SourceRoot,
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> PublishPreview {
@@ -182,23 +188,22 @@ struct PublishRun {
         let writer = try PackWriter(output, packSize: options.packSize)
         let purpose = choices.isLoose ? Collector.Purpose.hashing : .counting
         var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
-        let source = SharedRoot(root)
-        _ = try SourceReading(source, tree, catalogue, options, nil, for: purpose)
+        _ = try SourceReading(root, tree, catalogue, options, nil, for: purpose)
             .run(&collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
+        fill(tree, collector)
+        report.revision = try nextRevision()
         return PublishPreview(
-            project: project,
-            revision: try nextRevision(),
+            report,
             hasOtherChoices: choices.differsFromBase || options.revision != nil,
             tree,
             collector,
-            base?.manifest,
-            report
+            base?.manifest
         )
     }
 
     private mutating func walk(
-        _ root: borrowing SourceRoot,
+        _ root: SourceRoot,
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> SourceTree {
@@ -211,7 +216,7 @@ struct PublishRun {
         )
         try walk.run(root) { count throws(PublishError) in
             if isCancelled() { throw .cancelled }
-            progress(PublishProgress(step: .walking, files: count, totalFiles: 0, bytes: 0, totalBytes: 0))
+            progress(PublishProgress(step: .walking, files: count))
         }
         if let error = walk.notes.error { throw error }
         if choices.isLoose, choices.filesURL == nil, placement == .apart,
@@ -234,7 +239,7 @@ struct PublishRun {
 
     /// The base's, so that one set has one dictionary; otherwise a new one, if it pays.
     private mutating func chooseDictionary(
-        _ root: SharedRoot,
+        _ root: SourceRoot,
         _ tree: SourceTree,
         _ writer: PackWriter,
         progress: (PublishProgress) -> Void
@@ -249,15 +254,7 @@ struct PublishRun {
         let (made, effort) = try withoutActuallyEscaping(progress) { progress throws(PublishError) in
             func told(_ step: PublishProgress.Step) -> (UInt64, UInt64) -> Void {
                 { done, total in
-                    progress(
-                        PublishProgress(
-                            step: step,
-                            files: tree.count,
-                            totalFiles: 0,
-                            bytes: done,
-                            totalBytes: total
-                        )
-                    )
+                    progress(PublishProgress(step: step, files: tree.count, bytes: done, totalBytes: total))
                 }
             }
             let samples = DictionarySamples(
@@ -272,18 +269,12 @@ struct PublishRun {
         }
         report.trialBytes = effort
         guard let made else { return }
-        let (new, stored) = (made.dictionary, made.stored)
-        dictionary = new
-        madeDictionary = try new.write(stored, to: writer, firstPack: base?.packs.count ?? 0)
-        report.dictionaryBytes = UInt64(stored.bytes.count)
+        dictionary = made.dictionary
+        madeDictionary = try made.write(to: writer)
+        report.dictionaryBytes = UInt64(made.storedSize)
     }
 
-    private mutating func fill(
-        _ tree: SourceTree,
-        _ collector: Collector,
-        _ usage: PackUsage,
-        _ packs: [PackWriter.Finished]
-    ) {
+    private mutating func fill(_ tree: SourceTree, _ collector: Collector) {
         report.project = project
         report.files = tree.fileCount
         report.links = tree.count - tree.fileCount
@@ -291,6 +282,9 @@ struct PublishRun {
         report.unreadFiles = collector.unread
         report.savedBytes = collector.saved
         report.rawBytes = tree.totalSize
+    }
+
+    private mutating func fill(_ usage: PackUsage, _ packs: [PackWriter.Finished]) {
         report.uniqueBytes = usage.uniqueBytes
         report.storedBytes = usage.liveBytes
         report.deadBytes = usage.deadBytes

@@ -203,10 +203,9 @@ package struct Channels {
         manifest: Manifest, text: [UInt8], file: String
     ) {
         var files = ["channels/\(revision).json.zst"]
-        let release = output.read("trust/\(revision).release", limit: Role.release.limit).flatMap { bytes in
-            try? ReleaseStatement(json: SignedStatement(bytes, limit: Role.release.limit).json)
+        if let release = output.release(revision) {
+            files.append("manifests/\(release.content.manifest).json.zst")
         }
-        if let release { files.append("manifests/\(release.manifest).json.zst") }
         for file in files where output.size(.top, file) != nil {
             let manifest = try BaseSet.read("\(output.path)/\(file)", output, remedy: "publish it again")
             guard let text = output.text(ofFrame: file), manifest.revision == revision else {

@@ -36,7 +36,7 @@ struct SignedOutput {
         channel: String?
     ) throws(PublishError) -> FreshStatement {
         try output.give(file, "\(digest).json.zst", in: "manifests", replacing: false)
-        if let known = release(revision), known.content.manifest == digest, isSigned(known) {
+        if let known = output.release(revision), known.content.manifest == digest, isSigned(known) {
             return try finish(known, channel)
         }
         let content = ReleaseStatement(
@@ -134,7 +134,9 @@ struct SignedOutput {
     /// A published release that is signed by currently valid keys.
     func signed(_ revision: UInt64) throws(PublishError) -> Known {
         let name = "trust/\(revision).release"
-        guard let known = release(revision) else { throw unsigned("\(name) is not there, or cannot be read") }
+        guard let known = output.release(revision) else {
+            throw unsigned("\(name) is not there, or cannot be read")
+        }
         guard known.content.project == signing.root.project, known.content.revision == revision else {
             throw unsigned("\(name) is about another project or revision")
         }
@@ -209,25 +211,29 @@ struct SignedOutput {
         else { return 0 }
         return fresh.serial
     }
-
-    private func release(_ revision: UInt64) -> Known? {
-        output.read("trust/\(revision).release", limit: Role.release.limit).flatMap { bytes in
-            guard let statement = try? SignedStatement(bytes, limit: Role.release.limit),
-                let content = try? ReleaseStatement(json: statement.json)
-            else { return nil }
-            return Known(statement: statement, content: content)
-        }
-    }
 }
 
 extension OutputDirectory {
     /// The published fresh statement of a channel, whoever signed it; `nil` if there is none that can be read.
     func word(_ channel: String?) -> (statement: SignedStatement, fresh: FreshStatement)? {
-        read("trust/" + FreshStatement.name(channel), limit: Role.fresh.limit).flatMap { bytes in
-            guard let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),
-                let fresh = try? FreshStatement(json: statement.json)
-            else { return nil }
-            return (statement, fresh)
-        }
+        statement(FreshStatement.name(channel), .fresh, FreshStatement.init(json:)).map { ($0, $1) }
+    }
+
+    /// The same of a revision's release.
+    func release(_ revision: UInt64) -> SignedOutput.Known? {
+        statement("\(revision).release", .release, ReleaseStatement.init(json:))
+            .map(SignedOutput.Known.init)
+    }
+
+    private func statement<Content>(
+        _ name: String,
+        _ role: Role,
+        _ content: ([UInt8]) throws(TrustFault) -> Content
+    ) -> (SignedStatement, Content)? {
+        guard let bytes = read("trust/" + name, limit: role.limit),
+            let statement = try? SignedStatement(bytes, limit: role.limit),
+            let content = try? content(statement.json)
+        else { return nil }
+        return (statement, content)
     }
 }

@@ -102,19 +102,23 @@ package struct Signing: Sendable {
         _ role: Role,
         by program: (path: String, variables: [String])
     ) throws(TrustFault) -> [SSHSignature] {
-        let (end, output) = BriefProgram.run(
-            [program.path, role.namespace],
-            variables: program.variables,
-            deadline: patience,
-            input: json,
-            error: 2
-        )
         let name = shown(program.path)
+        var start = ProgramStart([program.path, role.namespace], variables: program.variables)
+        start.error = 2
+        let text: Descriptor
+        do throws(FileError) {
+            text = try unnamedFile("syncagent-input", holding: json)
+        } catch {
+            throw TrustFault("cannot run \(name): \(error.reason)")
+        }
+        start.input = text.raw
+        let (end, output, _) = BriefProgram.run(start, deadline: patience)
         switch end {
         case .exited(0): break
         case .exited(let status): throw TrustFault("\(name) exited with status \(status)")
         case .signalled(let number): throw TrustFault("\(name) was killed by signal \(number)")
-        case .timedOut: throw TrustFault("\(name) did not exit within \(patience.components.seconds) s")
+        case .timedOut, .stopped:
+            throw TrustFault("\(name) did not exit within \(patience.components.seconds) s")
         case .notRun(let reason): throw TrustFault("cannot run \(name): \(reason)")
         }
         do throws(TrustFault) {

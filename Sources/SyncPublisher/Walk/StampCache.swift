@@ -115,39 +115,33 @@ enum StampCache {
 
     /// Whether the last 32 bytes are the SHA-256 of the rest.
     private static func isWhole(_ file: Int32, _ size: UInt64) -> Bool {
-        guard var hasher = try? SHA256Hasher() else { return false }  // Then nothing is reused.
-        var reader = ByteReader(file, end: size - 32)
-        while reader.take(min(reader.rest, ByteReader.step), { (try? hasher.update($0)) != nil }) == true {
-            if reader.rest == 0 { break }
-        }
-        guard reader.rest == 0, let digest = try? hasher.finish() else { return false }
-        var tail = ByteReader(file, from: size - 32, end: size)
-        return tail.take(32) { SHA256Digest(bytes: $0) == digest } ?? false
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+        defer { buffer.deallocate() }
+        guard var hasher = try? SHA256Hasher(),  // Without one nothing is reused.
+            let digest = sha256(of: file, 0..<(size - 32), with: &hasher, through: buffer)
+        else { return false }
+        let tail = UnsafeMutableRawBufferPointer(rebasing: buffer[..<32])
+        return readFully(file, into: tail, at: size - 32) == 32
+            && SHA256Digest(bytes: UnsafeRawBufferPointer(tail)) == digest
     }
 }
 
 /// Reads a file sequentially through a buffer.
 private struct ByteReader: ~Copyable {
-    static let step = 64 << 10
-
     private let file: Int32
     private let end: UInt64
-    private var offset: UInt64
+    private var offset: UInt64 = 0
     private let buffer: UnsafeMutableRawBufferPointer
     private var filled = 0..<0
 
-    init(_ file: Int32, from start: UInt64 = 0, end: UInt64) {
+    init(_ file: Int32, end: UInt64) {
         self.file = file
         self.end = end
-        offset = start
         // The longest record: a path of 65,535 bytes and 64 more.
         buffer = .allocate(byteCount: 256 << 10, alignment: 16)
     }
 
     deinit { buffer.deallocate() }
-
-    /// **Bytes** not taken yet.
-    var rest: Int { Int(clamping: end - offset) + filled.count }
 
     /// Passes on the next `count` bytes, at most 128 KiB; `nil` if there are fewer.
     mutating func take<R>(_ count: Int, _ body: (UnsafeRawBufferPointer) -> R) -> R? {

@@ -49,7 +49,7 @@ struct TreeWalk: ~Copyable {
     ///
     /// - Throws: ``PublishError`` when a directory cannot be read. What cannot be published is in ``notes``.
     mutating func run(
-        _ root: borrowing SourceRoot,
+        _ root: SourceRoot,
         progress: (Int) throws(PublishError) -> Void
     ) throws(PublishError) {
         try enter(root)
@@ -78,7 +78,7 @@ struct TreeWalk: ~Copyable {
     }
 
     private mutating func visit(
-        _ root: borrowing SourceRoot,
+        _ root: SourceRoot,
         _ item: DirectoryListing.Entry
     ) throws(PublishError) {
         if let reason = path.withUnsafeBufferPointer({ ManifestRules.objection(path: $0) }) {
@@ -136,7 +136,7 @@ struct TreeWalk: ~Copyable {
     }
 
     private mutating func enter(
-        _ root: borrowing SourceRoot,
+        _ root: SourceRoot,
         _ status: FileStatus? = nil
     ) throws(PublishError) {
         path.append(0)
@@ -181,7 +181,7 @@ struct TreeWalk: ~Copyable {
 
     /// Reads a directory's `.syncignore`, which is not published.
     private mutating func readIgnoreFile(
-        _ root: borrowing SourceRoot,
+        _ root: SourceRoot,
         _ listing: inout DirectoryListing
     ) throws(PublishError) {
         var kind: FileStatus.Kind?

@@ -1,4 +1,5 @@
 public import SyncPlugins
+import Synchronization
 
 /// What every ``Transport`` must do, as cases that a test target runs over its own transport:
 /// ```swift
@@ -49,7 +50,7 @@ final class ContractBench: Sendable {
     let transport: any Transport
     let server: FaultServer
     let object = ServedObject.patterned(size: 300_000)
-    private let runs = RunList()
+    private let runs = Mutex<[TransferRun]>([])
 
     init(transport: any Transport, server: FaultServer) {
         self.transport = transport
@@ -66,19 +67,19 @@ final class ContractBench: Sendable {
         change: (inout TransferRequest) -> Void = { _ in }
     ) -> TransferRun {
         var request = TransferRequest(
-            id: runs.nextID(),
+            id: comingID,
             urls: urls ?? [server.url("/a")],
             range: range,
             limit: limit ?? UInt64(range?.count ?? object.bytes.count)
         )
         change(&request)
         let run = TransferRun(request, on: transport, sink: CollectingSink(behaviour))
-        runs.add(run)
+        runs.withLock { $0.append(run) }
         return run
     }
 
     /// The identifier the next ``start(_:range:limit:behaviour:change:)`` will use.
-    var comingID: TransferID { runs.comingID }
+    var comingID: TransferID { TransferID(rawValue: UInt64(runs.withLock { $0.count }) + 1) }
 
     /// Waits for a good end and checks the bytes.
     @discardableResult
@@ -110,7 +111,7 @@ final class ContractBench: Sendable {
 
     /// Checks what holds for every transfer, after shutdown.
     func finish() throws {
-        for run in runs.all {
+        for run in runs.withLock({ $0 }) {
             try expect(run.completions == 1, "the completion was called \(run.completions) times")
             try expect(run.sink.violations.isEmpty, run.sink.violations.joined(separator: "; "))
         }

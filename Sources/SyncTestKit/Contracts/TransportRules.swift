@@ -242,20 +242,3 @@ extension TransportContract {
         ]
     }
 }
-
-final class RunList: Sendable {
-    private let state = Mutex<(next: UInt64, runs: [TransferRun])>((1, []))
-
-    var comingID: TransferID { TransferID(rawValue: state.withLock { $0.next }) }
-
-    func nextID() -> TransferID {
-        state.withLock { state in
-            defer { state.next += 1 }
-            return TransferID(rawValue: state.next)
-        }
-    }
-
-    func add(_ run: TransferRun) { state.withLock { $0.runs.append(run) } }
-
-    var all: [TransferRun] { state.withLock { $0.runs } }
-}

@@ -1,3 +1,5 @@
+import SyncSystem
+
 /// A set of files as a project has it, made from a seed: equal seeds give equal trees.
 public struct AssetTree: Sendable {
     /// What stands at one path.
@@ -138,16 +140,20 @@ public struct AssetTree: Sendable {
     private mutating func read(_ directory: String, prefix: String, ignoring: Set<String>) {
         guard let found = names(in: directory) else {
             // Too many open files, for one: what cannot be looked at is not taken for missing.
-            if NodeKind(path: directory) != nil { nodes[prefix + "(unreadable)"] = .link("") }
+            if status(of: directory) != nil { nodes[prefix + "(unreadable)"] = .link("") }
             return
         }
         for name in found where !ignoring.contains(name) {
             let path = "\(directory)/\(name)"
-            switch NodeKind(path: path) {
+            let looked = status(of: path)
+            switch looked?.kind {
             case .directory: read(path, prefix: "\(prefix)\(name)/", ignoring: [])
-            case .file(let executable):
-                nodes[prefix + name] = .file(contents(of: path) ?? [], executable: executable)
-            case .link(let target): nodes[prefix + name] = .link(target)
+            case .file:
+                let isExecutable = looked?.isExecutable ?? false
+                nodes[prefix + name] = .file(contents(of: path) ?? [], executable: isExecutable)
+            case .link:
+                let target = readLink(currentDirectory, path) ?? []
+                nodes[prefix + name] = .link(String(decoding: target, as: UTF8.self))
             case .other, nil: nodes[prefix + name] = .link("(neither file nor link)")
             }
         }

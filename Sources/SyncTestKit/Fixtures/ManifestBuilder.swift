@@ -113,7 +113,12 @@ public struct ManifestBuilder: Sendable {
                     writeFile(path, fileDigests[path], blobs[path] ?? [], loose, deltas[path] ?? [], &line)
                 }
             }
-            if !groups.isEmpty { writeGroups(&line) }
+            if !groups.isEmpty {
+                line.list("groups", groups) { group, line in
+                    line.field("name", group.name)
+                    line.field("include", group.include)
+                }
+            }
         }
         return PublishedSet(
             tree: tree,
@@ -185,13 +190,6 @@ public struct ManifestBuilder: Sendable {
                     if blobs.count > 1 { line.value(blob.digest.hex) }
                 }
             }
-        }
-    }
-
-    private func writeGroups(_ line: inout JSONLine) {
-        line.list("groups", groups) { group, line in
-            line.field("name", group.name)
-            line.field("include", group.include)
         }
     }
 
@@ -273,21 +271,12 @@ public struct ManifestBuilder: Sendable {
 
     private func compressed(
         _ bytes: ArraySlice<UInt8>,
-        behind prefix: [UInt8] = []
+        behind prefix: [UInt8]? = nil
     ) throws(TestKitError) -> [UInt8] {
-        var target = [UInt8](repeating: 0, count: ZstdCompressor.bound(bytes.count))
         do {
-            var compressor = try compressor(isDelta: !prefix.isEmpty)
-            let count = try bytes.withUnsafeBytes { raw in
-                try prefix.withUnsafeBytes { prefix in
-                    try target.withUnsafeMutableBytes { target in
-                        prefix.isEmpty
-                            ? try compressor.encode(raw, into: target)
-                            : try compressor.encode(raw, behind: UnsafeRawBufferPointer(prefix), into: target)
-                    }
-                }
-            }
-            return Array(target.prefix(count ?? 0))
+            var compressor = try compressor(isDelta: prefix != nil)
+            let most = ZstdCompressor.bound(bytes.count)
+            return try compressor.encode(Array(bytes), behind: prefix, most: most) ?? []
         } catch { throw TestKitError("\(error)") }
     }
 }

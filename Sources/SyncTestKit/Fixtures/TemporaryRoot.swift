@@ -84,22 +84,10 @@ func contents(of path: String) -> [UInt8]? {
     try? readFile(path, trust: .input, limit: .max)
 }
 
-/// What a name in a directory is. Links are not followed.
-enum NodeKind: Equatable {
-    case directory
-    case file(executable: Bool)
-    case link(String)
-    case other
-
-    init?(path: String) {
-        guard case .success(let found?) = status(currentDirectory, path) else { return nil }
-        switch found.kind {
-        case .file: self = .file(executable: found.isExecutable)
-        case .directory: self = .directory
-        case .link: self = .link(String(decoding: readLink(currentDirectory, path) ?? [], as: UTF8.self))
-        case .other: self = .other
-        }
-    }
+/// What a name in a directory is; `nil` when there is nothing. Links are not followed.
+func status(of path: String) -> FileStatus? {
+    guard case .success(let found) = status(currentDirectory, path) else { return nil }
+    return found
 }
 
 /// Names in a directory without `.` and `..`, in byte order; `nil` when it cannot be read.
@@ -109,7 +97,7 @@ func names(in path: String) -> [String]? {
 
 /// Removes a directory and all below it, without following links; what cannot be removed stays.
 private func removeTree(_ path: String) {
-    if NodeKind(path: path) == .directory {
+    if status(of: path)?.kind == .directory {
         chmod(path, 0o700)
         for name in names(in: path) ?? [] { removeTree("\(path)/\(name)") }
         removeDirectory(path)

@@ -1,23 +1,16 @@
 import SyncSystem
 
-/// A thread that can be waited for. Servers block in system calls, which a task's thread must not do.
-struct TestThread: Sendable {
-    private let thread: WorkerThread
-
-    /// Starts a thread that runs `body` and ends.
-    init(_ body: @escaping @Sendable () -> Void) throws(TestKitError) {
-        do throws(ThreadError) {
-            thread = try WorkerThread(name: "test-server") {
-                // OpenSSL writes with write(2), which would end the process when a client has gone.
-                CurrentProcess.blockPipeSignal()
-                body()
-            }
-        } catch {
-            throw TestKitError(error.description)
+/// Starts a thread of a server: servers block in system calls, which a task's thread must not do.
+func startServerThread(_ body: @escaping @Sendable () -> Void) throws(TestKitError) -> WorkerThread {
+    do throws(ThreadError) {
+        return try WorkerThread(name: "test-server") {
+            // OpenSSL writes with write(2), which would end the process when a client has gone.
+            CurrentProcess.blockPipeSignal()
+            body()
         }
+    } catch {
+        throw TestKitError(error.description)
     }
-
-    func join() { thread.join() }
 }
 
 /// A clock that stands still until a test moves it.
@@ -31,10 +24,7 @@ public final class TestClock: Sendable {
     public var elapsed: Duration { now.withLock { $0 } }
 
     /// Time since the beginning, in **milliseconds**: as milliseconds since 1970 where one is wanted.
-    public var milliseconds: Int64 {
-        let parts = elapsed.components
-        return parts.seconds * 1_000 + parts.attoseconds / 1_000_000_000_000_000
-    }
+    public var milliseconds: Int64 { elapsed.milliseconds }
 
     /// Moves the clock; a negative step is a wall clock set back.
     public func advance(by step: Duration) { now.withLock { $0 += step } }

@@ -7,7 +7,9 @@ struct AnswerPlan: Sendable {
     var body: ArraySlice<UInt8>
     /// Whether only the head goes out: HEAD, 204, 304.
     var isBodyless: Bool
+}
 
+extension AnswerPlan {
     /// Applies ranges, conditions and bends. RFC 9110 §13, §14.
     init(_ answer: FaultAnswer, to request: ServedRequest) {
         switch answer.content {
@@ -31,18 +33,6 @@ struct AnswerPlan: Sendable {
             if let value = edit.value { headers.append((edit.name, value)) }
         }
         isBodyless = isBodyless || request.method == "HEAD" || [204, 205, 304].contains(status)
-    }
-
-    private init(
-        status: Int,
-        headers: [(name: String, value: String)],
-        body: ArraySlice<UInt8>,
-        isBodyless: Bool
-    ) {
-        self.status = status
-        self.headers = headers
-        self.body = body
-        self.isBodyless = isBodyless
     }
 
     private init(_ answer: FaultAnswer, _ object: ServedObject, _ request: ServedRequest) {

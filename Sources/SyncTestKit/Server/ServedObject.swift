@@ -27,7 +27,8 @@ public struct ServedObject: Sendable {
 
     /// Makes an object from bytes, with a strong `ETag` that equal bytes share.
     public init(_ bytes: [UInt8]) {
-        self.init(bytes, etag: "\"\(String(fingerprint(bytes), radix: 16))\"")
+        self.init(bytes, etag: nil)
+        etag = "\"\(sha256.prefix(16))\""
     }
 
     /// Makes an object from text in UTF-8.
@@ -73,23 +74,4 @@ func nextSplitMix64(_ state: inout UInt64) -> UInt64 {
     word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
     word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
     return word ^ (word >> 31)
-}
-
-/// FNV-1a over words of 64 bits: tells versions of a test object apart, nothing more.
-private func fingerprint(_ bytes: [UInt8]) -> UInt64 {
-    var hash: UInt64 = 0xCBF2_9CE4_8422_2325 ^ UInt64(bytes.count)
-    bytes.withUnsafeBytes { buffer in
-        var offset = 0
-        while offset + 8 <= buffer.count {
-            hash =
-                (hash ^ buffer.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-                &* 0x0000_0100_0000_01B3
-            offset += 8
-        }
-        while offset < buffer.count {
-            hash = (hash ^ UInt64(buffer[offset])) &* 0x0000_0100_0000_01B3
-            offset += 1
-        }
-    }
-    return hash
 }

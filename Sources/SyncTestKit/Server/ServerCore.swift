@@ -1,5 +1,6 @@
 import Synchronization
 
+import class SyncSystem.WorkerThread
 import func SyncSystem.pauseThread
 
 /// The threads and sockets of one ``FaultServer``.
@@ -20,11 +21,11 @@ final class ServerCore: Sendable {
         /// For coming connections; `nil` for cleartext.
         var tls: TLSContext?
         var listener: Socket?
-        var acceptThread: TestThread?
+        var acceptThread: WorkerThread?
         /// A socket that only keeps the port while it is closed.
         var placeholder: Socket?
         var connections: [Int: Socket] = [:]
-        var threads: [Int: TestThread] = [:]
+        var threads: [Int: WorkerThread] = [:]
         /// Connections whose threads only wait to be joined.
         var ended: [Int] = []
     }
@@ -42,7 +43,7 @@ final class ServerCore: Sendable {
 
     func listen(on socket: Socket) throws(TestKitError) {
         try socket.startListening()
-        let thread = try TestThread { [self] in takeConnections(socket) }
+        let thread = try startServerThread { [self] in takeConnections(socket) }
         state.withLock {
             $0.listener = socket
             $0.acceptThread = thread
@@ -58,7 +59,7 @@ final class ServerCore: Sendable {
             let id = log.connectionOpened()
             state.withLock { $0.connections[id] = socket }
             do {
-                let thread = try TestThread { [self] in
+                let thread = try startServerThread { [self] in
                     serve(socket, id)
                     socket.closeGently { !isStopping }
                     connectionEnded(id, socket)

@@ -12,8 +12,6 @@ package struct Credentials: Sendable, Equatable, CustomStringConvertible, Custom
 
     package var customMirror: Mirror { Mirror(self, children: ["origins": description]) }
 
-    package init() {}
-
     /// Whether there is nothing to send to anyone.
     package var isEmpty: Bool { byOrigin.isEmpty }
 

@@ -1,4 +1,5 @@
 import SyncCurl
+import SyncModel
 import SyncPlugins
 import SyncSystem
 
@@ -50,7 +51,7 @@ package enum CredentialsFile {
         var number = 0
         for raw in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
             number += 1
-            let line = trimmed(raw)
+            let line = raw.trimmed
             if line.isEmpty || line.hasPrefix("#") { continue }
             if line.hasPrefix("[") {
                 try add(section, to: &credentials)
@@ -61,13 +62,11 @@ package enum CredentialsFile {
                 throw refusal(number, "neither [origin] nor name = value")
             }
             guard section != nil else { throw refusal(number, "a value before the first [origin]") }
-            let name = trimmed(line[..<equals])
-            let value = String(trimmed(line[line.index(after: equals)...]))
+            let name = line[..<equals].trimmed
+            let value = String(line[line.index(after: equals)...].trimmed)
             guard names.contains(String(name)) else { throw refusal(number, "unknown name \(name)") }
             guard !value.isEmpty else { throw refusal(number, "\(name) has no value") }
-            guard !value.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-                throw refusal(number, "\(name) has control characters")
-            }
+            guard value.isOneLine else { throw refusal(number, "\(name) has control characters") }
             guard section?.fields.updateValue(value, forKey: String(name)) == nil else {
                 throw refusal(number, "\(name) appears twice")
             }
@@ -124,12 +123,6 @@ package enum CredentialsFile {
 
     /// Most **bytes** of a file; thousands of origins.
     private static let maximumSize = 1 << 20
-
-    private static func trimmed(_ text: Substring) -> Substring {
-        var text = text.drop { $0 == " " || $0 == "\t" || $0 == "\r" }
-        while let last = text.last, last == " " || last == "\t" || last == "\r" { text.removeLast() }
-        return text
-    }
 
     private static func refusal(_ line: Int, _ detail: String) -> Refusal {
         Refusal(description: "line \(line): \(detail)")

@@ -1,4 +1,5 @@
 package import SyncCurl
+import SyncModel
 package import SyncPlugins
 import SyncSystem
 
@@ -174,6 +175,6 @@ extension TransportConfiguration {
 
     private func isHeaderLine(_ line: String) -> Bool {
         guard let colon = line.firstIndex(of: ":"), colon != line.startIndex else { return false }
-        return !line.utf8.contains { $0 < 0x20 || $0 == 0x7F }
+        return line.isOneLine
     }
 }

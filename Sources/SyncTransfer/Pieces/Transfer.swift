@@ -111,8 +111,6 @@ struct Source {
     /// The origin of its last request; `nil` before that.
     var asked: Origin?
 
-    init(url: CurlURL) { self.url = url }
-
     /// Ask without `Range`.
     var wholeOnly: Bool { strikes.contains(.withoutRange) }
     /// Ask with `Cache-Control: no-cache`.

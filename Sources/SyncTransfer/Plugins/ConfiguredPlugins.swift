@@ -2,33 +2,22 @@ import SyncCurl
 import SyncModel
 package import SyncPlugins
 
-/// A resolver and what it is for.
-package struct ConfiguredResolver: Sendable {
+/// A plugin and what it is for.
+package struct Configured<Plugin: Sendable>: Sendable {
     /// Its name in events.
     package var name: String
-    package var resolver: any RequestResolver
+    package var plugin: Plugin
     package var scope: URLScope
 
-    package init(name: String, resolver: any RequestResolver, scope: URLScope = .all) {
+    package init(name: String, plugin: Plugin, scope: URLScope = .all) {
         self.name = name
-        self.resolver = resolver
+        self.plugin = plugin
         self.scope = scope
     }
 }
 
-/// A credential provider and what it is for.
-package struct ConfiguredCredentialProvider: Sendable {
-    /// Its name in events.
-    package var name: String
-    package var provider: any CredentialProvider
-    package var scope: URLScope
-
-    package init(name: String, provider: any CredentialProvider, scope: URLScope = .all) {
-        self.name = name
-        self.provider = provider
-        self.scope = scope
-    }
-}
+package typealias ConfiguredResolver = Configured<any RequestResolver>
+package typealias ConfiguredCredentialProvider = Configured<any CredentialProvider>
 
 /// What all resolvers together made of one request.
 struct Resolved: Sendable {
@@ -59,7 +48,7 @@ extension [ConfiguredResolver] {
                 return question
             }
             do throws(PluginError) {
-                let answers = try entry.resolver.resolve(questions)
+                let answers = try entry.plugin.resolve(questions)
                 guard answers.count == questions.count else {
                     let text = "\(answers.count) answers to \(questions.count) questions"
                     throw PluginError(plugin: entry.name, code: .badAnswer, message: text)
@@ -101,23 +90,18 @@ extension HeaderField {
     /// Whether it is a single line of a request: RFC 9110 §5.5. Anything else could smuggle in other lines (V27, V28).
     var isClean: Bool {
         !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") }
-            && value.isClean
+            && value.isOneLine
     }
-}
-
-extension String {
-    /// Whether it is free of control characters.
-    fileprivate var isClean: Bool { utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
 }
 
 extension Credential.Kind {
     /// Whether it is free of control characters, so that nothing in it can become another line (V28).
     var isClean: Bool {
         switch self {
-        case .basic(let user, let password): user.isClean && password.isClean && !user.contains(":")
-        case .bearer(let token): token.isClean
+        case .basic(let user, let password): user.isOneLine && password.isOneLine && !user.contains(":")
+        case .bearer(let token): token.isOneLine
         case .sigV4(let access, let secret, let token, let region, let service):
-            [access, secret, token ?? "", region, service].allSatisfy(\.isClean)
+            [access, secret, token ?? "", region, service].allSatisfy(\.isOneLine)
         case .headers(let fields): fields.allSatisfy(\.isClean)
         }
     }

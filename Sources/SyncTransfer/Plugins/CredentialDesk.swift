@@ -188,7 +188,7 @@ extension [ConfiguredCredentialProvider] {
         var result = ProvidedCredential()
         for entry in self {
             do throws(PluginError) {
-                guard let found = try entry.provider.credential(for: request) else { continue }
+                guard let found = try entry.plugin.credential(for: request) else { continue }
                 guard found.kind.isClean else {
                     let text = "a credential with a control character in it"
                     throw PluginError(plugin: entry.name, code: .badAnswer, message: text)

@@ -1,5 +1,5 @@
-import CCurl
 import CPosix
+import SyncCurl
 
 /// From where a network address can be reached (V29). IANA Special-Purpose Address Registries, RFC 6890.
 package enum AddressScope: Equatable, Sendable {
@@ -11,13 +11,11 @@ package enum AddressScope: Equatable, Sendable {
     /// Classifies an address as libcurl or `inet_pton(3)` writes it, with or without brackets; `nil` if it is none.
     package init?(literal text: String) {
         let bare = text.hasPrefix("[") && text.hasSuffix("]") ? String(text.dropFirst().dropLast()) : text
-        let address = bare.split(separator: "%", maxSplits: 1).first.map(String.init) ?? ""
-        var bytes = [UInt8](repeating: 0, count: 16)
-        switch sa_curl_address(address, &bytes) {
-        case 4: self.init(ipv4: bytes[..<4].reduce(0) { $0 << 8 | UInt32($1) })
-        case 16: self = bytes.withUnsafeBytes { AddressScope(ipv6: $0) }
-        default: return nil
-        }
+        guard let bytes = addressBytes(bare.prefix { $0 != "%" }) else { return nil }
+        self =
+            bytes.count == 4
+            ? AddressScope(ipv4: bytes.reduce(0) { $0 << 8 | UInt32($1) })
+            : bytes.withUnsafeBytes { AddressScope(ipv6: $0) }
     }
 
     /// Classifies the address that a socket is about to connect to; families other than IP are local.

@@ -90,14 +90,11 @@ package final class CurlTransport: Transport {
             looks += 1
             return told != nil || looks > 1 ? .some(told) : nil
         }
-        return told.map { ($0.transfers, $0.more) }
+        return told
     }
 
     /// The answer to ``Command/describe(limit:_:)``.
-    struct Statuses: Sendable {
-        var transfers: [TransferStatus]
-        var more: Int
-    }
+    typealias Statuses = (transfers: [TransferStatus], more: Int)
 
     /// How long to wait for the worker's answer, in **milliseconds**.
     private static let patience = 250

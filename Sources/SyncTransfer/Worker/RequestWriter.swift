@@ -1,5 +1,6 @@
 import CCurl
 import SyncCurl
+import SyncModel
 import SyncPlugins
 
 /// Writes requests: range, headers, and only what belongs to the origin it is sent to.
@@ -93,7 +94,7 @@ struct RequestWriter {
         if exchange.plan.kind.credential != 0 { headers += exchange.host.credential.kind?.headers ?? [] }
         headers += exchange.plan.chain.ownHeaders.map { "\($0.name): \($0.value)" }
         // Values from an earlier answer go into the request, never with a line end in them (V27).
-        try easy.set(headers: headers.filter { !$0.utf8.contains { $0 < 0x20 || $0 == 0x7F } })
+        try easy.set(headers: headers.filter(\.isOneLine))
         try easy.set(CURLOPT_URL, exchange.plan.chain.current.text)
         easy.forgetMessage()
         try easy.attach(exchange)
@@ -102,13 +103,7 @@ struct RequestWriter {
     /// The object's version at this source, if known; mirrors have tags of their own.
     private func ifRange(for piece: Piece) -> String? {
         if let known = piece.ifRange, piece.ifRangeSource == piece.sourceIndex { return known }
-        return piece.sourceIndex == 0 ? piece.transfer.request.validator?.strongETag : nil
-    }
-}
-
-extension Validator {
-    /// ``etag`` unless it is weak.
-    fileprivate var strongETag: String? {
-        etag.flatMap { $0.hasPrefix("\"") && $0.hasSuffix("\"") && $0.utf8.count >= 2 ? $0 : nil }
+        guard piece.sourceIndex == 0, let etag = piece.transfer.request.validator?.etag else { return nil }
+        return etag.isStrongETag ? etag : nil
     }
 }

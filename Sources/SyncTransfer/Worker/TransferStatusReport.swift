@@ -34,10 +34,7 @@ struct TransferStatusReport {
             told.append(status(of: transfer))
         }
         told.sort { ($0.state.rank, $0.id.rawValue) < ($1.state.rank, $1.id.rawValue) }
-        return CurlTransport.Statuses(
-            transfers: told,
-            more: transfers.count - min(told.count, transfers.count)
-        )
+        return (told, transfers.count - min(told.count, transfers.count))
     }
 
     private func status(of transfer: Transfer) -> TransferStatus {

@@ -27,15 +27,6 @@ package struct TrustPin: Sendable, Equatable {
         package var fresh: SignedStatement?
         package var release: SignedStatement?
 
-        package init(
-            serial: UInt64 = 0,
-            revision: UInt64 = 0,
-            fresh: SignedStatement? = nil,
-            release: SignedStatement? = nil
-        ) {
-            (self.serial, self.revision, self.fresh, self.release) = (serial, revision, fresh, release)
-        }
-
         /// What the last fresh statement says; `nil` when none was believed yet.
         package var freshContent: FreshStatement? {
             // It was read when it was believed.

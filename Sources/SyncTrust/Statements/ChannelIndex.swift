@@ -3,9 +3,9 @@ import SyncModel
 /// The channels of a set that have a name: `channels/index.json`. Nobody signs it: it is for people, whom it tells what there
 /// is. What a channel points at say `channels/NAME.json.zst` and `trust/NAME.fresh`.
 package struct ChannelIndex: Sendable, Equatable {
-    package var project: String
+    package var project = ""
     /// The revision that each one points at, by name.
-    package var channels: [String: UInt64]
+    package var channels: [String: UInt64] = [:]
 
     /// From the manifest's place.
     package static let path = "channels/index.json"
@@ -18,7 +18,6 @@ package struct ChannelIndex: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        var (project, channels) = ("", [String: UInt64]())
         try StatementReader.read(json, required: ["format", "project", "channels"]) {
             key,
             reader throws(TrustFault) in
@@ -35,7 +34,6 @@ package struct ChannelIndex: Sendable, Equatable {
             }
             return true
         }
-        self.init(project: project, channels: channels)
     }
 
     /// The JSON text, with a newline at its end.

@@ -2,21 +2,21 @@ package import SyncModel
 
 /// Says which release is the newest of a channel, for a while.
 package struct FreshStatement: Sendable, Equatable {
-    package var project: String
+    package var project = ""
     /// The channel; `nil` for the default one.
     package var channel: String?
-    /// Grows with every statement.
-    package var serial: UInt64
+    /// Grows with every
+    package var serial: UInt64 = 0
     /// When it was signed, and until when it counts; **milliseconds** since 1970.
-    package var signed: Int64
-    package var until: Int64
+    package var signed: Int64 = 0
+    package var until: Int64 = 0
     /// The number of the newest root.
-    package var root: UInt64
-    package var revision: UInt64
-    /// ``SignedStatement/digest`` of its statement.
-    package var release: SHA256Digest
+    package var root: UInt64 = 0
+    package var revision: UInt64 = 0
+    /// ``SignedStatement/digest`` of its
+    package var release = SHA256Digest.zero
     /// Whether the channel was taken away; ``release`` is its last one then.
-    package var isRemoved: Bool
+    package var isRemoved = false
 
     static let format = "syncagent-fresh/1"
 
@@ -38,33 +38,24 @@ package struct FreshStatement: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        var statement = FreshStatement(
-            project: "",
-            serial: 0,
-            signed: 0,
-            until: 0,
-            root: 0,
-            revision: 0,
-            release: .zero
-        )
         try StatementReader.read(
             json,
             required: ["format", "project", "serial", "signed", "until", "root", "release"]
         ) { key, reader throws(TrustFault) in
             switch key {
             case "format": try reader.expect(Self.format)
-            case "project": statement.project = try reader.project()
-            case "channel": statement.channel = try reader.channel()
-            case "serial": statement.serial = try reader.number(key)
-            case "signed": statement.signed = try reader.time()
-            case "until": statement.until = try reader.time()
-            case "root": statement.root = try reader.number(key)
-            case "removed": statement.isRemoved = try reader.bool()
+            case "project": project = try reader.project()
+            case "channel": channel = try reader.channel()
+            case "serial": serial = try reader.number(key)
+            case "signed": signed = try reader.time()
+            case "until": until = try reader.time()
+            case "root": root = try reader.number(key)
+            case "removed": isRemoved = try reader.bool()
             case "release":
                 try reader.object(required: ["revision", "sha256"]) { key, reader throws(TrustFault) in
                     switch key {
-                    case "revision": statement.revision = try reader.number(key)
-                    case "sha256": statement.release = try reader.digest()
+                    case "revision": revision = try reader.number(key)
+                    case "sha256": release = try reader.digest()
                     default: return false
                     }
                     return true
@@ -73,10 +64,9 @@ package struct FreshStatement: Sendable, Equatable {
             }
             return true
         }
-        guard statement.channel != nil || !statement.isRemoved else {
+        guard channel != nil || !isRemoved else {
             throw TrustFault("the default channel cannot be removed")
         }
-        self = statement
     }
 
     /// The name of its file in `trust/`.

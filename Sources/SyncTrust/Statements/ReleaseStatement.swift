@@ -2,15 +2,15 @@ package import SyncModel
 
 /// Says which manifest a revision is.
 package struct ReleaseStatement: Sendable, Equatable {
-    package var project: String
+    package var project = ""
     /// The manifest's own.
-    package var revision: UInt64
+    package var revision: UInt64 = 0
     /// **Milliseconds** since 1970.
-    package var signed: Int64
+    package var signed: Int64 = 0
     /// SHA-256 of the manifest's text, uncompressed.
-    package var manifest: SHA256Digest
+    package var manifest = SHA256Digest.zero
     /// Its **bytes**.
-    package var size: UInt64
+    package var size: UInt64 = 0
 
     static let format = "syncagent-release/1"
 
@@ -20,21 +20,20 @@ package struct ReleaseStatement: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        var statement = ReleaseStatement(project: "", revision: 0, signed: 0, manifest: .zero, size: 0)
         try StatementReader.read(
             json,
             required: ["format", "project", "revision", "signed", "manifest"]
         ) { key, reader throws(TrustFault) in
             switch key {
             case "format": try reader.expect(Self.format)
-            case "project": statement.project = try reader.project()
-            case "revision": statement.revision = try reader.number(key)
-            case "signed": statement.signed = try reader.time()
+            case "project": project = try reader.project()
+            case "revision": revision = try reader.number(key)
+            case "signed": signed = try reader.time()
             case "manifest":
                 try reader.object(required: ["sha256", "size"]) { key, reader throws(TrustFault) in
                     switch key {
-                    case "sha256": statement.manifest = try reader.digest()
-                    case "size": statement.size = try reader.number(key)
+                    case "sha256": manifest = try reader.digest()
+                    case "size": size = try reader.number(key)
                     default: return false
                     }
                     return true
@@ -43,7 +42,6 @@ package struct ReleaseStatement: Sendable, Equatable {
             }
             return true
         }
-        self = statement
     }
 
     /// The JSON text, with a newline at its end.

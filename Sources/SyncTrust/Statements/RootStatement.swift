@@ -3,17 +3,17 @@ import SyncModel
 
 /// Says whose signatures count for a project. The next one is signed by the keys of this one and by its own.
 package struct RootStatement: Sendable, Equatable {
-    package var project: String
+    package var project = ""
     /// Counts from 1 without a gap.
-    package var number: UInt64
+    package var number: UInt64 = 0
     /// When it was signed, and until when it counts; **milliseconds** since 1970.
-    package var signed: Int64
-    package var until: Int64
-    package var root: RoleKeys
-    package var release: RoleKeys
-    package var fresh: RoleKeys
+    package var signed: Int64 = 0
+    package var until: Int64 = 0
+    package var root = RoleKeys()
+    package var release = RoleKeys()
+    package var fresh = RoleKeys()
     /// Other places with the same files: URLs that end with `/`, asked in this order after the one that was named.
-    package var mirrors: [String]
+    package var mirrors: [String] = []
 
     static let format = "syncagent-root/1"
     private static let mostMirrors = 16
@@ -33,27 +33,18 @@ package struct RootStatement: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        var statement = RootStatement(
-            project: "",
-            number: 0,
-            signed: 0,
-            until: 0,
-            root: RoleKeys(keys: [], threshold: 0),
-            release: RoleKeys(keys: [], threshold: 0),
-            fresh: RoleKeys(keys: [], threshold: 0)
-        )
         try StatementReader.read(
             json,
             required: ["format", "project", "number", "signed", "until", "roles"]
         ) { key, reader throws(TrustFault) in
             switch key {
             case "format": try reader.expect(Self.format)
-            case "project": statement.project = try reader.project()
-            case "number": statement.number = try reader.number(key)
-            case "signed": statement.signed = try reader.time()
-            case "until": statement.until = try reader.time()
+            case "project": project = try reader.project()
+            case "number": number = try reader.number(key)
+            case "signed": signed = try reader.time()
+            case "until": until = try reader.time()
             case "mirrors":
-                statement.mirrors = try reader.array(most: Self.mostMirrors) { reader throws(TrustFault) in
+                mirrors = try reader.array(most: Self.mostMirrors) { reader throws(TrustFault) in
                     try Self.mirror(reader.string())
                 }
             case "roles":
@@ -61,14 +52,13 @@ package struct RootStatement: Sendable, Equatable {
                     name,
                     reader throws(TrustFault) in
                     guard let role = Role(rawValue: name) else { return false }
-                    statement[role] = try Self.roleKeys(&reader, role)
+                    self[role] = try Self.roleKeys(&reader, role)
                     return true
                 }
             default: return false
             }
             return true
         }
-        self = statement
     }
 
     package subscript(role: Role) -> RoleKeys {
@@ -90,7 +80,7 @@ package struct RootStatement: Sendable, Equatable {
 
     private static func roleKeys(_ reader: inout StatementReader, _ role: Role) throws(TrustFault) -> RoleKeys
     {
-        var keys = RoleKeys(keys: [], threshold: 0)
+        var keys = RoleKeys()
         try reader.object(required: ["threshold", "keys"]) { key, reader throws(TrustFault) in
             switch key {
             case "threshold": keys.threshold = Int(clamping: try reader.number(key))

@@ -80,13 +80,15 @@ package struct SignedStatement: Sendable, Equatable {
 }
 
 package struct RoleKeys: Sendable, Equatable {
-    package var keys: [PublicKey]
-    package var threshold: Int
+    package var keys: [PublicKey] = []
+    package var threshold = 0
 
     /// Keys that a role may have.
     static let most = 16
 
-    package init(keys: [PublicKey], threshold: Int) { (self.keys, self.threshold) = (keys, threshold) }
+    package init(keys: [PublicKey] = [], threshold: Int = 0) {
+        (self.keys, self.threshold) = (keys, threshold)
+    }
 }
 
 /// What a key may sign. A signature for one role is none for another: each has its own namespace.

@@ -1,0 +1,14 @@
+extension StringProtocol {
+    /// Whether nothing in it can become another line of a request: no control character (V27, V28).
+    package var isOneLine: Bool { utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
+}
+
+extension Substring {
+    /// Without the optional white space of RFC 9110 §5.6.3 at both ends.
+    package var trimmed: Substring {
+        var text = self
+        while text.first == " " || text.first == "\t" { text.removeFirst() }
+        while text.last == " " || text.last == "\t" { text.removeLast() }
+        return text
+    }
+}

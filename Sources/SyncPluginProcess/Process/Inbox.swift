@@ -1,0 +1,78 @@
+import Dispatch
+import SyncSystem
+
+/// Why an ``Inbox`` does not take a command.
+enum InboxRefusal: Error {
+    case closed
+    case noThread(ThreadError)
+}
+
+/// What other threads want of a thread that waits in poll(2). The thread begins with the first command and ends with
+/// ``close(_:)``.
+final class Inbox<Command: Sendable>: Sendable {
+    private struct State {
+        var commands: [Command] = []
+        var isStarted = false
+        var isClosed = false
+    }
+
+    let pipe = WakePipe()
+    private let state = Mutex(State())
+    private let ended = DispatchGroup()
+
+    /// Posts a command that has the thread begin.
+    ///
+    /// - Parameters:
+    ///   - configuration: Says how a thread is started.
+    ///   - body: What the thread does.
+    /// - Throws: ``InboxRefusal``; then the command is not taken.
+    func start(
+        with command: Command,
+        _ configuration: PluginConfiguration,
+        _ name: String,
+        _ body: @escaping @Sendable () -> Void
+    ) throws(InboxRefusal) {
+        try state.withLock { state throws(InboxRefusal) in
+            guard !state.isClosed else { throw .closed }
+            if !state.isStarted {
+                ended.enter()
+                do throws(ThreadError) {
+                    _ = try configuration.startThread(name) { [ended] in
+                        CurrentProcess.blockPipeSignal()
+                        body()
+                        ended.leave()
+                    }
+                } catch {
+                    ended.leave()
+                    throw .noThread(error)
+                }
+                state.isStarted = true
+            }
+            state.commands.append(command)
+        }
+        pipe.wake()
+    }
+
+    /// Posts a command. Once it is closed nobody takes commands.
+    func post(_ command: Command) {
+        state.withLock { if !$0.isClosed { $0.commands.append(command) } }
+        pipe.wake()
+    }
+
+    /// Posts the last command, and waits for the thread's end. Harmless a second time.
+    func close(_ command: Command) {
+        state.withLock { state in
+            if !state.isClosed { state.commands.append(command) }
+            state.isClosed = true
+        }
+        pipe.wake()
+        ended.wait()
+    }
+
+    func takeAll() -> [Command] {
+        state.withLock { state in
+            defer { state.commands = [] }
+            return state.commands
+        }
+    }
+}
