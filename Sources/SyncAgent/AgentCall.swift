@@ -18,21 +18,20 @@ struct AgentCall: Sendable {
     /// Longest time to connect in **milliseconds**: a living agent accepts at once.
     private static let connectTimeout = 5_000
 
-    /// What receives an answer's body.
-    protocol Receiver: AnyObject {
-        /// Takes bytes of a body with this status; `false` ends the call. May wait.
-        func receive(_ bytes: UnsafeRawBufferPointer, status: Int) -> Bool
-    }
-
     /// How often a cancellation is looked for while nothing comes, in **milliseconds**.
     private static let look: Int32 = 1_000
 
     /// Runs the call on the calling thread, which waits.
     ///
-    /// - Parameter cancellation: Seen within a second.
+    /// - Parameters:
+    ///   - cancellation: Seen within a second.
+    ///   - receive: Takes bytes of a body, with the answer's status; `false` ends the call. May wait.
     /// - Returns: The answer's status.
     /// - Throws: ``ControlError`` with code `unreachable`; `CancellationError`.
-    func perform(_ receiver: any Receiver, _ cancellation: StopFlag) throws -> Int {
+    func perform(
+        _ cancellation: StopFlag,
+        receive: @escaping (UnsafeRawBufferPointer, Int) -> Bool
+    ) throws -> Int {
         let call: HTTPCall
         do throws(CurlError) {
             call = try prepared()
@@ -57,7 +56,7 @@ struct AgentCall: Sendable {
                 until: timeout.map { ContinuousClock.now + .milliseconds($0) },
                 every: Self.look,
                 isStopped: { cancellation.isSet },
-                receive: { receiver.receive($0, status: $1) }
+                receive: receive
             )
         } catch {
             throw ControlError(.internal, "libcurl cannot be initialized.", exitStatus: .internalError)
@@ -118,16 +117,8 @@ struct AgentCall: Sendable {
 }
 
 extension AgentCall {
-    /// Gathers a whole body, up to a bound.
-    private final class Collector: Receiver {
-        var bytes: [UInt8] = []
-        private static let limit = 64 << 20
-
-        func receive(_ bytes: UnsafeRawBufferPointer, status: Int) -> Bool {
-            self.bytes.append(contentsOf: bytes)
-            return self.bytes.count <= Self.limit
-        }
-    }
+    /// Most **bytes** of a whole body.
+    private static let limit = 64 << 20
 
     /// Runs the call without holding up the caller's thread.
     ///
@@ -136,10 +127,13 @@ extension AgentCall {
     func answer() async throws -> [UInt8] {
         do {
             return try await onThread("agent call") { flag in
-                let collector = Collector()
-                let status = try perform(collector, flag)
-                guard status < 300 else { throw Self.error(status, collector.bytes) }
-                return collector.bytes
+                var body: [UInt8] = []
+                let status = try perform(flag) { bytes, _ in
+                    body.append(contentsOf: bytes)
+                    return body.count <= Self.limit
+                }
+                guard status < 300 else { throw Self.error(status, body) }
+                return body
             }
         } catch let error as ThreadError {
             throw Self.failure(error)

@@ -13,7 +13,7 @@ public struct AgentLauncher: Sendable {
     public var environment: [String: String]
     /// Its log file; truncated at the next start once it exceeds 1 MiB.
     public var logFile: String
-    private let stateDirectory: String
+    private let place: AgentPlace
 
     private static let logLimit: UInt64 = 1 << 20
 
@@ -26,7 +26,7 @@ public struct AgentLauncher: Sendable {
         self.program = program
         arguments = ["agent", "run", "--on-demand"]
         logFile = place.stateDirectory + "/agent.log"
-        stateDirectory = place.stateDirectory
+        self.place = place
         self.environment = environment.filter { name, _ in
             !["SYNCAGENT_", "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_"].contains { name.hasPrefix($0) }
         }
@@ -39,8 +39,8 @@ public struct AgentLauncher: Sendable {
     public func start() throws(ControlError) {
         let log: Descriptor
         do throws(FileError) {
-            let state = try openStateDirectory(stateDirectory, create: true)
-            if Self.isLocked(state.raw) { return }
+            _ = try openStateDirectory(place.stateDirectory, create: true)
+            if place.isLocked { return }
             log = try openFile(logFile, [.writeOnly, .create, .append], trust: .ownState)
         } catch {
             throw ControlError(.failed, "Cannot start the agent. \(error.ofState)", exitStatus: .cannotCreate)
@@ -57,14 +57,6 @@ public struct AgentLauncher: Sendable {
         } catch {
             throw ControlError(.unreachable, "Cannot start the agent: \(error).", exitStatus: .unavailable)
         }
-    }
-
-    private static func isLocked(_ directory: Int32) -> Bool {
-        // Without the file none runs.
-        guard let file = try? openFile("agent.lock", in: directory, .readWrite, trust: .state) else {
-            return false
-        }
-        return FileLock.isTaken(file)
     }
 }
 
@@ -141,5 +133,14 @@ public struct AgentPlace: Sendable, Equatable {
     public init(stateDirectory: String, runtimeDirectory: String?) {
         self.stateDirectory = stateDirectory
         socketPath = (runtimeDirectory.map { $0 + "/syncagent" } ?? stateDirectory) + "/agent.sock"
+    }
+
+    /// Whether some process has the agent's lock; takes nothing.
+    package var isLocked: Bool {
+        // Without the file, or where it is not ours, none has.
+        guard let file = try? openFile("\(stateDirectory)/agent.lock", .readWrite, trust: .state) else {
+            return false
+        }
+        return FileLock.isTaken(file)
     }
 }

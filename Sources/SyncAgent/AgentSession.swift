@@ -74,8 +74,7 @@ public struct AgentSession: Sendable {
             session: identifier,
             cursor: cursor,
             isFollowing: following,
-            withProgress: progress,
-            patience: 120
+            withProgress: progress
         )
     }
 

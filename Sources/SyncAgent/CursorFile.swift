@@ -33,10 +33,8 @@ public struct CursorFile: Sendable {
     ///
     /// - Throws: `ControlError` when that fails; the old number stays.
     public func write(_ number: Int64) throws {
-        do throws(FileError) {
-            try replaceFile(path, with: Array("\(number)\n".utf8))
-        } catch {
-            throw failure("write", error.reason)
+        try rethrowing(replaceFile(path, with: Array("\(number)\n".utf8))) { (error: FileError) in
+            failure("write", error.reason)
         }
     }
 

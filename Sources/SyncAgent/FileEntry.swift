@@ -65,10 +65,8 @@ extension AgentSession {
         into destination: String,
         _ configure: (inout EnqueueRequest) -> Void = { _ in }
     ) async throws -> EnqueueReply {
-        do throws(FileError) {
-            try files.writeManifest(of: project, to: manifest)
-        } catch {
-            throw ControlError(
+        try rethrowing(files.writeManifest(of: project, to: manifest)) { (error: FileError) in
+            ControlError(
                 .failed,
                 "Cannot store the list of files as \(escaped(manifest)): \(error.reason).",
                 exitStatus: .ioError

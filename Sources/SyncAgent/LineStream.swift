@@ -23,7 +23,7 @@ final class LineStream: Sendable {
             try WorkerThread(name: "agent events") { [state, cancellation] in
                 let splitter = Splitter(state)
                 do {
-                    let status = try call.perform(splitter, cancellation)
+                    let status = try call.perform(cancellation, receive: splitter.receive)
                     guard status < 300 else { throw AgentCall.error(status, splitter.rest) }
                     Self.end(state, nil)
                 } catch {
@@ -78,7 +78,7 @@ final class LineStream: Sendable {
     }
 
     /// Cuts the body into lines, on the call's thread.
-    private final class Splitter: AgentCall.Receiver {
+    private final class Splitter {
         private let state: Monitor<State>
         /// What came after the last newline; for an error, its whole body.
         private(set) var rest: [UInt8] = []
@@ -89,7 +89,7 @@ final class LineStream: Sendable {
 
         init(_ state: Monitor<State>) { self.state = state }
 
-        func receive(_ bytes: UnsafeRawBufferPointer, status: Int) -> Bool {
+        func receive(_ bytes: UnsafeRawBufferPointer, _ status: Int) -> Bool {
             let isWhole = bytes.contains(0x0A)
             rest.append(contentsOf: bytes)
             guard status < 300 else { return rest.count <= Self.limit }

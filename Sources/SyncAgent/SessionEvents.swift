@@ -16,7 +16,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
     let isFollowing: Bool
     let withProgress: Bool
     /// How many times it tries to reach an agent that is gone, half a second apart.
-    let patience: Int
+    private static let patience = 120
 
     /// Starts at the cursor; nothing is sent before the first event is requested.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
@@ -58,7 +58,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
                 {
                     stream = nil
                     failures += 1
-                    guard failures <= sequence.patience else { throw error }
+                    guard failures <= SessionEvents.patience else { throw error }
                     try await pause()
                 }
             }

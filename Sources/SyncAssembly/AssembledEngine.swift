@@ -114,9 +114,6 @@ package struct AssembledEngine: Sendable {
     /// Body **bytes** received so far.
     package var received: UInt64 { transport.totals.bytesReceived }
 
-    /// Changes the limit of all transfers together, in **bytes** a second; `nil` for none.
-    package func setRateLimit(_ rate: UInt64?) { web.setRateLimit(rate) }
-
     /// Ends the transport, and keeps what it has learnt about hosts for the next process. What cannot be kept is learnt
     /// again.
     ///

@@ -14,20 +14,16 @@ final class TransferWaits: Sendable {
 
     /// Takes an event; `time` is in **milliseconds** since 1970.
     func note(_ event: TransferEvent, time: Int64) {
+        var wait: TransferWait
         switch event {
         case .retrying(_, let url, _, let attempt, let after):
-            set(
-                TransferWait(
-                    host: Self.host(url),
-                    attempt: attempt,
-                    attempts: attempts,
-                    until: time + after.milliseconds
-                )
-            )
+            wait = TransferWait(host: Self.host(url), until: time + after.milliseconds)
+            (wait.attempt, wait.attempts) = (attempt, attempts)
         case .waitingForConnectivity(_, let url, _, let after, _):
-            set(TransferWait(host: Self.host(url), until: time + after.milliseconds))
-        default: break
+            wait = TransferWait(host: Self.host(url), until: time + after.milliseconds)
+        default: return
         }
+        state.withLock { [wait] in $0.wait = wait }
     }
 
     /// What is waited for, when so many **bytes** have come.
@@ -37,8 +33,6 @@ final class TransferWaits: Sendable {
             return state.wait
         }
     }
-
-    private func set(_ wait: TransferWait) { state.withLock { $0.wait = wait } }
 
     private static func host(_ url: String) -> String { (try? CurlURL(url))?.origin.host ?? url }
 }

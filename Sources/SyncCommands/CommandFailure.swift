@@ -60,10 +60,8 @@ extension ScheduleError {
 }
 
 /// Does work whose errors become the command's.
-func translating<R, E: Error>(_ work: () throws(E) -> R) throws(CommandFailure) -> R {
-    do throws(E) {
-        return try work()
-    } catch {
+func translating<R>(_ work: @autoclosure () throws -> R) throws(CommandFailure) -> R {
+    do { return try work() } catch {
         throw CommandFailure(error) ?? CommandFailure(.internalError, "\(error)")
     }
 }

@@ -226,7 +226,10 @@ struct RouteProbe: Sendable {
         // One look each: what fails now is told, and soon.
         configuration.retry.attempts = 1
         configuration.patience = Patience(.seconds(5))
-        let transport = try EngineAssembly.transport(configuration)
+        let transport = try rethrowing(CurlTransport(configuration: configuration)) {
+            (error: TransferError) in
+            CommandFailure(.configuration, "\(error)")
+        }
         defer { transport.shutdown() }
 
         var routes: [PlannedRoute] = []

@@ -4,6 +4,7 @@ import SyncEngine
 import SyncModel
 import SyncReport
 import SyncSettings
+import SyncSystem
 
 struct PullCommand: AsyncParsableCommand, RunOptions {
     static let configuration = CommandConfiguration(
@@ -118,7 +119,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         if dryRun { return try await engine.plan(recipe) }
 
         for program in recipe.hooks.compactMap(\.arguments.first)
-        where program.hasPrefix("/") && !EnvironmentPaths.isProgram(program) {
+        where program.hasPrefix("/") && !isPermitted(.execute, program) {
             output.warning("\(escaped(program)) is not executable at the moment; the hook may fail.")
         }
         if later.background {

@@ -47,7 +47,7 @@ package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> 
         let window = settings.wanted.window ?? DailyWindow(startMinute: 0, lengthMinutes: 1_440)
         return Result { () throws(PluginError) in
             try checkWindow(window)
-            return WindowCondition(window, clock: settings.machine.clock)
+            return WindowCondition(window: window, clock: settings.machine.clock)
         }
     }
     return registry

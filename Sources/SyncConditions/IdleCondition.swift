@@ -1,22 +1,16 @@
-package import SyncPlugins
+import SyncPlugins
 
 /// Nobody has used the machine for a while (S49).
 ///
 /// systemd-logind's `IdleHint` and `IdleSinceHint` (**microseconds** since 1970), org.freedesktop.login1(5): true when
 /// every session is idle and no program inhibits idleness, also where there is no session. Desktops report idleness as
 /// they are configured; a terminal counts as idle after logind's `IdleActionSec`, 30 minutes unless set.
-package struct IdleCondition: Condition {
-    package let name = "idle"
-    private let seconds: Int
-    private let bus: SystemBus
-
-    /// - Parameters:
-    ///   - seconds: How long nobody must have used it, in **seconds**.
-    ///   - bus: Where logind is.
-    package init(seconds: Int, bus: SystemBus = SystemBus()) {
-        self.seconds = seconds
-        self.bus = bus
-    }
+struct IdleCondition: Condition {
+    let name = "idle"
+    /// How long nobody must have used it, in **seconds**.
+    let seconds: Int
+    /// Where logind is.
+    let bus: SystemBus
 
     private static func property(_ name: String) -> SystemBus.Property {
         SystemBus.Property(
@@ -27,7 +21,7 @@ package struct IdleCondition: Condition {
         )
     }
 
-    package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+    func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         do throws(SystemBus.Failure) {
             let isIdle = try bus.number(Self.property("IdleHint")) != 0
             let since = isIdle ? try bus.number(Self.property("IdleSinceHint")) : 0
@@ -41,9 +35,8 @@ package struct IdleCondition: Condition {
     static func judge(isIdle: Bool, since: UInt64, seconds: Int, now: Int64) -> ConditionState {
         guard isIdle else { return .blocked(reason: "somebody is using the machine") }
         let begin = Int64(clamping: since / 1_000)
-        let (due, overflow) = begin.addingReportingOverflow(
-            Int64(clamping: seconds).multipliedClamped(by: 1_000)
-        )
+        let (length, isTooLong) = Int64(clamping: seconds).multipliedReportingOverflow(by: 1_000)
+        let (due, overflow) = begin.addingReportingOverflow(isTooLong ? .max : length)
         guard !overflow, now < due else {
             return overflow ? .unknown(reason: "logind's clock is wrong") : .ok
         }
@@ -52,13 +45,5 @@ package struct IdleCondition: Condition {
             reason: "somebody used the machine \(idle) s ago, and \(seconds) s are required",
             until: due
         )
-    }
-}
-
-extension Int64 {
-    /// The product, or the largest number where that is too large; for factors that are not negative.
-    fileprivate func multipliedClamped(by other: Int64) -> Int64 {
-        let (product, overflow) = multipliedReportingOverflow(by: other)
-        return overflow ? .max : product
     }
 }

@@ -1,22 +1,16 @@
 import SyncModel
-package import SyncPlugins
+import SyncPlugins
 
 /// On a network whose bytes are not paid for, or within the budget for one that is (S49, S52).
 ///
 /// NetworkManager's property `Metered` tells of the connection that the default route takes: 1 yes, 2 no, 3 and 4 the
 /// same as a guess, 0 unknown; enum NMMetered in its D-Bus API. Yes and guessed yes count as metered.
-package struct MeteredCondition: Condition {
-    package let name = "metered"
-    private let budget: UInt64
-    private let bus: SystemBus
-
-    /// - Parameters:
-    ///   - budget: Body **bytes** that a run may receive all the same.
-    ///   - bus: Where NetworkManager is.
-    package init(budget: UInt64 = 0, bus: SystemBus = SystemBus()) {
-        self.budget = budget
-        self.bus = bus
-    }
+struct MeteredCondition: Condition {
+    let name = "metered"
+    /// Body **bytes** that a run may receive all the same.
+    var budget: UInt64 = 0
+    /// Where NetworkManager is.
+    let bus: SystemBus
 
     private static let property = SystemBus.Property(
         service: "org.freedesktop.NetworkManager",
@@ -25,7 +19,7 @@ package struct MeteredCondition: Condition {
         name: "Metered"
     )
 
-    package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+    func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         do throws(SystemBus.Failure) {
             return Self.judge(try bus.number(Self.property), received: context.receivedBytes, budget: budget)
         } catch {

@@ -1,4 +1,4 @@
-package import SyncPlugins
+import SyncPlugins
 import SyncSystem
 
 /// On mains power, or without a battery at all (S49, S133).
@@ -6,14 +6,12 @@ import SyncSystem
 /// Reads what the kernel knows: Documentation/ABI/testing/sysfs-class-power. A battery with `scope` `Device` feeds a
 /// mouse or the like and does not count. Where batteries are and nothing tells of a supply, as on some ARM machines,
 /// the batteries themselves say whether they are being drained.
-package struct PowerCondition: Condition {
-    package let name = "power"
-    private let root: String
+struct PowerCondition: Condition {
+    let name = "power"
+    /// Where the kernel lists power supplies.
+    let root: String
 
-    /// - Parameter root: Where the kernel lists power supplies.
-    package init(root: String = "/sys/class/power_supply") { self.root = root }
-
-    package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+    func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         guard let names = try? directoryEntries(root)?.sorted() else {
             return .unknown(reason: "power supplies cannot be listed: \(root): \(errnoText)")
         }

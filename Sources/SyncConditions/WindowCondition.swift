@@ -1,5 +1,5 @@
 package import SyncModel
-package import SyncPlugins
+import SyncPlugins
 import SyncSchedule
 
 /// What a clock on the wall makes of a part of every day.
@@ -15,20 +15,14 @@ package struct WindowTimes: Sendable, Equatable {
 package typealias WindowClock = @Sendable (_ window: DailyWindow, _ now: Int64) -> WindowTimes?
 
 /// At the right time of day (S49, S134).
-package struct WindowCondition: Condition {
-    package let name = "window"
-    private let window: DailyWindow
-    private let clock: WindowClock
+struct WindowCondition: Condition {
+    let name = "window"
+    /// When it may run.
+    let window: DailyWindow
+    /// The calendar.
+    let clock: WindowClock
 
-    /// - Parameters:
-    ///   - window: When it may run.
-    ///   - clock: The calendar.
-    package init(_ window: DailyWindow, clock: @escaping WindowClock) {
-        self.window = window
-        self.clock = clock
-    }
-
-    package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+    func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         guard let times = clock(window, context.now) else {
             return .unknown(
                 reason: "the time zone '\(escaped(window.timeZone ?? ""))' is not known on this machine"
@@ -42,8 +36,7 @@ package struct WindowCondition: Condition {
 extension DailyWindow {
     /// `22:00-06:00`, with the zone where it has one.
     package var text: String {
-        let clock = { (minute: Int) in "\(padded(minute / 60 % 24, 2)):\(padded(minute % 60, 2))" }
-        return "\(clock(startMinute))-\(clock(startMinute + lengthMinutes))"
+        "\(ScheduleTiming.time(startMinute))-\(ScheduleTiming.time(startMinute + lengthMinutes))"
             + (timeZone.map { " " + escaped($0) } ?? "")
     }
 }

@@ -20,7 +20,7 @@ package struct StopCommand: Sendable, Codable, ControlRequest {
 
     package init(_ mode: AgentStop) { self.mode = mode }
 
-    package static let keys = ControlKeys(["mode"])
+    package static let keys = ControlKeys(of: StopCommand(.pause))
 }
 
 /// `POST /v1/sessions/{id}/prioritize`.
@@ -29,7 +29,7 @@ package struct PriorityCommand: Sendable, Codable, ControlRequest {
 
     package init(_ paths: [String]) { self.paths = paths }
 
-    package static let keys = ControlKeys(["paths"])
+    package static let keys = ControlKeys(of: PriorityCommand([]))
 }
 
 /// The body of every answer that is an error.

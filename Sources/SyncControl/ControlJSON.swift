@@ -100,38 +100,33 @@ package struct ControlKeys: Sendable {
     private let names: [String: ControlKeys?]
     private let required: [String]
 
-    /// Takes keys with plain values, and keys whose values are objects, or lists of objects, of their own.
+    /// Takes the properties of a value, whatever they are now, as keys.
     ///
-    /// - Parameter required: The keys that must be there.
-    package init(_ plain: [String], required: [String] = [], nested: [String: ControlKeys] = [:]) {
+    /// - Parameters:
+    ///   - required: The keys that must be there.
+    ///   - nested: The keys whose values are objects, or lists of objects, of their own.
+    package init(of value: Any, required: [String] = [], nested: [String: ControlKeys] = [:]) {
         var names: [String: ControlKeys?] = [:]
-        for name in plain { names[name] = .some(nil) }
+        for label in Mirror(reflecting: value).children.compactMap(\.label) {
+            // A property with a wrapper is stored under its name with a line before it.
+            let name = label.hasPrefix("_") ? String(label.dropFirst()) : label
+            names[ControlJSON.snakeCase(name)] = .some(nil)
+        }
         for (name, keys) in nested { names[name] = keys }
         self.names = names
         self.required = required
     }
 
-    /// Takes the properties of a value, whatever they are now, as keys.
-    package init(of value: Any, required: [String] = [], nested: [String: ControlKeys] = [:]) {
-        let labels = Mirror(reflecting: value).children.compactMap(\.label)
-        // A property with a wrapper is stored under its name with a line before it.
-        self.init(
-            labels.map { ControlJSON.snakeCase($0.hasPrefix("_") ? String($0.dropFirst()) : $0) },
-            required: required,
-            nested: nested
-        )
-    }
-
     /// - Throws: ``ControlError`` that names the first key which is not among them, or the first that is missing.
-    fileprivate func check(_ tree: Any, at place: String) throws(ControlError) {
-        guard let object = tree as? [String: Any] else { return }
+    fileprivate func check(_ tree: JSONValue, at place: String) throws(ControlError) {
+        guard let object = tree.object else { return }
         for (key, value) in object.sorted(by: { $0.key < $1.key }) {
             let name = place.isEmpty ? key : "\(place).\(key)"
             guard let inner = names[key] else {
                 throw ControlError(.invalid, "Unknown key '\(escaped(name))'.", exitStatus: .usage)
             }
             guard let inner else { continue }
-            for element in value as? [Any] ?? [value] { try inner.check(element, at: name) }
+            for element in value.array ?? [value] { try inner.check(element, at: name) }
         }
         if let missing = required.first(where: { object[$0] == nil }) {
             throw ControlError(

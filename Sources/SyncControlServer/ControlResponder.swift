@@ -31,8 +31,7 @@ struct ControlResponder: Sendable {
     }
 
     private func answer(_ request: HTTPRequest) async throws(ControlError) -> HTTPResponse {
-        guard let user = request.peerUser, PeerCredentials(user: user).mayAsk(agentOf: CurrentProcess.user)
-        else {
+        guard Self.mayAsk(request.peerUser, agentOf: CurrentProcess.user) else {
             logger.warning("refused a connection of another user")
             return Self.response(
                 ControlError(.refused, "This agent belongs to another user.", exitStatus: .refused),
@@ -47,6 +46,9 @@ struct ControlResponder: Sendable {
         }
         return try await answer(route, request)
     }
+
+    /// Whether a user's agent answers: to the same user and to root, as the kernel names them.
+    static func mayAsk(_ peer: UInt32?, agentOf user: UInt32) -> Bool { peer == user || peer == 0 }
 
     private func answer(_ route: Route, _ request: HTTPRequest) async throws(ControlError) -> HTTPResponse {
         switch route {
@@ -89,20 +91,18 @@ struct ControlResponder: Sendable {
         case .requests(let name):
             return try Self.json(await control.requests(of: name))
         case .tasks(let name, let state, let path):
-            let lines = try await control.tasks(of: name, state: state, path: path)
-            return HTTPResponse(
-                status: 200,
-                headers: [.contentType: "application/x-ndjson"],
-                body: try streams.body(lines)
-            )
+            return try stream(await control.tasks(of: name, state: state, path: path))
         case .events(let name, let since, let follow, let progress):
-            let lines = try await control.events(of: name, since: since, follow: follow, progress: progress)
-            return HTTPResponse(
-                status: 200,
-                headers: [.contentType: "application/x-ndjson"],
-                body: try streams.body(lines)
+            return try stream(
+                await control.events(of: name, since: since, follow: follow, progress: progress)
             )
         }
+    }
+
+    private func stream(_ lines: AsyncThrowingStream<String, any Error>) throws(ControlError) -> HTTPResponse
+    {
+        let body = try streams.body(lines)
+        return HTTPResponse(status: 200, headers: [.contentType: "application/x-ndjson"], body: body)
     }
 
     private func body<Value: ControlRequest>(

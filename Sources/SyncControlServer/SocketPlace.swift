@@ -1,3 +1,4 @@
+import SyncModel
 import SyncSystem
 
 /// The place of the socket in the file system: a directory, 0700 and this user's, and the socket in it, 0600.
@@ -17,11 +18,7 @@ struct SocketPlace: Sendable {
 
     /// Makes the directory and removes a socket that a dead agent has left.
     func prepare() throws(ControlServerError) {
-        do throws(FileError) {
-            try checkParent(of: directory)
-        } catch {
-            throw .badDirectory(path: directory, reason: error.reason)
-        }
+        try rethrowing(checkParent(of: directory), bad)
         if let code = makeDirectory(directory, mode: 0o700), code != .fileExists {
             throw bad(directory, code)
         }
@@ -34,11 +31,7 @@ struct SocketPlace: Sendable {
         {
             throw bad(directory, code)
         }
-        do throws(FileError) {
-            try checkPrivate(opened.raw, shown: directory)
-        } catch {
-            throw .badDirectory(path: directory, reason: error.reason)
-        }
+        try rethrowing(checkPrivate(opened.raw, shown: directory), bad)
 
         guard case .success(_?) = status(currentDirectory, path) else { return }
         guard SpecialFile(path) == .socket else { throw .inTheWay(path: path) }
@@ -49,6 +42,10 @@ struct SocketPlace: Sendable {
     func protect() { _ = setMode(path, 0o600) }
 
     func remove() { removeFile(path) }
+
+    private func bad(_ error: FileError) -> ControlServerError {
+        .badDirectory(path: directory, reason: error.reason)
+    }
 
     private func bad(_ path: String, _ code: Errno) -> ControlServerError {
         .badDirectory(path: path, reason: "\(code)")

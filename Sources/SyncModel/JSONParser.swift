@@ -4,6 +4,8 @@ package struct JSONParser {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
     private var depth = 0
+    /// The key that comes twice in one object.
+    private var repeated: String?
 
     /// Most arrays and objects within each other.
     package static let maximumDepth = 128
@@ -12,7 +14,16 @@ package struct JSONParser {
 
     /// Reads a text; `nil` when it is not JSON.
     package static func parse(_ bytes: UnsafeRawBufferPointer) -> JSONValue? {
+        var repeated: String?
+        return parse(bytes, repeated: &repeated)
+    }
+
+    /// Reads a text; `nil` when it is not JSON.
+    ///
+    /// - Parameter repeated: Gets the key that comes twice in one object, where that is why.
+    package static func parse(_ bytes: UnsafeRawBufferPointer, repeated: inout String?) -> JSONValue? {
         var parser = JSONParser(bytes)
+        defer { repeated = parser.repeated }
         guard let value = parser.value(), parser.peek() == nil else { return nil }
         return value
     }
@@ -71,8 +82,12 @@ package struct JSONParser {
         if take(UInt8(ascii: "}")) { return .object(members) }
         repeat {
             guard peek() == UInt8(ascii: "\""), let key = string(), take(UInt8(ascii: ":")),
-                let value = value(), members.updateValue(value, forKey: key) == nil
+                let value = value()
             else { return nil }
+            guard members.updateValue(value, forKey: key) == nil else {
+                repeated = key
+                return nil
+            }
         } while take(UInt8(ascii: ","))
         return take(UInt8(ascii: "}")) ? .object(members) : nil
     }

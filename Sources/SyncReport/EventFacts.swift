@@ -154,8 +154,7 @@ struct EventFacts {
             guard waits.count < Self.limit else { return }
             delays[key] = waits.count
             let detail = origin.isEmpty ? reason : "\(origin): \(reason)"
-            let wait = Wait(cause: cause, detail: detail, from: time, to: end, count: 1, elapsed: elapsed)
-            return waits.append(wait)
+            return waits.append(Wait(cause: cause, detail: detail, from: time, to: end, elapsed: elapsed))
         }
         waits[index].count += 1
         waits[index].elapsed = waits[index].elapsed.saturatingAdd(elapsed)
@@ -176,16 +175,7 @@ struct EventFacts {
         }
         guard waits.count < Self.limit else { return }
         open[cause] = (waits.count, run)
-        waits.append(
-            Wait(
-                cause: RestReason(rawValue: cause),
-                detail: detail,
-                from: time,
-                to: nil,
-                count: 1,
-                elapsed: 0
-            )
-        )
+        waits.append(Wait(cause: RestReason(rawValue: cause), detail: detail, from: time))
     }
 
     private mutating func cleared(_ fields: JSONValue, _ time: Int64) {

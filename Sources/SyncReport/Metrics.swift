@@ -29,8 +29,6 @@ package struct Metrics: Sendable {
     /// With more sessions than these the others are only counted: the number of series is bounded.
     package static let sessionLimit = 500
 
-    package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
-
     /// - Parameters:
     ///   - agent: When an agent tells it.
     ///   - next: When sessions run next by their schedules, **milliseconds** since 1970.

@@ -200,9 +200,9 @@ package struct Wait: Sendable, Equatable {
     /// `nil` while it lasts.
     package var to: Int64?
     /// How often; one for a condition.
-    package var count: Int
+    package var count = 1
     /// **Milliseconds** in all, up to the report.
-    package var elapsed: Int64
+    package var elapsed: Int64 = 0
 }
 
 /// How a hook ended, or that it is still owed.

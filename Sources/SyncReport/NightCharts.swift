@@ -22,41 +22,30 @@ struct NightCharts {
 
             """ : ""
         return """
-            <div class="charts">\(bytes)\(requests)\(time)</div>
+            <div class="charts">\(charts)</div>
             \(legend)\(table)
             """
     }
 
     private func isMarked(_ night: Night) -> Bool { night.result.map { $0 != .ok } ?? false }
 
-    private var bytes: HTML {
-        let largest = nights.map(\.amounts.received).max() ?? 0
-        return figure("Received", "b", .bytes(largest), { Double($0.amounts.received) }) {
-            ByteCount($0.amounts.received).description
-        }
+    private var charts: [HTML] {
+        [
+            figure("Received", "b", \.received, ChartScale.bytes) { ByteCount($0).description },
+            figure("Requests", "r", \.requests, ChartScale.count) { Figures.grouped($0) },
+            figure("Time", "t", \.elapsed, ChartScale.period) { Figures.period($0) },
+        ]
     }
 
-    private var requests: HTML {
-        let largest = nights.map(\.amounts.requests).max() ?? 0
-        return figure("Requests", "r", .count(largest), { Double($0.amounts.requests) }) {
-            Figures.grouped($0.amounts.requests)
-        }
-    }
-
-    private var time: HTML {
-        let largest = nights.map(\.amounts.elapsed).max() ?? 0
-        return figure("Time", "t", .period(largest), { Double($0.amounts.elapsed) }) {
-            Figures.period($0.amounts.elapsed)
-        }
-    }
-
-    private func figure(
+    private func figure<Amount: BinaryInteger>(
         _ name: String,
         _ suffix: String,
-        _ scale: ChartScale,
-        _ value: (Night) -> Double,
-        _ words: (Night) -> String
+        _ amount: KeyPath<Amounts, Amount>,
+        _ scale: (Amount) -> ChartScale,
+        _ written: (Amount) -> String
     ) -> HTML {
+        func value(_ night: Night) -> Double { Double(night.amounts[keyPath: amount]) }
+        func words(_ night: Night) -> String { written(night.amounts[keyPath: amount]) }
         let bars = nights.map { night in
             BarChart.Bar(
                 label: night.label,
@@ -75,7 +64,7 @@ struct NightCharts {
             description:
                 "\(Figures.count(nights.count, "night")); \(last)\(largest). The table below has them all.",
             identifier: "\(anchor)\(suffix)",
-            scale: scale
+            scale: scale(nights.map { $0.amounts[keyPath: amount] }.max() ?? 0)
         )
         return """
             <figure><figcaption><b>\(name)</b><span class="soft">\(last)</span></figcaption>\(chart.html)</figure>

@@ -13,8 +13,6 @@ package struct ReportPage: Sendable {
         self.clock = clock
     }
 
-    package static let contentType = "text/html; charset=utf-8"
-
     package var text: String { page.text }
 
     private var page: HTML {

@@ -5,8 +5,6 @@ import SyncStore
 ///
 /// It is described in Documentation/REPORT.md. Nothing that a hook wrote is in it, and no argument of one: secrets could be.
 package enum ReportPayload {
-    package static let contentType = "application/json"
-
     /// The object on one line, without a newline.
     package static func json(_ report: MorningReport) -> JSONLine {
         JSONLine.object { line in

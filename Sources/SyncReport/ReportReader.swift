@@ -29,51 +29,30 @@ package struct ReportReader: Sendable {
         /// When that was, **milliseconds** since 1970.
         package var failed: Int64?
 
-        package init(
-            name: String,
-            destination: String,
-            schedule: Schedule,
-            failure: String? = nil,
-            cause: FailureCause? = nil,
-            failed: Int64? = nil
-        ) {
+        package init(name: String, destination: String, schedule: Schedule) {
             self.name = name
             self.destination = destination
             self.schedule = schedule
-            self.failure = failure
-            self.cause = cause
-            self.failed = failed
         }
     }
 
     private let store: SyncStore
     private let clock: ReportClock
     private let version: String
-    private let host: String?
-    private let schedules: [String: Schedule]
-    private let unmet: [UnmetSchedule]
+    package var host: String?
+    /// By session.
+    package var schedules: [String: Schedule] = [:]
+    /// Schedules without a session.
+    package var unmet: [UnmetSchedule] = []
 
     /// Most nights of a report.
     package static let nightLimit = 30
 
-    /// - Parameters:
-    ///   - clock: The time of the report.
-    ///   - schedules: By session.
-    ///   - unmet: Schedules without a session.
-    package init(
-        store: SyncStore,
-        clock: ReportClock,
-        version: String,
-        host: String? = nil,
-        schedules: [String: Schedule] = [:],
-        unmet: [UnmetSchedule] = []
-    ) {
+    /// - Parameter clock: The time of the report.
+    package init(store: SyncStore, clock: ReportClock, version: String) {
         self.store = store
         self.clock = clock
         self.version = version
-        self.host = host
-        self.schedules = schedules
-        self.unmet = unmet
     }
 
     /// Reads sessions.

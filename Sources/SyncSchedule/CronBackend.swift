@@ -2,28 +2,19 @@ import SyncModel
 import SyncSystem
 
 /// Puts a schedule into the user's crontab, crontab(1), or as root into cron.d.
-package struct CronBackend: ScheduleBackend {
+struct CronBackend: ScheduleBackend {
     /// `/etc/cron.d` for schedules of the machine; `nil` for the user's crontab.
-    package let directory: String?
+    var directory: String?
     let run: CommandRunner
 
-    package init(directory: String? = nil, run: @escaping CommandRunner) {
-        self.directory = directory
-        self.run = run
-    }
-
-    static func all(in places: BackendPlaces) -> [any ScheduleBackend] {
-        [CronBackend(run: places.run), CronBackend(directory: places.root + "/etc/cron.d", run: places.run)]
-    }
-
-    package var name: String { isForMachine ? "cron-system" : "cron" }
-    package var words: String { isForMachine ? "cron.d" : "cron" }
-    package var choice: String { "cron" }
-    package var isForMachine: Bool { directory != nil }
-    package var knowsZones: Bool { false }
+    var name: String { isForMachine ? "cron-system" : "cron" }
+    var words: String { isForMachine ? "cron.d" : "cron" }
+    var choice: String { "cron" }
+    var isForMachine: Bool { directory != nil }
+    var knowsZones: Bool { false }
 
     /// There must be crontab(1); unless it is named, somebody has to read its tables already.
-    package func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String {
+    func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String {
         let isRunning = isRunning(on: machine)
         if machine.hasProgram("crontab"), isNamed || isRunning {
             guard isNamed else { return "a cron daemon is running" }
@@ -39,7 +30,7 @@ package struct CronBackend: ScheduleBackend {
 
     private func isRunning(on machine: MachineFacts) -> Bool { machine.isRunning(["cron", "crond"]) }
 
-    package func preview(_ start: ScheduledStart) throws(ScheduleError) -> String {
+    func preview(_ start: ScheduledStart) throws(ScheduleError) -> String {
         try lines(start).joined(separator: "\n")
     }
 
@@ -47,7 +38,7 @@ package struct CronBackend: ScheduleBackend {
     ///
     /// - Throws: ``ScheduleError``; the crontab is as it was.
     @discardableResult
-    package func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
+    func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
         let lines = try lines(start)
         if let path = path(start.name) {
             var file = Crontab([])
@@ -62,7 +53,7 @@ package struct CronBackend: ScheduleBackend {
     }
 
     /// Whether the lines are as they would be written.
-    package func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
+    func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
         let lines = try lines(start)
         guard let path = path(start.name) else { return try current().has(start.name, lines: lines) }
         guard let bytes = try ScheduleFiles.read(path) else { return false }
@@ -81,7 +72,7 @@ package struct CronBackend: ScheduleBackend {
     /// - Returns: Whether there were any.
     /// - Throws: ``ScheduleError``; the crontab is as it was.
     @discardableResult
-    package func remove(_ name: String) throws(ScheduleError) -> Bool {
+    func remove(_ name: String) throws(ScheduleError) -> Bool {
         if let path = path(name) { return try ScheduleFiles.remove(path) }
         // Without crontab(1) nothing is started.
         if run(["crontab", "-l"], []).status == 127 { return false }
@@ -96,12 +87,12 @@ package struct CronBackend: ScheduleBackend {
         return true
     }
 
-    package func isInEffect(_ name: String) -> Bool {
+    func isInEffect(_ name: String) -> Bool {
         if let path = path(name) { return exists(path) }
         return (try? current().has(name)) ?? false
     }
 
-    package func concern(_ machine: MachineFacts) -> BackendConcern? {
+    func concern(_ machine: MachineFacts) -> BackendConcern? {
         guard !isRunning(on: machine) else { return nil }
         return BackendConcern(
             problem: "no cron daemon is running",

@@ -39,8 +39,7 @@ package struct CronExpression: Sendable, Equatable {
         if fields[2] != "*" { days.monthDays = Set(try Field.monthDay.values(fields[2])) }
         if fields[3] != "*" { days.months = Set(try Field.month.values(fields[3])) }
         if fields[4] != "*" {
-            let all: [Weekday] = [.sun, .mon, .tue, .wed, .thu, .fri, .sat]
-            days.weekdays = Set(try Field.weekday.values(fields[4]).map { all[$0 % 7] })
+            days.weekdays = Set(try Field.weekday.values(fields[4]).map { Self.weekdays[$0 % 7] })
         }
         if !days.monthDays.isEmpty, !days.weekdays.isEmpty {
             if fields[2].hasPrefix("*") {
@@ -61,6 +60,10 @@ package struct CronExpression: Sendable, Equatable {
         self.text = words.joined(separator: " ")
     }
 
+    /// As cron counts them.
+    static let weekdays: [Weekday] = [.sun, .mon, .tue, .wed, .thu, .fri, .sat]
+    static let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+
     private static let names = [
         "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
         "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
@@ -69,10 +72,6 @@ package struct CronExpression: Sendable, Equatable {
     fileprivate static func invalid(_ text: String) -> ScheduleError {
         ScheduleError(.invalid, "--cron: \(text)")
     }
-}
-
-extension CronExpression: CustomStringConvertible {
-    package var description: String { text }
 }
 
 private struct Field {
@@ -84,11 +83,7 @@ private struct Field {
     static let minute = Field(name: "minute", range: 0...59)
     static let hour = Field(name: "hour", range: 0...23)
     static let monthDay = Field(name: "day of the month", range: 1...31)
-    static let month = Field(
-        name: "month",
-        range: 1...12,
-        names: ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-    )
+    static let month = Field(name: "month", range: 1...12, names: CronExpression.months)
     /// 0 and 7 are both Sunday.
     static let weekday = Field(
         name: "day of the week",

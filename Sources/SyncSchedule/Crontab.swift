@@ -113,7 +113,7 @@ package struct CronLines: Sendable, Equatable {
 
     /// Day of the month, month and day of the week.
     private static func days(_ days: CalendarDays) -> String {
-        let all: [Weekday] = [.sun, .mon, .tue, .wed, .thu, .fri, .sat]
+        let all = CronExpression.weekdays
         var monthDay = list(days.monthDays.sorted(), all: 31)
         var weekday = list(all.indices.filter { days.weekdays.contains(all[$0]) }, all: 7)
         // As it was written: to cron the star means that a day has to be in both fields.
@@ -135,7 +135,7 @@ package struct CronLines: Sendable, Equatable {
         var words: [String] = []
         if !program.variables.isEmpty {
             words.append("/usr/bin/env")
-            words += program.variables.map { quoted("\($0.name)=\($0.value)") }
+            words += program.variables.map(quoted)
         }
         words += ([program.path] + program.arguments).map(quoted)
         let text = words.joined(separator: " ").replacing("%", with: "\\%")

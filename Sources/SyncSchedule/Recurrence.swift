@@ -59,7 +59,7 @@ package enum Recurrence: Sendable, Equatable {
             guard expression.days.everComes else {
                 throw ScheduleError(
                     .invalid,
-                    "--cron '\(expression)' names a day that none of its months has: it would never run."
+                    "--cron '\(expression.text)' names a day that none of its months has: it would never run."
                 )
             }
         }
@@ -187,8 +187,8 @@ extension Recurrence: CustomStringConvertible {
                 : "every \(names) that is day \(numbers) of the month"
         }
         if !days.months.isEmpty {
-            let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-            text += " in " + days.months.sorted().map { months[($0 - 1) % 12] }.joined(separator: ",")
+            let names = days.months.sorted().map { CronExpression.months[($0 - 1) % 12] }
+            text += " in " + names.joined(separator: ",")
         }
         return text
     }

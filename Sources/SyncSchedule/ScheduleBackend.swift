@@ -1,7 +1,7 @@
 package import SyncModel
 
-/// What starts schedules. A backend says all there is to say of it in its own file; ``scheduleBackends(in:)`` is the one list
-/// that has to name it.
+/// What starts schedules. A backend says all there is to say of it in its own file;
+/// ``scheduleBackends(root:configuration:run:)`` is the one list that has to name it.
 package protocol ScheduleBackend: Sendable {
     /// As it is kept with each schedule: `cron-system`.
     var name: String { get }
@@ -61,23 +61,22 @@ extension ScheduleBackend {
 }
 
 /// Every backend, the one that is tried first in front.
-package func scheduleBackends(in places: BackendPlaces) -> [any ScheduleBackend] {
-    SystemdBackend.all(in: places) + CronBackend.all(in: places) + [AgentBackend()]
-}
-
-/// Where backends put what they make, and how they ask programs of the system.
-package struct BackendPlaces: Sendable {
-    /// Where the machine's own files begin; empty but in tests.
-    let root: String
-    /// Where the user's configuration is, absolute.
-    let configuration: String
-    let run: CommandRunner
-
-    package init(root: String, configuration: String, run: @escaping CommandRunner) {
-        self.root = root
-        self.configuration = configuration
-        self.run = run
-    }
+///
+/// - Parameters:
+///   - root: Where the machine's own files begin; empty but in tests.
+///   - configuration: Where the user's configuration is, absolute.
+///   - run: How they ask programs of the system.
+package func scheduleBackends(
+    root: String,
+    configuration: String,
+    run: @escaping CommandRunner
+) -> [any ScheduleBackend] {
+    [
+        // systemd.unit(5), "User Unit Search Path"
+        SystemdBackend(scope: .user, directory: configuration + "/systemd/user", run: run),
+        SystemdBackend(scope: .system, directory: root + "/etc/systemd/system", run: run),
+        CronBackend(run: run), CronBackend(directory: root + "/etc/cron.d", run: run), AgentBackend(),
+    ]
 }
 
 /// What is to be started: everything a timer or a crontab is made from.

@@ -6,23 +6,13 @@ package struct ScheduledProgram: Sendable, Equatable {
     package var path: String
     /// What it is told, such as `schedule run tower`.
     package var arguments: [String]
-    /// Variables it needs to find what it found when the schedule was made.
-    package var variables: [Variable]
-
-    package struct Variable: Sendable, Equatable {
-        package var name: String
-        package var value: String
-
-        package init(_ name: String, _ value: String) {
-            self.name = name
-            self.value = value
-        }
-    }
+    /// Variables it needs to find what it found when the schedule was made, `NAME=value` each.
+    package var variables: [String]
 
     /// Makes a command; no part of it may hold a control character: units and crontabs are lines.
     ///
     /// - Throws: ``ScheduleError`` with code `invalid`.
-    package init(path: String, arguments: [String], variables: [Variable] = []) throws(ScheduleError) {
+    package init(path: String, arguments: [String], variables: [String] = []) throws(ScheduleError) {
         guard path.hasPrefix("/") else {
             throw ScheduleError(.invalid, "The program's path is not absolute: '\(escaped(path))'.")
         }
@@ -33,7 +23,7 @@ package struct ScheduledProgram: Sendable, Equatable {
                 "The program's path holds '=': '\(escaped(path))'. Put it elsewhere."
             )
         }
-        for text in [path] + arguments + variables.map(\.value) {
+        for text in [path] + arguments + variables.map({ String($0.drop { $0 != "=" }.dropFirst()) }) {
             guard text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
                 throw ScheduleError(
                     .invalid,

@@ -1,35 +1,21 @@
 import SyncModel
 
 /// Puts the units of a schedule into effect, and takes them away: systemctl(1).
-package struct SystemdBackend: ScheduleBackend {
-    package let scope: SystemdUnits.Scope
+struct SystemdBackend: ScheduleBackend {
+    let scope: SystemdUnits.Scope
     /// Where units of this scope are kept, absolute.
-    package let directory: String
+    let directory: String
     let run: CommandRunner
 
-    package init(_ scope: SystemdUnits.Scope, directory: String, run: @escaping CommandRunner) {
-        self.scope = scope
-        self.directory = directory
-        self.run = run
-    }
-
-    static func all(in places: BackendPlaces) -> [any ScheduleBackend] {
-        // systemd.unit(5), "User Unit Search Path"
-        [
-            SystemdBackend(.user, directory: places.configuration + "/systemd/user", run: places.run),
-            SystemdBackend(.system, directory: places.root + "/etc/systemd/system", run: places.run),
-        ]
-    }
-
-    package var name: String { isForMachine ? "systemd-system" : "systemd-user" }
-    package var words: String { isForMachine ? "systemd" : "systemd (user)" }
-    package var choice: String { "systemd" }
-    package var isForMachine: Bool { scope == .system }
+    var name: String { isForMachine ? "systemd-system" : "systemd-user" }
+    var words: String { isForMachine ? "systemd" : "systemd (user)" }
+    var choice: String { "systemd" }
+    var isForMachine: Bool { scope == .system }
 
     /// root has a manager of its own only while it is logged in: schedules belong to the machine's.
-    package func serves(machine: Bool, isRoot: Bool) -> Bool { isForMachine == (machine || isRoot) }
+    func serves(machine: Bool, isRoot: Bool) -> Bool { isForMachine == (machine || isRoot) }
 
-    package func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String {
+    func reason(on machine: MachineFacts, isNamed: Bool) throws(ScheduleError) -> String {
         let question = words(["show-environment"])
         // sd_booted(3)
         if !isForMachine || machine.exists("/run/systemd/system"), run(question, []).status == 0 {
@@ -43,12 +29,12 @@ package struct SystemdBackend: ScheduleBackend {
         )
     }
 
-    package func preview(_ start: ScheduledStart) -> String {
+    func preview(_ start: ScheduledStart) -> String {
         files(SystemdUnits(start, scope: scope)).map { "# \($0.name)\n\($0.text)" }.joined(separator: "\n")
     }
 
     /// Whether both units are as they would be written.
-    package func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
+    func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
         for (name, text) in files(SystemdUnits(start, scope: scope)) {
             guard let found = try ScheduleFiles.read(path(name)), found.elementsEqual(text.utf8) else {
                 return false
@@ -67,7 +53,7 @@ package struct SystemdBackend: ScheduleBackend {
     /// - Returns: What people should know: a check that could not be made.
     /// - Throws: ``ScheduleError``.
     @discardableResult
-    package func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
+    func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
         let units = SystemdUnits(start, scope: scope)
         let files = files(units)
         let before = try files.map { file throws(ScheduleError) in try ScheduleFiles.read(path(file.0)) }
@@ -85,11 +71,11 @@ package struct SystemdBackend: ScheduleBackend {
             if let note = try verify(units) { notes.append(note) }
             try systemctl(["daemon-reload"], "reloading units")
             // A timer that is there already would count what it has missed by its former times.
-            if before.contains(where: { $0 != nil }) { forget(units.name) }
+            if before.contains(where: { $0 != nil }) { forget(start.name) }
             try systemctl(["enable", "--now", units.timer], "enabling \(units.timer)")
             return notes
         } catch {
-            forget(units.name)
+            forget(start.name)
             for ((name, _), old) in zip(files, before) {
                 // What is said is why it failed; a file that cannot be put back would only hide that.
                 if let old {
@@ -109,7 +95,7 @@ package struct SystemdBackend: ScheduleBackend {
     /// - Returns: Whether there were any.
     /// - Throws: ``ScheduleError`` when a file cannot be removed.
     @discardableResult
-    package func remove(_ name: String) throws(ScheduleError) -> Bool {
+    func remove(_ name: String) throws(ScheduleError) -> Bool {
         let stem = SystemdUnits.stem(name)
         forget(name)
         let timer = try ScheduleFiles.remove(path(stem + ".timer"))
@@ -119,12 +105,12 @@ package struct SystemdBackend: ScheduleBackend {
     }
 
     /// Whether systemd has the timer running.
-    package func isInEffect(_ name: String) -> Bool {
+    func isInEffect(_ name: String) -> Bool {
         run(words(["is-active", "--quiet", SystemdUnits.stem(name) + ".timer"]), []).status == 0
     }
 
     /// A user's units end with the last session, unless the user lingers.
-    package func concern(_ machine: MachineFacts) -> BackendConcern? {
+    func concern(_ machine: MachineFacts) -> BackendConcern? {
         // loginctl(1), "enable-linger"
         guard !isForMachine, !machine.exists("/var/lib/systemd/linger/\(machine.userName)") else {
             return nil
@@ -172,7 +158,7 @@ package struct SystemdBackend: ScheduleBackend {
         )
         if outcome.status != 0 {
             // It looks at the units these need, too; what is wrong there is not ours.
-            guard !outcome.errors.contains(SystemdUnits.stem(units.name)) else {
+            guard !outcome.errors.contains(units.stem) else {
                 throw Self.failure("checking the units", outcome)
             }
             return "systemd-analyze verify reports problems with other units on this machine."

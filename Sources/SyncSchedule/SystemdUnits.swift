@@ -1,67 +1,52 @@
 import SyncModel
 
 /// The two units of a schedule for systemd: systemd.service(5), systemd.timer(5).
-package struct SystemdUnits: Sendable {
+struct SystemdUnits: Sendable {
     /// Whose manager starts them.
-    package enum Scope: Sendable {
+    enum Scope: Sendable {
         /// The user's own: ends with the last session unless the user lingers.
         case user
         /// The machine's.
         case system
     }
 
-    package let name: String
-    package let timing: ScheduleTiming
-    /// **Seconds** that this machine begins later.
-    package let delay: Int
-    package let program: ScheduledProgram
-    package let scope: Scope
-    /// Instants, **seconds** since 1970, that need a line of their own, see ``calendar``.
-    private let shifted: [Int64]
-    private let zone: Zone
-
-    package init(_ start: ScheduledStart, scope: Scope) {
-        name = start.name
-        timing = start.clock.timing
-        delay = start.clock.delay
-        program = start.program
-        zone = start.clock.zone
-        self.scope = scope
-        let (clock, zone) = (start.clock, start.clock.zone)
-        // From the first of January on, so that the units are the same from day to day.
-        let first = CivilDay(year: start.today.date.year, month: 1, day: 1)
-        var shifted: [Int64] = []
-        for day in (Int64(0)..<4_018).map(first.adding) where zone.steadyOffset(around: day) == nil {
-            for occurrence in clock.timing.occurrences(on: day, in: zone, delay: delay) {
-                let wanted = Int64(occurrence.slot.minute * 60 + delay)
-                let found = zone.first(wanted, of: day)
-                if zone.local(found).second != wanted % 86_400 { shifted.append(found) }
-            }
-        }
-        self.shifted = shifted
-    }
-
-    package var service: String { Self.stem(name) + ".service" }
-    package var timer: String { Self.stem(name) + ".timer" }
-
-    /// What both units of a schedule are called, without suffix.
-    package static func stem(_ name: String) -> String { "syncagent-schedule-\(name)" }
-
+    private let name: String
+    private let timing: ScheduleTiming
+    private let program: ScheduledProgram
+    private let scope: Scope
     /// The times, as systemd.time(7) writes them.
     ///
     /// systemd passes over a time that does not exist on the day when clocks are put forward: those days get a line
     /// each, with the first minute that there is. A time that comes twice is taken once, the first.
-    package var calendar: [String] {
+    let calendar: [String]
+
+    init(_ start: ScheduledStart, scope: Scope) {
+        let (timing, zone, delay) = (start.clock.timing, start.clock.zone, start.clock.delay)
+        (name, self.timing, program, self.scope) = (start.name, timing, start.program, scope)
         let zoneName = timing.timeZone.map { " " + $0 } ?? ""
-        let rules = TimerLine.lines(timing, delay: delay).flatMap { line in
+        var calendar = TimerLine.lines(timing, delay: delay).flatMap { line in
             Self.dates(line.days).map { "\($0) \(Self.clock(line))\(zoneName)" }
         }
-        return rules
-            + shifted.map { instant in
-                let found = zone.local(instant)
-                return "\(found.day) \(Self.clock(found.second))\(zoneName)"
+        // From the first of January on, so that the units are the same from day to day.
+        let first = CivilDay(year: start.today.date.year, month: 1, day: 1)
+        for day in (Int64(0)..<4_018).map(first.adding) where zone.steadyOffset(around: day) == nil {
+            for occurrence in timing.occurrences(on: day, in: zone, delay: delay) {
+                let wanted = Int64(occurrence.slot.minute * 60 + delay)
+                let found = zone.local(zone.first(wanted, of: day))
+                if found.second != wanted % 86_400 {
+                    calendar.append("\(found.day) \(Self.clock(found.second))\(zoneName)")
+                }
             }
+        }
+        self.calendar = calendar
     }
+
+    var stem: String { Self.stem(name) }
+    var service: String { stem + ".service" }
+    var timer: String { stem + ".timer" }
+
+    /// What both units of a schedule are called, without suffix.
+    static func stem(_ name: String) -> String { "syncagent-schedule-\(name)" }
 
     /// The days of a rule; two where a day may be of either kind.
     private static func dates(_ days: CalendarDays) -> [String] {
@@ -85,7 +70,7 @@ package struct SystemdUnits: Sendable {
         values.isEmpty || values.count == all ? "*" : values.map { padded($0, 2) }.joined(separator: ",")
     }
 
-    package var serviceText: String {
+    var serviceText: String {
         // systemd takes no program with quotes or backslashes in its path; env(1) does.
         let isPlain = program.path.utf8.allSatisfy { !"\"'\\".utf8.contains($0) }
         let words =
@@ -100,9 +85,7 @@ package struct SystemdUnits: Sendable {
         ]
         if scope == .system { lines += ["Wants=network-online.target", "After=network-online.target"] }
         lines += ["", "[Service]", "Type=oneshot"]
-        lines += program.variables.map {
-            "Environment=" + Self.quoted("\($0.name)=\($0.value)", isVariable: true)
-        }
+        lines += program.variables.map { "Environment=" + Self.quoted($0, isVariable: true) }
         lines += [
             "ExecStart=\(command)",
             "TimeoutStartSec=infinity",
@@ -126,7 +109,7 @@ package struct SystemdUnits: Sendable {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    package var timerText: String {
+    var timerText: String {
         let lines =
             [
                 Self.mark,

@@ -22,9 +22,6 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// Most **bytes** a second of all runs of an agent together; `nil` without such a limit.
     package var agentRateLimit: UInt64?
 
-    /// No file.
-    package init() {}
-
     /// Every key, those inside objects without their path.
     package static let keys =
         TransferKey.names + TransferKey.innerNames + HookSetting.keys + PluginSettings.allKeys + metricsKeys
@@ -104,10 +101,8 @@ package struct ConfigurationFile: Sendable, Equatable {
         let base = PathBase(directory: directory, home: home)
         let settings = try parse(bytes, base: base, shown: escaped(path))
         guard let secret = settings.transfer.inlineSecrets.first else { return settings }
-        do throws(FileError) {
-            _ = try checkFile(path, trust: .secret)
-        } catch {
-            throw SettingsError("\(escaped(path)): it holds \(secret), and \(error.reason)")
+        _ = try rethrowing(checkFile(path, trust: .secret)) { (error: FileError) in
+            SettingsError("\(escaped(path)): it holds \(secret), and \(error.reason)")
         }
         return settings
     }

@@ -12,24 +12,6 @@ package struct HookSetting: Sendable, Equatable, Codable {
     /// Most files a call, for a hook that gets the files that changed; `nil` for one call a group (S131).
     package var batch: Int?
 
-    /// Makes a hook; see the properties.
-    package init(program: String, arguments: [String] = [], timeout: Int = 600, batch: Int? = nil) {
-        self.program = program
-        self.arguments = arguments
-        self.timeout = timeout
-        self.batch = batch
-    }
-
-    /// As it was kept, or the file has it.
-    init(_ hook: RunHook) {
-        self.init(
-            program: hook.arguments.first ?? "",
-            arguments: Array(hook.arguments.dropFirst()),
-            timeout: hook.timeout,
-            batch: hook.batch
-        )
-    }
-
     /// As runs have it; whoever resolves the name knows the group.
     package var hook: RunHook {
         RunHook(group: "", arguments: [program] + arguments, timeout: timeout, batch: batch)
@@ -62,5 +44,17 @@ package struct HookSetting: Sendable, Equatable, Codable {
         if let timeout = try object.duration("timeout") { hook.timeout = Int(timeout.components.seconds) }
         hook.batch = try object.integer("batch", in: RunHook.batches)
         return hook
+    }
+}
+
+extension HookSetting {
+    /// As it was kept, or the file has it.
+    init(_ hook: RunHook) {
+        self.init(
+            program: hook.arguments.first ?? "",
+            arguments: Array(hook.arguments.dropFirst()),
+            timeout: hook.timeout,
+            batch: hook.batch
+        )
     }
 }

@@ -121,17 +121,17 @@ extension PluginSettings {
     /// The key `for`: origins for a credential plugin, beginnings of URLs for others.
     private static func scope(_ object: StrictObject, _ point: PluginPoint) throws(SettingsError) -> URLScope
     {
-        var texts: [String] = []
-        for (text, place) in try object.texts("for", "URLs") ?? [] {
+        let texts = try object.texts("for", "URLs") ?? []
+        let make = point == .credential ? URLScope.origins : URLScope.prefixes
+        for (text, place) in texts {
             do throws(URLError) {
-                _ = try point == .credential ? URLScope.origins([text]) : URLScope.prefixes([text])
+                _ = try make([text])
             } catch {
                 throw place.fault("\(redacted(url: text)) is \(error.description)")
             }
-            texts.append(text)
         }
         do throws(URLError) {
-            return try point == .credential ? .origins(texts) : .prefixes(texts)
+            return try make(texts.map(\.text))
         } catch {
             throw SettingsError(error.description)
         }

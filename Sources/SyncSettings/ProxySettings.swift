@@ -14,14 +14,6 @@ package struct ProxySettings: Sendable, Equatable, Codable {
     /// The password itself, where the environment had it; never encoded.
     package var password: String?
 
-    /// Makes a proxy; see the properties.
-    package init(url: String, user: String? = nil, passwordFile: String? = nil, password: String? = nil) {
-        self.url = url
-        self.user = user
-        self.passwordFile = passwordFile
-        self.password = password
-    }
-
     private enum CodingKeys: String, CodingKey { case url, user, passwordFile }
 }
 
@@ -71,12 +63,7 @@ extension TransferKey {
                 "\(node.kind) was found; a URL such as \"http://proxy:3128\" is expected"
             )
         }
-        var proxy: ProxySettings
-        do throws(SettingsError) {
-            proxy = try SettingValue.proxy(url)
-        } catch {
-            throw object.fault(node, "url", error.description)
-        }
+        var proxy = try object.reading(node, "url", SettingValue.proxy(url))
         if let node = object.node("password_file"), user == nil {
             throw object.fault(node, "password_file", "it needs proxy.user")
         }
@@ -129,10 +116,9 @@ extension TransferSettings {
         }
         func proxy(_ found: (name: String, text: String)?) throws(SettingsError) -> ProxySettings? {
             guard let found else { return nil }
-            do throws(SettingsError) {
-                return try SettingValue.proxy(found.text, allowsUser: true)
-            } catch {
-                throw SettingsError("the environment variable \(found.name): \(error)")
+            return try rethrowing(SettingValue.proxy(found.text, allowsUser: true)) {
+                (error: SettingsError) in
+                SettingsError("the environment variable \(found.name): \(error)")
             }
         }
         let other = value("all_proxy") ?? value("ALL_PROXY")

@@ -37,10 +37,6 @@ package struct PublishFile: Sendable, Equatable {
         package var name: String
         package var include: [String]
         package var hooks: [String]
-
-        package init(name: String, include: [String], hooks: [String]) {
-            (self.name, self.include, self.hooks) = (name, include, hooks)
-        }
     }
 
     /// What can be kept of files besides their content.
@@ -107,11 +103,7 @@ package struct PublishFile: Sendable, Equatable {
         }
         file.exclude = try root.texts("exclude", "patterns")?.map(\.text) ?? []
         for (text, place) in try root.texts("exclude_from", "paths of files") ?? [] {
-            do throws(SettingsError) {
-                file.excludeFrom.append(try base.absolute(text))
-            } catch {
-                throw place.fault(error.description)
-            }
+            file.excludeFrom.append(try place.reading(base.absolute(text)))
         }
         file.packSize = try root.byteCount("pack_size")
         file.level = try root.integer("level", in: 1...19)

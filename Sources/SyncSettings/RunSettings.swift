@@ -131,13 +131,9 @@ struct KeptSettings: Codable, Sendable, Equatable {
     var hooks: [String: HookSetting]?
     /// The configuration file that says which plugins are used, where the client named one. Its text is not kept.
     var file: String?
+}
 
-    init(transfer: TransferSettings, isWhole: Bool, hooks: [String: HookSetting]? = nil) {
-        self.transfer = transfer
-        self.isWhole = isWhole
-        self.hooks = hooks
-    }
-
+extension KeptSettings {
     init(_ text: String) throws(SettingsError) {
         do {
             _ = try StrictJSON.read(Array(text.utf8))

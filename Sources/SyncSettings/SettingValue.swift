@@ -42,10 +42,8 @@ package enum SettingValue {
 
     /// A rewriting rule. Its text is not shown: it can hold a signed URL.
     package static func rule(_ text: String) throws(SettingsError) -> String {
-        do throws(RewriteRule.SyntaxError) {
-            return try RewriteRule(text).description
-        } catch {
-            throw SettingsError(escaped(error.description))
+        try rethrowing(RewriteRule(text).description) { (error: RewriteRule.SyntaxError) in
+            SettingsError(escaped(error.description))
         }
     }
 

@@ -22,15 +22,9 @@ extension SettingsError {
 ///
 /// - Throws: ``SettingsError`` that begins with the path.
 func secretLines(_ path: String) throws(SettingsError) -> [String] {
-    do throws(FileError) {
-        // A line's end is one Character, also CR LF.
-        return try readSecret(path, limit: 1 << 16).split(
-            omittingEmptySubsequences: false,
-            whereSeparator: \.isNewline
-        ).map(String.init)
-    } catch {
-        throw SettingsError(error)
-    }
+    let text = try rethrowing(readSecret(path, limit: 1 << 16)) { (error: FileError) in SettingsError(error) }
+    // A line's end is one Character, also CR LF.
+    return text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).map(String.init)
 }
 
 /// The one of `names` that `text` was probably meant to be: at most a third of its letters away.

@@ -14,11 +14,8 @@ struct StrictObject {
     /// - Parameter shown: The file's name for messages.
     /// - Throws: ``SettingsError`` for anything but an object, and for a key that is not in `keys`.
     init(text: [UInt8], keys: [String], shown: String) throws(SettingsError) {
-        let node: ConfigurationNode
-        do throws(SettingsError) {
-            node = try JSON5Reader.read(text)
-        } catch {
-            throw SettingsError("\(shown):\(error.description)")
+        let node = try rethrowing(JSON5Reader.read(text)) { (error: SettingsError) in
+            SettingsError("\(shown):\(error.description)")
         }
         try self.init(node, path: "", keys: keys, shown: shown)
     }
@@ -58,6 +55,15 @@ struct StrictObject {
     /// A complaint about a value.
     func fault(_ node: ConfigurationNode, _ key: String, _ detail: String) -> SettingsError {
         Self.fault(shown, node.line, Self.join(path, key), detail)
+    }
+
+    /// Reads a value by a rule that is the same elsewhere; what it complains about is said with the place.
+    func reading<R>(
+        _ node: ConfigurationNode,
+        _ key: String,
+        _ read: @autoclosure () throws(SettingsError) -> R
+    ) throws(SettingsError) -> R {
+        try rethrowing(read()) { (error: SettingsError) in fault(node, key, error.description) }
     }
 
     private func wants(_ wish: String, _ node: ConfigurationNode, _ key: String) -> SettingsError {
@@ -158,6 +164,10 @@ struct StrictObject {
         let object: StrictObject
 
         func fault(_ detail: String) -> SettingsError { object.fault(node, key, detail) }
+
+        func reading<R>(_ read: @autoclosure () throws(SettingsError) -> R) throws(SettingsError) -> R {
+            try object.reading(node, key, read())
+        }
     }
 
     /// One of the words of an enumeration; a number such as `1.3` counts as its text.
@@ -185,11 +195,7 @@ struct StrictObject {
         switch node.value {
         case .integer(let seconds) where (1...366 * 86_400).contains(seconds): return .seconds(seconds)
         case .text(let text):
-            do throws(SettingsError) {
-                return try SettingValue.duration(text)
-            } catch {
-                throw fault(node, key, error.description)
-            }
+            return try reading(node, key, SettingValue.duration(text))
         default: throw wants("a time such as \"90s\", \"15m\" or \"6h\"", node, key)
         }
     }
@@ -208,11 +214,7 @@ struct StrictObject {
 
     func path(_ key: String, _ base: PathBase) throws(SettingsError) -> String? {
         guard let text = try text(key, "the path of a file"), let node = members[key] else { return nil }
-        do throws(SettingsError) {
-            return try base.absolute(text)
-        } catch {
-            throw fault(node, key, error.description)
-        }
+        return try reading(node, key, base.absolute(text))
     }
 
     /// `"all"`, or a list of hosts.
@@ -225,11 +227,7 @@ struct StrictObject {
         }
         var hosts: Set<String> = []
         for (text, place) in try texts(key, "host names") ?? [] {
-            do throws(SettingsError) {
-                hosts.insert(try SettingValue.host(text))
-            } catch {
-                throw place.fault(error.description)
-            }
+            hosts.insert(try place.reading(SettingValue.host(text)))
         }
         return .hosts(hosts)
     }

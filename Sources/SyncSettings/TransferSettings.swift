@@ -141,8 +141,8 @@ struct TransferKey: Sendable {
         }.putting { said, configuration throws(SettingsError) in
             configuration.rewriteRules = []
             for text in said.rewrite {
-                let rule = try saying("a rewriting rule: ") { () throws(RewriteRule.SyntaxError) in
-                    try RewriteRule(text)
+                let rule = try rethrowing(RewriteRule(text)) { (error: RewriteRule.SyntaxError) in
+                    SettingsError("a rewriting rule: " + escaped("\(error)"))
                 }
                 configuration.rewriteRules.append(rule)
             }
@@ -151,8 +151,9 @@ struct TransferKey: Sendable {
             said,
             configuration throws(SettingsError) in
             guard let path = said.credentialsFile else { return }
-            configuration.credentials = try saying { () throws(CredentialsFile.Refusal) in
-                try CredentialsFile.read(path: path)
+            configuration.credentials = try rethrowing(CredentialsFile.read(path: path)) {
+                (refusal: CredentialsFile.Refusal) in
+                SettingsError(escaped("\(refusal)"))
             }
         },
         list("headers", \.headers, "lines \"Name: value\"") { text, base throws(SettingsError) in
@@ -224,11 +225,7 @@ struct TransferKey: Sendable {
             keys: [key],
             read: { from, base, settings throws(SettingsError) in
                 for (text, place) in try from.texts(key, wish) ?? [] {
-                    do throws(SettingsError) {
-                        settings[keyPath: path].append(try read(text, base))
-                    } catch {
-                        throw place.fault(error.description)
-                    }
+                    settings[keyPath: path].append(try place.reading(read(text, base)))
                 }
             },
             merge: { upper, lower in upper[keyPath: path] += lower[keyPath: path] }
@@ -281,14 +278,6 @@ struct TransferKey: Sendable {
             $1.tls.key = $0.certificateKey
         }
     )
-
-    /// Reads what has an error of its own kind, which is said after `what`.
-    private static func saying<R, E: Error>(
-        _ what: String = "",
-        _ read: () throws(E) -> R
-    ) throws(SettingsError) -> R {
-        do throws(E) { return try read() } catch { throw SettingsError(what + escaped("\(error)")) }
-    }
 
     // MARK: Kinds of values
 

@@ -11,9 +11,6 @@ package struct TrustSetting: Sendable, Equatable, Codable {
     package var pins: [String: String] = [:]
     package var unsigned = Unsigned.accept
 
-    /// Nobody in particular.
-    package init() {}
-
     static let keys = ["pins", "unsigned"]
 
     static func read(_ object: StrictObject, _ base: PathBase) throws(SettingsError) -> TrustSetting {
@@ -35,11 +32,7 @@ package struct TrustSetting: Sendable, Equatable, Codable {
                 setting.pins[project] = text
                 continue
             }
-            do throws(SettingsError) {
-                setting.pins[project] = try base.absolute(text)
-            } catch {
-                throw object.fault(node, key, error.description)
-            }
+            setting.pins[project] = try object.reading(node, key, base.absolute(text))
         }
         return setting
     }

@@ -1,5 +1,6 @@
 import Foundation
 import SyncControl
+import SyncEngine
 import SyncModel
 import Synchronization
 import Testing
@@ -80,7 +81,7 @@ struct ProgressTextTests {
     func silence(width: Int, text: String) {
         var progress = Self.progress
         progress.isTransferring = true
-        progress.wait = ProgressSnapshot.Wait(host: "cdn.example.com", attempt: 4, attempts: 8, until: 0)
+        progress.wait = TransferWait(host: "cdn.example.com", attempt: 4, attempts: 8, until: 0)
         var pace = ProgressText.Pace(rate: 10, growth: 10, silence: 12, wait: 4)
         let style = ProgressText.Style(width: width)
         #expect(ProgressText.line(progress, pace, style) == text)

@@ -84,15 +84,15 @@ struct ReportCommandTests {
         let directory = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let file = ReplacedFile(path: directory + "/m.prom", mode: 0o644)
-        try file.write("one\n")
-        try file.write("two\n")
-        #expect(try String(contentsOfFile: file.path, encoding: .utf8) == "two\n")
-        let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? Int
+        let path = directory + "/m.prom"
+        try replaceFile(path, by: "one\n")
+        try replaceFile(path, by: "two\n")
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == "two\n")
+        let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
         #expect(mode == 0o644)
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory) == ["m.prom"])
         let failure = #expect(throws: CommandFailure.self) {
-            try ReplacedFile(path: directory + "/none/m.prom", mode: 0o644).write("three\n")
+            try replaceFile(directory + "/none/m.prom", by: "three\n")
         }
         #expect(failure?.status == .cannotCreate)
         #expect(failure?.message.contains("No such file or directory") == true)
@@ -104,7 +104,7 @@ struct ReportCommandTests {
         defer { unlink(path) }
         #expect(mkfifo(path, 0o600) == 0)
         let failure = #expect(throws: CommandFailure.self) {
-            try ReplacedFile(path: path, mode: 0o644).write("x")
+            try replaceFile(path, by: "x")
         }
         #expect(failure == CommandFailure(.cannotCreate, "cannot write \(path): it is not a regular file"))
         var status = stat()

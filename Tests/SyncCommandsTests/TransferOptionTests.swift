@@ -2,11 +2,11 @@ import ArgumentParser
 import Foundation
 import SyncCurl
 import SyncModel
-import SyncSettings
 import SyncTransfer
 import Testing
 
 @testable import SyncCommands
+@testable import SyncSettings
 
 @Suite("Transfer options", .timeLimit(.minutes(10)))
 struct TransferOptionTests {

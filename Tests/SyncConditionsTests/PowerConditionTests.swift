@@ -1,7 +1,8 @@
 import Foundation
-import SyncConditions
 import SyncTestKit
 import Testing
+
+@testable import SyncConditions
 
 /// One machine: directories below /sys/class/power_supply with their files, and what follows.
 private struct Machine: Sendable, CustomTestStringConvertible {

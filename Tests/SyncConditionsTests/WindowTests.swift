@@ -31,7 +31,7 @@ struct WindowTests {
 
     @Test("Outside it a run is told when it opens [S53 S134]")
     func condition() throws {
-        let condition = WindowCondition(night, clock: wallClock)
+        let condition = WindowCondition(window: night, clock: wallClock)
         let noon = ConditionContext(destination: "/", now: day + 12 * hour)
         #expect(
             try condition.state(in: noon)
@@ -39,7 +39,7 @@ struct WindowTests {
         )
         #expect(try condition.verdict(at: day + 23 * hour) == .ok)
         let elsewhere = DailyWindow(startMinute: 0, lengthMinutes: 60, timeZone: "Nowhere/At all")
-        #expect(try WindowCondition(elsewhere, clock: wallClock).verdict() == .unknown)
+        #expect(try WindowCondition(window: elsewhere, clock: wallClock).verdict() == .unknown)
     }
 
     @Test("Summer time: a window lasts its minutes, and begins when a time that is left out would have come")

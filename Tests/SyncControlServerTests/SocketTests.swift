@@ -102,11 +102,11 @@ struct PeerTests {
             as [(UInt32, UInt32, Bool)]
     )
     func users(peer: UInt32, owner: UInt32, isAnswered: Bool) {
-        #expect(PeerCredentials(user: peer).mayAsk(agentOf: owner) == isAnswered)
+        #expect(ControlResponder.mayAsk(peer, agentOf: owner) == isAnswered)
     }
 
     @Test("A peer that the kernel does not name is nobody")
     func unknown() {
-        #expect(!PeerCredentials().mayAsk(agentOf: 1000))
+        #expect(!ControlResponder.mayAsk(nil, agentOf: 1000))
     }
 }

@@ -131,23 +131,20 @@ struct ReportTextTests {
 
     @Test("A schedule that has never come so far as to make a session is told of [S132]")
     func unmet() throws {
-        let reader = ReportReader(
-            store: try threeNights(),
-            clock: clock(at: november(25, 8)),
-            version: "0.1.0",
-            unmet: [
-                ReportReader.UnmetSchedule(
-                    name: "weights",
-                    destination: "/data/weights",
-                    schedule: ReportReader.Schedule(next: november(26, 1), lastDue: november(25, 1))
-                ),
-                ReportReader.UnmetSchedule(
-                    name: "fresh",
-                    destination: "/data/fresh",
-                    schedule: ReportReader.Schedule(next: november(26, 1))
-                ),
-            ]
-        )
+        let now = clock(at: november(25, 8))
+        var reader = ReportReader(store: try threeNights(), clock: now, version: "0.1.0")
+        reader.unmet = [
+            ReportReader.UnmetSchedule(
+                name: "weights",
+                destination: "/data/weights",
+                schedule: ReportReader.Schedule(next: november(26, 1), lastDue: november(25, 1))
+            ),
+            ReportReader.UnmetSchedule(
+                name: "fresh",
+                destination: "/data/fresh",
+                schedule: ReportReader.Schedule(next: november(26, 1))
+            ),
+        ]
         let report = try reader.report(since: november(24, 8), hasNights: true)
         #expect(report.sessions.map(\.session) == ["weights", "com.example.tower", "fresh"])
         #expect(report.sessions.map(\.verdict) == [.attention, .quiet, .quiet])

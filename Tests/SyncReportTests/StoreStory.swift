@@ -212,13 +212,9 @@ extension SyncStore {
         nights: Bool = true,
         schedules: [String: ReportReader.Schedule] = [:]
     ) throws -> MorningReport {
-        try ReportReader(
-            store: self,
-            clock: clock(at: now),
-            version: "0.1.0",
-            host: "render-07",
-            schedules: schedules
-        ).report(since: since ?? now - 86_400_000, hasNights: nights)
+        var reader = ReportReader(store: self, clock: clock(at: now), version: "0.1.0")
+        (reader.host, reader.schedules) = ("render-07", schedules)
+        return try reader.report(since: since ?? now - 86_400_000, hasNights: nights)
     }
 
     /// A report's text as one string.

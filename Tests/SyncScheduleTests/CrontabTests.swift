@@ -1,10 +1,11 @@
 import Foundation
 import SyncModel
-import SyncSchedule
 import Synchronization
 import Testing
 
-private func program(_ path: String = "/usr/bin/syncagent", variables: [ScheduledProgram.Variable] = [])
+@testable import SyncSchedule
+
+private func program(_ path: String = "/usr/bin/syncagent", variables: [String] = [])
     throws
     -> ScheduledProgram
 {
@@ -211,7 +212,7 @@ struct CrontabTests {
             start(
                 "tower",
                 nightly("02:00"),
-                program: program(variables: [.init("XDG_STATE_HOME", "/var/my state")])
+                program: program(variables: ["XDG_STATE_HOME=/var/my state"])
             ),
             user: "root"
         ).lines

@@ -1,8 +1,9 @@
 import Foundation
 import SyncModel
-import SyncSchedule
 import Synchronization
 import Testing
+
+@testable import SyncSchedule
 
 /// systemd's tools as they are installed; tests that need one and have none say so.
 private let tools = ["/usr/bin/systemd-analyze", "/usr/bin/systemd-escape"]
@@ -90,7 +91,7 @@ private func start(
         program: try ScheduledProgram(
             path: program,
             arguments: ["schedule", "run", name, "50% \"of\" $HOME \\n it's ünï"],
-            variables: [.init("XDG_STATE_HOME", "/var/my \"state\" %h $HOME \\x")]
+            variables: ["XDG_STATE_HOME=/var/my \"state\" %h $HOME \\x"]
         ),
         today: CivilDay(year: 2026, month: 11, day: 21)
     )
@@ -277,7 +278,7 @@ struct SystemdTests {
     func installing() throws {
         let place = try Place()
         let notes = Notes()
-        let backend = SystemdBackend(.user, directory: place.path, run: notes.run)
+        let backend = SystemdBackend(scope: .user, directory: place.path, run: notes.run)
         let tower = try start()
         #expect(try !backend.holds(tower))
         #expect(try backend.install(tower) == [])
@@ -309,12 +310,12 @@ struct SystemdTests {
     )
     func failing(step: String) throws {
         let place = try Place()
-        let backend = SystemdBackend(.system, directory: place.path, run: Notes(refusing: step).run)
+        let backend = SystemdBackend(scope: .system, directory: place.path, run: Notes(refusing: step).run)
         #expect(throws: ScheduleError.self) { try backend.install(try start()) }
         #expect(place.files == [])
 
         // What was there before is there again.
-        let working = SystemdBackend(.system, directory: place.path, run: Notes().run)
+        let working = SystemdBackend(scope: .system, directory: place.path, run: Notes().run)
         try working.install(try start(.daily(at: 60, on: [])))
         let before = try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer")
         #expect(throws: ScheduleError.self) {
@@ -346,7 +347,7 @@ struct SystemdTests {
         let place = try Place()
         let path = "\(place.path)/syncagent-schedule-tower.timer"
         try ScheduleFiles.write(Array("[Timer]\n".utf8), to: path)
-        let backend = SystemdBackend(.user, directory: place.path, run: Notes().run)
+        let backend = SystemdBackend(scope: .user, directory: place.path, run: Notes().run)
         #expect(throws: ScheduleError.self) { try backend.install(try start()) }
         #expect(try ScheduleFiles.read(path) == Array("[Timer]\n".utf8))
         #expect(place.files.count == 1)
@@ -366,11 +367,11 @@ struct BackendChoiceTests {
             isRunning: { $0.contains("cron") && has.contains("d") },
             isAgentRunning: { false }
         )
-        let places = BackendPlaces(root: "", configuration: "/nowhere") { words, _ in
+        let backends = scheduleBackends(root: "", configuration: "/nowhere") { words, _ in
             let answers = words.contains("--user") ? has.contains("u") : has.contains("s")
             return CommandOutcome(status: words.first == "systemctl" && answers ? 0 : 1)
         }
-        return (facts, scheduleBackends(in: places))
+        return (facts, backends)
     }
 
     @Test(

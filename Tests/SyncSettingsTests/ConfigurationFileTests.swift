@@ -2,9 +2,10 @@ import Foundation
 import SyncCurl
 import SyncModel
 import SyncPlugins
-import SyncSettings
 import SyncTransfer
 import Testing
+
+@testable import SyncSettings
 
 /// Reads text as if it were the file `c.json` in `/etc/x`.
 func parse(_ text: String) throws(SettingsError) -> ConfigurationFile {

@@ -1,9 +1,10 @@
 import Foundation
 import SyncCurl
-import SyncSettings
 import SyncTestKit
 import SyncTransfer
 import Testing
+
+@testable import SyncSettings
 
 @Suite("Who may read what holds secrets", .timeLimit(.minutes(10)))
 struct FileAccessTests {

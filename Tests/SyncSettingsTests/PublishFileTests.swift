@@ -1,5 +1,6 @@
-import SyncSettings
 import Testing
+
+@testable import SyncSettings
 
 @Suite(.timeLimit(.minutes(10)))
 struct PublishFileTests {

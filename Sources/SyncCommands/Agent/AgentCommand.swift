@@ -66,7 +66,7 @@ struct AgentStopCommand: AsyncParsableCommand {
         }
         // It is stopping; it has ended when its lock is free.
         let end = ContinuousClock.now + .seconds(30)
-        while AgentLock.isHeld(in: state.place.stateDirectory) {
+        while state.place.isLocked {
             guard ContinuousClock.now < end else {
                 throw CommandFailure(.busy, "The agent is still stopping after 30 s.")
             }

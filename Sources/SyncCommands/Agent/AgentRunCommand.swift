@@ -54,14 +54,7 @@ struct AgentRunCommand: AsyncParsableCommand {
         var logger = Logger(label: "agent") { _ in AgentLog(output: output) }
         logger.logLevel = .info
 
-        let agent = try Self.agent(
-            state,
-            logger: logger,
-            jobs: jobs,
-            rateLimit: limitRate,
-            isOnDemand: onDemand
-        )
-        try await Self.serve(agent, state, logger)
+        try await Self.serve(try agent(state, logger), state, logger)
         withExtendedLifetime(lock) {}
     }
 
@@ -92,7 +85,7 @@ struct AgentRunCommand: AsyncParsableCommand {
 
     /// Runs the agent with its control API in front until it is stopped, by a client, a signal or itself.
     private static func serve(_ agent: Agent, _ state: StateAccess, _ logger: Logger) async throws {
-        let notice = ServiceNotice(environment: .ofProcess)
+        let notice = ServiceNotice()
         let options = ControlServer.Options(
             socketPath: state.place.socketPath,
             version: syncagentVersion,
@@ -154,13 +147,7 @@ struct AgentRunCommand: AsyncParsableCommand {
 
 extension AgentRunCommand {
     /// Puts the agent together: store, clock, engines with libcurl and hooks.
-    private static func agent(
-        _ state: StateAccess,
-        logger: Logger,
-        jobs: Int,
-        rateLimit: ByteCount?,
-        isOnDemand: Bool
-    ) throws(CommandFailure) -> Agent {
+    private func agent(_ state: StateAccess, _ logger: Logger) throws(CommandFailure) -> Agent {
         let store = try EngineAssembly.openStore(state.place.stateDirectory) { logger.warning("\($0)") }
         var environment = AgentEnvironment(
             store: store,
@@ -192,7 +179,7 @@ extension AgentRunCommand {
                         let patience = said.map { Patience($0) } ?? EngineTuning.patience(needs)
                         parts.assembled.web.setWaiting(deadline: needs.deadline, patience: patience)
                     }
-                    handle.setRateLimit = { parts.assembled.setRateLimit($0) }
+                    handle.setRateLimit = { parts.assembled.web.setRateLimit($0) }
                     handle.received = { parts.assembled.received }
                     return .success(handle)
                 } catch {
@@ -201,27 +188,17 @@ extension AgentRunCommand {
             }
         )
         environment.maximumRuns = jobs
-        environment.rateLimit = rateLimit?.bytes
-        if rateLimit == nil {
-            environment.rateLimit = try translating { () throws(SettingsError) in
-                try RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings).agentRateLimit
-            }
+        environment.rateLimit = limitRate?.bytes
+        if limitRate == nil {
+            let settings = try translating(RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings))
+            environment.rateLimit = settings.agentRateLimit
         }
         environment.nextRuns = { ReportSchedules(now: EngineAssembly.milliseconds()).next }
-        let conditions = ConditionPlugins(
-            place: EnvironmentPaths.ofProcess.pluginPlace,
-            machine: EnvironmentPaths.ofProcess.machinePlaces,
-            settings: {
-                Result { () throws(SettingsError) in
-                    try RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings).plugins
-                }
-            },
-            notice: { logger.info("\(PluginTeller.line($0))") }
-        )
+        let conditions = ConditionPlugins { logger.info("\($0.line)") }
         environment.conditionCheck = { wanted, since in
             Result { () throws(ControlError) in try conditions.check(wanted, blockedSince: since) }
         }
-        environment.isOnDemand = isOnDemand
+        environment.isOnDemand = onDemand
         environment.schedules = AgentSchedules(try ScheduleRecords(), store: store) { logger.info("\($0)") }
         return Agent(environment)
     }
@@ -231,9 +208,7 @@ extension AgentRunCommand {
 struct AgentLog: LogHandler {
     var metadata: Logger.Metadata = [:]
     var logLevel: Logger.Level = .info
-    private let output: Output
-
-    init(output: Output) { self.output = output }
+    let output: Output
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
@@ -268,29 +243,14 @@ final class AgentLock: Sendable {
             throw CommandFailure(.cannotCreate, error.ofState)
         }
     }
-
-    /// Whether some process has it; takes nothing.
-    static func isHeld(in directory: String) -> Bool {
-        // Without the file, or where it is not ours, none has.
-        guard let file = try? openFile("\(directory)/\(name)", .readWrite, trust: .state) else {
-            return false
-        }
-        return FileLock.isTaken(file)
-    }
 }
 
 /// Tells systemd how the agent is: sd_notify(3), a datagram to the socket that `NOTIFY_SOCKET` names.
 struct ServiceNotice: Sendable {
-    private let path: String?
+    private let path = EnvironmentPaths.ofProcess.notifySocket()
     /// How often the watchdog wants to hear, or `nil`: half of `WATCHDOG_USEC`, sd_watchdog_enabled(3).
-    let watchdogInterval: Duration?
-
-    init(environment: EnvironmentPaths) {
-        path = environment.notifySocket()
-        watchdogInterval = environment.watchdogMicroseconds(process: CurrentProcess.identifier).map {
-            .microseconds($0 / 2)
-        }
-    }
+    let watchdogInterval = EnvironmentPaths.ofProcess.watchdogMicroseconds(process: CurrentProcess.identifier)
+        .map { Duration.microseconds($0 / 2) }
 
     func ready() { send("READY=1") }
     func stopping() { send("STOPPING=1") }

@@ -67,10 +67,8 @@ struct BackgroundPull: Sendable {
     ) async throws -> EnqueueRequest {
         let settings = engine.tuning.settings
         var (request, project) = (recipe, String?.none)
-        do throws(SettingsError) {
-            request.settings = try settings.kept()
-        } catch {
-            throw CommandFailure(.usage, "--background: \(error.description).")
+        request.settings = try rethrowing(settings.kept()) { (error: SettingsError) in
+            CommandFailure(.usage, "--background: \(error.description).")
         }
         // The manifest's project tells the destination, and its groups name hooks of the configuration file. Whom to believe is
         // settled here: the agent keeps to the pins.
@@ -109,7 +107,6 @@ extension EngineCall {
     fileprivate func lookedUp(_ recipe: RunRecipe, isReadOnly: Bool) async throws -> PreparedRun {
         var unnamed = recipe
         unnamed.session = nil
-        return try await looking { [unnamed] engine, _ in try engine.prepare(unnamed, isReadOnly: isReadOnly)
-        }
+        return try await looking { [unnamed] in try $0.prepare(unnamed, isReadOnly: isReadOnly) }
     }
 }

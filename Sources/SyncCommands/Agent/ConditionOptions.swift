@@ -17,9 +17,7 @@ struct ConditionOptions: ParsableArguments {
         help:
             "On a metered network: allow, deny, or budget=500M to allow that many bytes per run.  (default: allow)"
             .taking("policy"),
-        transform: { text in
-            MeteredPolicy(budget: try setting { () throws(SettingsError) in try SettingValue.metered(text) })
-        }
+        transform: { MeteredPolicy(budget: try setting(SettingValue.metered($0))) }
     )
     var metered: MeteredPolicy?
 
@@ -56,7 +54,7 @@ struct ConditionOptions: ParsableArguments {
             "A --limit-rate for a time of day: 08:00-18:00=2M, or =none; repeatable, the first match applies."
             .taking("times=rate"),
         transform: { text in
-            let rate = try setting { () throws(SettingsError) in try SettingValue.rateWindow(text) }
+            let rate = try setting(SettingValue.rateWindow(text))
             try checkZone(of: rate.window)
             return rate
         }
@@ -122,7 +120,7 @@ struct WindowOption: ParsableArguments {
     @Option(
         help: "Only at this time of day: 22:00-06:00 or 02:00+4h.".taking("times"),
         transform: { text in
-            let window = try setting { () throws(SettingsError) in try SettingValue.window(text) }
+            let window = try setting(SettingValue.window(text))
             try checkZone(of: window)
             return window
         }

@@ -29,15 +29,10 @@ struct EngineAssembly: Sendable {
     func parts(stop: StopRequest, isStopped: (@Sendable () -> Bool)? = nil) throws(CommandFailure) -> Parts {
         let configuration = try Self.configuration(tuning) { _ in }
         let plugins = try PluginAssembly(
-            tuning.settings.plugins,
-            PluginAssembly.Context(
-                place: EnvironmentPaths.ofProcess.pluginPlace,
-                destination: tuning.destination,
-                verifiers: tuning.verifiers,
-                isStopped: isStopped ?? { stop.isStopped },
-                web: configuration,
-                notice: PluginTeller(listener).tell
-            )
+            tuning,
+            web: configuration,
+            isStopped: isStopped ?? { stop.isStopped },
+            notice: { [listener] in listener($0.event) }
         )
         do throws(TransferError) {
             let assembled = try AssembledEngine(
@@ -88,30 +83,17 @@ struct EngineAssembly: Sendable {
         _ tuning: EngineTuning,
         events: @escaping @Sendable (TransferEvent) -> Void
     ) throws(CommandFailure) -> TransportConfiguration {
-        var configuration = TransportConfiguration(
-            clock: clock,
-            random: { .random(in: .min ... .max) },
-            events: events
-        )
+        var configuration = BuiltInPlugins.plainConfiguration
+        configuration.events = events
         configuration.userAgent = "syncagent/\(syncagentVersion)"
         try tuning.apply(to: &configuration)
         return configuration
     }
 
-    static func transport(_ configuration: TransportConfiguration) throws(CommandFailure) -> CurlTransport {
-        do throws(TransferError) {
-            return try CurlTransport(configuration: configuration)
-        } catch {
-            throw CommandFailure(.configuration, "\(error)")
-        }
-    }
-
     static func openStore(_ directory: String, warn: (String) -> Void) throws(CommandFailure) -> SyncStore {
-        try translating { () throws(StoreError) in try openState(directory, warn: warn) }
+        try translating(openState(directory, warn: warn))
     }
 
     /// **Milliseconds** since 1970.
     static func milliseconds() -> Int64 { SystemTime.milliseconds() }
-
-    static var clock: TransportClock { SystemTime.clock }
 }

@@ -20,7 +20,7 @@ struct EngineCall: Sendable {
     let end: PullEnd
     /// Which files are named one by one.
     let detail: PlanDetail
-    private let notes = NotesOnce()
+    private let notes = ToldOnce(most: 1_000)
     private let failures = Monitor(FailureSums())
 
     init(
@@ -63,7 +63,7 @@ struct EngineCall: Sendable {
     /// the pull would, where that is known before.
     func plan(_ recipe: RunRecipe, explains: Bool = false) async throws {
         let (report, routes) = try await stoppable { [self] in
-            let report = try await looking { [self] engine, _ in
+            let report = try await looking { [self] engine in
                 try engine.plan(recipe, telling: detail.isWanted ? { tell($0) } : nil)
             }
             let probe = RouteProbe(
@@ -101,7 +101,7 @@ struct EngineCall: Sendable {
 
     func verify(_ recipe: RunRecipe) async throws {
         let report = try await stoppable { [self] in
-            try await looking { engine, _ in try engine.verify(recipe) }
+            try await looking { engine in try engine.verify(recipe) }
         }
         if json {
             let event = SyncEvent(.verifyFinished, time: EngineAssembly.milliseconds()) {
@@ -116,7 +116,7 @@ struct EngineCall: Sendable {
 
     /// Reads in manifests, with progress and signals as ``plan(_:explains:)``; nothing is kept.
     func reading<R: Sendable>(_ work: @escaping @Sendable (PullEngine) throws -> R) async throws -> R {
-        try await stoppable { [self] in try await looking { engine, _ in try work(engine) } }
+        try await stoppable { [self] in try await looking(work) }
     }
 
     /// Runs blocking work of the engine on a thread of its own; cancelling the task asks it to stop.
@@ -158,13 +158,11 @@ struct EngineCall: Sendable {
     }
 
     /// As ``withEngine(store:_:)``, for a look around: nothing of it is kept, and the metrics of what is kept stay.
-    func looking<R: Sendable>(
-        _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
-    ) async throws -> R {
+    func looking<R: Sendable>(_ work: @escaping @Sendable (PullEngine) throws -> R) async throws -> R {
         // What sessions there are and who works on them is looked up; where there are none, none is made.
         let known = try StateAccess(output: output).existingStore()
         let store = try known ?? SyncStore.inMemory()
-        return try await withEngine(store: store, keepsMetrics: false, work)
+        return try await withEngine(store: store, keepsMetrics: false) { engine, _ in try work(engine) }
     }
 
     private func tell(_ progress: PullProgress) {
@@ -191,7 +189,9 @@ struct EngineCall: Sendable {
         }
         if detail.isWanted { return name(event) }
         // What went wrong with files is summed up at the end: one line for each cause.
-        if event.failure == nil, let note = event.note { notes.tell(note, on: output) }
+        guard event.failure == nil, let note = event.note else { return }
+        // "after 1 ms" and "after 2 ms" are no news.
+        if notes.isNew(note.filter { !$0.isNumber }) { output.warning(note) }
     }
 
     /// Names the file that something has happened to.
@@ -262,9 +262,7 @@ extension ProgressSnapshot {
         isTransferring =
             progress.phase == .finding
             || progress.phase == .fetching && progress.bytesDone < progress.bytesTotal
-        wait = progress.wait.map { wait in
-            Wait(host: wait.host, attempt: wait.attempt, attempts: wait.attempts, until: wait.until)
-        }
+        wait = progress.wait
     }
 }
 
@@ -282,15 +280,13 @@ extension SyncEvent {
     }
 }
 
-/// Says each note once: a host that stays away for an hour is one line, not a thousand.
-private final class NotesOnce: Sendable {
+/// Remembers what has been said: a host that stays away for an hour is one line, not a thousand.
+final class ToldOnce: Sendable {
     private let said = Mutex<Set<String>>([])
-    private static let limit = 1000
+    private let most: Int
 
-    func tell(_ note: String, on output: Output) {
-        // "after 1 ms" and "after 2 ms" are no news.
-        let kind = note.filter { !$0.isNumber }
-        let isNew = said.withLock { $0.count < Self.limit && $0.insert(kind).inserted }
-        if isNew { output.warning(note) }
-    }
+    /// - Parameter most: When so much has been said, nothing is new any more.
+    init(most: Int = .max) { self.most = most }
+
+    func isNew(_ text: String) -> Bool { said.withLock { $0.count < most && $0.insert(text).inserted } }
 }

@@ -36,9 +36,7 @@ struct EngineTuning: Sendable {
     init(_ needs: EngineNeeds, _ environment: EnvironmentPaths, stateDirectory: String) throws(CommandFailure)
     {
         let kept = needs.recipe?.settings
-        let settings = try translating { () throws(SettingsError) in
-            try RunSettings(kept: kept, environment.settings)
-        }
+        let settings = try translating(RunSettings(kept: kept, environment.settings))
         try self.init(settings, needs.recipe, stateDirectory: stateDirectory)
         var transfer = settings.transfer
         transfer.rateLimit = transfer.rateLimit ?? needs.recipe?.limitRate
@@ -68,7 +66,7 @@ struct EngineTuning: Sendable {
     func apply(to configuration: inout TransportConfiguration) throws(CommandFailure) {
         configuration.homes = home.map { [$0] }
         configuration.patience = patience
-        try translating { () throws(SettingsError) in try settings.transfer.apply(to: &configuration) }
+        try translating(settings.transfer.apply(to: &configuration))
         guard let connectionShare else { return }
         configuration.connections = min(configuration.connections, connectionShare)
         configuration.connectionsPerHost = min(configuration.connectionsPerHost, connectionShare)

@@ -93,13 +93,9 @@ struct EnvironmentPaths: Sendable {
     ///
     /// - Throws: ``CommandFailure`` with status 73 for a relative one where the working directory has been removed.
     static func absolute(_ path: String) throws(CommandFailure) -> String {
-        do throws(FileError) { return try absolutePath(path) } catch {
-            throw CommandFailure(.cannotCreate, "\(error).")
+        try rethrowing(absolutePath(path)) { (error: FileError) in CommandFailure(.cannotCreate, "\(error).")
         }
     }
-
-    /// Whether there is a program at `path` that this user may execute.
-    static func isProgram(_ path: String) -> Bool { isPermitted(.execute, path) }
 
     /// Whether the terminal can move its cursor. terminfo(5) calls one that cannot `dumb`.
     var hasCapableTerminal: Bool {

@@ -6,6 +6,11 @@ import SyncModel
 import SyncSettings
 import SyncTransfer
 
+extension CompletionKind {
+    /// Files that can be manifests.
+    static var manifests: CompletionKind { .file(extensions: ["json", "zst"]) }
+}
+
 extension String {
     /// The help of an option whose value is called so.
     func taking(_ value: String) -> ArgumentHelp { ArgumentHelp(self, valueName: value) }
@@ -76,10 +81,7 @@ struct ReleaseOptions: ParsableArguments {
 
 /// The manifest, the destination and the part of it that a verb works on.
 struct TargetOptions: ParsableArguments {
-    @Argument(
-        help: "The manifest: a path or an http(s) URL.",
-        completion: .file(extensions: ["json", "zst"])
-    )
+    @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests)
     var manifest: String
 
     @Argument(
@@ -184,19 +186,28 @@ private func noByteCount(_ text: String) -> ValidationError {
     ValidationError("'\(escaped(text))' is not a number of bytes such as 65536, 64K or 1.5MB.")
 }
 
+/// Reads one of the words of an enumeration.
+func oneWord<Words: RawRepresentable<String> & CaseIterable>(_ text: String, _ option: String) throws -> Words
+{
+    if let word = Words(rawValue: text) { return word }
+    let known = Words.allCases.map(\.rawValue).joined(separator: ", ")
+    throw ValidationError("\(option) takes one of \(known), not '\(escaped(text))'.")
+}
+
 /// Reads the value of an option such as `--deadline`, see ``SettingValue/duration(_:)``.
 @Sendable
 func duration(_ text: String) throws -> Duration {
-    try setting { () throws(SettingsError) in try SettingValue.duration(text) }
+    try setting(SettingValue.duration(text))
 }
 
 /// Reads a setting for the argument parser.
 ///
 /// - Parameter name: The option's, where the parser does not say it.
-func setting<Value>(_ name: String? = nil, _ read: () throws(SettingsError) -> Value) throws -> Value {
-    do throws(SettingsError) {
-        return try read()
-    } catch {
+func setting<Value>(
+    of name: String? = nil,
+    _ read: @autoclosure () throws(SettingsError) -> Value
+) throws -> Value {
+    do throws(SettingsError) { return try read() } catch {
         if error == .workingDirectoryIsGone { throw CommandFailure(.cannotCreate, "\(error).") }
         throw ValidationError("\(name.map { $0 + ": " } ?? "")\(error.description).")
     }

@@ -292,7 +292,7 @@ struct KeyedOptions: ParsableArguments, CustomReflectable {
     func apply(to recipe: inout RunRecipe, _ base: PathBase) throws {
         for row in RunKey.all {
             guard let text = said[row.name] else { continue }
-            try setting(row.option) { () throws(SettingsError) in try row.take(text, base, &recipe) }
+            try setting(of: row.option, row.take(text, base, &recipe))
         }
     }
 }

@@ -132,11 +132,7 @@ struct TransferOptions: ParsableArguments {
         help:
             "A host that an https redirect or manifest may send requests to over http, or 'all'; repeatable."
             .taking("host"),
-        transform: { text in
-            try setting("--allow-redirect-downgrade") { () throws(SettingsError) in
-                try SettingValue.exemption(text)
-            }
-        }
+        transform: { try setting(of: "--allow-redirect-downgrade", SettingValue.exemption($0)) }
     )
     var downgrades: [RedirectPolicy.Exemption] = []
 
@@ -144,11 +140,7 @@ struct TransferOptions: ParsableArguments {
         name: .customLong("allow-private-redirect"),
         help: "A private host that a public redirect or manifest may send requests to, or 'all'; repeatable."
             .taking("host"),
-        transform: { text in
-            try setting("--allow-private-redirect") { () throws(SettingsError) in
-                try SettingValue.exemption(text)
-            }
-        }
+        transform: { try setting(of: "--allow-private-redirect", SettingValue.exemption($0)) }
     )
     var privateTargets: [RedirectPolicy.Exemption] = []
 
@@ -182,22 +174,13 @@ struct TransferOptions: ParsableArguments {
     /// - Throws: `ValidationError` that names the option and never a value that may be a secret.
     func settings(_ base: PathBase) throws -> TransferSettings {
         func path(_ name: String, _ text: String?) throws -> String? {
-            guard let text else { return nil }
-            return try setting(name) { () throws(SettingsError) in try base.absolute(text) }
+            try text.map { try setting(of: name, base.absolute($0)) }
         }
         var settings = TransferSettings()
-        settings.rewrite = try rewrite.map { text in
-            try setting("--rewrite") { () throws(SettingsError) in try SettingValue.rule(text) }
-        }
+        settings.rewrite = try rewrite.map { try setting(of: "--rewrite", SettingValue.rule($0)) }
         settings.credentialsFile = try path("--credentials", credentialsFile)
-        settings.headers = try headers.map { text in
-            try setting("--header") { () throws(SettingsError) in try SettingValue.header(text, base) }
-        }
-        if let proxy {
-            settings.setProxy(
-                try setting("--proxy") { () throws(SettingsError) in try SettingValue.proxy(proxy) }
-            )
-        }
+        settings.headers = try headers.map { try setting(of: "--header", SettingValue.header($0, base)) }
+        if let proxy { settings.setProxy(try setting(of: "--proxy", SettingValue.proxy(proxy))) }
         settings.proxyExceptions = noproxy.map(SettingValue.hostList)
         settings.authorities = try path("--cacert", authorities)
         settings.certificate = try path("--cert", certificate)

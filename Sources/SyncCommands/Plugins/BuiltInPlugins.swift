@@ -2,6 +2,7 @@ import Foundation
 import SyncAssembly
 import SyncConditions
 import SyncHooks
+import SyncModel
 import SyncPlugins
 import SyncSettings
 import SyncTransfer
@@ -56,7 +57,7 @@ enum BuiltInPlugins {
         do throws(RewriteRule.SyntaxError) {
             for text in settings.rules { rules.append(try RewriteRule(text)) }
         } catch {
-            throw PluginError(plugin: use.name, code: .refused, message: error.description)
+            throw refused(use, error.description)
         }
         return RewriteResolver(rules)
     }
@@ -64,10 +65,9 @@ enum BuiltInPlugins {
     private static func credentialsFile(_ needs: Needs) throws(PluginError) -> any CredentialProvider {
         let use = needs.use
         let settings = try settings(FileSettings.self, of: use, "{ path: \"/absolute/path\" }")
-        do throws(CredentialsFile.Refusal) {
-            return try CredentialsFile.read(path: settings.path)
-        } catch {
-            throw PluginError(plugin: use.name, code: .refused, message: error.description)
+        return try rethrowing(CredentialsFile.read(path: settings.path)) {
+            (refusal: CredentialsFile.Refusal) in
+            refused(use, refusal.description)
         }
     }
 
@@ -79,11 +79,7 @@ enum BuiltInPlugins {
             "{ command: [\"/absolute/path\", \"argument\"] }"
         ).command
         guard command.first?.hasPrefix("/") == true else {
-            throw PluginError(
-                plugin: use.name,
-                code: .refused,
-                message: "settings.command must begin with an absolute path"
-            )
+            throw refused(use, "settings.command must begin with an absolute path")
         }
         return command
     }
@@ -92,15 +88,14 @@ enum BuiltInPlugins {
         let use = needs.use
         let settings = try settings(WebhookSettings.self, of: use, "{ url: \"https://…\" }")
         guard WebhookHook.isFor(settings.url) else {
-            let text = "settings.url must be an http or https URL"
-            throw PluginError(plugin: use.name, code: .refused, message: text)
+            throw refused(use, "settings.url must be an http or https URL")
         }
         return WebhookObserver(url: settings.url, name: use.name, hook: WebhookHook(needs.web))
     }
 
     /// A transport's configuration without any settings.
     static var plainConfiguration: TransportConfiguration {
-        TransportConfiguration(clock: EngineAssembly.clock, random: { .random(in: .min ... .max) })
+        TransportConfiguration(clock: SystemTime.clock, random: { .random(in: .min ... .max) })
     }
 
     private static func settings<Settings: Decodable>(
@@ -111,12 +106,12 @@ enum BuiltInPlugins {
         do {
             return try JSONDecoder().decode(type, from: Data(use.settings.utf8))
         } catch {
-            throw PluginError(
-                plugin: use.name,
-                code: .refused,
-                message: "settings must have the form \(form)"
-            )
+            throw refused(use, "settings must have the form \(form)")
         }
+    }
+
+    private static func refused(_ use: PluginSettings.Use, _ message: String) -> PluginError {
+        PluginError(plugin: use.name, code: .refused, message: message)
     }
 }
 

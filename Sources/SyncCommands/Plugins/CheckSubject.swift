@@ -16,15 +16,15 @@ struct CheckSubject: Sendable {
     let settings: PluginSettings
     let place: PluginPlace
     let output: Output
-    var point: PluginPoint?
+    let point: PluginPoint?
     /// Settings that replace the configured ones.
-    var json: String?
-    var url: String?
-    var files: [String] = []
+    let json: String?
+    let url: String?
+    let files: [String]
     /// **Seconds** for one answer.
-    var timeout = 30
+    let timeout: Int
     /// A directory of its own, absolute.
-    var scratch = "/tmp"
+    let scratch: String
 
     /// As titles have it.
     var plainName: String { PluginSettings.Use(plugin: name, point: .hook).name }
@@ -69,26 +69,11 @@ struct CheckSubject: Sendable {
 
     private func configuration(_ point: PluginPoint?) throws(PluginError) -> PluginConfiguration {
         let directory = settings.directory ?? place.directory
-        let program: PluginProgram
-        do throws(PluginError) {
-            program = try PluginProgram(name, directory: directory, destination: nil)
-        } catch {
-            let known = Set(PluginPoint.allCases.flatMap(BuiltInPlugins.names)).sorted().joined(
-                separator: ", "
-            )
-            throw PluginError(
-                plugin: error.plugin,
-                code: error.code,
-                message: "\(error.message); built in: \(known)"
-            )
+        let program = try rethrowing(PluginProgram(name, directory: directory, destination: nil)) {
+            (error: PluginError) in
+            error.naming(builtIn: Set(PluginPoint.allCases.flatMap(BuiltInPlugins.names)).sorted())
         }
-        var configuration = PluginConfiguration(
-            program: program,
-            point: point,
-            environment: place.environment,
-            version: syncagentVersion,
-            notice: { [output] in output.message(PluginTeller.line($0)) }
-        )
+        var configuration = place.configuration(program, point) { [output] in output.message($0.line) }
         if let point { configuration.settings = use(point).settings }
         configuration.runtimeDirectory = scratch
         configuration.limits.request = .seconds(timeout)

@@ -8,29 +8,14 @@ import SyncSystem
 
 /// The condition plugins of an agent: each is made once and lives as long as the agent does, so that one that is a
 /// program is not started for every look.
-final class ConditionPlugins: Sendable {
-    private let place: PluginPlace
-    private let machine: MachinePlaces
-    private let settings: @Sendable () -> Result<PluginSettings, SettingsError>
-    private let notice: @Sendable (PluginNotice) -> Void
-    private let made = Mutex<[String: any Condition]>([:])
-
-    /// - Parameters:
-    ///   - place: Where programs are.
-    ///   - machine: Where built-in conditions look.
-    ///   - settings: The agent's configuration, as it is now.
-    ///   - notice: Told of what happens to programs.
-    init(
-        place: PluginPlace,
-        machine: MachinePlaces,
-        settings: @escaping @Sendable () -> Result<PluginSettings, SettingsError>,
-        notice: @escaping @Sendable (PluginNotice) -> Void
-    ) {
-        self.place = place
-        self.machine = machine
-        self.settings = settings
-        self.notice = notice
-    }
+struct ConditionPlugins: Sendable {
+    /// Where programs are.
+    let place = EnvironmentPaths.ofProcess.pluginPlace
+    /// Where built-in conditions look.
+    let machine = EnvironmentPaths.ofProcess.machinePlaces
+    /// Told of what happens to programs.
+    let notice: @Sendable (PluginNotice) -> Void
+    private let made = Monitor<[String: any Condition]>([:])
 
     /// The conditions of a run.
     ///
@@ -60,25 +45,28 @@ final class ConditionPlugins: Sendable {
             return try builtInConditions.make(name, ConditionSettings(wanted, on: machine))
         }
         if let known = made.withLock({ $0[name] }) { return known }
-        let settings: PluginSettings
-        do throws(SettingsError) {
-            settings = try self.settings().get()
-        } catch {
-            throw PluginError(plugin: name, code: .unavailable, message: error.description)
+        // The agent's configuration, as it is now.
+        let environment = EnvironmentPaths.ofProcess.settings
+        let settings = try rethrowing(RunSettings(kept: nil, environment).plugins) { (error: SettingsError) in
+            PluginError(plugin: name, code: .unavailable, message: error.description)
         }
         let use =
             settings.uses(of: .condition).first { $0.name == name }
             ?? PluginSettings.Use(plugin: name, point: .condition)
-        let client: PluginClient
-        do throws(PluginError) {
-            client = try place.client(use, in: settings, destination: nil, notice: notice)
-        } catch {
-            let known = builtInConditions.names.joined(separator: ", ")
-            let text = "\(error.message); built in: \(known)"
-            throw PluginError(plugin: error.plugin, code: error.code, message: text)
+        let client = try rethrowing(place.client(use, in: settings, destination: nil, notice: notice)) {
+            (error: PluginError) in
+            error.naming(builtIn: builtInConditions.names)
         }
         let condition = PluginCondition(client, name: name)
         made.withLock { $0[name] = condition }
         return condition
+    }
+}
+
+extension PluginError {
+    /// The same, with what there is besides programs.
+    func naming(builtIn names: [String]) -> PluginError {
+        let text = "\(message); built in: \(names.joined(separator: ", "))"
+        return PluginError(plugin: plugin, code: code, message: text)
     }
 }

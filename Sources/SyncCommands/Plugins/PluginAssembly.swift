@@ -17,28 +17,26 @@ struct PluginAssembly: Sendable {
     private(set) var made = EnginePlugins()
     private var clients: [PluginClient] = []
 
-    struct Context: Sendable {
-        var place: PluginPlace
-        /// Nothing below it is a plugin; `nil` when nothing is pulled.
-        var destination: String?
-        /// Programs that a run asks to be shown its files.
-        var verifiers: [[String]] = []
-        /// Whether programs are to be ended early.
-        var isStopped: @Sendable () -> Bool = { false }
-        /// Proxies and trust of built-ins that send requests of their own.
-        var web: TransportConfiguration
-        /// Told of what happens to programs.
-        var notice: @Sendable (PluginNotice) -> Void
-    }
+    private let place = EnvironmentPaths.ofProcess.pluginPlace
+    private let tuning: EngineTuning
+    private let web: TransportConfiguration
+    private let isStopped: @Sendable () -> Bool
+    private let notice: @Sendable (PluginNotice) -> Void
 
-    private let settings: PluginSettings
-    private let context: Context
-
-    init(_ settings: PluginSettings, _ context: Context) throws(CommandFailure) {
-        (self.settings, self.context) = (settings, context)
+    /// - Parameters:
+    ///   - web: Proxies and trust of built-ins that send requests of their own.
+    ///   - isStopped: Whether programs are to be ended early.
+    ///   - notice: Told of what happens to programs.
+    init(
+        _ tuning: EngineTuning,
+        web: TransportConfiguration,
+        isStopped: @escaping @Sendable () -> Bool,
+        notice: @escaping @Sendable (PluginNotice) -> Void
+    ) throws(CommandFailure) {
+        (self.tuning, self.web, self.isStopped, self.notice) = (tuning, web, isStopped, notice)
         do throws(PluginError) {
-            for use in settings.uses { try add(use) }
-            for command in context.verifiers { try add(verifier: command) }
+            for use in tuning.settings.plugins.uses { try add(use) }
+            for command in tuning.verifiers { try add(verifier: command) }
         } catch {
             throw CommandFailure(.configuration, "\(error)")
         }
@@ -79,10 +77,10 @@ struct PluginAssembly: Sendable {
     ) throws(PluginError) {
         let program = try SmallProgram(
             command,
-            destination: context.destination,
+            destination: tuning.destination,
             limit: limit ?? ProgramVerifier.limit,
-            environment: context.place.environment,
-            isStopped: context.isStopped
+            environment: place.environment,
+            isStopped: isStopped
         )
         let instances = ProgramVerifier.instances(cores: ProcessInfo.processInfo.activeProcessorCount)
         let verifier = ProgramVerifier(program, instances: instances)
@@ -96,15 +94,15 @@ struct PluginAssembly: Sendable {
         program: (PluginClient) -> Plugin
     ) throws(PluginError) -> Plugin {
         guard builtIn.names.contains(use.plugin) else { return program(try client(use)) }
-        return try builtIn.make(use.plugin, BuiltInPlugins.Needs(use: use, web: context.web))
+        return try builtIn.make(use.plugin, BuiltInPlugins.Needs(use: use, web: web))
     }
 
     private mutating func client(_ use: PluginSettings.Use) throws(PluginError) -> PluginClient {
-        let client = try context.place.client(
+        let client = try place.client(
             use,
-            in: settings,
-            destination: context.destination,
-            notice: context.notice
+            in: tuning.settings.plugins,
+            destination: tuning.destination,
+            notice: notice
         )
         clients.append(client)
         return client
@@ -135,13 +133,7 @@ struct PluginPlace: Sendable {
             directory: settings.directory ?? directory,
             destination: destination
         )
-        var configuration = PluginConfiguration(
-            program: program,
-            point: use.point,
-            environment: environment,
-            version: syncagentVersion,
-            notice: notice
-        )
+        var configuration = configuration(program, use.point, notice: notice)
         configuration.settings = use.settings
         configuration.destination = destination
         configuration.runtimeDirectory = runtimeDirectory
@@ -149,6 +141,21 @@ struct PluginPlace: Sendable {
         if use.point == .condition { configuration.restart.rest = .seconds(600) }
         if let timeout = use.timeout { configuration.limits.request = .seconds(timeout) }
         return PluginClient(configuration)
+    }
+
+    /// - Parameter point: `nil` for a program that is only asked what it is.
+    func configuration(
+        _ program: PluginProgram,
+        _ point: PluginPoint?,
+        notice: @escaping @Sendable (PluginNotice) -> Void
+    ) -> PluginConfiguration {
+        PluginConfiguration(
+            program: program,
+            point: point,
+            environment: environment,
+            version: syncagentVersion,
+            notice: notice
+        )
     }
 }
 
@@ -165,21 +172,16 @@ extension EnvironmentPaths {
     }
 }
 
-/// Tells what plugins do besides answering, as events that belong to no run's record.
-struct PluginTeller: Sendable {
-    private let listener: @Sendable (SyncEvent) -> Void
+extension PluginNotice {
+    /// For people.
+    var line: String { "plugin \(plugin): \(text)" }
 
-    init(_ listener: @escaping @Sendable (SyncEvent) -> Void) { self.listener = listener }
-
-    static func line(_ notice: PluginNotice) -> String { "plugin \(notice.plugin): \(notice.text)" }
-
-    func tell(_ notice: PluginNotice) {
-        listener(
-            SyncEvent(.pluginNotice, time: EngineAssembly.milliseconds(), note: Self.line(notice)) {
-                $0.field("plugin", notice.plugin)
-                $0.field("kind", notice.kind.rawValue)
-                $0.field("text", notice.text)
-            }
-        )
+    /// What plugins do besides answering: an event that belongs to no run's record.
+    var event: SyncEvent {
+        SyncEvent(.pluginNotice, time: EngineAssembly.milliseconds(), note: line) {
+            $0.field("plugin", plugin)
+            $0.field("kind", kind.rawValue)
+            $0.field("text", text)
+        }
     }
 }

@@ -28,7 +28,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
 
     @Option(
         help: "Check only this extension point.  (default: all that the plugin serves)".taking("point"),
-        transform: PluginsCheckCommand.point
+        transform: { try oneWord($0, "--point") }
     )
     var point: PluginPoint?
 
@@ -66,25 +66,27 @@ struct PluginsCheckCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let environment = EnvironmentPaths.ofProcess
-        var subject = CheckSubject(
-            name: plugin.contains("/") ? try EnvironmentPaths.absolute(plugin) : plugin,
-            settings: try source.settings(environment),
-            place: environment.pluginPlace,
-            output: output
-        )
-        subject.point = point
-        subject.json = settings
-        subject.url = url
-        subject.files = file
-        subject.timeout = timeout
+        let name = plugin.contains("/") ? try EnvironmentPaths.absolute(plugin) : plugin
+        let configured = try source.settings(environment)
         let scratch = try ScratchDirectory(in: environment.pluginPlace.runtimeDirectory)
         defer { scratch.remove() }
-        subject.scratch = scratch.path
+        let subject = CheckSubject(
+            name: name,
+            settings: configured,
+            place: environment.pluginPlace,
+            output: output,
+            point: point,
+            json: settings,
+            url: url,
+            files: file,
+            timeout: timeout,
+            scratch: scratch.path
+        )
         let reports: [PointReport]
         do {
-            let points = try await onThread("check", cancellable: { [subject] _ in try subject.points() })
+            let points = try await onThread("check", cancellable: { _ in try subject.points() })
             if points.contains(.transport), url == nil, subject.name != "file" {
-                reports = try await CheckedServer(in: scratch.path).whileServed { [subject] url in
+                reports = try await CheckedServer(in: scratch.path).whileServed { url in
                     try await Self.check(subject, points, url)
                 }
             } else {
@@ -95,14 +97,6 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         }
         for report in reports { tell(report, output) }
         if reports.contains(where: { !$0.results.allSatisfy(\.passed) }) { throw CommandFailure(.incomplete) }
-    }
-
-    private static func point(_ text: String) throws -> PluginPoint {
-        guard let point = PluginPoint(rawValue: text) else {
-            let known = PluginPoint.allCases.map(\.rawValue).joined(separator: ", ")
-            throw ValidationError("--point takes one of \(known), not '\(escaped(text))'.")
-        }
-        return point
     }
 
     private static func check(

@@ -134,13 +134,7 @@ struct PluginRow: Sendable {
 
     /// Starts a program and asks what it is.
     private static func asked(_ program: PluginProgram, _ place: PluginPlace) -> PluginRow {
-        var configuration = PluginConfiguration(
-            program: program,
-            point: nil,
-            environment: place.environment,
-            version: syncagentVersion,
-            notice: { _ in }
-        )
+        var configuration = place.configuration(program, nil) { _ in }
         configuration.restart.mostEnds = 1
         configuration.limits.start = .seconds(5)
         let client = PluginClient(configuration)

@@ -23,9 +23,7 @@ struct SampleFiles: Sendable {
             found.append(try Self.staged(path, name: name))
         }
         for path in others {
-            let absolute: String
-            do throws(FileError) { absolute = try absolutePath(path) } catch {
-                throw Self.failure("\(error)")
+            let absolute = try rethrowing(absolutePath(path)) { (error: FileError) in Self.failure("\(error)")
             }
             found.append(
                 try Self.staged(absolute, name: absolute.split(separator: "/").last.map(String.init) ?? path)
@@ -40,11 +38,8 @@ struct SampleFiles: Sendable {
     }
 
     private static func staged(_ path: String, name: String) throws(PluginError) -> StagedFile {
-        let data: [UInt8]
-        do throws(FileError) {
-            data = try readFile(path, trust: .input, limit: 1 << 30)
-        } catch {
-            throw failure(error.description)
+        let data = try rethrowing(readFile(path, trust: .input, limit: 1 << 30)) { (error: FileError) in
+            failure(error.description)
         }
         guard var hasher = try? SHA256Hasher(),
             let digest = data.withUnsafeBytes({ try? hasher.digest(of: $0) })
@@ -125,11 +120,10 @@ struct ScratchDirectory: Sendable {
     let path: String
 
     init(in parent: String) throws(CommandFailure) {
-        var template = Array("\(parent)/syncagent-check-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else {
+        guard let path = makeTemporaryDirectory("\(parent)/syncagent-check-") else {
             throw CommandFailure(.cannotCreate, "Cannot make a directory in \(escaped(parent)).")
         }
-        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        self.path = path
     }
 
     // What cannot be removed is in a directory for such things.

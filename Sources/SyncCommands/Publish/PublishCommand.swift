@@ -50,7 +50,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Option(
         help: "The manifest whose packs to reuse.  (default: the one in the output directory)"
             .taking("manifest"),
-        completion: .file(extensions: ["json", "zst"])
+        completion: .manifests
     )
     var base: String?
 

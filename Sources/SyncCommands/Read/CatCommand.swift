@@ -21,10 +21,7 @@ struct CatCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(
-        help: "The manifest: a path or an http(s) URL.",
-        completion: .file(extensions: ["json", "zst"])
-    )
+    @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests)
     var manifest: String
 
     @Argument(help: "The file's path in the manifest.")

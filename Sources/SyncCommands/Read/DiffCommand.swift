@@ -23,16 +23,10 @@ struct DiffCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(
-        help: "The old manifest: a path or an http(s) URL.",
-        completion: .file(extensions: ["json", "zst"])
-    )
+    @Argument(help: "The old manifest: a path or an http(s) URL.", completion: .manifests)
     var old: String
 
-    @Argument(
-        help: "The new manifest: a path or an http(s) URL.",
-        completion: .file(extensions: ["json", "zst"])
-    )
+    @Argument(help: "The new manifest: a path or an http(s) URL.", completion: .manifests)
     var new: String
 
     @OptionGroup

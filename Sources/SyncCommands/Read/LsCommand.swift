@@ -19,10 +19,7 @@ struct LsCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(
-        help: "The manifest: a path or an http(s) URL.",
-        completion: .file(extensions: ["json", "zst"])
-    )
+    @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests)
     var manifest: String
 
     @Option(name: .customLong("group"), help: "Only the files of this group; repeatable.".taking("name"))

@@ -55,11 +55,11 @@ struct MetricsFile: Sendable {
     static func text(_ store: SyncStore) throws(CommandFailure) -> String {
         let schedules = ReportSchedules(now: EngineAssembly.milliseconds())
         let metrics = Metrics(store: store, version: syncagentVersion, next: schedules.next)
-        return try translating { () throws(StoreError) in try metrics.text() }
+        return try translating(metrics.text())
     }
 
     /// Replaces the file by what the store says now.
     func write(_ store: SyncStore) throws(CommandFailure) {
-        try ReplacedFile(path: path, mode: 0o644).write(Self.text(store))
+        try replaceFile(path, by: Self.text(store))
     }
 }

@@ -17,8 +17,8 @@ struct ReportCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup
-    var session: ReportSession
+    @Argument(help: "Only this session.  (default: all)".taking("session"))
+    var session: String?
 
     @Option(
         help:
@@ -44,6 +44,7 @@ struct ReportCommand: AsyncParsableCommand {
     var post: String?
 
     func validate() throws {
+        if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") }
         if post != nil, json || html || output != nil {
             throw ValidationError(
                 "--post sends JSON and prints nothing; leave out --json, --html and --output."
@@ -68,8 +69,7 @@ struct ReportCommand: AsyncParsableCommand {
 
     func run() async throws {
         let terminal = Output()
-        var receiver: ReportPost?
-        if let post { receiver = try ReportPost(post) }
+        let receiver = try post.map { try ReportPost($0) }
         let state = try StateAccess(output: terminal)
         let clock = ReportClock.here(EngineAssembly.milliseconds())
         var report = MorningReport(
@@ -81,19 +81,13 @@ struct ReportCommand: AsyncParsableCommand {
         )
         let schedules = ReportSchedules(now: clock.now)
         if let store = try state.existingStore() {
-            var names: [String]?
-            if let name = session.session { names = [try StateAccess.session(name, in: store)] }
-            let reader = ReportReader(
-                store: store,
-                clock: clock,
-                version: report.version,
-                host: report.host,
-                schedules: schedules.bySession,
-                unmet: schedules.unmet
-            )
+            let names = try session.map { [try StateAccess.session($0, in: store)] }
+            var reader = ReportReader(store: store, clock: clock, version: report.version)
+            reader.host = report.host
+            (reader.schedules, reader.unmet) = (schedules.bySession, schedules.unmet)
             let hasNights = json || html || receiver != nil
             report = try reader.report(of: names, since: report.since, hasNights: hasNights)
-        } else if session.session != nil {
+        } else if session != nil {
             throw StateAccess.noSessions
         }
         report.warnings = TrustWarning.lines(stateDirectory: state.place.stateDirectory)
@@ -110,17 +104,7 @@ struct ReportCommand: AsyncParsableCommand {
             text = ReportText(report, clock: clock).lines.joined(separator: "\n")
         }
         guard let output else { return terminal.line(text) }
-        try ReplacedFile(path: output, mode: 0o644).write(text.hasSuffix("\n") ? text : text + "\n")
-    }
-}
-
-/// Which session a report is about.
-struct ReportSession: ParsableArguments {
-    @Argument(help: "Only this session.  (default: all)".taking("session"))
-    var session: String?
-
-    func validate() throws {
-        if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") }
+        try replaceFile(output, by: text.hasSuffix("\n") ? text : text + "\n")
     }
 }
 
@@ -183,27 +167,21 @@ enum ReportStart {
     }
 }
 
-/// A file that is written as a whole and then takes the place of the one before: whoever reads it sees one or the other.
-struct ReplacedFile: Sendable {
-    let path: String
-    let mode: mode_t
-
-    /// Writes beside the file, then renames. rename(2)
-    ///
-    /// - Throws: ``CommandFailure`` with status 73 when the place cannot be written to, 74 when the disk is full.
-    func write(_ text: String) throws(CommandFailure) {
-        // A device or a pipe would be gone: what was meant is to write into it.
-        guard status(following: path)?.kind ?? .file == .file else {
-            throw CommandFailure(.cannotCreate, "cannot write \(escaped(path)): it is not a regular file")
-        }
-        do throws(FileError) {
-            try replaceFile(path, with: Array(text.utf8), mode: mode)
-        } catch {
-            let isFull = ["write", "sync", "set the mode of"].contains(error.step)
-            throw CommandFailure(
-                isFull ? .ioError : .cannotCreate,
-                "cannot write \(escaped(path)): \(error.reason)"
-            )
-        }
+/// Writes a file that takes the place of the one before as a whole: whoever reads it sees one or the other. rename(2)
+///
+/// - Throws: ``CommandFailure`` with status 73 when the place cannot be written to, 74 when the disk is full.
+func replaceFile(_ path: String, by text: String) throws(CommandFailure) {
+    // A device or a pipe would be gone: what was meant is to write into it.
+    guard status(following: path)?.kind ?? .file == .file else {
+        throw CommandFailure(.cannotCreate, "cannot write \(escaped(path)): it is not a regular file")
+    }
+    do throws(FileError) {
+        try replaceFile(path, with: Array(text.utf8), mode: 0o644)
+    } catch {
+        let isFull = ["write", "sync", "set the mode of"].contains(error.step)
+        throw CommandFailure(
+            isFull ? .ioError : .cannotCreate,
+            "cannot write \(escaped(path)): \(error.reason)"
+        )
     }
 }

@@ -26,11 +26,8 @@ struct ReportPost: Sendable {
     }
 
     private static func firstLine(_ path: String) throws(CommandFailure) -> String {
-        let text: String
-        do throws(FileError) {
-            text = try readSecret(path, limit: 1 << 16)
-        } catch {
-            throw CommandFailure(.configuration, "\(escaped(path)): \(error.reason)")
+        let text = try rethrowing(readSecret(path, limit: 1 << 16)) { (error: FileError) in
+            CommandFailure(.configuration, "\(escaped(path)): \(error.reason)")
         }
         return text.split(whereSeparator: \.isWhitespace).first.map(String.init) ?? ""
     }

@@ -23,17 +23,15 @@ struct ReportSchedules: Sendable {
             // Of a schedule that is new, nothing of the past is missed.
             let made = Self.modified(records.path(name))
             let lastDue = due.flatMap { $0 > made ? $0 : nil }
-            guard let session = record.memory.session ?? record.definition.request.session else {
-                unmet.append(
-                    ReportReader.UnmetSchedule(
-                        name: name,
-                        destination: record.definition.request.destination ?? "",
-                        schedule: ReportReader.Schedule(next: next, lastDue: lastDue),
-                        failure: record.memory.failure,
-                        cause: record.memory.cause,
-                        failed: record.memory.failed?.milliseconds
-                    )
+            guard let session = record.session else {
+                var schedule = ReportReader.UnmetSchedule(
+                    name: name,
+                    destination: record.definition.request.destination ?? "",
+                    schedule: ReportReader.Schedule(next: next, lastDue: lastDue)
                 )
+                (schedule.failure, schedule.cause) = (record.memory.failure, record.memory.cause)
+                schedule.failed = record.memory.failed?.milliseconds
+                unmet.append(schedule)
                 continue
             }
             // Several for one session: the next is the first of all, the last due the latest.

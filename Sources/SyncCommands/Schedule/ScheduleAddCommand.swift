@@ -155,7 +155,9 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         output.line(try plan.choice.backend.preview(try installation.start(plan.name, plan.clock, now: now)))
         let words = ScheduleText(now: now)
         output.message("\(plan.name): \(words.rule(plan.clock)), by \(plan.choice.backend.words).")
-        for line in words.nextTimes(plan.clock, 3) { output.message(line) }
+        for (place, time) in words.nextTimes(plan.clock).enumerated() {
+            output.message((place == 0 ? "Next: " : "      ") + time)
+        }
         tellConditions(plan, output)
         output.message("Nothing was changed.")
     }

@@ -23,6 +23,28 @@ struct ScheduleCommand: CommandGroup {
 struct ScheduleArgument: ParsableArguments {
     @Argument(help: "The schedule's name in 'syncagent schedule list'.")
     var name: String
+
+    /// Takes the schedule out of effect with everything that is known of it, or puts it back.
+    func set(isPaused: Bool) async throws {
+        let output = Output()
+        let records = try ScheduleRecords()
+        let record = try records.get(name)
+        guard record.definition.isPaused != isPaused else {
+            return output.message("\(name): \(isPaused ? "it is already paused" : "it is not paused").")
+        }
+        var definition = record.definition
+        definition.paused = isPaused ? true : nil
+        _ = try records.replace(name, definition, record.clock, output: output)
+        if isPaused {
+            return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.")
+        }
+        if record.backend.needsAgent {
+            _ = try await AgentReach(state: try StateAccess(output: output)).client()
+        }
+        let text = ScheduleText(now: EngineAssembly.milliseconds())
+        let next = record.clock.next(after: text.now).map { " Next: \(text.moment($0.fire))." } ?? ""
+        output.message("\(name): \(text.rule(record.clock)), by \(record.backend.words).\(next)")
+    }
 }
 
 struct ScheduleRemoveCommand: AsyncParsableCommand {
@@ -64,7 +86,7 @@ struct SchedulePauseCommand: AsyncParsableCommand {
     @OptionGroup
     var schedule: ScheduleArgument
 
-    func run() async throws { try await ScheduleRest(name: schedule.name).set(isPaused: true) }
+    func run() async throws { try await schedule.set(isPaused: true) }
 }
 
 struct ScheduleResumeCommand: AsyncParsableCommand {
@@ -76,31 +98,5 @@ struct ScheduleResumeCommand: AsyncParsableCommand {
     @OptionGroup
     var schedule: ScheduleArgument
 
-    func run() async throws { try await ScheduleRest(name: schedule.name).set(isPaused: false) }
-}
-
-/// Takes a schedule out of effect with everything that is known of it, and puts it back.
-private struct ScheduleRest {
-    let name: String
-
-    func set(isPaused: Bool) async throws {
-        let output = Output()
-        let records = try ScheduleRecords()
-        let record = try records.get(name)
-        guard record.definition.isPaused != isPaused else {
-            return output.message("\(name): \(isPaused ? "it is already paused" : "it is not paused").")
-        }
-        var definition = record.definition
-        definition.paused = isPaused ? true : nil
-        _ = try records.replace(name, definition, record.clock, output: output)
-        if isPaused {
-            return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.")
-        }
-        if record.backend.needsAgent {
-            _ = try await AgentReach(state: try StateAccess(output: output)).client()
-        }
-        let text = ScheduleText(now: EngineAssembly.milliseconds())
-        let next = record.clock.next(after: text.now).map { " Next: \(text.moment($0.fire))." } ?? ""
-        output.message("\(name): \(text.rule(record.clock)), by \(record.backend.words).\(next)")
-    }
+    func run() async throws { try await schedule.set(isPaused: false) }
 }

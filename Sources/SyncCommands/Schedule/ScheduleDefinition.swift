@@ -45,12 +45,6 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
         self.request = request
     }
 
-    private enum CodingKeys: String, CodingKey {
-        case nightly, days, everyMinutes, cron, windowMinutes, readyBy, jitterSeconds, timeZone, catchUp,
-            paused
-        case backend, request
-    }
-
     /// Reads a definition; a rule, `backend` and `request` must be there.
     init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)

@@ -33,15 +33,10 @@ struct ScheduleFile: Sendable {
     ///   - shown: The file's name for messages.
     /// - Throws: ``CommandFailure`` with status 65 that names the line.
     init(_ bytes: [UInt8], shown: String) throws(CommandFailure) {
-        let root: ConfigurationNode
-        do throws(SettingsError) {
-            root = try JSON5Reader.read(bytes)
-        } catch {
-            throw CommandFailure(.dataInvalid, "\(shown):\(error.description)")
+        let root = try rethrowing(JSON5Reader.read(bytes)) { (error: SettingsError) in
+            CommandFailure(.dataInvalid, "\(shown):\(error.description)")
         }
-        func fault(_ line: Int, _ text: String) -> CommandFailure {
-            CommandFailure(.dataInvalid, "\(shown):\(line): \(text)")
-        }
+        func fault(_ line: Int, _ text: String) -> CommandFailure { Self.fault(shown, line, text) }
         guard case .object(let members) = root.value else {
             throw fault(root.line, "an object { \"format\": …, \"schedules\": [ … ] } is expected.")
         }
@@ -73,16 +68,17 @@ struct ScheduleFile: Sendable {
         self.entries = entries
     }
 
+    private static func fault(_ shown: String, _ line: Int, _ text: String) -> CommandFailure {
+        CommandFailure(.dataInvalid, "\(shown):\(line): \(text)")
+    }
+
     private static func entry(_ node: ConfigurationNode, shown: String) throws(CommandFailure) -> Entry {
         guard case .object(let members) = node.value else {
-            throw CommandFailure(
-                .dataInvalid,
-                "\(shown):\(node.line): \(node.kind) was found; an object { … } is expected."
-            )
+            throw Self.fault(shown, node.line, "\(node.kind) was found; an object { … } is expected.")
         }
         func fault(_ member: ConfigurationNode.Member?, _ text: String) -> CommandFailure {
             let key = member.map { "\(escaped($0.key)): " } ?? ""
-            return CommandFailure(.dataInvalid, "\(shown):\(member?.line ?? node.line): \(key)\(text)")
+            return Self.fault(shown, member?.line ?? node.line, key + text)
         }
         func text(_ key: String, _ what: String) throws(CommandFailure) -> String {
             let member = members.first { $0.key == key }
@@ -92,10 +88,8 @@ struct ScheduleFile: Sendable {
             return text
         }
         let name = try text("name", "the schedule's name")
-        do throws(ScheduleError) {
-            try ScheduleName.check(name)
-        } catch {
-            throw fault(members.first { $0.key == "name" }, "\(error)")
+        try rethrowing(ScheduleName.check(name)) { (error: ScheduleError) in
+            fault(members.first { $0.key == "name" }, "\(error)")
         }
         let manifest = try text("manifest", "a URL or an absolute path")
         guard manifest.contains("://") || manifest.hasPrefix("/") else {

@@ -22,12 +22,10 @@ struct ScheduleInstallation: Sendable {
         self.environment = environment
         self.isRoot = isRoot
         backends = scheduleBackends(
-            in: BackendPlaces(
-                root: root,
-                // A home is there, the state directory is in it.
-                configuration: environment.baseDirectories.configuration ?? "/.config",
-                run: run ?? SystemCommands(environment: environment).run
-            )
+            root: root,
+            // A home is there, the state directory is in it.
+            configuration: environment.baseDirectories.configuration ?? "/.config",
+            run: run ?? SystemCommands(environment: environment).run
         )
     }
 
@@ -71,11 +69,8 @@ struct ScheduleInstallation: Sendable {
 
     /// What is started: this program, with the places it works with now.
     func program(_ name: String) throws(ScheduleError) -> ScheduledProgram {
-        let path: String
-        do throws(CommandFailure) {
-            path = try AgentReach.ownProgram()
-        } catch {
-            throw ScheduleError(.unavailable, error.message)
+        let path = try rethrowing(AgentReach.ownProgram()) { (failure: CommandFailure) in
+            ScheduleError(.unavailable, failure.message)
         }
         // Its file is gone, as in the middle of an update.
         guard !path.hasPrefix("/proc/") else {
@@ -83,10 +78,9 @@ struct ScheduleInstallation: Sendable {
         }
         // Root would run it again and again.
         if CurrentProcess.user == 0 {
-            do throws(ProgramError) {
-                try physicalProgram(path, role: "program", destination: nil)
-            } catch {
-                throw ScheduleError(.unavailable, error.message)
+            _ = try rethrowing(physicalProgram(path, role: "program", destination: nil)) {
+                (error: ProgramError) in
+                ScheduleError(.unavailable, error.message)
             }
         }
         let names = ["XDG_CONFIG_HOME", "XDG_STATE_HOME"]
@@ -94,7 +88,7 @@ struct ScheduleInstallation: Sendable {
             path: path,
             arguments: ["schedule", "run", name, "--quiet"],
             variables: names.compactMap { name in
-                environment.baseDirectories.path(name).map { .init(name, $0) }
+                environment.baseDirectories.path(name).map { "\(name)=\($0)" }
             }
         )
     }

@@ -81,16 +81,12 @@ struct ScheduleOutlook: Sendable {
 
     func view(_ record: ScheduleRecords.Record) -> View {
         let next = record.next(after: now)
-        let session = record.memory.session ?? record.definition.request.session
-        let made = next.map {
-            ScheduledRequest(record, $0, history: ScheduledRequest.history(session, in: store), now: now)
-        }
         return View(
             record: record,
             isActive: !record.definition.isPaused
                 && record.backend.isInEffect(record.name),
             next: next,
-            plan: made?.plan,
+            plan: next.flatMap { ScheduledRequest(record, $0, in: store, now: now).plan },
             // A run that was removed with its session has nothing to tell.
             last: record.memory.run.flatMap { try? store?.run($0) }
         )
@@ -115,9 +111,7 @@ struct ScheduleOutlook: Sendable {
 
     func notes(_ view: View) -> [String] {
         var notes: [String] = []
-        if let plan = view.plan {
-            notes.append("\(view.record.name): starts \(text.moment(plan.start)): \(plan)")
-        }
+        if let plan = view.plan { notes.append("\(view.record.name): \(text.start(plan))") }
         if !view.isActive, !view.record.definition.isPaused {
             notes.append("\(view.record.name): not set up with \(view.record.backend.words); add it again.")
         }
@@ -151,15 +145,13 @@ struct ScheduleOutlook: Sendable {
             let words = hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst()
             rows.append(["hook", words.map(escaped).joined(separator: " ")])
         }
-        if let session = record.memory.session ?? request.session {
+        if let session = record.session {
             rows.append(["session", escaped(session)])
         }
         if let fired = record.memory.fired { rows.append(["fired last", text.moment(fired.milliseconds)]) }
         if let run = record.memory.run { rows.append(["last run", "\(escaped(run)): \(last(view))"]) }
-        var (moment, count) = (now, 0)
-        while count < 3, let next = record.next(after: moment) {
-            rows.append([count == 0 ? "next" : "", text.moment(next.fire)])
-            (moment, count) = (next.fire, count + 1)
+        for (place, time) in (isPaused ? [] : text.nextTimes(record.clock)).enumerated() {
+            rows.append([place == 0 ? "next" : "", time])
         }
         if let plan = view.plan { rows.append(["starts", "\(text.moment(plan.start)): \(plan)"]) }
         rows.append(["file", escaped(file)])
@@ -175,7 +167,7 @@ extension ScheduleOutlook.View {
             line.field("name", record.name)
             line.field("manifest", redacted(url: request.manifest))
             line.field("destination", request.destination ?? "")
-            line.field("session", optional: record.memory.session ?? request.session)
+            line.field("session", optional: record.session)
             line.field("when", record.timing.recurrence.words(until: record.timing.window))
             line.field("nightly", optional: record.definition.nightly)
             line.field("days", record.definition.days.map(\.rawValue))
@@ -218,16 +210,15 @@ struct ScheduleText: Sendable {
         return text
     }
 
-    /// When it runs next, a line each.
-    func nextTimes(_ clock: ScheduleClock, _ count: Int) -> [String] {
-        var lines: [String] = []
-        var time = now
-        while lines.count < count, let next = clock.next(after: time) {
-            lines.append("\(lines.isEmpty ? "Next: " : "      ")\(moment(next.fire))")
-            time = next.fire
-        }
-        return lines
+    /// When it runs next, three times at most.
+    func nextTimes(_ clock: ScheduleClock) -> [String] {
+        var times: [Int64] = []
+        while times.count < 3, let next = clock.next(after: times.last ?? now) { times.append(next.fire) }
+        return times.map(moment)
     }
+
+    /// When a run starts, and why then.
+    func start(_ plan: ReadyBy) -> String { "starts \(moment(plan.start)): \(plan)" }
 
     /// A moment, and how far away it is.
     func moment(_ milliseconds: Int64) -> String {

@@ -20,13 +20,7 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help: "By a cron expression of five fields, '0 3 * * 1-5', or @daily and the like.".taking("rule"),
-        transform: { text in
-            do throws(ScheduleError) {
-                return try CronExpression(text)
-            } catch {
-                throw ValidationError(error.description)
-            }
-        }
+        transform: { text in try checked(CronExpression(text)) }
     )
     var cron: CronExpression?
 
@@ -87,11 +81,7 @@ struct ScheduleOptions: ParsableArguments {
     var system = false
 
     func validate() throws {
-        do throws(ScheduleError) {
-            if let name { try ScheduleName.check(name) }
-        } catch {
-            throw ValidationError("--name: \(error)")
-        }
+        if let name { try checked(ScheduleName.check(name), naming: "--name: ") }
         _ = try timing()
     }
 
@@ -148,13 +138,19 @@ struct ScheduleOptions: ParsableArguments {
         timing.readyBy = try readyBy.map { try minutes($0, "--ready-by") }
         timing.jitter = jitter.map { Int($0 / .seconds(1)) } ?? 0
         timing.timeZone = timeZone
-        do throws(ScheduleError) {
-            try timing.check()
-        } catch {
-            throw ValidationError(error.description)
-        }
+        try checked(timing.check())
         return timing
     }
+}
+
+/// Does what checks a schedule's values, for the argument parser.
+///
+/// - Parameter option: Before what is said.
+private func checked<R>(
+    _ check: @autoclosure () throws(ScheduleError) -> R,
+    naming option: String = ""
+) throws -> R {
+    try rethrowing(check()) { (error: ScheduleError) in ValidationError(option + error.description) }
 }
 
 /// What `--backend` says: `auto`, or what a backend is called.

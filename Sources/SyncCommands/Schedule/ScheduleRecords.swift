@@ -33,6 +33,9 @@ struct ScheduleRecords: Sendable {
         func next(after now: Int64) -> Occurrence? { definition.isPaused ? nil : clock.next(after: now) }
 
         var timing: ScheduleTiming { clock.timing }
+
+        /// Its session, as far as it is known.
+        var session: String? { memory.session ?? definition.request.session }
     }
 
     /// The names of all schedules, in order.
@@ -103,12 +106,9 @@ struct ScheduleRecords: Sendable {
     }
 
     /// Forgets a schedule.
-    ///
-    /// - Returns: Whether there was one.
-    @discardableResult
-    func remove(_ name: String) throws(ScheduleError) -> Bool {
+    func remove(_ name: String) throws(ScheduleError) {
         try ScheduleFiles.remove("\(memories)/\(name).json")
-        return try ScheduleFiles.remove(path(name))
+        try ScheduleFiles.remove(path(name))
     }
 
     /// What a schedule has come to. Lost, it is as if it were new.
@@ -176,7 +176,7 @@ extension ScheduleRecords {
             if let before {
                 try? ScheduleFiles.write(before, to: path(name), mode: 0o600)
             } else {
-                _ = try? remove(name)
+                try? remove(name)
             }
             throw error
         }
@@ -238,7 +238,7 @@ extension ScheduleRecords {
         let now = EngineAssembly.milliseconds()
         // What cannot be kept has been said to whoever waits, or to the log.
         guard var record = try? get(name) else { return }
-        if let store, let session = record.memory.session ?? record.definition.request.session,
+        if let store, let session = record.session,
             (try? store.session(session)) != nil
         {
             let event = SyncEvent(.scheduleFailed, time: now) {
@@ -260,12 +260,14 @@ extension ScheduleRecords {
 extension AgentSchedules {
     /// The schedules that the agent of this user fires itself.
     init(_ records: ScheduleRecords, store: SyncStore, log: @escaping @Sendable (String) -> Void) {
+        // What is wrong with a schedule's file is said once, not at every look.
         let told = ToldOnce()
+        let tell: @Sendable (String) -> Void = { if told.isNew($0) { log($0) } }
         self.init(
             load: {
                 let names: [String]
                 do throws(ScheduleError) { names = try records.names() } catch {
-                    told.tell("\(error)", log)
+                    tell("\(error)")
                     return []
                 }
                 return names.compactMap { name in
@@ -275,25 +277,16 @@ extension AgentSchedules {
                         else { return nil }
                         return Entry(name: name, clock: record.clock, handled: record.memory.handled)
                     } catch {
-                        told.tell("schedule \(name): \(error)", log)
+                        tell("schedule \(name): \(error)")
                         return nil
                     }
                 }
             },
             request: { name, occurrence in
                 do throws(ScheduleError) {
-                    let record = try records.get(name)
-                    let session = record.memory.session ?? record.definition.request.session
-                    let now = EngineAssembly.milliseconds()
-                    let history = ScheduledRequest.history(session, in: store)
-                    let made = ScheduledRequest(record, occurrence, history: history, now: now)
-                    let text = SessionText(now: now, hasAgent: true)
-                    return .success(
-                        (
-                            made.request,
-                            made.plan.map { "starts \(text.moment(WallTime(milliseconds: $0.start))): \($0)" }
-                        )
-                    )
+                    let text = ScheduleText(now: EngineAssembly.milliseconds())
+                    let made = ScheduledRequest(try records.get(name), occurrence, in: store, now: text.now)
+                    return .success((made.request, made.plan.map(text.start)))
                 } catch {
                     return .failure(ControlError(.failed, error.description, exitStatus: .configuration))
                 }
@@ -309,14 +302,5 @@ extension AgentSchedules {
             },
             failed: { name, error in records.note(name, CommandFailure(error), in: store) }
         )
-    }
-}
-
-/// Says what is wrong with a schedule's file once, not at every look.
-private final class ToldOnce: Sendable {
-    private let said = Mutex<Set<String>>([])
-
-    func tell(_ text: String, _ log: (String) -> Void) {
-        if said.withLock({ $0.insert(text).inserted }) { log(text) }
     }
 }

@@ -69,14 +69,10 @@ struct ScheduleRun: Sendable {
             request.origin = .schedule
         } else {
             guard let current = current(record, now) else { return }
-            let history = ScheduledRequest.history(
-                record.memory.session ?? request.session,
-                in: try state.existingStore()
-            )
-            let made = ScheduledRequest(record, current, history: history, now: now)
+            let made = ScheduledRequest(record, current, in: try state.existingStore(), now: now)
             request = made.request
             occurrence = current
-            tell(made)
+            if let plan = made.plan { output.message("\(name): \(Self.text.start(plan))") }
         }
         // The next one looks for a newer manifest.
         let end = occurrence.flatMap { $0.end ?? Self.lastMoment(record.clock, now) }
@@ -115,9 +111,7 @@ struct ScheduleRun: Sendable {
             .map { clock.timing.occurrence($0.slot, in: clock.zone, delay: clock.delay) }
         if let found, !clock.isOver(found, at: now) { return found }
         let next =
-            clock.next(after: now).map {
-                "; the next run starts \(Self.text.moment(WallTime(milliseconds: $0.fire)))"
-            } ?? ""
+            clock.next(after: now).map { "; the next run starts \(Self.text.moment($0.fire))" } ?? ""
         output.message("\(name) does not run at this time\(next). --now starts it at once.")
         return nil
     }
@@ -127,12 +121,7 @@ struct ScheduleRun: Sendable {
         clock.next(after: now).map { $0.fire - min(60_000, ($0.fire - now) / 10) }
     }
 
-    private static var text: SessionText { SessionText(now: clock(), hasAgent: true) }
-
-    private func tell(_ made: ScheduledRequest) {
-        guard let plan = made.plan else { return }
-        output.message("\(name): starts \(Self.text.moment(WallTime(milliseconds: plan.start))): \(plan)")
-    }
+    private static var text: ScheduleText { ScheduleText(now: clock()) }
 
     /// Hands the run to the agent; again and again while the manifest cannot be had (S51).
     private func enqueue(_ request: EnqueueRequest, until end: Int64?) async throws -> EnqueueReply {
@@ -157,12 +146,9 @@ struct ScheduleRun: Sendable {
         let watch = RunWatch(store: try state.store(), session: session)
         try await watch.wait(state, for: .schedule, every: .milliseconds(500)) { status, _ in
             guard let end, Self.clock() >= end else { return }
-            let next = clock.next(after: Self.clock()).map {
-                Self.text.moment(WallTime(milliseconds: $0.fire))
-            }
+            let next = clock.next(after: Self.clock()).map { " It continues \(Self.text.moment($0.fire))." }
             output.message(
-                "\(escaped(session)): its window is over and the run is \(status.state)."
-                    + (next.map { " It continues \($0)." } ?? "")
+                "\(escaped(session)): its window is over and the run is \(status.state)." + (next ?? "")
             )
             throw CommandFailure(.busy)
         }

@@ -12,10 +12,12 @@ struct ScheduledRequest: Sendable {
     /// - Parameters:
     ///   - record: The schedule.
     ///   - occurrence: Which one.
-    ///   - history: Runs of its session that have ended, newest first.
+    ///   - store: The user's, for the runs of its session that have ended; `nil` where there is none.
     ///   - now: **Milliseconds** since 1970.
-    init(_ record: ScheduleRecords.Record, _ occurrence: Occurrence, history: [NightRecord], now: Int64) {
-        plan = occurrence.readyBy.map { ReadyBy.plan(occurrence, ready: $0, history: history) }
+    init(_ record: ScheduleRecords.Record, _ occurrence: Occurrence, in store: SyncStore?, now: Int64) {
+        plan = occurrence.readyBy.map {
+            ReadyBy.plan(occurrence, ready: $0, history: Self.history(record.session, in: store))
+        }
         let start = plan?.start ?? occurrence.fire
         var request = record.definition.request
         request.origin = .schedule
@@ -39,7 +41,7 @@ struct ScheduledRequest: Sendable {
     }
 
     /// What the finished runs of a session tell about nights to come, newest first.
-    static func history(_ session: String?, in store: SyncStore?) -> [NightRecord] {
+    private static func history(_ session: String?, in store: SyncStore?) -> [NightRecord] {
         guard let session, let store else { return [] }
         // Without a history the night starts with its window: early, never too late.
         let runs = (try? store.runs(session: session, limit: 100)) ?? []

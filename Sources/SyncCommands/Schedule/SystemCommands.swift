@@ -45,7 +45,7 @@ struct SystemCommands: Sendable {
             exists: { exists($0) },
             hasProgram: { path(of: $0) != nil },
             isRunning: Self.isRunning,
-            isAgentRunning: { AgentLock.isHeld(in: access.place.stateDirectory) }
+            isAgentRunning: { access.place.isLocked }
         )
     }
 

@@ -85,7 +85,7 @@ struct AttachCommand: AsyncParsableCommand {
                         if let sequence = event.sequence { last = sequence }
                         guard event.kind == .progress else { continue }
                         hasNews.change { $0 = true }
-                        show(try event.fields(RunStatus.Progress.self), on: display)
+                        display.report(ProgressSnapshot(try event.fields(RunStatus.Progress.self)))
                     }
                 } catch {
                     // Cancelled, or the agent has gone for good: the store knows the rest.
@@ -108,7 +108,7 @@ struct AttachCommand: AsyncParsableCommand {
                     try care.endIfPaused(status)
                     try await care.look(at: status)
                     if let progress = status.run?.progress, !hasNews.withLock({ $0 }) {
-                        show(progress, on: display)
+                        display.report(ProgressSnapshot(progress))
                     }
                     display.show { Self.details(of: watch) }
                 }
@@ -130,10 +130,6 @@ struct AttachCommand: AsyncParsableCommand {
         while case let lines = try feed.next(), !lines.isEmpty {
             for line in lines { state.output.line(line.text) }
         }
-    }
-
-    private static func show(_ progress: RunStatus.Progress, on display: ProgressDisplay) {
-        display.report(ProgressSnapshot(progress))
     }
 }
 

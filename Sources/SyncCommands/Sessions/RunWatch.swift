@@ -63,8 +63,6 @@ struct RunWatch: Sendable {
         guard status == .done else { throw CommandFailure(status) }
     }
 
-    private static func words(_ result: RunResult?) -> String { result?.rawValue ?? "without a result" }
-
     /// How many files are missing; `nil` where that is not what went wrong.
     private static func lack(_ run: RunStatus) -> String? {
         guard run.error == nil, run.files.failed > 0 else { return nil }
@@ -81,7 +79,8 @@ struct RunWatch: Sendable {
         case (.finished, let result):
             let error = run.error.map { ": \(escaped($0))" } ?? ""
             let status = run.exitStatus.flatMap(ExitStatus.init) ?? .incomplete
-            return .over(status == .done ? .incomplete : status, lack(run) ?? (words(result) + error))
+            let words = lack(run) ?? (result?.rawValue ?? "without a result") + error
+            return .over(status == .done ? .incomplete : status, words)
         default:
             return .over(
                 .incomplete,

@@ -164,16 +164,11 @@ struct SessionText: Sendable {
 
     /// `2026-11-20 02:00:00 (in 3 h 12 min)`, in local time.
     func moment(_ time: WallTime) -> String {
-        var calendar = Calendar(identifier: .gregorian)
-        calendar.timeZone = timeZone
         // The years 0 to 9999: what is stored may be anything.
         let milliseconds = min(max(time.milliseconds, -62_167_219_200_000), 253_402_300_799_999)
-        let date = Date(timeIntervalSince1970: Double(milliseconds) / 1_000)
-        let parts = calendar.dateComponents([.year, .month, .day, .hour, .minute, .second], from: date)
-        func digits(_ number: Int?, _ width: Int = 2) -> String { padded(number ?? 0, width) }
-        let text =
-            "\(digits(parts.year, 4))-\(digits(parts.month))-\(digits(parts.day)) "
-            + "\(digits(parts.hour)):\(digits(parts.minute)):\(digits(parts.second))"
+        let offset = timeZone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(milliseconds) / 1_000))
+        let local = timestamp(milliseconds: milliseconds + Int64(offset) * 1_000)
+        let text = String(local.prefix(19)).replacing("T", with: " ")
         let seconds = milliseconds.saturatingSubtract(now) / 1_000
         if seconds > 0 { return "\(text) (in \(period(seconds)))" }
         return seconds == 0 ? text : "\(text) (\(period(-seconds)) ago)"

@@ -46,11 +46,7 @@ struct StatusCommand: AsyncParsableCommand {
             valueName: "state"
         ),
         completion: .list(TaskState.allCases.map(\.rawValue)),
-        transform: { word in
-            if let state = TaskState(rawValue: word) { return state }
-            let words = TaskState.allCases.map(\.rawValue).joined(separator: ", ")
-            throw ValidationError("--state takes one of \(words), not '\(escaped(word))'.")
-        }
+        transform: { try oneWord($0, "--state") }
     )
     var state: TaskState?
 

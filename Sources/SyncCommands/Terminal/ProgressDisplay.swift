@@ -1,5 +1,6 @@
 import Foundation
 import SyncControlServer
+import SyncEngine
 import SyncSystem
 
 /// Shows progress: on a terminal one line that is redrawn, elsewhere a line every few seconds, or nothing.

@@ -1,3 +1,5 @@
+package import SyncEngine
+
 /// How far a command has come, as the engine tells it.
 package struct ProgressSnapshot: Sendable, Equatable {
     /// What a phase is counted in.
@@ -7,15 +9,6 @@ package struct ProgressSnapshot: Sendable, Equatable {
         case bytes
         /// It shows that something goes on, and not how far it is.
         case nothing
-    }
-
-    /// What keeps it.
-    package struct Wait: Sendable, Equatable {
-        package var host: String
-        /// The attempt to come, and how many there are, where they are counted.
-        package var attempt, attempts: Int?
-        /// When it comes, **milliseconds** since 1970.
-        package var until: Int64
     }
 
     /// What goes on: `Checking`, `Fetching`, `Packing`.
@@ -32,7 +25,8 @@ package struct ProgressSnapshot: Sendable, Equatable {
     package var received: UInt64?
     /// Whether bytes should come now.
     package var isTransferring = false
-    package var wait: Wait?
+    /// What keeps it.
+    package var wait: TransferWait?
 
     /// Whether something has moved from an earlier one to this.
     func hasMoved(since earlier: ProgressSnapshot) -> Bool {

@@ -1,4 +1,5 @@
 import Foundation
+import SyncEngine
 import SyncModel
 import SyncReport
 

@@ -77,10 +77,8 @@ struct KeysNewCommand: AsyncParsableCommand {
             )
         }
         for mirror in mirrors {
-            do throws(TrustFault) {
-                _ = try RootStatement.mirror(mirror)
-            } catch {
-                throw ValidationError("--mirror: \(error.reason).")
+            _ = try rethrowing(RootStatement.mirror(mirror)) { (fault: TrustFault) in
+                ValidationError("--mirror: \(fault.reason).")
             }
         }
     }
@@ -91,13 +89,10 @@ struct KeysNewCommand: AsyncParsableCommand {
         var beginning = KeyDirectory.Beginning(project: project, now: now, until: now + until)
         (beginning.rootKeys, beginning.threshold, beginning.mirrors) = (rootKeys, threshold, mirrors)
         beginning.otherRoots = try otherRoots.map { try publicKey($0, option: "--root-public") }
-        let secret = try secret.passphrase()
-        let outcome = try KeyDirectory.make(directory, beginning, passphrase: secret)
-        guard case .signed(let made) = outcome else {
-            if case .pending(let pending) = outcome {
-                PendingText.tell(pending, written: pending.path, output)
-            }
-            return
+        let made: KeyDirectory
+        switch try KeyDirectory.make(directory, beginning, passphrase: try secret.passphrase()) {
+        case .pending(let pending): return PendingText.tell(pending, written: pending.path, output)
+        case .signed(let keys): made = keys
         }
         output.message("\(escaped(made.path)): keys of \(project), root 1")
         output.message("Sign with:  syncagent publish … --sign \(escaped(made.path))")
@@ -231,11 +226,10 @@ struct KeysRotateCommand: AsyncParsableCommand {
         let other = try by.map { try publicKey($0, option: "--by") }
         let outcome = try KeyDirectory(directory, passphrase: secret)
             .rotated(role, replacing: replace, by: other, now: now, until: now + until)
-        guard case .signed(let keys) = outcome else {
-            if case .pending(let pending) = outcome {
-                PendingText.tell(pending, written: pending.path, output)
-            }
-            return
+        let keys: KeyDirectory
+        switch outcome {
+        case .pending(let pending): return PendingText.tell(pending, written: pending.path, output)
+        case .signed(let signed): keys = signed
         }
         output.message(
             "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number)"
@@ -319,10 +313,8 @@ private enum PendingText {
 /// Reads a public key for an option.
 private func publicKey(_ path: String, option: String) throws -> PublicKey {
     let bytes = try inputFile(path, limit: 4096, "\(option): ")
-    do throws(TrustFault) {
-        return try PublicKey(text: String(decoding: bytes, as: UTF8.self))
-    } catch {
-        throw CommandFailure(.dataInvalid, "\(option): \(escaped(path)): \(error.reason)")
+    return try rethrowing(PublicKey(text: String(decoding: bytes, as: UTF8.self))) { (fault: TrustFault) in
+        CommandFailure(.dataInvalid, "\(option): \(escaped(path)): \(fault.reason)")
     }
 }
 
@@ -330,10 +322,8 @@ private func publicKey(_ path: String, option: String) throws -> PublicKey {
 ///
 /// - Parameter place: Before what is said of it.
 func inputFile(_ path: String, limit: Int, _ place: String = "") throws(CommandFailure) -> [UInt8] {
-    do throws(FileError) {
-        return try readFile(path, trust: .input, limit: limit)
-    } catch {
-        throw CommandFailure(error.isMissing ? .noInput : .ioError, "\(place)\(error)")
+    try rethrowing(readFile(path, trust: .input, limit: limit)) { (error: FileError) in
+        CommandFailure(error.isMissing ? .noInput : .ioError, "\(place)\(error)")
     }
 }
 

@@ -13,11 +13,8 @@ struct PassphraseOption: ParsableArguments {
     /// The first line of the file; `nil` when none was named.
     func passphrase() throws -> [UInt8]? {
         guard let path = passphraseFile else { return nil }
-        let text: String
-        do throws(FileError) {
-            text = try readSecret(path, limit: 4096)
-        } catch {
-            throw CommandFailure(error.isMissing ? .noInput : .refused, "the passphrase: \(error)")
+        let text = try rethrowing(readSecret(path, limit: 4096)) { (error: FileError) in
+            CommandFailure(error.isMissing ? .noInput : .refused, "the passphrase: \(error)")
         }
         let line = text.prefix { $0 != "\n" && $0 != "\r\n" }
         guard !line.isEmpty else {

@@ -30,10 +30,11 @@ struct TrustListCommand: AsyncParsableCommand {
         let output = Output()
         let (pins, damage) = try TrustCommand.pins().all()
         if format.json {
-            for pin in pins { output.event(PinText(pin).json, flushing: true) }
+            for pin in pins { output.event(PinText(pin: pin).json, flushing: true) }
         } else if !pins.isEmpty {
             let rows =
-                [["PROJECT", "ROOT", "REVISION", "FRESH UNTIL", "PINNED BY"]] + pins.map { PinText($0).row }
+                [["PROJECT", "ROOT", "REVISION", "FRESH UNTIL", "PINNED BY"]]
+                + pins.map { PinText(pin: $0).row }
             for line in TextTable.lines(rows) { output.line(line) }
         } else if damage.isEmpty {
             output.message("No project is pinned.")
@@ -60,7 +61,7 @@ struct TrustShowCommand: AsyncParsableCommand {
         guard let pin = try TrustCommand.pins().pin(project) else {
             throw CommandFailure(.noInput, "\(escaped(project)) is not pinned")
         }
-        let text = PinText(pin)
+        let text = PinText(pin: pin)
         if format.json { return output.event(text.json, flushing: true) }
         for line in text.lines { output.line(line) }
     }
@@ -89,9 +90,7 @@ struct TrustForgetCommand: AsyncParsableCommand {
 
 /// A pin for people and programs.
 struct PinText {
-    private let pin: TrustPin
-
-    init(_ pin: TrustPin) { self.pin = pin }
+    let pin: TrustPin
 
     private static func time(_ milliseconds: Int64) -> String { timestamp(milliseconds: milliseconds) }
 

@@ -45,9 +45,7 @@ struct TrustOptions: ParsableArguments {
         recipe.staleSeconds = stale.map { $0 / 1_000 }
         guard let trust else { return }
         let isPath = trust != "first" && Self.digest(trust) == nil
-        recipe.trust = try translating { () throws(SettingsError) in
-            isPath ? try environment.pathBase.absolute(trust) : trust
-        }
+        recipe.trust = isPath ? try translating(environment.pathBase.absolute(trust)) : trust
     }
 }
 

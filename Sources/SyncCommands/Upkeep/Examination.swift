@@ -64,7 +64,7 @@ enum Examination {
                 "set XDG_RUNTIME_DIR or XDG_STATE_HOME to a shorter path"
             )
         }
-        let isHeld = AgentLock.isHeld(in: place.stateDirectory)
+        let isHeld = place.isLocked
         do {
             let status = try await access.client.status()
             findings.note(
