@@ -172,7 +172,9 @@ extension Agent: AgentControl {
         follow: Bool,
         progress: Bool
     ) throws(ControlError) -> AsyncThrowingStream<String, any Error> {
-        _ = try reader.session(session)
+        try asking { () throws(StoreError) in
+            try store.events(of: session, after: since, limit: 0).requireReached(since, of: session)
+        }
         var ask: (@Sendable () -> RunStatus.Progress?)?
         if progress { ask = { [live] in live.progress(of: session) } }
         let lines = EventLines(

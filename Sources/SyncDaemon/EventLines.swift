@@ -44,12 +44,16 @@ final class EventLines: Sendable {
     }
 
     /// The next line; `nil` at the end.
+    ///
+    /// - Throws: ``ControlError``, with code `not_found` where the reader has seen more than there is.
     func next(_ cursor: inout Cursor) async throws -> String? {
         while true {
             if let line = cursor.lines.popFirst() { return line }
             let seen = cursor.seen
             let page = try asking { () throws(StoreError) in
-                try store.events(of: session, after: seen, limit: Self.page)
+                let page = try store.events(of: session, after: seen, limit: Self.page)
+                try page.requireReached(seen, of: session)
+                return page
             }
             if cursor.seen < page.prunedSequence {
                 cursor.seen = page.prunedSequence
