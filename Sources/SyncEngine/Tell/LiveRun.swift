@@ -99,7 +99,7 @@ package final class LiveRun: Sendable {
             environment.keep()
             let now = environment.now()
             // A stopped or finished run has nothing on the wire.
-            let told = isEnding ? ([], 0) : environment.transport.transferStatuses(limit: Self.mostTransfers)
+            let told = isEnding ? ([], 0) : environment.transferStatuses(limit: Self.mostTransfers)
             let transfers = told?.transfers ?? last
             samples = Self.rates(transfers, samples, milliseconds: now - lookedAt)
             lookedAt = now
@@ -186,6 +186,19 @@ extension PullProgress {
         line.field("files_done", filesDone)
         line.field("files_total", filesTotal)
         line.field("bytes_done", bytesDone)
+extension EngineEnvironment {
+    /// The statuses of all its transports; `nil` if one cannot tell now. The file that is being read comes first, those that
+    /// are read after it last.
+    fileprivate func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
+        guard let web = transport.transferStatuses(limit: limit) else { return nil }
+        let local = localTransport.transferStatuses(limit: limit) ?? ([], 0)
+        let (read, queued) = (local.transfers.prefix(1), local.transfers.dropFirst())
+        let told = (read + web.transfers + queued).prefix(limit)
+        let all = web.transfers.count + web.more + local.transfers.count + local.more
+        return (Array(told), all - told.count)
+    }
+}
+
         line.field("bytes_total", bytesTotal)
     }
 }
