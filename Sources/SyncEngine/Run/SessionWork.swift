@@ -111,13 +111,8 @@ extension PullEngine {
         guard files else { return 0 }
         let index: StatIndex
         do throws(FileError) {
-            let fold = LogFold(
-                destination: destination,
-                index: StatIndex.read(from: destination),
-                threads: environment.workers,
-                isDurable: environment.isDurable,
-                isStopped: { false }
-            )
+            let old = StatIndex.read(from: destination)
+            let fold = LogFold(destination, old, environment, isStopped: { false })
             index = try fold.run(IndexLog.read(destination)) ?? .empty
         } catch {
             throw EngineError(cannotUse: error)
