@@ -58,7 +58,12 @@ package final class PluginClient: Sendable {
                     }
                 }
             } catch {
-                return failure(.unavailable, error.description)
+                return PluginError(
+                    plugin: name,
+                    code: .unavailable,
+                    message: error.description,
+                    isExhaustion: true
+                )
             }
             state.isStarted = true
             // Under the lock, so that nothing comes after the close.
