@@ -20,6 +20,8 @@ package final class LiveRun: Sendable {
 
     private struct Recording: Sendable {
         var run: String
+        /// Tells this process's work on the run from that of others.
+        var epoch: Int64?
         var files: LiveFiles?
     }
 
@@ -45,7 +47,11 @@ package final class LiveRun: Sendable {
 
     /// Starts writing for a run. Without a thread nothing is written: that must not fail a pull.
     func open(run: String, session: String, _ environment: EngineEnvironment) {
-        let recording = Recording(run: run, files: environment.store.liveFiles(of: session))
+        let recording = Recording(
+            run: run,
+            epoch: try? environment.store.run(run).epoch,
+            files: environment.store.liveFiles(of: session)
+        )
         state.withLock { $0 = State(recording: recording) }
         let thread = try? WorkerThread(name: "record") { [self] in work(environment) }
         state.withLock { $0.thread = thread }
@@ -149,6 +155,7 @@ package final class LiveRun: Sendable {
         let (counts, totals) = (state.tasks?.counts() ?? [:], environment.transport.totals)
         return JSONLine.object { line in
             line.field("run", state.recording?.run ?? "")
+            line.field("epoch", optional: state.recording?.epoch)
             line.field("process", environment.process)
             if state.total.files > 0 {
                 line.key("files")
@@ -179,13 +186,6 @@ package final class LiveRun: Sendable {
     }
 }
 
-extension PullProgress {
-    /// The fields of an event `progress`.
-    package func write(to line: inout JSONLine) {
-        line.field("phase", phase.rawValue)
-        line.field("files_done", filesDone)
-        line.field("files_total", filesTotal)
-        line.field("bytes_done", bytesDone)
 extension EngineEnvironment {
     /// The statuses of all its transports; `nil` if one cannot tell now. The file that is being read comes first, those that
     /// are read after it last.
@@ -199,6 +199,13 @@ extension EngineEnvironment {
     }
 }
 
+extension PullProgress {
+    /// The fields of an event `progress`.
+    package func write(to line: inout JSONLine) {
+        line.field("phase", phase.rawValue)
+        line.field("files_done", filesDone)
+        line.field("files_total", filesTotal)
+        line.field("bytes_done", bytesDone)
         line.field("bytes_total", bytesTotal)
     }
 }
