@@ -106,7 +106,7 @@ struct ScheduleAddCommand: AsyncParsableCommand {
     ) async throws -> EnqueueRequest {
         var (recipe, settings) = try asked.recipe(environment)
         recipe.origin = .schedule
-        conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
+        try conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
         let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())
         let engine = EngineCall(reporting, on: output, tuning: tuning)
         return try await BackgroundPull(recipe: recipe, engine: engine).request(
