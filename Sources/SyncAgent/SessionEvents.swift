@@ -36,7 +36,8 @@ public struct SessionEvents: AsyncSequence, Sendable {
 
         /// The next event; `nil` after the last, unless it follows.
         ///
-        /// - Throws: `ControlError`, with code `unreachable` if no agent answers for too long;
+        /// - Throws: `ControlError`, with code `unreachable` if no agent answers for too long, and with `notFound` if
+        ///   the session has no event with the cursor's number, such as after a power cut: read again from 0;
         ///   `CancellationError`.
         public mutating func next() async throws -> SessionEvent? {
             while true {

@@ -139,7 +139,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         guard later.background else { return (recipe, settings) }
         later.apply(to: &recipe, environment)
         // What a hook asks for waits until it suits the machine (S50).
-        conditionOptions.apply(to: &recipe, isDiscretionary: recipe.origin == .hook)
+        try conditionOptions.apply(to: &recipe, isDiscretionary: recipe.origin == .hook)
         recipe.conditions.window = windowOption.window
         return (recipe, settings)
     }

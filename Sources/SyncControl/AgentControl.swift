@@ -48,7 +48,8 @@ public protocol AgentControl: Sendable {
     /// Makes an ended hook owed once more (S33).
     func replay(hook: Int64) async throws(ControlError) -> HookStatus
 
-    /// Lines of events: `{"seq":N,"event":…}`. Ends after what there is, or follows until the reader goes.
+    /// Lines of events: `{"seq":N,"event":…}`. Ends after what there is, or follows until the reader goes. A reader that
+    /// has seen more than there is gets ``ControlError`` with code `not_found`.
     ///
     /// - Parameters:
     ///   - since: The last sequence number that the reader has seen; 0 for the beginning.

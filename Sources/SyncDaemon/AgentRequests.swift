@@ -180,7 +180,9 @@ extension Agent: AgentControl {
         follow: Bool,
         progress: Bool
     ) throws(ControlError) -> AsyncThrowingStream<String, any Error> {
-        _ = try reader.session(session)
+        try stored(
+            environment.store.events(of: session, after: since, limit: 0).requireReached(since, of: session)
+        )
         let lines = EventLines(
             of: session,
             after: since,

@@ -45,10 +45,13 @@ actor EventLines {
     }
 
     /// The next line; `nil` at the end.
+    ///
+    /// - Throws: ``ControlError``, with code `not_found` where the reader has seen more than there is.
     func next() async throws -> String? {
         while true {
             if let line = lines.popFirst() { return line }
             let page = try stored(environment.store.events(of: session, after: seen, limit: Self.page))
+            try stored(page.requireReached(seen, of: session))
             if seen < page.prunedSequence {
                 seen = page.prunedSequence
                 return EventLine.pruned(through: page.prunedSequence).text

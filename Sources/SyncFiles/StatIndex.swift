@@ -217,6 +217,37 @@ package struct StatIndex: Sendable {
 }
 
 extension StatIndex {
+    /// The same index with other records, in memory only.
+    ///
+    /// - Parameter fill: Passes each record and its path on, in ``PathOrder``.
+    /// - Returns: `nil` if one of them is none that an index can hold.
+    package func replacingRecords(
+        _ fill: (_ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) -> Void
+    ) -> StatIndex? {
+        var (records, paths) = ([UInt8](), [UInt8]())
+        var header = Header()
+        (header.stamp, header.revision) = (stamp, revision)
+        fill { record, path in
+            let offset = UInt32(truncatingIfNeeded: paths.count)
+            let length = UInt16(truncatingIfNeeded: path.count)
+            withUnsafeTemporaryAllocation(byteCount: IndexRecord.byteCount, alignment: 8) { buffer in
+                guard let base = buffer.baseAddress else { return }
+                record.store(to: base, pathOffset: offset, pathLength: length)
+                records.append(contentsOf: buffer)
+            }
+            paths.append(contentsOf: path)
+            paths.append(0)
+            header.count += 1
+            // Verified just now.
+            header.stamp = max(header.stamp, record.status.changed.saturatingAdd(1))
+        }
+        header.arenaLength = UInt64(paths.count)
+        header.ownerLength = UInt64(owner.utf8.count)
+        var bytes = [UInt8](repeating: 0, count: Self.headerLength)
+        bytes.withUnsafeMutableBytes { header.store(to: $0) }
+        return StatIndex(bytes + records + paths + owner.utf8 + [UInt8](repeating: 0, count: 32))
+    }
+
     /// Removes the index; the files are hashed again when they are next wanted.
     package static func remove(from destination: Destination) { removeFile("index", in: destination.state) }
 

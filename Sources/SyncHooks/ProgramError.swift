@@ -68,7 +68,14 @@ package struct ProgramError: Error, Sendable, Equatable {
     }
 
     var outcome: HookOutcome {
-        HookOutcome(end: .notStarted(message), output: "", milliseconds: 0, isTransient: code == .exhausted)
+        let isExhaustion = code == .exhausted
+        return HookOutcome(
+            end: .notStarted(message),
+            output: "",
+            milliseconds: 0,
+            isTransient: isExhaustion,
+            isExhaustion: isExhaustion
+        )
     }
 }
 

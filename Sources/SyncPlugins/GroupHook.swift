@@ -60,6 +60,8 @@ public struct HookOutcome: Sendable, Equatable {
     /// Whether a retry may succeed: exit status 75 (`EX_TEMPFAIL`, sysexits(3)), or no process or memory was available
     /// (F095).
     public var isTransient: Bool
+    /// Whether it was not even called, because no process or memory was available: then it is still owed.
+    public var isExhaustion: Bool
 
     /// Makes an outcome; see the properties.
     public init(
@@ -68,7 +70,8 @@ public struct HookOutcome: Sendable, Equatable {
         milliseconds: Int64,
         outputBytes: UInt64 = 0,
         endedLeftovers: Bool = false,
-        isTransient: Bool = false
+        isTransient: Bool = false,
+        isExhaustion: Bool = false
     ) {
         self.end = end
         self.output = output
@@ -76,6 +79,7 @@ public struct HookOutcome: Sendable, Equatable {
         self.outputBytes = outputBytes
         self.endedLeftovers = endedLeftovers
         self.isTransient = isTransient
+        self.isExhaustion = isExhaustion
     }
 
     /// Whether the hook did its work.

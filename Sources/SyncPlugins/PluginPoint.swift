@@ -43,12 +43,15 @@ public struct PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     public var code: Code
     /// One line for people, without secrets.
     public var message: String
+    /// Whether the system had no process, memory or descriptor for it: it is not the plugin's fault.
+    public var isExhaustion: Bool
 
     /// Makes an error; see the properties.
-    public init(plugin: String, code: Code, message: String) {
+    public init(plugin: String, code: Code, message: String, isExhaustion: Bool = false) {
         self.plugin = plugin
         self.code = code
         self.message = message
+        self.isExhaustion = isExhaustion
     }
 
     /// The plugin and the message.

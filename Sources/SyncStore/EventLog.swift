@@ -73,15 +73,17 @@ package final class EventLog: Sendable {
 
     /// Records what has been gathered.
     ///
+    /// - Parameter synced: Whether a power cut must not take it either, nor anything recorded before.
     /// - Throws: ``StoreError``, the first since the last flush, unless everything is recorded now. Events that the store
     ///   refuses are kept for the next attempt, up to a bound.
-    package func flush() throws(StoreError) {
+    package func flush(synced: Bool = false) throws(StoreError) {
         let failure = state.withLock { state -> StoreError? in
             write(&state)
             defer { (state.failure, state.hasLost) = (nil, false) }
             return state.failure
         }
         if let failure { throw failure }
+        if synced { try store.synchronize() }
     }
 
     private func write(_ state: inout State) {

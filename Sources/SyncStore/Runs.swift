@@ -81,7 +81,7 @@ extension SyncStore {
                 try open[index].close(now: now, db)
             }
             if var run = same {
-                try Self.goOn(&run, in: session, as: start, isHeld: isHeld, now: now, db)
+                try goOn(&run, in: session, as: start, isHeld: isHeld, now: now, db)
             } else {
                 try Self.insert(start, session, isHeld, now, db)
             }
@@ -118,7 +118,7 @@ extension SyncStore {
     }
 
     /// An open run goes on, whoever worked on it before: the caller holds its session.
-    private static func goOn(
+    private func goOn(
         _ run: inout StoredRun,
         in session: StoredSession,
         as start: RunStart,
@@ -135,7 +135,7 @@ extension SyncStore {
             if let deadline = start.deadline { run.deadline = max(run.deadline ?? 0, deadline) }
             if run.state == .waiting { run.due = nil }
         }
-        if run.state == .running { _ = try run.lose(now: now, db) }
+        if run.state == .running { _ = try run.lose(now: now, liveFiles(of: run.session), db) }
         try run.record.updateChanges(db) { run in
             if recipe.paused {
                 if run.state == .waiting, try run.move(.paused, reason: .userStop) { run.pausedAt = now }

@@ -48,6 +48,22 @@ struct StoreFiles: Sendable {
         status(following: database).map { $0.size > 0 } ?? false
     }
 
+    /// Writes SQLite's log to the disk, with every transaction in it; what it no longer has, SQLite has synced. SQLite locks
+    /// the other files, not this one, so it may be opened here: see ``check()``.
+    ///
+    /// - Throws: ``StoreError`` with code `io`.
+    func synchronizeLog() throws(StoreError) {
+        do throws(FileError) {
+            let log = try openFile(database + "-wal", trust: .ownState)
+            if let code = synchronizeData(log.raw) {
+                throw FileError(step: "sync", path: database + "-wal", code: code)
+            }
+        } catch {
+            guard !error.isMissing else { return }
+            throw StoreError(.io, error.ofState)
+        }
+    }
+
     var isMarkedDamaged: Bool { exists(marker) }
 
     /// Asks the next open to start anew.

@@ -19,6 +19,19 @@ package struct EventPage: Sendable, Equatable {
     package let prunedSequence: Int64
     /// The last event there is, in this page or beyond.
     package let lastSequence: Int64
+
+    /// Refuses a number that the session has not come to: a power cut has taken its last events, or its record has begun
+    /// anew. Whoever waited for the next one would miss those until then.
+    ///
+    /// - Throws: ``StoreError`` with code `unknown`.
+    package func requireReached(_ seen: Int64, of session: String) throws(StoreError) {
+        guard seen > lastSequence else { return }
+        throw StoreError(
+            .unknown,
+            "Session '\(escaped(session))' has no event \(seen); its last is \(lastSequence). A power cut or a new state can"
+                + " take events away: read again from 0."
+        )
+    }
 }
 
 /// A row of `events`: many lines at a time.

@@ -206,14 +206,20 @@ extension StoredRun: FetchableRecord {
         }
     }
 
-    /// Its worker is gone: it waits again, and that it was lost is remembered (S28, F087).
+    /// Its worker is gone: it waits again, and that it was lost is remembered (S28, F087), and what the worker wrote last of
+    /// what it had received: a budget is for all attempts. Once the groups are complete, the record has that.
     ///
     /// - Returns: Whether it was running.
-    mutating func lose(now: Int64, _ db: Database) throws -> Bool {
+    mutating func lose(now: Int64, _ live: LiveFiles?, _ db: Database) throws -> Bool {
+        let lost = try hasOnlyHooksLeft(db) ? nil : live?.work(of: identifier, epoch: record.epoch)
         var wasRunning = false
         try record.updateChanges(db) { run in
             wasRunning = try run.move(.released, reason: .agentRestart)
-            if wasRunning { run.losses = TextList((run.losses.strings + [String(now)]).suffix(10)) }
+            guard wasRunning else { return }
+            run.losses = TextList((run.losses.strings + [String(now)]).suffix(10))
+            guard let lost else { return }
+            run.counts.bytes.received = run.counts.bytes.received.saturatingAdd(lost.received)
+            run.counts.requests = run.counts.requests.saturatingAdd(lost.requests)
         }
         return wasRunning
     }

@@ -160,6 +160,9 @@ package final class SyncStore: Sendable {
         }
     }
 
+    /// Makes durable what has been recorded so far: afterwards a power cut takes none of it.
+    package func synchronize() throws(StoreError) { try files?.synchronizeLog() }
+
     /// Runs `body` on one snapshot.
     func read<R>(_ body: (Database) throws -> R) throws(StoreError) -> R {
         do {

@@ -36,7 +36,8 @@ extension SyncStore {
                 where: "sessions.identifier = \(identifier) AND runs.state = \(RunState.running.rawValue)"
             )
             var runs: [String] = []
-            for var run in try running.fetchAll(db) where try run.lose(now: now, db) {
+            let live = liveFiles(of: identifier)
+            for var run in try running.fetchAll(db) where try run.lose(now: now, live, db) {
                 runs.append(run.identifier)
             }
             let hooks = try session.beginEpoch(db)

@@ -58,6 +58,12 @@ struct ExitStatusTests {
             ["verify", set.url, "--into", name], ["pull", set.url, "--into", name, "--background"],
             ["pull", set.url, "--into", target, "--backup-dir", name],
             ["pull", set.url, "--into", target, "--hook", "./\(name)"],
+            ["pull", set.url, "--into", target, "--verify-program", "./\(name) -x"],
+            ["pull", set.url, "--into", target, "--background", "--condition-program", "./\(name)"],
+            [
+                "schedule", "add", set.url, "--into", target, "--nightly", "02:00", "--condition-program",
+                "./\(name)",
+            ],
             ["pull", set.url, "--into", target, "--credentials", name], ["publish", name, "--to", name],
             ["schedule", "apply", name],
         ] {

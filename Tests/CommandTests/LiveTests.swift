@@ -81,4 +81,22 @@ struct LiveTests {
         let again = try set.pull([set.manifest, "--hook", program.path])
         #expect(again.status == 0, "\(again.error)")
     }
+
+    @Test("That a hook is owed is said after the deadline, too, when files are missing, and only then")
+    func hookOfPartialPull() throws {
+        let set = try ScriptedSet(files: ["a": Data("a".utf8)])
+        let program = try set.scratch.write(Data("#!/bin/sh\nsleep 60\n".utf8), to: "hook")
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program.path)
+        try FileManager.default.createDirectory(
+            at: set.scratch.url.appendingPathComponent("tower/a/mine"),
+            withIntermediateDirectories: true
+        )
+        let said = "The deadline passed while a hook was running; the next pull runs it again."
+        let late = try set.pull([set.manifest, "--deadline", "2s", "--hook", program.path])
+        #expect(late.status == 2 && late.error.contains(said), "\(late.error)")
+        let failed = try set.pull([
+            set.manifest, "--deadline", "60s", "--hook", program.path, "--hook-timeout", "1s",
+        ])
+        #expect(failed.status == 2 && !failed.error.contains(said), "\(failed.error)")
+    }
 }

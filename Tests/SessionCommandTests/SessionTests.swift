@@ -35,6 +35,11 @@ struct SessionTests {
         #expect(events.last?["event"] as? String == "pull.finished")
         let later = try set.tool.run(["events", "--json", "--since", "\(events.count - 1)"]).objects()
         #expect(later.count == 1)
+        for verb in [["events"], ["events", "--follow"], ["attach", "--json"]] {
+            let lost = try set.tool.run(verb + ["--since", "\(events.count + 1)"])
+            #expect(lost.status == 66 && lost.output.isEmpty, "\(verb): \(lost.error)")
+            #expect(lost.error.contains("its last is \(events.count)"), "\(lost.error)")
+        }
 
         let wait = try set.tool.run(["wait"])
         #expect(wait.status == 0)

@@ -170,6 +170,31 @@ struct ConditionTests {
         }
     }
 
+    @Test("A budget counts what an attempt that was killed had received [S52 S133]")
+    func budgetAfterKill() async throws {
+        let bench = try AgentBench(files: 4, large: 6_000_000)
+        bench.stallLarge()
+        let power = Switch()
+        let first = agent(bench, [power])
+        let running = Task { await first.run() }
+        _ = try await first.enqueue(request(bench))
+        var received: UInt64 = 0
+        for _ in 0..<2_000 where received < 1_000_000 {
+            try await Task.sleep(for: .milliseconds(5))
+            received = try await first.session(session).run?.bytes.received ?? 0
+        }
+        #expect(received >= 1_000_000)
+        try await bench.kill(first, running)
+        power.set(.blocked(reason: "on battery"))
+        let looks = power.contexts.count
+        try await whileRunning(agent(bench, [power])) {
+            for _ in 0..<2_000 where power.contexts.count == looks {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        #expect(power.contexts.last.map { $0.receivedBytes >= received } == true)
+    }
+
     @Test("A time written by a clock in the future holds nothing [S49 F099]")
     func clockBack() async throws {
         let bench = try AgentBench(hasStillClock: true)

@@ -90,6 +90,31 @@ struct InterruptedTests {
     }
 
     @Test(
+        "A reader that has seen more than there is learns it at once, and a follower when events are lost [S8]"
+    )
+    func unreached() async throws {
+        let bench = try AgentBench(files: 1)
+        try begin(bench, isHeld: false)
+        try bench.store.apply(.paused, to: "r", now: bench.now())
+        try bench.store.append([Array("{\"event\":\"a\"}".utf8)], to: session, time: bench.now())
+        let agent = bench.agent()
+        for follow in [false, true] {
+            let early = await #expect(throws: ControlError.self) {
+                _ = try await agent.events(of: session, since: 2, follow: follow, progress: false)
+            }
+            #expect(early?.code == .notFound && early?.exitStatus == .noInput)
+        }
+        let lines = try await agent.events(of: session, since: 1, follow: true, progress: false)
+        // As a power cut leaves it.
+        try SQLFile(bench.root.path("state/syncagent.sqlite")).run(
+            "DELETE FROM events; UPDATE sessions SET next_seq = 1"
+        )
+        let late = await #expect(throws: ControlError.self) { for try await _ in lines {} }
+        #expect(late?.code == .notFound, "\(late?.message ?? "")")
+        #expect(late?.message.contains("has no event 1; its last is 0") == true)
+    }
+
+    @Test(
         "An agent that was started on demand stays while a request is worked on, and takes none once it ends"
     )
     func lateRequest() async throws {

@@ -114,11 +114,16 @@ struct HookTests {
     }
 
     @Test(
-        "A hook for which there is no process stays owed: the pull ends with 5, and the next one calls it [F095]"
+        "A hook for which there is no process stays owed: the pull ends with 5, and the next one calls it [F095]",
+        arguments: ["/bin/reindex", "plugin:reindex"]
     )
-    func noProcess() throws {
+    func noProcess(program: String) throws {
         let none = HookOutcome.End.notStarted("no process")
-        let first = try pull(RecordingHook(none, none, none, isTransient: true))
+        let first = try scene.pull(
+            hooks: RecordingHook(none, none, none, isTransient: true, isExhaustion: true)
+        ) {
+            $0.hooks = [RunHook(group: "all", arguments: [program])]
+        }
         #expect(first.status == .hookFailed && first.report?.result == .ok)
         let owed = try #require(try scene.store.owedHooks().first)
         #expect(owed.state == .pending && owed.attempt == 3 && owed.due == 1_780_000_300_000)
@@ -130,7 +135,7 @@ struct HookTests {
         #expect(try scene.store.hooks(run: run).map(\.state) == [.done])
     }
 
-    @Test("A plugin that does not come up fails after three attempts")
+    @Test("A plugin that does not come up by its own fault fails after three attempts")
     func noPlugin() throws {
         let none = HookOutcome.End.notStarted("plugin reindex is given up")
         let hook = RecordingHook(none, none, none, isTransient: true)

@@ -292,11 +292,14 @@ final class RecordingHook: GroupHook {
     }
     private let state: Monitor<State>
     private let isTransient: Bool
+    private let isExhaustion: Bool
 
-    /// - Parameter isTransient: Whether another call may be better than these.
-    init(_ ends: HookOutcome.End..., isTransient: Bool = false) {
+    /// - Parameters:
+    ///   - isTransient: Whether another call may be better than these.
+    ///   - isExhaustion: Whether the system had no process for these.
+    init(_ ends: HookOutcome.End..., isTransient: Bool = false, isExhaustion: Bool = false) {
         state = Monitor(State(ends: ends))
-        self.isTransient = isTransient
+        (self.isTransient, self.isExhaustion) = (isTransient, isExhaustion)
     }
 
     var calls: [HookInvocation] { state.withLock(\.calls) }
@@ -309,7 +312,8 @@ final class RecordingHook: GroupHook {
                 end: isScripted ? state.ends.removeFirst() : .exited(0),
                 output: "said something\n",
                 milliseconds: 3,
-                isTransient: isScripted && isTransient
+                isTransient: isScripted && isTransient,
+                isExhaustion: isScripted && isExhaustion
             )
         }
     }

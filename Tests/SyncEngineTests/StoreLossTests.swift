@@ -46,6 +46,23 @@ struct StoreLossTests {
         { $0.hooks = [RunHook(group: "all", arguments: ["/bin/after"])] }
     }
 
+    @Test(
+        "As long as the state cannot be synced no index names the new files, and the log keeps them [S25]"
+    )
+    func unsynced() throws {
+        // A file with a second name is not opened.
+        let (log, second) = (database + "-wal", scene.root.path("second"))
+        let disk = Scene.Disk { _ in _ = link(log, second) }
+        let failed = try scene.pull(disk: disk)
+        #expect(failed.status == .ioError && failed.error?.message.contains("-wal") == true)
+        #expect(scene.root.read("dest/.syncagent/index") == nil)
+        #expect(scene.root.read("dest/.syncagent/index.log") != nil)
+        unlink(second)
+        let outcome = try scene.pull(disk: .failing(at: 0))
+        #expect(outcome.status == .done && outcome.requests.isEmpty)
+        #expect(scene.root.read("dest/.syncagent/index.log") == nil && scene.problems(tree) == [])
+    }
+
     private func spoil(_ loss: Loss) throws {
         let url = URL(fileURLWithPath: database)
         var bytes = try Data(contentsOf: url)

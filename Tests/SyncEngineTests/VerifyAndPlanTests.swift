@@ -133,6 +133,40 @@ struct VerifyAndPlanTests {
         #expect(Set(outcome.values("path", of: "task.removed")) == ["b/2", "c"])
     }
 
+    @Test(
+        "What a killed pull put in place is planned as the pull then finds it, and nothing is written [F083 F112 S130]"
+    )
+    func killedPull() throws {
+        var tree = AssetTree()
+        tree.addFile("m", size: 900, seed: 1)
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        let destination = try Destination.open(path: scene.destination, create: false)
+        var log = try IndexLog(destination)
+        for path in ["a", "m", "z", "changed since"] {
+            let bytes = try path == "m" ? #require(tree.bytes("m")) : Array(path.utf8)
+            try scene.root.write(path == "changed since" ? [] : bytes, to: "dest/\(path)")
+            let digest = try Scene.digest(bytes)
+            try log.append([IndexLog.Entry(path: Array(path.utf8), digest: digest, kind: .file)])
+        }
+        func state() -> [[UInt8]?] {
+            ["index", "index.log", "index.new"].map { scene.root.read("dest/.syncagent/\($0)") }
+        }
+        let before = state()
+        var options = scene.options()
+        #expect(try lines(options) == ["obsolete a", "obsolete z"])
+        options.prune = true
+        #expect(try lines(options) == ["removed a", "removed z"])
+        let plan = try scene.engine().plan(options)
+        #expect(plan.prunable == 2 && plan.unchanged == 1 && plan.status == .refused)
+        #expect(plan.refusal?.message.contains("would remove 2 of 3 installed files") == true)
+        #expect(state() == before)
+        let refused = try scene.pull { $0.prune = true }
+        #expect(refused.error?.message == plan.refusal?.message)
+        let outcome = try scene.pull { ($0.prune, $0.force) = (true, true) }
+        #expect(outcome.values("path", of: "task.removed") == ["a", "z"])
+    }
+
     @Test("A plan refuses what the pull refuses, with its exit status, and changes nothing")
     func refusals() throws {
         try scene.publish(tree)

@@ -1,6 +1,7 @@
 import Foundation
 import SyncPluginProcess
 import SyncPlugins
+import SyncSystem
 import SyncTestKit
 import Synchronization
 import Testing
@@ -246,6 +247,33 @@ struct PointTests {
         let result = await blocking { hook.run(invocation(timeout: 60)) }
         #expect("\(result.end) \(result.output)".contains("belongs to another user (uid 4242)"))
         #expect(try FileManager.default.contentsOfDirectory(atPath: runtime) == [])
+    }
+
+    @Test(
+        "A hook plugin for which the system has nothing was not called; one that does not come up failed [F095]"
+    )
+    func hookExhaustion() async throws {
+        let fixture = try PluginFixture()
+        let noThread = try fixture.client("serve(proceed)", point: .hook) {
+            $0.startThread = { _, _ throws(ThreadError) in
+                throw ThreadError(code: .resourceTemporarilyUnavailable)
+            }
+        }
+        // A program that somebody has open for writing cannot be started for now: ETXTBSY, execve(2).
+        let busy = try fixture.client("serve(proceed)", named: "busy", point: .hook)
+        let writer = try #require(
+            FileHandle(forWritingAtPath: fixture.root.path("plugins/syncagent-plugin-busy"))
+        )
+        let broken = try fixture.client("sys.exit(3)", named: "broken", point: .hook)
+        for (client, isExhaustion) in [(noThread, true), (busy, true), (broken, false)] {
+            let result = await blocking { PluginHook(client).run(invocation(timeout: 60)) }
+            guard case .notStarted = result.end else {
+                Issue.record("\(client.name): \(result)")
+                continue
+            }
+            #expect(result.isTransient && result.isExhaustion == isExhaustion, "\(client.name): \(result)")
+        }
+        try writer.close()
     }
 
     @Test("A hook is stopped when the caller stops")

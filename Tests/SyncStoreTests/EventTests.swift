@@ -57,6 +57,26 @@ struct EventTests {
         #expect((first.events + second.events).map(\.sequence) == Array(1...6))
     }
 
+    @Test("A number that the session has not come to is refused, with what to do; its last one is not [S8]")
+    func unreached() throws {
+        let store = try store()
+        try store.append(lines(1...3), to: "tower", time: 1)
+        for seen in [0, 2, 3] as [Int64] {
+            try store.events(of: "tower", after: seen).requireReached(seen, of: "tower")
+        }
+        for seen in [4, .max] as [Int64] {
+            let error = #expect(throws: StoreError.self) {
+                try store.events(of: "tower", after: seen).requireReached(seen, of: "tower")
+            }
+            #expect(error?.code == .unknown && error?.status == .noInput)
+            #expect(
+                error?.message.contains("no event \(seen); its last is 3") == true,
+                "\(error?.message ?? "")"
+            )
+            #expect(error?.message.contains("read again from 0") == true)
+        }
+    }
+
     @Test("Empty lines and no lines are exact")
     func edges() throws {
         let store = try store()

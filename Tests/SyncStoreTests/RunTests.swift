@@ -192,6 +192,42 @@ struct RunTests {
         #expect(try store.findings() == [])
     }
 
+    @Test(
+        "What a killed process wrote last of its work is counted once, and only while its run has files to fetch [S52]"
+    )
+    func lostWork() throws {
+        let store = try StateDirectory().open()
+        try store.begin(towerRun("r1"), now: 1)
+        let lease = try store.lease(of: "tower", process: 1, now: 1)
+        func write(_ received: Int, run: String = "r1", epoch: Int64) throws {
+            let json = #"{"run":"\#(run)","epoch":\#(epoch),"bytes_received":\#(received),"requests_sent":3}"#
+            try store.liveFiles(of: "tower")?.write(requests: Array(json.utf8))
+        }
+        func lose() throws -> UInt64 {
+            #expect(try store.recover(session: "tower").runs == ["r1"])
+            let counts = try store.run("r1").counts
+            #expect(counts.requests == counts.bytes.received / 700 * 3)
+            return counts.bytes.received
+        }
+        try write(700, epoch: try store.run("r1").epoch)
+        #expect(try lose() == 700)
+        #expect(try store.recover(session: "tower").runs == [])
+        // Killed before it wrote anything: what is there is of the one before.
+        _ = try store.take(run: "r1", now: 2)
+        #expect(try lose() == 700)
+        let third = try store.take(run: "r1", now: 3)
+        try write(9, run: "another", epoch: third.epoch)
+        #expect(try lose() == 700)
+        let fourth = try store.take(run: "r1", now: 4)
+        try write(700, epoch: fourth.epoch)
+        #expect(try lose() == 1_400)
+        let fifth = try store.take(run: "r1", now: 5)
+        try write(700, epoch: fifth.epoch)
+        _ = try store.complete(bothGroups, of: "r1", counts: fifth.counts, now: 6)
+        #expect(try lose() == 1_400, "the record has it")
+        _ = consume lease
+    }
+
     @Test("The latest runs come first, and of one session where asked")
     func listing() throws {
         let store = try SyncStore.inMemory()

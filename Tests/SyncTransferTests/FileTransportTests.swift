@@ -139,6 +139,31 @@ struct FileTransportTests {
         #expect(run.sink.calls.isEmpty)
     }
 
+    @Test(
+        "What is read and what waits is listed, with the bytes that have come of the range, up to a limit [S161]"
+    )
+    func statuses() async throws {
+        let shelf = try Shelf()
+        let paused = Monitor(false)
+        var behaviour = CollectingSink.Behaviour()
+        behaviour.pauseEvery = 1
+        behaviour.onPause = { paused.change { $0 = true } }
+        var runs = [shelf.start(range: 5..<900_000, sink: behaviour)]
+        _ = try await waitFor { paused.withLock { $0 } ? true : nil }
+        runs += (2...4).map { shelf.start(id: $0) }
+        let all = try #require(shelf.transport.transferStatuses(limit: 9))
+        #expect(all.more == 0 && all.transfers.map(\.id.rawValue) == [1, 2, 3, 4])
+        #expect(all.transfers.map(\.state) == [.receiving, .queued, .queued, .queued])
+        let first = all.transfers[0]
+        #expect(first.received == UInt64(runs[0].sink.bytes.count) && first.received > 0)
+        #expect(first.range == 5..<900_000 && first.source == "file:" && first.original == shelf.url("a"))
+        let some = try #require(shelf.transport.transferStatuses(limit: 2))
+        #expect(some.more == 2 && some.transfers.map(\.id.rawValue) == [1, 2])
+        for id in 1...4 { shelf.transport.cancel(TransferID(rawValue: UInt64(id))) }
+        for run in runs { #expect(try await shelf.failure(run).code == .cancelled) }
+        #expect(try await waitFor { shelf.transport.transferStatuses(limit: 9) }.transfers.isEmpty)
+    }
+
     @Test("A cancel before the start is kept")
     func cancelledEarly() async throws {
         let shelf = try Shelf()

@@ -181,7 +181,9 @@ struct RoutedTransportTests {
         #expect(error.code == .cancelled && far.server.log.requestCount == 0)
     }
 
-    @Test("Transfers of all transports are listed, up to a limit; of a route's what is known here [S161]")
+    @Test(
+        "Transfers of all transports are listed, up to a limit, with the bytes that a route has brought [S161]"
+    )
     func statuses() async throws {
         let far = try Bench()
         far.server.respondToOthers { _ in .silence }
@@ -195,7 +197,9 @@ struct RoutedTransportTests {
                 objectSize: 50_000,
                 limit: 50_000
             )
-            return TransferRun(request, on: routed, sink: CollectingSink())
+            var behaviour = CollectingSink.Behaviour()
+            behaviour.start = range?.lowerBound ?? 0
+            return TransferRun(request, on: routed, sink: CollectingSink(behaviour))
         }
         let runs = [
             start(1, far.server.url("/a")), start(2, "store://me:secret@a/x?key=1"),
@@ -209,7 +213,10 @@ struct RoutedTransportTests {
         let first = told.transfers[0]
         #expect(first.state == .receiving && first.source == "store:" && first.range == 0..<50_000)
         #expect(!first.original.contains("secret") && first.original == first.current)
-        #expect(told.transfers[1].range == 5..<9)
+        #expect(told.transfers[1].range == 5..<9 && told.transfers[1].received == 0)
+        route.bring([1, 2, 3], at: 5)
+        let more = try await waitFor { routed.transferStatuses(limit: 9) }
+        #expect(more.transfers.map(\.received) == [0, 3, 0] && runs[2].sink.bytes == [1, 2, 3])
         let some = try await waitFor { routed.transferStatuses(limit: 1) }
         #expect(some.more == 2 && some.transfers.count == 1 && some.transfers.first?.state == .receiving)
         route.end()
@@ -256,18 +263,25 @@ private final class FailingTransport: Transport {
 /// Keeps every transfer until its end.
 private final class WaitingTransport: Transport {
     private typealias Completion = @Sendable (Result<TransferReport, TransferError>) -> Void
-    private let waiting = Mutex<[Completion]>([])
+    private let waiting = Mutex<[(sink: any TransferSink, completion: Completion)]>([])
 
     func start(
         _ request: TransferRequest,
         sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
-        waiting.withLock { $0.append(completion) }
+        waiting.withLock { $0.append((sink, completion)) }
+    }
+
+    /// Gives bytes to the latest transfer.
+    func bring(_ bytes: [UInt8], at offset: UInt64) {
+        guard let sink = waiting.withLock({ $0.last?.sink }) else { return }
+        _ = sink.begin(ResponseHead(status: 206, bodyOffset: offset))
+        _ = bytes.withUnsafeBytes { sink.receive($0, at: offset) }
     }
 
     func end() {
-        for completion in waiting.withLock({ $0 }) {
+        for (_, completion) in waiting.withLock({ $0 }) {
             completion(.failure(TransferError(code: .cancelled, url: "", detail: "ended")))
         }
     }

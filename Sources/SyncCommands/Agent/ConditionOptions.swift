@@ -95,7 +95,8 @@ struct ConditionOptions: ParsableArguments {
     ///
     /// - Parameter isDiscretionary: Whether the default set holds where nothing else is said, asked for or not: for
     ///   work that a hook or a schedule asks for (S49, S50).
-    func apply(to recipe: inout RunRecipe, isDiscretionary: Bool = false) {
+    /// - Throws: ``CommandFailure`` for a program in a working directory that is gone.
+    func apply(to recipe: inout RunRecipe, isDiscretionary: Bool = false) throws(CommandFailure) {
         var conditions = discretionary || isDiscretionary ? RunConditions.discretionary : RunConditions()
         if onPower { conditions.power = true }
         if let metered { conditions.meteredBudget = metered.budget }
@@ -104,7 +105,7 @@ struct ConditionOptions: ParsableArguments {
         conditions.freeSpace = keepFree?.bytes
         conditions.rates = rateWindow
         conditions.plugins = plugins
-        conditions.programs = conditionProgram
+        conditions.programs = try absoluteCommands(conditionProgram)
         recipe.conditions = conditions
     }
 }

@@ -49,7 +49,9 @@ struct EngineCall: Sendable {
                 let report = try engine.pull(recipe)
                 // What has been fetched is kept; the process still says that it was stopped.
                 if stop.isStopped, stop.reason != .late, report.result != .ok { throw CancellationError() }
-                if stop.reason == .late, report.status == .hookFailed {
+                if stop.reason == .late,
+                    try store.owedHooks(session: report.session).contains(where: { $0.run == report.run })
+                {
                     output.message(
                         "The deadline passed while a hook was running; the next pull runs it again."
                     )

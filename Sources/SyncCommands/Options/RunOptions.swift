@@ -67,7 +67,7 @@ extension RunOptions {
         try refuseChangeable(settings.hooks.values, .configuration)
         recipe.limitRate = settings.transfer.rateLimit
         downgrade.apply(to: &recipe)
-        recipe.verifiers = programs.verifiers
+        recipe.verifiers = try absoluteCommands(programs.verifiers)
         try pruning.apply(to: &recipe, settings, environment)
         try trust.apply(to: &recipe, environment)
         handedOn.apply(to: &recipe)
@@ -142,8 +142,9 @@ func smallProgram(_ text: String, option: String) throws -> [String] {
     if !name.hasPrefix("/") {
         do {
             words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option)
-        } catch let error as CommandFailure {
-            throw ValidationError(error.message)
+        } catch is CommandFailure {
+            // The working directory is gone: see ``absoluteCommands(_:)``.
+            return words
         }
     }
     do throws(PluginError) {
@@ -152,6 +153,16 @@ func smallProgram(_ text: String, option: String) throws -> [String] {
         throw ValidationError(error.message)
     }
     return words
+}
+
+/// Commands that have been read, with absolute programs.
+///
+/// - Throws: ``CommandFailure`` with status 73, which a parse has not, for a relative one where the working directory is gone.
+func absoluteCommands(_ commands: [[String]]) throws(CommandFailure) -> [[String]] {
+    try commands.map { words throws(CommandFailure) in
+        try words.prefix(1).map { word throws(CommandFailure) in try EnvironmentPaths.absolute(word) }
+            + words.dropFirst()
+    }
 }
 
 extension TargetOptions {

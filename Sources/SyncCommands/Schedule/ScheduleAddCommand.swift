@@ -131,7 +131,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
     ) async throws -> EnqueueRequest {
         var (recipe, settings) = try runRecipe(environment)
         recipe.origin = .schedule
-        conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
+        try conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
         let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())
         let engine = EngineCall(reporting, on: output, tuning: tuning)
         return try await BackgroundPull(recipe: recipe, engine: engine).request(

@@ -4,6 +4,7 @@ import SyncControl
 import SyncControlServer
 import SyncDaemon
 import SyncModel
+import SyncStore
 import SyncSystem
 
 struct AttachCommand: AsyncParsableCommand {
@@ -64,6 +65,10 @@ struct AttachCommand: AsyncParsableCommand {
         json: Bool,
         since: Int64?
     ) async throws {
+        if let since {
+            try watch.store.events(of: watch.session, after: since, limit: 0)
+                .requireReached(since, of: watch.session)
+        }
         let client = try await AgentReach(state: state).client()
         let status = try await client.session(watch.session)
         let session = AgentSession(watch.session, client: client)

@@ -10,8 +10,9 @@ struct EventsCommand: AsyncParsableCommand {
         abstract: "Print a session's events, from the oldest one kept or after a given one.",
         discussion: """
             Every event has a number, `seq`. --since N starts with event N + 1, so a program that stores the last number \
-            it has handled misses no event and gets none twice. Times are in UTC. Needs no agent, but --follow starts one \
-            if there is work and none is running, and reports on standard error what the session is waiting for.
+            it has handled misses no event and gets none twice. If there is no event N, such as after a power cut, the \
+            exit status is 66: read again from 0. Times are in UTC. Needs no agent, but --follow starts one if there is \
+            work and none is running, and reports on standard error what the session is waiting for.
             """
     )
 
@@ -67,6 +68,7 @@ struct EventFeed: Sendable {
     /// The events that have come since the last call, a page at most; empty when there is none.
     mutating func next() throws -> [EventLine] {
         let page = try store.events(of: session, after: cursor, limit: Self.page)
+        try page.requireReached(cursor, of: session)
         var lines: [EventLine] = []
         if page.prunedSequence > cursor {
             lines.append(.pruned(through: page.prunedSequence))

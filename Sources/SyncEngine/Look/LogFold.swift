@@ -17,6 +17,28 @@ extension EngineEnvironment {
         isStopped: @escaping @Sendable () -> Bool
     ) throws(FileError) -> StatIndex? {
         guard !log.isEmpty else { return index }
+        guard let found = verified(log, in: destination, isStopped: isStopped) else { return nil }
+        var writer = StatIndexWriter(in: destination)
+        index.merge(found) { writer.append($0, path: $1) }
+        try writer.write(owner: index.owner, completion: nil, revision: index.revision, durable: isDurable)
+        return StatIndex.read(from: destination)
+    }
+
+    /// The index that a fold would leave, in memory: nothing is written. `nil` when it was stopped.
+    func foldPreview(_ index: StatIndex, in destination: Destination) -> StatIndex? {
+        let log = IndexLog.read(destination)
+        guard !log.isEmpty else { return index }
+        guard let found = verified(log, in: destination, isStopped: isStopped) else { return nil }
+        return index.replacingRecords { append in index.merge(found, append) }
+    }
+
+    /// The latest entry for each path, in ``PathOrder``, with a record if what it logged is still in place. `nil` when it was
+    /// stopped.
+    private func verified(
+        _ log: [IndexLog.Entry],
+        in destination: Destination,
+        isStopped: @escaping @Sendable () -> Bool
+    ) -> [(entry: IndexLog.Entry, record: IndexRecord?)]? {
         var latest: [[UInt8]: IndexLog.Entry] = [:]
         for entry in log { latest[entry.path] = entry }
         let entries = latest.values.sorted { first, second in
@@ -24,7 +46,7 @@ extension EngineEnvironment {
                 second.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
             }
         }
-        let found = concurrently(
+        let checked = concurrently(
             over: entries.count,
             threads: workers,
             name: "fold",
@@ -32,29 +54,31 @@ extension EngineEnvironment {
             by: { _ in try PlaceReader(destination, isStopped: isStopped) }
         ) { $0.verify(entries[$1]) }
         if isStopped() { return nil }
-        // Those that are still in place.
-        var records = [IndexRecord?](repeating: nil, count: entries.count)
-        for (position, record) in found { records[position] = record }
-        var writer = StatIndexWriter(in: destination)
-        var walk = IndexWalk(index: index)
-        for (entry, record) in zip(entries, records) {
-            entry.path.withUnsafeBufferPointer { path in
-                // An old record of the same path is out of date.
-                let position = walk.find(path) { writer.append($0, of: index) }
-                if let record = record ?? position.flatMap(index.record) { writer.append(record, path: path) }
-            }
-        }
-        for position in walk.rest { writer.append(position, of: index) }
-        try writer.write(owner: index.owner, completion: nil, revision: index.revision, durable: isDurable)
-        return StatIndex.read(from: destination)
+        var found: [(entry: IndexLog.Entry, record: IndexRecord?)] = entries.map { ($0, nil) }
+        for (position, record) in checked { found[position].record = record }
+        return found
     }
 }
 
-extension StatIndexWriter {
-    /// Adds a record of another index.
-    fileprivate mutating func append(_ position: Int, of index: StatIndex) {
-        guard let record = index.record(position) else { return }
-        index.withPath(position) { _ = append(record, path: $0) }
+extension StatIndex {
+    /// Passes on the records of the index and those that were found, in ``PathOrder``; of one path, what was found.
+    fileprivate func merge(
+        _ found: [(entry: IndexLog.Entry, record: IndexRecord?)],
+        _ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void
+    ) {
+        var walk = IndexWalk(index: self)
+        func copy(_ position: Int) {
+            guard let record = record(position) else { return }
+            withPath(position) { append(record, $0) }
+        }
+        for (entry, record) in found {
+            entry.path.withUnsafeBufferPointer { path in
+                // An old record of the same path is out of date.
+                let position = walk.find(path, passing: copy)
+                if let record = record ?? position.flatMap(self.record) { append(record, path) }
+            }
+        }
+        for position in walk.rest { copy(position) }
     }
 }
 

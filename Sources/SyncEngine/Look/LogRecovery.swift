@@ -29,8 +29,8 @@ extension PullRun {
                 files.states[row] = .installed
                 if !isTold { journal.installed(row, of: files.manifest, from: .unknown) }
             }
-            // Only then is the log no longer needed: another kill must lose nothing.
-            try environment.events.flush()
+            // Only then is the log no longer needed: another kill, or a power cut, must lose nothing.
+            try environment.events.flush(synced: environment.isDurable)
         }
     }
 

@@ -40,8 +40,8 @@ extension PullEngine {
         }
         let destination = try Self.openIfPresent(path)
         if let destination, destination.isTaken { refusals.append(Self.isAtWork(in: destination)) }
-        let index = destination.map { StatIndex.read(from: $0) } ?? .empty
-        try PullRun.requireOwner(index, of: path, project: found.project)
+        let old = destination.map { StatIndex.read(from: $0) } ?? .empty
+        try PullRun.requireOwner(old, of: path, project: found.project)
         let manifest = try found.decode()
         try recipe.requireGroups(of: manifest)
         try recipe.requirePaths(of: manifest, environment.stop)
@@ -49,6 +49,8 @@ extension PullEngine {
         var named = recipe
         named.session = session
         try checkRevision(manifest, named)
+        // With what a killed pull put in place. A stop ends the plan further down.
+        let index = destination.flatMap { environment.foldPreview(old, in: $0) } ?? old
 
         var inventory = Inventory()
         var (pruned, goingDirectories) = ([Int](), [Int]())

@@ -370,7 +370,7 @@ struct PullRun {
         _ files: RunFiles
     ) throws(EngineError) {
         // The log goes: from then on only the events say what this run has put in place (S25).
-        try stored(environment.events.flush())
+        try stored(environment.events.flush(synced: environment.isDurable && report.changed > 0))
         let (manifest, records) = (files.manifest, survey.inventory.records)
         let isComplete = directories.failures.isEmpty && files.rows.allSatisfy { records.has($0) }
         let completion = recipe.selectionMark.map {

@@ -104,8 +104,10 @@ package final class EventRecorder: Sendable {
     func settle() { state.withLock { $0.recording?.log }?.settle() }
 
     /// Records pending events.
-    package func flush() throws(StoreError) {
+    ///
+    /// - Parameter synced: Whether a power cut must not take them either, nor any before.
+    package func flush(synced: Bool = false) throws(StoreError) {
         let log = state.withLock { $0.recording?.log }
-        try log?.flush()
+        try log?.flush(synced: synced)
     }
 }

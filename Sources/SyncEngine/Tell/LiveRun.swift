@@ -20,6 +20,8 @@ package final class LiveRun: Sendable {
 
     private struct Recording: Sendable {
         var run: String
+        /// Tells this process's work on the run from that of others.
+        var epoch: Int64?
         var files: LiveFiles?
     }
 
@@ -45,7 +47,11 @@ package final class LiveRun: Sendable {
 
     /// Starts writing for a run. Without a thread nothing is written: that must not fail a pull.
     func open(run: String, session: String, _ environment: EngineEnvironment) {
-        let recording = Recording(run: run, files: environment.store.liveFiles(of: session))
+        let recording = Recording(
+            run: run,
+            epoch: try? environment.store.run(run).epoch,
+            files: environment.store.liveFiles(of: session)
+        )
         state.withLock { $0 = State(recording: recording) }
         let thread = try? WorkerThread(name: "record") { [self] in work(environment) }
         state.withLock { $0.thread = thread }
@@ -99,7 +105,7 @@ package final class LiveRun: Sendable {
             environment.keep()
             let now = environment.now()
             // A stopped or finished run has nothing on the wire.
-            let told = isEnding ? ([], 0) : environment.transport.transferStatuses(limit: Self.mostTransfers)
+            let told = isEnding ? ([], 0) : environment.transferStatuses(limit: Self.mostTransfers)
             let transfers = told?.transfers ?? last
             samples = Self.rates(transfers, samples, milliseconds: now - lookedAt)
             lookedAt = now
@@ -149,6 +155,7 @@ package final class LiveRun: Sendable {
         let (counts, totals) = (state.tasks?.counts() ?? [:], environment.transport.totals)
         return JSONLine.object { line in
             line.field("run", state.recording?.run ?? "")
+            line.field("epoch", optional: state.recording?.epoch)
             line.field("process", environment.process)
             if state.total.files > 0 {
                 line.key("files")
@@ -176,6 +183,19 @@ package final class LiveRun: Sendable {
                 line.field("bytes_total", part.total)
             }
         }.bytes
+    }
+}
+
+extension EngineEnvironment {
+    /// The statuses of all its transports; `nil` if one cannot tell now. The file that is being read comes first, those that
+    /// are read after it last.
+    fileprivate func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
+        guard let web = transport.transferStatuses(limit: limit) else { return nil }
+        let local = localTransport.transferStatuses(limit: limit) ?? ([], 0)
+        let (read, queued) = (local.transfers.prefix(1), local.transfers.dropFirst())
+        let told = (read + web.transfers + queued).prefix(limit)
+        let all = web.transfers.count + web.more + local.transfers.count + local.more
+        return (Array(told), all - told.count)
     }
 }
 

@@ -57,7 +57,7 @@ struct OwedHooks {
             journal.finished(told, outcome, result: word, calls: end.calls)
             try environment.events.flush()
             let isLast = round == Self.attemptLimit
-            let next = self.input(after: outcome, of: program, isLast: isLast)
+            let next = self.input(after: outcome, isLast: isLast)
             // While it is owed, that a person asked for it counts: a receipt of earlier does not.
             let isReplay =
                 hook.ended == StoredHook.replayed && (next == .askedForRetry || next == .interrupted)
@@ -77,17 +77,14 @@ struct OwedHooks {
         return false
     }
 
-    private func input(after outcome: HookOutcome, of program: String, isLast: Bool) -> HookRunInput {
+    private func input(after outcome: HookOutcome, isLast: Bool) -> HookRunInput {
         if outcome.succeeded { return .succeeded }
         // If a person cancelled it, it is no longer owed. After any other stop it is called again.
         if outcome.end == .stopped { return environment.stop.reason == .cancelled ? .failed : .interrupted }
         let asksAgain = outcome.isTransient || outcome.end == .exited(75)
         if asksAgain, !isLast { return .askedForRetry }
-        // No process could be created for it (F095): it has not even been called. A plugin's own trouble is different.
-        if case .notStarted = outcome.end, outcome.isTransient, program.hasPrefix("/") {
-            return .askedForRetry
-        }
-        return .failed
+        // No process could be created for it (F095): it has not even been called.
+        return outcome.isExhaustion ? .askedForRetry : .failed
     }
 
     /// Where the hook itself reports its work as done: `syncagent hooks receipt RUN_ID`.

@@ -143,7 +143,10 @@ package struct PluginHook: GroupHook {
             switch error.code {
             case .timedOut: return ended(.timedOut, error.description)
             case .cancelled: return ended(.stopped, "")
-            case .unavailable: return ended(.notStarted(error.description), "", isTransient: true)
+            case .unavailable:
+                var outcome = ended(.notStarted(error.description), "", isTransient: true)
+                outcome.isExhaustion = error.isExhaustion
+                return outcome
             // 70: EX_SOFTWARE, sysexits(3).
             case .badAnswer: return ended(.exited(70), error.description)
             default: return ended(.exited(1), error.description)

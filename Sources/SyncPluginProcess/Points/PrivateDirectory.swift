@@ -1,3 +1,4 @@
+import SyncHooks
 import SyncModel
 import SyncPlugins
 import SyncSystem
@@ -54,7 +55,9 @@ final class PrivateDirectory: Sendable {
             }
         } catch {
             removeFile(path)
-            throw client.failure(.unavailable, error.description)
+            var failure = client.failure(.unavailable, error.description)
+            failure.isExhaustion = ProgramError(error).code == .exhausted
+            throw failure
         }
         return path
     }

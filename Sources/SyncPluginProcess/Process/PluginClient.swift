@@ -49,7 +49,10 @@ package final class PluginClient: Sendable {
         } catch {
             switch error {
             case .closed: request.completion(.failure(failure(.cancelled, "it has been shut down")))
-            case .noThread(let error): request.completion(.failure(failure(.unavailable, error.description)))
+            case .noThread(let error):
+                var failure = failure(.unavailable, error.description)
+                failure.isExhaustion = true
+                request.completion(.failure(failure))
             }
         }
         return PluginRequest.ID(number: number)

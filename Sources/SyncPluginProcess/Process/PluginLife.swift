@@ -9,6 +9,7 @@ extension PluginWorker {
     /// Starts the plugin when somebody asks for it and it may be started.
     func startIfWanted() {
         guard requests.count > 0, !isClosing, !restart.isGivenUp, restart.notBefore <= now else { return }
+        lacksProcess = false
         do throws(PluginError) {
             try configuration.program.check(destination: configuration.destination)
         } catch {
@@ -42,7 +43,8 @@ extension PluginWorker {
 
     /// No process or memory is to be had for now (F095), or it is no program.
     private func notStarted(_ error: ProgramError) {
-        guard error.code == .exhausted else {
+        lacksProcess = error.code == .exhausted
+        guard lacksProcess else {
             giveUp(error.message)
             return
         }
@@ -203,7 +205,11 @@ extension PluginWorker {
         PluginError(plugin: configuration.program.name, code: code, message: message)
     }
 
-    func unavailable(_ message: String) -> PluginError { failure(.unavailable, message) }
+    func unavailable(_ message: String) -> PluginError {
+        var error = failure(.unavailable, message)
+        error.isExhaustion = lacksProcess
+        return error
+    }
 
     var cancelled: PluginError { failure(.cancelled, "the request was cancelled") }
 

@@ -45,6 +45,8 @@ final class PluginWorker {
     var isClosing = false
     var endReason: String?
     var givenUpReason = ""
+    /// Whether the system had no process or memory for it when it was to be started last.
+    var lacksProcess = false
 
     var framing: LineFraming
     var errorLog: ErrorLog

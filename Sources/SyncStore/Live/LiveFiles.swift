@@ -1,3 +1,4 @@
+import SyncModel
 package import SyncSystem
 
 /// What the latest run of a session is at, beside the store: two files in `sessions/` that are written while it is worked
@@ -21,6 +22,19 @@ package struct LiveFiles: Sendable {
 
     /// What was written last; `nil` when there is nothing, or it is not ours.
     package func requests() -> [UInt8]? { try? readFile(requestsPath, trust: .state, limit: Self.limit) }
+
+    /// What a process wrote last of its own work on a run.
+    ///
+    /// - Parameter epoch: Of the session, when it began: what an earlier process wrote is in the run's record.
+    /// - Returns: Body **bytes** and requests; `nil` when nothing is known.
+    func work(of run: String, epoch: Int64) -> (received: UInt64, requests: UInt64)? {
+        guard let bytes = requests(), let record = JSONValue(text: String(decoding: bytes, as: UTF8.self)),
+            record["run"]?.string == run, record["epoch"]?.integer == epoch,
+            let received = record["bytes_received"]?.unsigned,
+            let requests = record["requests_sent"]?.unsigned
+        else { return nil }
+        return (received, requests)
+    }
 
     /// The states of the latest run's tasks; `nil` when there are none.
     package func tasks() -> TaskFile.Contents? { TaskFile.read(tasksPath) }

@@ -8,7 +8,7 @@ import SyncSystem
 package final class FileTransport: Transport {
     private struct Job: Sendable {
         var request: TransferRequest
-        var sink: any TransferSink
+        var sink: CountingSink
         var completion: TransferCompletion
     }
 
@@ -17,6 +17,8 @@ package final class FileTransport: Transport {
         var waiting: [Job] = []
         /// The next ones, in reverse.
         var next: [Job] = []
+        /// What is being read.
+        var current: Job?
         /// Transfers that have not ended, and what is wished of each.
         var open: [TransferID: (isCancelled: Bool, isPaused: Bool)] = [:]
         var cancelledEarly = EarlyCancels()
@@ -50,6 +52,7 @@ package final class FileTransport: Transport {
                 return TransferError(.unreachable, "\(error)", of: request)
             }
             state.open[request.id] = (false, false)
+            let sink = CountingSink(sink, of: request)
             state.waiting.append(Job(request: request, sink: sink, completion: completion))
             return nil
         }
@@ -73,6 +76,17 @@ package final class FileTransport: Transport {
         return totals
     }
 
+    package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
+        let (current, waiting, count) = state.withLock { state in
+            let waiting = Array(state.next.suffix(limit).reversed()) + state.waiting.prefix(limit)
+            return (state.current, waiting, state.next.count + state.waiting.count)
+        }
+        let told =
+            [current?.sink.status(.receiving)].compactMap(\.self) + waiting.map { $0.sink.status(.queued) }
+        let all = count + (current == nil ? 0 : 1)
+        return (Array(told.prefix(limit)), all - min(limit, all))
+    }
+
     /// As ``CurlTransport/shutdown()``.
     package func shutdown() {
         let thread = state.change { state in
@@ -87,7 +101,10 @@ package final class FileTransport: Transport {
     private func run() {
         while let job = takeNext() {
             let result = read(job.request, into: job.sink)
-            state.withLock { $0.open[job.request.id] = nil }
+            state.withLock { state in
+                state.open[job.request.id] = nil
+                state.current = nil
+            }
             job.completion(result)
         }
     }
@@ -97,6 +114,7 @@ package final class FileTransport: Transport {
             if state.next.isEmpty { (state.next, state.waiting) = (state.waiting.reversed(), []) }
             let job = state.next.popLast()
             if job == nil { state.thread = nil }
+            state.current = job
             return job
         }
     }

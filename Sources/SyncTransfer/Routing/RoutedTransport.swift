@@ -12,8 +12,8 @@ package final class RoutedTransport: Transport {
 
     private struct Owner: Sendable {
         let route: Int
-        let request: TransferRequest
-        let start = ContinuousClock.now
+        /// Counts what a route brings; `nil` for ``others``, which tell of theirs themselves.
+        let sink: CountingSink?
         var isCancelled = false
     }
 
@@ -109,10 +109,11 @@ package final class RoutedTransport: Transport {
         let id = request.id
         var part = request
         part.urls = leg.places.map { request.urls[$0] }
+        let counting = leg.route < routes.count ? CountingSink(sink, of: part) : nil
         // A cancel may come before the first route, or between two.
-        let isCancelled = state.withLock { [part] state in
+        let isCancelled = state.withLock { state in
             let isCancelled = state.cancelledEarly.take(id) || state.owners[id]?.isCancelled == true
-            state.owners[id] = isCancelled ? nil : Owner(route: leg.route, request: part)
+            state.owners[id] = isCancelled ? nil : Owner(route: leg.route, sink: counting)
             return isCancelled
         }
         guard !isCancelled else {
@@ -122,7 +123,7 @@ package final class RoutedTransport: Transport {
             error.requests = spent
             return completion(.failure(error))
         }
-        transport(leg.route).start(part, sink: sink) { [self] result in
+        transport(leg.route).start(part, sink: counting ?? sink) { [self] result in
             switch result {
             case .success(var report):
                 state.withLock { $0.owners[id] = nil }
@@ -175,30 +176,15 @@ package final class RoutedTransport: Transport {
     package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
         guard let rest = others.transferStatuses(limit: limit) else { return nil }
         let (routed, count) = state.withLock { state in
-            let routed = state.owners.values.lazy.filter { [routes] in $0.route < routes.count }
+            let routed = state.owners.values.lazy.compactMap(\.sink)
             return (Array(routed.prefix(limit)), routed.count)
         }
         // Those of others that only wait come after them.
         let place = rest.transfers.firstIndex { $0.state != .receiving } ?? rest.transfers.count
-        let own = routed.map(Self.status).sorted { $0.id.rawValue < $1.id.rawValue }
+        let own = routed.map { $0.status(.receiving) }.sorted { $0.id.rawValue < $1.id.rawValue }
         let all = rest.transfers[..<place] + own + rest.transfers[place...]
         let told = Array(all.prefix(limit))
         return (told, rest.more + rest.transfers.count + count - told.count)
-    }
-
-    /// What is known here of a transfer that a route has: what comes of it, only the route knows.
-    private static func status(_ owner: Owner) -> TransferStatus {
-        let url = owner.request.urls.first ?? ""
-        var status = TransferStatus(
-            id: owner.request.id,
-            original: redacted(url: url),
-            source: (try? CurlURL(url))?.origin.description ?? (leadingScheme(of: url) ?? "") + ":",
-            attempts: 1
-        )
-        status.state = .receiving
-        status.age = ContinuousClock.now - owner.start
-        status.range = owner.request.range ?? owner.request.objectSize.map { 0..<$0 }
-        return status
     }
 
     package func shutdown() {
