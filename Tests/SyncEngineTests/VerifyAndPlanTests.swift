@@ -142,7 +142,7 @@ struct VerifyAndPlanTests {
         try scene.publish(tree)
         #expect(try scene.pull().status == .done)
         let destination = try Destination.open(path: scene.destination, create: false)
-        var log = try IndexLog(destination)
+        let log = try IndexLog(destination)
         for path in ["a", "m", "z", "changed since"] {
             let bytes = try path == "m" ? #require(tree.bytes("m")) : Array(path.utf8)
             try scene.root.write(path == "changed since" ? [] : bytes, to: "dest/\(path)")
