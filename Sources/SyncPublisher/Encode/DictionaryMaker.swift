@@ -46,10 +46,7 @@ struct DictionaryMaker {
         func write(to writer: PackWriter) throws(PublishError) -> Manifest.SharedDictionary {
             let blob = try writer.append(frame, of: dictionary.bytes)
             try writer.cut()
-            return Manifest.SharedDictionary(
-                blob: blob,
-                digest: try calling { try sha256(dictionary.bytes) }
-            )
+            return Manifest.SharedDictionary(blob: blob, digest: try calling { try sha256(dictionary.bytes) })
         }
     }
 

@@ -40,15 +40,10 @@ struct DictionarySamples {
         var looked: UInt64 = 0
     }
 
-    /// What can be sampled.
-    private struct Subject {
-        var files: [Int]
-        var total: Double
-    }
-
-    private var subject: Subject {
+    /// What can be sampled: files, and their **bytes**.
+    private var subject: (files: [Int], total: Double) {
         let files = tree.entries.indices.filter { tree.entries[$0].isRead && isNew($0) }
-        return Subject(files: files, total: files.reduce(0.0) { $0 + Double(tree.entries[$1].stamp.size) })
+        return (files, files.reduce(0.0) { $0 + Double(tree.entries[$1].stamp.size) })
     }
 
     /// Takes a few samples; `nil` if fewer than `least` **bytes** of the set are compressible.
@@ -80,8 +75,9 @@ struct DictionarySamples {
         }
     }
 
-    private func look(_ subject: Subject, wanted: Double) throws(PublishError) -> Found {
-        let (files, total) = (subject.files, subject.total)
+    private func look(_ subject: (files: [Int], total: Double), wanted: Double) throws(PublishError) -> Found
+    {
+        let (files, total) = subject
         var encoder = try BlobEncoder(level: level)
         let raw = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceSize, alignment: 16)
         let target = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceSize, alignment: 16)

@@ -129,29 +129,31 @@ struct DeltaMaker {
 /// The base's deltas, if every file is as in the base: publishing the same again changes nothing.
 ///
 /// Otherwise new deltas are made, from the base to this revision; keeping older ones would let the manifest grow.
-struct DeltaCarrying {
-    /// By index in the tree, their packs counted as in the base.
-    private(set) var deltas: [Int: [Delta]] = [:]
-
-    init(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.Entry], _ base: BaseSet?) {
-        guard let base, base.manifest.files.count == tree.count else { return }
-        let files = base.manifest.files
-        var found: [Int: [Delta]] = [:]
-        // Both are in path order.
-        for index in tree.entries.indices {
-            let isSame = tree.withPath(index) { path in files.withPath(index) { $0.elementsEqual(path) } }
-            guard isSame, (files.kind(index) == .link) == (tree.entries[index].kind == .link) else { return }
-            guard files.kind(index) != .link else { continue }
-            let blobs = ledger.blobs(index)
-            let digest =
-                ledger.digests[index] ?? blobs.first.map { places[Int($0)].digest }
-                ?? ManifestEntries.digestOfNothing
-            guard digest == files.digest(index) else { return }
-            let kept = files.deltas(index).filter { base.usable[Int($0.pack)] && Int($0.blob) < blobs.count }
-            if !kept.isEmpty { found[index] = Array(kept) }
-        }
-        deltas = found
+///
+/// - Returns: By index in the tree, their packs counted as in the base.
+func carriedDeltas(
+    _ tree: SourceTree,
+    _ ledger: Ledger,
+    _ places: [Catalogue.Entry],
+    _ base: BaseSet?
+) -> [Int: [Delta]] {
+    guard let base, base.manifest.files.count == tree.count else { return [:] }
+    let files = base.manifest.files
+    var found: [Int: [Delta]] = [:]
+    // Both are in path order.
+    for index in tree.entries.indices {
+        let isSame = tree.withPath(index) { path in files.withPath(index) { $0.elementsEqual(path) } }
+        guard isSame, (files.kind(index) == .link) == (tree.entries[index].kind == .link) else { return [:] }
+        guard files.kind(index) != .link else { continue }
+        let blobs = ledger.blobs(index)
+        let digest =
+            ledger.digests[index] ?? blobs.first.map { places[Int($0)].digest }
+            ?? ManifestEntries.digestOfNothing
+        guard digest == files.digest(index) else { return [:] }
+        let kept = files.deltas(index).filter { base.usable[Int($0.pack)] && Int($0.blob) < blobs.count }
+        if !kept.isEmpty { found[index] = Array(kept) }
     }
+    return found
 }
 
 /// Tracks whether deltas pay for files whose former name is a guess, so that useless guesses cost little.

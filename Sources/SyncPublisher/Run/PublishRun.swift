@@ -31,8 +31,8 @@ struct PublishRun {
         let base = try BaseSet.load(options, output, ownPlace: placement.ownPlace)
         self.base = base
         choices = try PublishChoices(options, base: base?.manifest, ownPlace: placement.ownPlace)
-        try PublishRun.check(choices, options, output, placement, hasBase: base != nil)
         project = try ProjectName.choose(options, base: base?.manifest)
+        try check()
         if let keys = options.signing?.root.project, keys != project {
             throw .cannotSign(
                 "the keys are for project \(keys), but this is \(shown(project))",
@@ -49,13 +49,7 @@ struct PublishRun {
     }
 
     /// Checks that the options fit the place.
-    private static func check(
-        _ choices: PublishChoices,
-        _ options: PublishOptions,
-        _ output: OutputDirectory,
-        _ placement: OutputPlacement,
-        hasBase: Bool
-    ) throws(PublishError) {
+    private func check() throws(PublishError) {
         if choices.isLoose, options.form == .parts {
             throw .usage(
                 "manifest parts are stored in packs, and a loose set has none",
@@ -82,7 +76,7 @@ struct PublishRun {
             )
         }
         // Otherwise this name belongs to somebody's file. A base here has been read by now.
-        if !hasBase || options.base != .inOutput {
+        if base == nil || options.base != .inOutput {
             var inOutput = options
             inOutput.base = .inOutput
             for name in ["manifest.json", "manifest.json.zst"] where output.size(.top, name) != nil {
@@ -104,15 +98,10 @@ struct PublishRun {
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> PublishReport {
-        var tree = try walk(root, isCancelled: isCancelled, progress: progress)
-        spareUntouched(&tree)
+        let tree = try walk(root, isCancelled: isCancelled, progress: progress)
         if !choices.isLoose { try output.makePacks() }
         let purpose = choices.isLoose ? Collector.Purpose.hashing : .packing
-        let writer = try PackWriter(
-            output,
-            packSize: options.packSize,
-            firstPack: base?.packs.count ?? 0
-        )
+        let writer = try PackWriter(output, packSize: options.packSize, firstPack: base?.packs.count ?? 0)
         var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
         if !choices.isLoose { try chooseDictionary(root, tree, writer, progress: progress) }
         report.bufferBytes = try SourceReading(root, tree, catalogue, options, dictionary, for: purpose)
@@ -122,8 +111,7 @@ struct PublishRun {
         last.step = .finishing
         progress(last)
         let ledger = collector.ledger
-        let carried = choices.isLoose ? [:] : DeltaCarrying(tree, ledger, catalogue.places, base).deltas
-        var deltas = carried
+        var deltas = choices.isLoose ? [:] : carriedDeltas(tree, ledger, catalogue.places, base)
         func used(_ parts: [Int: UInt64] = [:]) -> PackUsage {
             PackUsage(
                 base,
@@ -171,20 +159,13 @@ struct PublishRun {
         return report
     }
 
-    /// Marks files that are unchanged since they were last read.
-    private func spareUntouched(_ tree: inout SourceTree) {
-        guard let base, let cache = options.stampCache, options.trustsStamps else { return }
-        Untouched.mark(&tree, cache: cache, base, catalogue, isLoose: choices.isLoose)
-    }
-
     /// What ``run(_:isCancelled:progress:)`` would do. Nothing is written.
     mutating func preview(
         _ root: SourceRoot,
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> PublishPreview {
-        var tree = try walk(root, isCancelled: isCancelled, progress: progress)
-        spareUntouched(&tree)
+        let tree = try walk(root, isCancelled: isCancelled, progress: progress)
         let writer = try PackWriter(output, packSize: options.packSize)
         let purpose = choices.isLoose ? Collector.Purpose.hashing : .counting
         var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
@@ -234,6 +215,7 @@ struct PublishRun {
         report.warnings += GroupWarnings.make(choices.groups, base: base?.manifest.groups ?? [], walk.tree)
         report.isLoose = choices.isLoose
         report.kept = choices.kept
+        spareUntouched(&walk.tree)
         return walk.tree
     }
 

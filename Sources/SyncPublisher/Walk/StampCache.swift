@@ -171,20 +171,16 @@ extension PublishOptions {
     }
 }
 
-/// Finds files that need not be read: they are unchanged since they were last read, and the base has their content,
-/// whole and in usable packs.
-///
-/// Tree, cache and base are in ``PathOrder``, so one pass over the three is enough.
-enum Untouched {
-    /// - Parameter isLoose: Whether it is enough that the base knows the file's digest.
-    static func mark(
-        _ tree: inout SourceTree,
-        cache: String,
-        _ base: BaseSet,
-        _ catalogue: Catalogue,
-        isLoose: Bool
-    ) {
-        let files = base.manifest.files
+extension PublishRun {
+    /// Marks files that need not be read: they are unchanged since they were last read, and the base has their content,
+    /// whole and in usable packs; for a loose set it is enough that the base knows their digests.
+    ///
+    /// Tree, cache and base are in ``PathOrder``, so one pass over the three is enough.
+    func spareUntouched(_ tree: inout SourceTree) {
+        guard let files = base?.manifest.files, let cache = options.stampCache, options.trustsStamps else {
+            return
+        }
+        let isLoose = choices.isLoose
         var index = 0
         var row = 0
         var found: [(index: Int, row: Int)] = []

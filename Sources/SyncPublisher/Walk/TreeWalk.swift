@@ -20,7 +20,7 @@ struct TreeWalk: ~Copyable {
         var status: FileStatus?
     }
 
-    private(set) var tree: SourceTree
+    var tree: SourceTree
     private(set) var notes = WalkNotes()
     private var levels: [Level] = []
     private var path: [UInt8] = []
