@@ -16,6 +16,17 @@ export SYNCAGENT
 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$(($(getconf _NPROCESSORS_ONLN) * 2))
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH
 
+# What the tests make is in memory where 4 GiB are free there: on a disk those that make thousands of files wait for it most
+# of the time, above all where as many have just been removed. The trials of kills stay on the disk, see evidence/common.sh.
+if [ -z "${TMPDIR:-}" ] && [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] &&
+    [ "$(df -k --output=avail /dev/shm | tail -n 1)" -gt 4194304 ]; then
+    TMPDIR=$(mktemp -d /dev/shm/syncagent-tests.XXXXXX) || exit 1
+    export TMPDIR
+    # Other users look into it, too.
+    chmod 755 "$TMPDIR"
+    trap 'rm -rf "$TMPDIR"' EXIT
+fi
+
 skipped() { printf 'SKIPPED: %s\n' "$1"; }
 # Runs a script of which 77 says that it cannot be run here; the script has said why.
 where_possible() { "$@" || [ $? -eq 77 ]; }
