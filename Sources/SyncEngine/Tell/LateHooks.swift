@@ -72,6 +72,7 @@ extension PullEngine {
             rows: rows,
             destination: destination,
             index: StatIndex.read(from: destination),
+            mends: false,
             environment: environment
         )
         return rows.filter(scan.run().records.has)
