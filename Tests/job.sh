@@ -20,7 +20,7 @@ export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH
 # of the time, above all where as many have just been removed. The trials of kills stay on the disk, see evidence/common.sh.
 if [ -z "${TMPDIR:-}" ] && [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] &&
     [ "$(df -k --output=avail /dev/shm | tail -n 1)" -gt 4194304 ]; then
-    TMPDIR=$(mktemp -d /dev/shm/syncagent-tests.XXXXXX) || exit 1
+    TMPDIR=$(mktemp -d /dev/shm/sa.XXXXXX) || exit 1  # Short: agents have sockets in it.
     export TMPDIR
     # Other users look into it, too.
     chmod 755 "$TMPDIR"

@@ -51,7 +51,7 @@ struct ChainKillTests {
         builder.looseAbove = 4_500_000
         let set = try builder.build()
         let server = try FaultServer()
-        serve(set, on: server, pace: .milliseconds(8))
+        serve(set, on: server, pace: .milliseconds(30))
 
         let root = try TemporaryRoot()
         let environment = ["HOME": root.path, "XDG_STATE_HOME": root.path("state")]
