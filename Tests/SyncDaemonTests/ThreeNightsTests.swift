@@ -37,8 +37,8 @@ struct ThreeNightsTests {
     }
 
     private func until(_ bench: AgentBench, large bytes: Int) async throws {
-        for _ in 0..<4_000 where bench.server.log.bytesSent(to: AgentBench.largePath) < bytes {
-            try await Task.sleep(for: .milliseconds(2))
+        for _ in 0..<3_000 where bench.server.log.bytesSent(to: AgentBench.largePath) < bytes {
+            try await Task.sleep(for: .milliseconds(10))
         }
         let run = try bench.store.runs().first
         #expect(
@@ -49,8 +49,8 @@ struct ThreeNightsTests {
 
     /// Waits until the night's end has stopped the run.
     private func untilStopped(_ bench: AgentBench, _ run: String) async throws {
-        for _ in 0..<4_000 where try bench.store.run(run).reason != .condition("window") {
-            try await Task.sleep(for: .milliseconds(2))
+        for _ in 0..<3_000 where try bench.store.run(run).reason != .condition("window") {
+            try await Task.sleep(for: .milliseconds(10))
         }
         #expect(
             try bench.store.run(run).state == .waiting && bench.store.run(run).reason == .condition("window")
