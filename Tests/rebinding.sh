@@ -30,6 +30,6 @@ trap 'rm -f "$hosts" "$hosts.out"' EXIT
 # shellcheck disable=SC2016 # the inner shell's arguments
 isolated sh -c 'mount --bind "$1" /etc/hosts && ip link set lo up && ip addr add 203.0.113.1/32 dev lo &&
     exec .build/debug/syncagentPackageTests.xctest --testing-library swift-testing \
-        --filter "^SyncTransferTests\.RebindingTests"' sh "$hosts" |
+        --filter "^SyncTransferTests\.RebindingTests"' sh "$hosts" 2>&1 |
     tee "$hosts.out"
 grep -q 'Test run with [1-9].* passed' "$hosts.out" && ! grep -q skipped "$hosts.out"
