@@ -24,7 +24,7 @@ struct RunTests {
         #expect(try store.hooks(run: "r1").map(\.arguments).contains(["/usr/bin/reindex", "a b", "ü\n\"\\"]))
     }
 
-    @Test("A pause, of a second or of weeks, does not use up the deadline, however often it is asked for [S101 S108]")
+    @Test("A pause, of a second or of weeks, does not use up the deadline, however often [S101 S108]")
     func pausedDeadline() throws {
         let store = try SyncStore.inMemory()
         var start = towerRun("r1")
