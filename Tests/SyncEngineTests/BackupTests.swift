@@ -147,7 +147,7 @@ struct BackupTests {
         access($0, W_OK) == 0 && device($0) != device(FileManager.default.temporaryDirectory.path)
     }
 
-    @Test("Another file system is refused", .enabled(if: elsewhere != nil, "SKIPPED: there is one file system"))
+    @Test("Another file system is refused", .enabled(if: elsewhere != nil, "SKIPPED: only one file system"))
     func otherFileSystem() throws {
         let tree = Self.tree(["a", "b", "c"])
         try publishAndPull(tree)
