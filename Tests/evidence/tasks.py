@@ -62,6 +62,16 @@ class Tasks(Day):
             time.sleep(0.05)
         raise TimeoutError("%s: %s, not %s" % (project, counts, wanted))
 
+    def paused_halfway(self):
+        """A background pull of one large file that is paused in the middle of it."""
+        self.origin.fresh(rate=400_000)
+        project = self.where()
+        self.run("pull", self.url(project, "huge"), "--into", project, "--background", "--connections", "1")
+        self.until(project, {"running": 1})
+        time.sleep(2)
+        self.run("pause", project)
+        return project
+
     def place(self, *path):
         return os.path.join(self.root, *path)
 
@@ -105,12 +115,7 @@ def S98_and_S99_a_killed_one_goes_on_with_what_has_come(day):
 
 @rule
 def S100_a_pause_keeps_every_byte(day):
-    day.origin.fresh(rate=400_000)
-    project = day.where()
-    day.run("pull", day.url(project, "huge"), "--into", project, "--background", "--connections", "1")
-    day.until(project, {"running": 1})
-    time.sleep(2)
-    day.run("pause", project)
+    project = day.paused_halfway()
     paused, before = day.states(project), day.origin.requests
     time.sleep(1)
     quiet = day.origin.requests == before
@@ -119,19 +124,14 @@ def S100_a_pause_keeps_every_byte(day):
     wait = day.run("wait", project)
     end = json.loads(day.run("status", project, "--json").stdout)["run"]
     received = end.get("bytes", {}).get("received", 0)
-    # What was on its way when the pause came is all that may come twice.
-    good = set(paused.values()) == {"paused"} and quiet and wait.returncode == 0 and received <= 6_000_000 + 200_000
-    return good, "paused %s; %s bytes in the whole run of 6,000,000" % (paused, received)
+    # Of its last process, the one after the pause: some 800,000 had come before, and come no more.
+    good = set(paused.values()) == {"paused"} and quiet and wait.returncode == 0 and received <= 5_500_000
+    return good, "paused %s; %s bytes of 6,000,000 after the pause" % (paused, received)
 
 
 @rule
 def S101_what_changes_on_the_server_during_a_pause_is_noticed(day):
-    day.origin.fresh(rate=400_000)
-    project = day.where()
-    day.run("pull", day.url(project, "huge"), "--into", project, "--background", "--connections", "1")
-    day.until(project, {"running": 1})
-    time.sleep(2)
-    day.run("pause", project)
+    project = day.paused_halfway()
     day.origin.fresh()
     right = day.origin.objects["huge.bin"]
     day.origin.altered["huge.bin"] = right[:-1000] + bytes(1000)
