@@ -51,6 +51,7 @@ package struct SystemBus: Sendable {
         case .signalled(let number):
             throw Failure(reason: "the query was killed by signal \(number)")
         case .timedOut, .stopped: throw Failure(reason: "no answer within \(deadline.components.seconds) s")
+        case .unknown: throw Failure(reason: "the exit status of the query is not known")
         case .notRun(let reason): throw Failure(reason: "the query cannot be run: \(reason)")
         }
         guard let value = Self.value(output) else {

@@ -238,7 +238,7 @@ extension StatIndex {
             paths.append(contentsOf: path)
             paths.append(0)
             header.count += 1
-            // Verified just now.
+            // As the index that is written next will have it: later than every record.
             header.stamp = max(header.stamp, record.status.changed.saturatingAdd(1))
         }
         header.arenaLength = UInt64(paths.count)

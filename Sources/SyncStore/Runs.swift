@@ -281,6 +281,8 @@ extension SyncStore {
     /// - Parameters:
     ///   - input: `released`, `paused`, `resumed` or `cancelled`.
     ///   - reason: Why, for `status`: `user_stop`, `metered` … (S27).
+    ///   - counts: From the process that works on the run: what it has come to so far. Without, a run that is `running` has
+    ///     lost its process, and what that wrote last counts.
     ///   - events: Recorded in the same transaction when the state changes: JSON lines, UTF-8, without newlines.
     /// - Returns: Whether the run's state changed; a command may be repeated (S106).
     /// - Throws: ``StoreError``; `refused` where the life cycle has no such step.
@@ -289,13 +291,18 @@ extension SyncStore {
         _ input: RunInput,
         to run: String,
         reason: RestReason? = nil,
+        counts: RunCounts? = nil,
         events: [[UInt8]] = [],
         now: Int64
     ) throws(StoreError) -> Bool {
         try write(.synced) { db in
             var found = try StoredRun.named(run, db)
+            if counts == nil, found.state == .running, input != .resumed {
+                _ = try found.lose(now: now, liveFiles(of: found.session), db)
+            }
             var hasMoved = false
             try found.record.updateChanges(db) { run in
+                if let counts { run.counts = counts }
                 hasMoved = try run.move(input, reason: reason)
                 guard hasMoved else { return }
                 // Time in a pause does not count against the deadline (S108).
@@ -315,16 +322,6 @@ extension SyncStore {
                 for var hook in try owed.fetchAll(db) { try hook.move(.dropped, db) }
             }
             return true
-        }
-    }
-
-    /// Keeps the numbers of a run that is not finished yet, for `status` and for whoever finishes it.
-    ///
-    /// - Throws: ``StoreError``; `unknown` when there is no such run.
-    package func keep(_ counts: RunCounts, of run: String) throws(StoreError) {
-        try write(.eventual) { db in
-            var found = try StoredRun.named(run, db)
-            try found.record.updateChanges(db) { $0.counts = counts }
         }
     }
 

@@ -14,6 +14,8 @@ package enum BriefProgram {
         case stopped
         /// It could not be run: what the system said.
         case notRun(String)
+        /// It ran, but somebody else has taken its exit status, or nobody can.
+        case unknown
     }
 
     /// How often to ask whether to stop.
@@ -77,7 +79,7 @@ package enum BriefProgram {
         switch end {
         case .exited(let status): .exited(status)
         case .signalled(let number): .signalled(number)
-        case .unknown: .notRun("its exit status is not known")
+        case .unknown: .unknown
         }
     }
 

@@ -170,8 +170,11 @@ struct ConditionTests {
         }
     }
 
-    @Test("A budget counts what an attempt that was killed had received [S52 S133]")
-    func budgetAfterKill() async throws {
+    @Test(
+        "A budget counts what an attempt that was killed had received, once [S52 S133]",
+        arguments: [false, true]
+    )
+    func budgetAfterKill(isPausedNext: Bool) async throws {
         let bench = try AgentBench(files: 4, large: 6_000_000)
         bench.stallLarge()
         let power = Switch()
@@ -186,13 +189,21 @@ struct ConditionTests {
         #expect(received >= 1_000_000)
         try await bench.kill(first, running)
         power.set(.blocked(reason: "on battery"))
+        if isPausedNext {
+            let run = try #require(bench.store.runs().first)
+            for input in [RunInput.paused, .resumed] {
+                try bench.store.apply(input, to: run.identifier, now: 1)
+            }
+        }
         let looks = power.contexts.count
         try await whileRunning(agent(bench, [power])) {
             for _ in 0..<2_000 where power.contexts.count == looks {
                 try await Task.sleep(for: .milliseconds(5))
             }
         }
-        #expect(power.contexts.last.map { $0.receivedBytes >= received } == true)
+        #expect(
+            power.contexts.last.map { $0.receivedBytes >= received && $0.receivedBytes < 6_100_000 } == true
+        )
     }
 
     @Test("A time written by a clock in the future holds nothing [S49 F099]")

@@ -118,7 +118,13 @@ enum GoldenStore {
         try store.begin(second, now: time + 86_400_000)
         let group = CompletedGroup(name: "sheets", result: .ok, changed: 0)
         _ = try store.complete([group], of: second.run, now: time + 86_401_000)
-        try store.apply(.paused, to: second.run, reason: .userStop, now: time + 86_402_000)
+        try store.apply(
+            .paused,
+            to: second.run,
+            reason: .userStop,
+            counts: RunCounts(),
+            now: time + 86_402_000
+        )
         try store.prioritize(run: second.run, paths: ["sheets/12.pdf", "größe"])
         try store.keepLimiter(of: "tower", delay: 120_000, raised: time + 86_402_500)
         let task = StoredTask(path: "sheets/7.pdf", digest: digest, state: .failed, reason: "no answer")
@@ -157,7 +163,14 @@ enum GoldenStore {
                     exitStatus: 69,
                     now: time + 7
                 )
-            case .cancelled: try store.apply(.cancelled, to: start.run, reason: .userCancel, now: time + 8)
+            case .cancelled:
+                try store.apply(
+                    .cancelled,
+                    to: start.run,
+                    reason: .userCancel,
+                    counts: RunCounts(),
+                    now: time + 8
+                )
             case .superseded:
                 var next = start
                 next.run = "run-next"

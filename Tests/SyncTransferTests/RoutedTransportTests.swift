@@ -46,6 +46,38 @@ struct RoutedTransportTests {
         #expect(isSame(transfer.sink.bytes, object.bytes[...]))
     }
 
+    @Test("A transfer on a route is split as others are, and its status counts all parts")
+    func splits() async throws {
+        let object = ServedObject.patterned(size: 6 << 20)
+        let size = UInt64(object.bytes.count)
+        let bench = try Bench { $0.minimumSplit = 256 * 1024 }
+        bench.server.script("/a", .object(object).dripping(64 * 1024, every: .milliseconds(20)))
+        let routed = RoutedTransport(
+            [(try .prefixes([bench.server.url("/")]), bench.transport)],
+            others: try Bench().transport
+        )
+        let sink = SplittingSink(range: 0..<(size - 1), block: 10_000)
+        var request = TransferRequest(
+            id: TransferID(rawValue: 1),
+            urls: [bench.server.url("/a")],
+            limit: size
+        )
+        (request.range, request.objectSize) = (0..<(size - 1), size)
+        let ended = Mutex<Result<TransferReport, TransferError>?>(nil)
+        routed.start(request, sink: sink) { result in ended.withLock { $0 = result } }
+        var most: UInt64 = 0
+        while ended.withLock({ $0 == nil }) {
+            for status in routed.transferStatuses(limit: 1)?.transfers ?? [] {
+                most = max(most, status.received)
+            }
+            try await Task.sleep(for: .milliseconds(2))
+        }
+        let report = try #require(ended.withLock { $0 }).get()
+        #expect(isSame(sink.bytes, object.bytes.dropLast()))
+        #expect(sink.parts > 1 && report.requests == sink.parts)
+        #expect(most > size / 2 && most < size)
+    }
+
     @Test("A transport for a whole scheme opens no private place to a manifest; one for an origin does [V29]")
     func referrers() async throws {
         let object = object

@@ -282,7 +282,7 @@ extension SyncEvent {
     }
 }
 
-/// Remembers what has been said: a host that stays away for an hour is one line, not a thousand.
+/// Remembers what has been said: a host that stays away for an hour is one line, not a thousand; so is a faulty schedule file.
 final class ToldOnce: Sendable {
     private let said = Mutex<Set<String>>([])
     private let most: Int

@@ -15,7 +15,8 @@ struct AttachCommand: AsyncParsableCommand {
             Starts an agent if none is running. With --json it prints the session's events as they happen, up to the \
             last one of the run, with progress in between. With --since N it begins after event N and includes earlier \
             events: a program that stores the last `seq` it has handled misses no event and gets none twice. Exit status: \
-            as for 'syncagent wait'; 130 or 143 if it was detached, and the run continues.
+            as for 'syncagent wait'; 130 or 143 if it was detached, and the run continues; 66 if event N does not exist \
+            yet, as after the state was lost: begin again with 0.
             """
     )
 

@@ -3,7 +3,6 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
-import SyncUnpack
 
 /// Builds the ``Inventory``: checks every place, on several threads, and hashes what no record covers.
 struct InventoryScan: Sendable {

@@ -187,8 +187,8 @@ package final class LiveRun: Sendable {
 }
 
 extension EngineEnvironment {
-    /// The statuses of all its transports; `nil` if one cannot tell now. The file that is being read comes first, those that
-    /// are read after it last.
+    /// The statuses of all its transports; `nil` if the one for the web cannot tell now. The first file of the local ones comes
+    /// first, the others last.
     fileprivate func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
         guard let web = transport.transferStatuses(limit: limit) else { return nil }
         let local = localTransport.transferStatuses(limit: limit) ?? ([], 0)

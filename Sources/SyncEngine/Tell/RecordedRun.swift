@@ -132,14 +132,14 @@ extension RunJournal {
             try environment.events.close()
             // What was done is on record: no later process adds it. A failure is no reason to fail the run.
             try? store.add(SessionTotals(report), to: session)
-            try store.keep(counts(report), of: run)
             let input: RunInput =
                 switch reason {
                 case .user: .paused
                 case .policy, .released, .late: .released
                 case .cancelled: .cancelled
                 }
-            try store.apply(input, to: run, reason: reason.rest, now: environment.now())
+            let counts = try counts(report)
+            try store.apply(input, to: run, reason: reason.rest, counts: counts, now: environment.now())
         }
     }
 }

@@ -94,6 +94,7 @@ package struct SmallProgram: Sendable {
         case .timedOut:
             return .trouble("it has not answered within \(limit.components.seconds) s and was ended")
         case .stopped: return .trouble(Self.stopped)
+        case .unknown: return .trouble("its exit status is not known")
         case .notRun(let reason): return .trouble("it cannot be started: \(reason)")
         }
     }

@@ -1,5 +1,4 @@
 import SyncCompression
-import SyncDigest
 import SyncManifest
 import SyncModel
 

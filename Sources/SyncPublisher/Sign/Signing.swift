@@ -119,6 +119,7 @@ package struct Signing: Sendable {
         case .signalled(let number): throw TrustFault("\(name) was killed by signal \(number)")
         case .timedOut, .stopped:
             throw TrustFault("\(name) did not exit within \(patience.components.seconds) s")
+        case .unknown: throw TrustFault("the exit status of \(name) is not known")
         case .notRun(let reason): throw TrustFault("cannot run \(name): \(reason)")
         }
         do throws(TrustFault) {

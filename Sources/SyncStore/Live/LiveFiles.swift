@@ -2,7 +2,8 @@ import SyncModel
 package import SyncSystem
 
 /// What the latest run of a session is at, beside the store: two files in `sessions/` that are written while it is worked
-/// on, and read by whoever asks. Not in the database: they change many times a second, and losing them costs nothing.
+/// on, and read by whoever asks. Not in the database: they change many times a second, and losing them costs at most
+/// what a killed process had received of a budget.
 ///
 /// `NAME.requests` is one JSON object, replaced as a whole; `NAME.tasks` is a ``TaskFile``.
 package struct LiveFiles: Sendable {

@@ -4,12 +4,14 @@ import SyncPlugins
 import SyncSystem
 
 /// Passes everything on to another sink and knows how far that has come: the status of a transfer whose transport does not
-/// tell it. Such a transport splits no transfer.
-final class CountingSink: TransferSink {
+/// tell it.
+final class CountingSink: SplittableSink {
     private struct State {
         /// Offset in the object of the next wanted **byte**.
         var position: UInt64
         var since = ContinuousClock.now
+        /// Those that have got tails of it.
+        var tails: [CountingSink] = []
     }
 
     private let request: TransferRequest
@@ -33,16 +35,22 @@ final class CountingSink: TransferSink {
         let first = request.range?.lowerBound ?? 0
         status.state = now
         status.range = request.range ?? request.objectSize.map { 0..<$0 }
-        state.withLock { state in
-            status.age = ContinuousClock.now - state.since
-            status.received = state.position - min(first, state.position)
-        }
+        status.age = ContinuousClock.now - state.withLock(\.since)
+        status.received = received(from: first)
         return status
+    }
+
+    /// What it and its tails have taken, in **bytes**.
+    private func received(from first: UInt64) -> UInt64 {
+        let (position, tails) = state.withLock { ($0.position, $0.tails) }
+        return tails.reduce(position - min(first, position)) {
+            $0 &+ $1.received(from: $1.request.range?.lowerBound ?? 0)
+        }
     }
 
     func begin(_ response: ResponseHead) -> UInt64 {
         let wanted = sink.begin(response)
-        state.withLock { $0 = State(position: wanted) }
+        state.withLock { ($0.position, $0.since) = (wanted, .now) }
         return wanted
     }
 
@@ -53,4 +61,17 @@ final class CountingSink: TransferSink {
     }
 
     func interrupted() { sink.interrupted() }
+
+    func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (
+        start: UInt64, sink: any TransferSink
+    )? {
+        guard let (start, sink) = (sink as? any SplittableSink)?.splitTail(near: offset, in: range) else {
+            return nil
+        }
+        var rest = request
+        rest.range = start..<max(start, request.range?.upperBound ?? .max)
+        let tail = CountingSink(sink, of: rest)
+        state.withLock { $0.tails.append(tail) }
+        return (start, tail)
+    }
 }

@@ -5,7 +5,7 @@ package struct FreshStatement: Sendable, Equatable {
     package var project = ""
     /// The channel; `nil` for the default one.
     package var channel: String?
-    /// Grows with every
+    /// Grows with every statement.
     package var serial: UInt64 = 0
     /// When it was signed, and until when it counts; **milliseconds** since 1970.
     package var signed: Int64 = 0
@@ -13,7 +13,7 @@ package struct FreshStatement: Sendable, Equatable {
     /// The number of the newest root.
     package var root: UInt64 = 0
     package var revision: UInt64 = 0
-    /// ``SignedStatement/digest`` of its
+    /// ``SignedStatement/digest`` of the release's statement.
     package var release = SHA256Digest.zero
     /// Whether the channel was taken away; ``release`` is its last one then.
     package var isRemoved = false
