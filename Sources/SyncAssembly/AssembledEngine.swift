@@ -69,7 +69,13 @@ package struct AssembledEngine: Sendable {
         self.web = web
         transport =
             plugins.transports.isEmpty
-            ? web : RoutedTransport(plugins.transports, others: web, policy: configuration.redirects)
+            ? web
+            : RoutedTransport(
+                plugins.transports,
+                others: web,
+                policy: configuration.redirects,
+                advise: configuration.advise
+            )
         var environment = EngineEnvironment(
             transport: transport,
             localTransport: FileTransport(),

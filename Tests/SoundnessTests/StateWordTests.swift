@@ -55,6 +55,19 @@ struct StateWordTests {
         #expect(try comparisons(in: SourceText(path: "Sources/SyncEngine/A.swift", text: "// \(line)")) == [])
     }
 
+    @Test("No option of the command line is named by what transfers, runs plugins or calls hooks")
+    func options() throws {
+        let modules: Set = [
+            "SyncModel", "SyncSystem", "SyncCurl", "SyncTransfer", "SyncUnpack", "SyncPlugins",
+            "SyncPluginProcess", "SyncHooks", "SyncDaemon",
+        ]
+        let all = try SourceText.all(below: "Sources").filter { modules.contains($0.target) }
+        #expect(Set(all.map(\.target)) == modules)
+        let option = try Regex("--[a-z]")
+        let naming = all.filter { source in source.code.contains { $0.contains(option) } }
+        #expect(naming.map(\.path) == [])
+    }
+
     @Test("A codec with properties of its own is named in one file: all others ask it")
     func codecs() throws {
         let naming = try SourceText.all(below: "Sources").filter { source in

@@ -53,6 +53,7 @@ func makeTransport(
         random: { 1 << 62 },
         events: { log.add($0) }
     )
+    configuration.advise = { "\($0)" }
     configuration.retry.base = .milliseconds(20)
     configuration.retry.connectivityCap = .milliseconds(50)
     configuration.idleTimeout = .seconds(2)

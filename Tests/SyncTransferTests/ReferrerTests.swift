@@ -46,7 +46,7 @@ struct ReferrerTests {
             let error = try await bench.failure(start(bench, [url], isPublic: isPublic))
             #expect(error.code == .refusedByPolicy && error.requests == 0)
             #expect(
-                error.detail.contains("private") && error.detail.contains("--allow-private-redirect"),
+                error.detail.contains("private") && error.detail.hasSuffix("; allowPrivateTarget"),
                 "\(error)"
             )
             #expect(bench.server.log.requestCount == 0)
@@ -129,7 +129,7 @@ struct ReferrerTests {
                 start(bench, ["http://files.example/a"], by: manifest, isPublic: isPublic)
             )
             #expect(error.code == .refusedByPolicy)
-            #expect(error.detail.contains("--allow-redirect-downgrade"), "\(error)")
+            #expect(error.detail.hasSuffix("; allowDowngrade"), "\(error)")
             #expect(bench.server.log.requestCount == 0)
         }
         let allowed = try bench { $0.redirects.downgrade = .hosts(["files.example"]) }

@@ -93,9 +93,14 @@ enum BuiltInPlugins {
         return WebhookObserver(url: settings.url, name: use.name, hook: WebhookHook(needs.web))
     }
 
-    /// A transport's configuration without any settings.
+    /// A transport's configuration without any settings; its advice names this program's options.
     static var plainConfiguration: TransportConfiguration {
-        TransportConfiguration(clock: SystemTime.clock, random: { .random(in: .min ... .max) })
+        var configuration = TransportConfiguration(
+            clock: SystemTime.clock,
+            random: { .random(in: .min ... .max) }
+        )
+        configuration.advise = { $0.words }
+        return configuration
     }
 
     private static func settings<Settings: Decodable>(

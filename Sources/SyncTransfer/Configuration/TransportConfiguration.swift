@@ -89,6 +89,9 @@ package struct TransportConfiguration: Sendable {
     /// What redirects taught an earlier process; see ``CurlTransport/takeLinks()``.
     package var links: [LinkRecord] = []
 
+    /// The words for what can be done about a fault, added to its message; `nil` for none.
+    package var advise: @Sendable (TransferAdvice) -> String? = { _ in nil }
+
     /// Time for deadlines and for dates in answers.
     package var clock: TransportClock
     /// A uniformly distributed number, for jitter.

@@ -114,7 +114,8 @@ package struct RedirectChain: Equatable, Sendable {
             !policy.downgrade.covers(target.origin.host)
         {
             let (from, to) = (redacted(current), redacted(target))
-            return .refuse(Fault(.policy, "a redirect from https to http, \(from) to \(to)"))
+            let detail = "a redirect from https to http, \(from) to \(to)"
+            return .refuse(Fault(.policy, detail, advice: .allowDowngrade))
         }
         let next = rewritten ?? target
         guard seen.insert(next.text).inserted else {

@@ -43,10 +43,18 @@ extension RedirectPolicy {
     /// Why a document from a server may not name a URL there: a redirect to it would not be followed either (V25, V29).
     func refusal(of target: Origin, namedBy referrer: Origin, isFromPublic: Bool) -> Fault? {
         if referrer.scheme == "https", target.scheme == "http", !downgrade.covers(target.host) {
-            return Fault(.policy, "the manifest was fetched over https and names http://\(target.host)")
+            return Fault(
+                .policy,
+                "the manifest was fetched over https and names http://\(target.host)",
+                advice: .allowDowngrade
+            )
         }
         guard isFromPublic, refusesByName(target) else { return nil }
-        return Fault(.policy, "the manifest of a public server names the private address \(target.host)")
+        return Fault(
+            .policy,
+            "the manifest of a public server names the private address \(target.host)",
+            advice: .allowPrivateTarget
+        )
     }
 
     /// Whether a target that a public server leads to is refused before anything connects: its very name is private.

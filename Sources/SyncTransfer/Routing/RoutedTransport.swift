@@ -8,6 +8,7 @@ package final class RoutedTransport: Transport {
     private let routes: [(scope: URLScope, transport: any Transport)]
     private let others: any Transport
     private let policy: RedirectPolicy
+    private let advise: @Sendable (TransferAdvice) -> String?
     private let state = Mutex(State())
 
     private struct Owner: Sendable {
@@ -28,14 +29,17 @@ package final class RoutedTransport: Transport {
     ///   - others: For URLs that no route is for.
     ///   - policy: What manifests may name. Routes are held to it where they are for a whole scheme; who names an origin
     ///     in the configuration means it.
+    ///   - advise: As ``TransportConfiguration/advise``.
     package init(
         _ routes: [(scope: URLScope, transport: any Transport)],
         others: any Transport,
-        policy: RedirectPolicy = RedirectPolicy()
+        policy: RedirectPolicy = RedirectPolicy(),
+        advise: @escaping @Sendable (TransferAdvice) -> String? = { _ in nil }
     ) {
         self.routes = routes
         self.others = others
         self.policy = policy
+        self.advise = advise
     }
 
     /// The index of the route for a URL; the number of routes stands for ``others``.
@@ -71,7 +75,7 @@ package final class RoutedTransport: Transport {
         for (place, url) in request.urls.enumerated() {
             let route = route(of: url)
             if let fault = refusal(of: url, on: route, request) {
-                refused = TransferError(code: fault.code, url: url, detail: fault.told)
+                refused = TransferError(code: fault.code, url: url, detail: fault.told(advise))
                 continue
             }
             if let index = legs.firstIndex(where: { $0.route == route }) {

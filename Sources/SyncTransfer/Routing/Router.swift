@@ -128,7 +128,7 @@ final class Router {
         case .follow(let target, let rewritten):
             if rewritten == nil, chain.isFromPublic, policy.refusesByName(target.origin) {
                 let detail = "a redirect from a public server to the private address \(target.origin.host)"
-                return .refuse(Fault(.policy, detail))
+                return .refuse(Fault(.policy, detail, advice: .allowPrivateTarget))
             }
             return .follow(chain, target: target, rewritten: rewritten.map { ($0, rule) })
         }

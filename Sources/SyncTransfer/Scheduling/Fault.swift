@@ -3,6 +3,38 @@ import SyncCurl
 package import SyncModel
 package import SyncPlugins
 
+/// What a person can do about a fault.
+package enum TransferAdvice: Hashable, Sendable, CaseIterable {
+    /// The server asks for credentials.
+    case nameCredentials
+    /// Access is refused: credentials are missing, or a link has expired.
+    case checkAccess
+    /// The object is not there: look at what was uploaded.
+    case checkUpload
+    /// The server is overloaded or broken.
+    case waitForServer
+    /// The proxy asks for credentials.
+    case nameProxyCredentials
+    /// A captive portal wants a login.
+    case logIn
+    /// The server compresses what must come as it is.
+    case sendUncompressed
+    /// Another version or an incomplete one is there.
+    case checkVersion
+    /// The certificate is from an authority that is not known.
+    case nameAuthority
+    /// An http port was asked over TLS, or the other way round.
+    case isPlainHTTP, isTLS
+    /// No CA certificates can be read.
+    case installAuthorities
+    /// The certificate is not yet valid.
+    case checkClock
+    /// The certificate has expired.
+    case renewCertificate
+    /// A policy forbids http after https, or a private address that a public server names (V25, V29).
+    case allowDowngrade, allowPrivateTarget
+}
+
 /// What went wrong in one attempt.
 package struct Fault: Error, Equatable, Sendable {
     /// What the retry table goes by.
@@ -54,48 +86,51 @@ package struct Fault: Error, Equatable, Sendable {
     package let detail: String
     /// **Seconds** that the server asked to wait.
     package var retryAfter: Int64?
+    /// What can be done about it, where ``kind`` does not tell.
+    private let given: TransferAdvice?
 
-    package init(_ kind: Kind, _ detail: String, retryAfter: Int64? = nil) {
+    package init(
+        _ kind: Kind,
+        _ detail: String,
+        retryAfter: Int64? = nil,
+        advice: TransferAdvice? = nil
+    ) {
         self.kind = kind
+        given = advice
         self.detail = escaped(detail)  // Some of it are the server's words (V63).
         self.retryAfter = retryAfter
     }
 
     /// What happened, with advice where there is some.
-    package var told: String { advice.map { "\(detail); \($0)" } ?? detail }
+    ///
+    /// - Parameter words: Those of whoever starts transfers: only they know their options.
+    package func told(_ words: (TransferAdvice) -> String?) -> String {
+        advice.flatMap(words).map { "\(detail); \($0)" } ?? detail
+    }
 
-    private var advice: String? {
-        switch kind {
-        case .status(401): "it asks for credentials: --credentials names a file with them"
-        case .status(403):
-            "it refuses access: are credentials missing (--credentials), or has a link expired?"
-        case .status(404), .status(410):
-            "it is not there: was all of the set uploaded, and is this the newest manifest?"
-        case .status(429), .status(500...): "the server is overloaded or broken; pull again later"
-        case .proxyAuthentication:
-            "set proxy.user and proxy.password_file, or add a section for the proxy to the credentials file"
-        case .captivePortal: "open any page of that host in a browser, log in, and pull again"
-        case .unwantedForm where detail.hasPrefix("Content-Encoding"):
-            "make the server send these files uncompressed"
-        case .otherSize, .tooLarge:
-            "it has a different or incomplete version: was the upload complete, or does a cache hold an old copy?"
+    /// What can be done about it. Of certificates, libcurl says what is wrong only in words.
+    package var advice: TransferAdvice? {
+        if let given { return given }
+        return switch kind {
+        case .status(401): .nameCredentials
+        case .status(403): .checkAccess
+        case .status(404), .status(410): .checkUpload
+        case .status(429), .status(500...): .waitForServer
+        case .proxyAuthentication: .nameProxyCredentials
+        case .captivePortal: .logIn
+        case .unwantedForm where detail.hasPrefix("Content-Encoding"): .sendUncompressed
+        case .otherSize, .tooLarge: .checkVersion
         case .tls
         where detail.contains("issuer") || detail.contains("self-signed")
             || detail.contains("self signed"):
-            "if the authority is your own, name it with --cacert"
+            .nameAuthority
         case .tls where detail.contains("wrong version number") || detail.contains("packet length too long"):
-            "is that a plain HTTP port? Then the URL must begin with http://, or needs another port"
-        case .malformed where detail.contains("HTTP/0.9"):
-            "is that a TLS port? Then the URL must begin with https://"
+            .isPlainHTTP
+        case .malformed where detail.contains("HTTP/0.9"): .isTLS
         case .tls where detail.contains("certificate file") || detail.contains("verify locations"):
-            "no CA certificates can be read there: install the package ca-certificates, or name a PEM file with --cacert"
-        case .tls where detail.contains("not yet valid"): "is this machine's clock right?"
-        case .tls where detail.contains("expired"):
-            "its owner has to renew it; is this machine's clock right?"
-        case .policy where detail.contains(" https "):
-            "if that is intended, add --allow-redirect-downgrade HOST"
-        case .policy where detail.contains("private address"):
-            "if that is intended, add --allow-private-redirect HOST"
+            .installAuthorities
+        case .tls where detail.contains("not yet valid"): .checkClock
+        case .tls where detail.contains("expired"): .renewCertificate
         default: nil
         }
     }
@@ -136,7 +171,11 @@ extension Fault {
         // Where a name has public addresses, too, one of those may have been asked.
         if exchange.refusedAddress, !exchange.isAnswered, !exchange.answeredFromPublic {
             let host = exchange.plan.chain.current.origin.host
-            self.init(.policy, "\(host) has a private address, and a public server led there")
+            self.init(
+                .policy,
+                "\(host) has a private address, and a public server led there",
+                advice: .allowPrivateTarget
+            )
             return
         }
         if let fault = exchange.fault {

@@ -359,7 +359,8 @@ final class Dispatcher {
         var names: [String] = []
         for origin in tried where !names.contains(origin.description) { names.append(origin.description) }
         let time = (silence.limit ?? .zero).components.seconds
-        let what = fault.map { $0.kind == .captivePortal ? $0.told : $0.detail } ?? "no answer"
+        let told = fault?.kind == .captivePortal ? fault?.told(configuration.advise) : fault?.detail
+        let what = told ?? "no answer"
         let shown = names.prefix(3).joined(separator: ", ") + (names.count > 3 ? ", …" : "")
         abandon(
             transfer,

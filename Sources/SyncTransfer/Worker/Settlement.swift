@@ -198,7 +198,9 @@ final class Settlement {
             dispatcher.hosts[chain.current.origin]?.silence.isBusy(until: agenda.now + time)
             retry(piece, fault, after: time)
         case .awaitConnectivity: awaitConnectivity(piece, fault: fault, chain: chain)
-        case .fail: dispatcher.abandon(transfer, code: fault.code, detail: fault.told, cause: fault.cause)
+        case .fail:
+            let told = fault.told(configuration.advise)
+            dispatcher.abandon(transfer, code: fault.code, detail: told, cause: fault.cause)
         case .forgetLesson: router.forget(chain.entry)
         case .expireResolution: dispatcher.resolving.expire(&transfer.sources[index], chain, after: fault)
         case .strike(let strike): transfer.sources[index].strikes.insert(strike)

@@ -1,0 +1,22 @@
+import ArgumentParser
+import SyncTransfer
+import Testing
+
+@testable import SyncCommands
+
+@Suite("What is advised when a transfer fails")
+struct TransferAdviceTests {
+    @Test("Every option that an advice names is one of 'pull'", arguments: TransferAdvice.allCases)
+    func options(advice: TransferAdvice) {
+        let help = SyncagentCommand.helpMessage(for: PullCommand.self)
+        for word in advice.words.split(whereSeparator: { " ();,".contains($0) }) where word.hasPrefix("--") {
+            #expect(help.contains("\(word) "), "\(advice.words)")
+        }
+    }
+
+    @Test("Transports are made with these words")
+    func isSet() {
+        let advise = BuiltInPlugins.plainConfiguration.advise
+        #expect(advise(.nameAuthority) == "if the authority is your own, name it with --cacert")
+    }
+}
