@@ -115,14 +115,14 @@ struct OnTheWireTests {
         #expect(tasks.first?["transfer"] as? Int == request["transfer"] as? Int)
         #expect(tasks.first?["sha256"] as? String == wire.big.sha256)
         #expect(tasks.first?["size"] as? Int == 3_000_000)
-        // A pull in the foreground counts, too.
+        // A pull in the foreground counts, too; its progress is told a moment after.
         let whole = try wire.look { session in
             let run = session.first?["run"] as? [String: Any]
             return (run?["files"] as? [String: Any])?["installed"] as? Int == 1
+                && (run?["progress"] as? [String: Any])?["files_done"] as? Int == 1
         }
         let run = try #require(whole.first?["run"] as? [String: Any])
         #expect((run["files"] as? [String: Any])?["total"] as? Int == 2)
-        #expect((run["progress"] as? [String: Any])?["files_done"] as? Int == 1)
 
         kill(pull.processIdentifier, SIGKILL)
         pull.waitUntilExit()
