@@ -176,7 +176,7 @@ struct OwnerTests {
         )
         _ = scouts.mustWait(first, chain(first), redirects: true)
         _ = scouts.mustWait(second, chain(second), redirects: true)
-        second.move(to: .queued)
+        second.take(.enqueued)
         let told = scouts.end(first)
         #expect(told.isEmpty)
     }

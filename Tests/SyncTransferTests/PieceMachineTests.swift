@@ -4,14 +4,9 @@ import Testing
 
 @Suite("The life of one piece", .timeLimit(.minutes(10)))
 struct PieceMachineTests {
-    private static let living: [PieceState] = [
-        .queued, .waiting(.until(.seconds(1))), .waiting(.resolver), .waiting(.scout), .parked,
-        .running(ExchangeID(number: 1)), .running(ExchangeID(number: 2)),
-    ]
-
-    private func machine(_ state: PieceState = .running(ExchangeID(number: 1))) -> PieceMachine {
+    private func machine() -> PieceMachine {
         var machine = PieceMachine(position: 100)
-        machine.move(to: state)
+        machine.take(.started(ExchangeID(number: 1)))
         return machine
     }
 
@@ -28,41 +23,27 @@ struct PieceMachineTests {
 
     // MARK: - States
 
-    @Test(
-        "Every living state can follow every other, and whoever kept a ticket of before is told",
-        arguments: living
-    )
-    func moves(from state: PieceState) {
-        for next in Self.living + [.ended] {
-            var machine = machine(state)
-            let ticket = machine.ticket
-            machine.move(to: next)
-            #expect(machine.state == next)
-            #expect(machine.ticket != ticket)
-        }
-    }
-
-    @Test("Nothing follows the end", arguments: living)
-    func end(next: PieceState) {
-        var machine = machine(.ended)
+    @Test("Nothing follows the end")
+    func end() {
+        var machine = machine()
+        machine.take(.over)
         let before = machine
-        machine.move(to: next)
+        machine.take(.enqueued)
         #expect(machine.failed(failure(.broken)) == [])
         #expect(machine == before)
     }
 
     @Test("A timer and a queue know whether what they hold is still theirs")
     func tickets() {
-        var machine = machine(.waiting(.scout))
-        let waiting = machine.ticket
+        var machine = PieceMachine(position: 100)
+        let waiting = machine.take(.leftToScout)
         #expect(machine.isWaiting(since: waiting) && !machine.isQueued(since: waiting))
-        machine.move(to: .queued)
-        let queued = machine.ticket
+        let queued = machine.take(.enqueued)
         #expect(!machine.isWaiting(since: waiting) && !machine.isQueued(since: waiting))
         #expect(machine.isQueued(since: queued) && !machine.isWaiting(since: queued))
-        machine.move(to: .queued)
+        let latest = machine.take(.enqueued)
         #expect(!machine.isQueued(since: queued), "it stands in another queue")
-        let latest = machine.ticket
+        #expect(machine.isQueued(since: latest))
         _ = machine.failed(failure(.broken))
         #expect(!machine.isQueued(since: latest), "something has been decided about it")
     }

@@ -1,29 +1,4 @@
-/// Which exchange of a worker, counted from 1.
-struct ExchangeID: Hashable {
-    let number: UInt64
-}
-
-/// Where a piece of a transfer is.
-enum PieceState: Equatable {
-    /// In a queue, or between two states within one call.
-    case queued
-    case waiting(PieceWait)
-    /// Waits for another exchange with the whole object to end.
-    case parked
-    /// Part of an exchange.
-    case running(ExchangeID)
-    case ended
-}
-
-/// What a piece waits for.
-enum PieceWait: Equatable {
-    /// Its next attempt, at this time.
-    case until(Duration)
-    /// An answer of resolvers.
-    case resolver
-    /// The redirect of another request to the same place.
-    case scout
-}
+import SyncModel
 
 /// How an exchange ended, from the view of one piece.
 struct PieceEnding {
@@ -121,10 +96,7 @@ enum PieceDelay: Equatable {
 }
 
 /// The life of one piece: its state, its failures, and what comes next. Pure: the worker reports what happened and
-/// carries out the returned actions.
-///
-/// Every live state can follow every other: a running answer can serve a waiting piece, and a fault can send it
-/// anywhere. Nothing follows ``PieceState/ended``.
+/// carries out the returned actions. ``PieceState/after(_:)`` is the table of states.
 struct PieceMachine: Equatable {
     private(set) var state = PieceState.queued
     /// Raised by every change, so that holders of an older ticket know that it is void.
@@ -145,10 +117,17 @@ struct PieceMachine: Equatable {
 
     init(position: UInt64) { mark = position }
 
-    mutating func move(to next: PieceState) {
-        guard state != .ended else { return }
-        state = next
-        ticket &+= 1
+    /// Takes what has happened. What cannot happen changes nothing, and stops builds with assertions: tests.
+    ///
+    /// - Returns: The ticket that is good from now on.
+    @discardableResult
+    mutating func take(_ input: PieceInput) -> UInt64 {
+        switch state.after(input) {
+        case .to(let next): (state, ticket) = (next, ticket &+ 1)
+        case .stays: break
+        case .refused: assertionFailure("\(input) while \(state)")
+        }
+        return ticket
     }
 
     /// Whether it has been waiting since it got this ticket.

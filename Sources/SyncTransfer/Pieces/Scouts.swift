@@ -43,8 +43,7 @@ struct Scouts {
         }
         guard redirects(), !piece.hasWaited else { return false }
         piece.hasWaited = true
-        piece.move(to: .waiting(.scout))
-        flights[key]?.append((piece, piece.ticket))
+        flights[key]?.append((piece, piece.take(.leftToScout)))
         return true
     }
 

@@ -174,9 +174,11 @@ final class Piece {
     var ticket: UInt64 { life.ticket }
     var source: Source { transfer.sources[sourceIndex] }
 
-    func move(to state: PieceState) {
-        life.move(to: state)
+    /// As ``PieceMachine/take(_:)``.
+    @discardableResult
+    func take(_ input: PieceInput) -> UInt64 {
         since = nil
+        return life.take(input)
     }
 
     var isComplete: Bool { end == position }

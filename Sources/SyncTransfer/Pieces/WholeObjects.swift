@@ -92,7 +92,7 @@ struct WholeObjects {
         if exchange.fault == nil, !exchange.isServed, exchange.offset <= piece.position {
             serve(piece, by: exchange, url: url)
         } else {
-            piece.move(to: .parked)
+            piece.take(.missed)
             parked[url, default: []].append(piece)
         }
         return true

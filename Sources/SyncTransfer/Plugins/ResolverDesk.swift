@@ -158,10 +158,8 @@ final class ResolverDesk {
             piece.unresolvedRedirect = nil
             return false
         }
-        piece.move(to: .waiting(.resolver))
-        queue.insert(
-            Entry(piece: piece, ticket: piece.ticket, priority: priority, sequence: nextNumber())
-        )
+        let ticket = piece.take(.leftToResolvers)
+        queue.insert(Entry(piece: piece, ticket: ticket, priority: priority, sequence: nextNumber()))
         return true
     }
 

@@ -73,7 +73,7 @@ final class Dispatcher {
     }
 
     func complete(_ piece: Piece) {
-        piece.move(to: .ended)
+        piece.take(.over)
         endScouting(piece)
         let transfer = piece.transfer
         transfer.openPieces -= 1
@@ -94,7 +94,7 @@ final class Dispatcher {
             if case .running(let id) = piece.state, let exchange = pool.running[id] {
                 detach(piece, from: exchange)
             }
-            piece.move(to: .ended)
+            piece.take(.over)
             endScouting(piece)
         }
         transfer.fail(code, detail, cause: cause)
@@ -139,9 +139,8 @@ final class Dispatcher {
             return settlement.settle(piece, fault: fault, chain: chain)
         }
         let host = host(for: chain.current.origin)
-        piece.move(to: .queued)
         host.queue.insert(
-            (piece, piece.ticket),
+            (piece, piece.take(.enqueued)),
             priority: priority,
             isSmall: requests.isSmall(piece),
             length: piece.remaining ?? 0
@@ -252,7 +251,7 @@ final class Dispatcher {
             announcer.asking(for: transfer)
             try pool.send(exchange)
             piece.fault = nil
-            piece.move(to: .running(id))
+            piece.take(.started(id))
             if isRangeless { wholeObjects.begin(exchange, of: piece.source.url.text) }
         } catch {
             settlement.settle(piece, fault: Fault(.libcurl, error.detail), chain: chain)

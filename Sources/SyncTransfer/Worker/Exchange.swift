@@ -303,7 +303,7 @@ final class Exchange {
     /// Serves another piece, whose first wanted byte must not have passed.
     func attach(_ piece: Piece) {
         pieces.append(piece)
-        piece.move(to: .running(id))
+        piece.take(.joined(id))
         piece.transfer.lastURL = plan.chain.current.text
         piece.transfer.lastSource = piece.sourceIndex
         guard phase == .body else { return }  // Else it begins with the others.

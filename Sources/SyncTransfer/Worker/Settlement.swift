@@ -229,8 +229,7 @@ final class Settlement {
     private func retry(_ piece: Piece, _ fault: Fault, after wait: Duration) {
         announcer.retry(of: piece, fault, after: wait)
         let due = agenda.now + wait
-        piece.move(to: .waiting(.until(due)))
-        agenda.add(.requeue(piece, ticket: piece.ticket), at: due)
+        agenda.add(.requeue(piece, ticket: piece.take(.delayed(until: due))), at: due)
     }
 
     /// The wait before the next try at a host with failures, see ``HostBackoff``.

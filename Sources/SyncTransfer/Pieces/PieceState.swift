@@ -1,0 +1,84 @@
+import SyncModel
+
+/// Which exchange of a worker, counted from 1.
+struct ExchangeID: Hashable {
+    let number: UInt64
+}
+
+/// Where a piece of a transfer is.
+enum PieceState: Equatable {
+    /// In a queue, or between two states within one call.
+    case queued
+    case waiting(PieceWait)
+    /// Waits for another exchange with the whole object to end.
+    case parked
+    /// Part of an exchange.
+    case running(ExchangeID)
+    case ended
+}
+
+/// What a piece waits for.
+enum PieceWait: Equatable {
+    /// Its next attempt, at this time.
+    case until(Duration)
+    /// An answer of resolvers.
+    case resolver
+    /// The redirect of another request to the same place.
+    case scout
+}
+
+/// What can happen to a piece.
+enum PieceInput: Equatable {
+    /// It joins the queue of a host.
+    case enqueued
+    /// Its own request is sent.
+    case started(ExchangeID)
+    /// The body of another request serves it.
+    case joined(ExchangeID)
+    /// The only body of its object is already past its bytes.
+    case missed
+    /// It is tried again at a time.
+    case delayed(until: Duration)
+    /// Resolvers are to be asked about it.
+    case leftToResolvers
+    /// Another request finds out where its place redirects to.
+    case leftToScout
+    /// It is complete, or its transfer has been given up.
+    case over
+}
+
+extension PieceState {
+    /// Where an input leads: pure.
+    ///
+    /// ```
+    ///         enqueued started joined  missed  delayed leftToResolvers leftToScout over
+    /// queued  queued   running running parked  waiting waiting         waiting     ended
+    /// waiting queued   refused running refused refused waiting         refused     ended
+    /// parked  queued   refused running refused refused waiting         refused     ended
+    /// running queued   refused running parked  waiting waiting         refused     ended
+    /// ended   stays    stays   stays   stays   stays   stays           stays       stays
+    /// ```
+    func after(_ input: PieceInput) -> Transition<PieceState> {
+        if self == .ended { return .stays }
+        return switch input {
+        case .enqueued: .to(.queued)
+        // Only a queue has a turn.
+        case .started(let id): self == .queued ? .to(.running(id)) : .refused
+        // A body that has just begun serves whoever it can.
+        case .joined(let id): .to(.running(id))
+        case .missed: isIdle ? .refused : .to(.parked)
+        case .delayed(let time): isIdle ? .refused : .to(.waiting(.until(time)))
+        case .leftToResolvers: .to(.waiting(.resolver))
+        case .leftToScout: self == .queued ? .to(.waiting(.scout)) : .refused
+        case .over: .to(.ended)
+        }
+    }
+
+    /// Whether nothing is decided about it before something else has happened.
+    private var isIdle: Bool {
+        switch self {
+        case .waiting, .parked: true
+        case .queued, .running, .ended: false
+        }
+    }
+}
