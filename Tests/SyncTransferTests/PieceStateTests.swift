@@ -9,8 +9,8 @@ private let table = """
     enqueued        queued   queued   queued   queued   queued   queued   ·
     started         second   x        x        x        x        x        ·
     joined          second   second   second   second   second   second   ·
-    missed          parked   x        x        x        x        parked   ·
-    delayed         until    x        x        x        x        until    ·
+    missed          parked   parked   parked   parked   parked   parked   ·
+    delayed         until    until    until    until    until    until    ·
     leftToResolvers resolver resolver resolver resolver resolver resolver ·
     leftToScout     scout    x        x        x        x        x        ·
     over            ended    ended    ended    ended    ended    ended    ·

@@ -86,7 +86,7 @@ struct RedirectChainTests {
         var chain = try Self.chain()
         let refused = chain.redirected(to: "http://files.example/a", status: 302, policy: RedirectPolicy())
         let words = "a redirect from https to http, \(redacted(chain.current)) to http://files.example/a"
-        #expect(refused == .refuse(Fault(.policy, words)))
+        #expect(refused == .refuse(Fault(.policy, words, advice: .allowDowngrade)))
         var policy = RedirectPolicy()
         policy.downgrade = .hosts(["files.example"])
         #expect(

@@ -53,8 +53,8 @@ extension PieceState {
     /// ```
     ///         enqueued started joined  missed  delayed leftToResolvers leftToScout over
     /// queued  queued   running running parked  waiting waiting         waiting     ended
-    /// waiting queued   refused running refused refused waiting         refused     ended
-    /// parked  queued   refused running refused refused waiting         refused     ended
+    /// waiting queued   refused running parked  waiting waiting         refused     ended
+    /// parked  queued   refused running parked  waiting waiting         refused     ended
     /// running queued   refused running parked  waiting waiting         refused     ended
     /// ended   stays    stays   stays   stays   stays   stays           stays       stays
     /// ```
@@ -64,21 +64,14 @@ extension PieceState {
         case .enqueued: .to(.queued)
         // Only a queue has a turn.
         case .started(let id): self == .queued ? .to(.running(id)) : .refused
+        case .leftToScout: self == .queued ? .to(.waiting(.scout)) : .refused
         // A body that has just begun serves whoever it can.
         case .joined(let id): .to(.running(id))
-        case .missed: isIdle ? .refused : .to(.parked)
-        case .delayed(let time): isIdle ? .refused : .to(.waiting(.until(time)))
+        // A source that may not be asked is a fault also while the piece waits.
+        case .missed: .to(.parked)
+        case .delayed(let time): .to(.waiting(.until(time)))
         case .leftToResolvers: .to(.waiting(.resolver))
-        case .leftToScout: self == .queued ? .to(.waiting(.scout)) : .refused
         case .over: .to(.ended)
-        }
-    }
-
-    /// Whether nothing is decided about it before something else has happened.
-    private var isIdle: Bool {
-        switch self {
-        case .waiting, .parked: true
-        case .queued, .running, .ended: false
         }
     }
 }
