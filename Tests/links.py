@@ -46,7 +46,7 @@ def check_tests(page, problems):
     """Each “beginning” is that of a test's name, and each row of a table that says tested names one."""
     texts = []
     for folder in ("SyncTrustTests", "CommandTests", "FaultMatrixTests"):
-        for source in sorted((ROOT / "Tests" / folder).glob("*.swift")):
+        for source in sorted((ROOT / "Tests" / folder).rglob("*.swift")):
             texts += re.findall(r'@Test\(\s*"((?:[^"\\]|\\.)*)"', source.read_text(encoding="utf-8"))
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         if not line.startswith("|"):

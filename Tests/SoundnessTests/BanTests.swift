@@ -47,7 +47,7 @@ private let bans: [Ban] = [
         reason: "hidden input",
         replacement: "a parameter",
         except: topOnly,
-        exceptFile: "Sources/SyncSystem/CurrentProcess.swift"
+        exceptFile: "Sources/SyncSystem/Processes/CurrentProcess.swift"
     ),
     Ban(
         text: "CurrentProcess.variable(",
@@ -99,7 +99,7 @@ private let bans: [Ban] = [
         replacement: "Mutex of SyncSystem, and import struct Synchronization.Atomic",
         // The first is no part of the program; nothing in the second is async.
         except: ["SyncTestKit", "SyncCompression"],
-        exceptFile: "Sources/SyncSystem/Monitor.swift"
+        exceptFile: "Sources/SyncSystem/Threads/Monitor.swift"
     ),
     Ban(text: "popen(", reason: "names from outside become commands", replacement: "argv and posix_spawn"),
 ]
