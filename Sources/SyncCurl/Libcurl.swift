@@ -17,7 +17,12 @@ package enum Libcurl {
 
     private static let problem: String? = findProblem()
 
-    private static func findProblem() -> String? {
+    /// What is wrong with it; `nil` for nothing.
+    ///
+    /// - Parameter restrict: Allows a handle to speak http and https alone.
+    static func findProblem(
+        restrict: (EasyHandle) throws -> Void = { try $0.restrictProtocols() }
+    ) -> String? {
         guard sa_curl_global_init() == CURLE_OK else { return "curl_global_init failed" }
         guard let version = sa_curl_version()?.pointee else { return "curl_version_info failed" }
         // CURLOPT_PROTOCOLS_STR came with 7.85.0.
@@ -28,17 +33,17 @@ package enum Libcurl {
         // V26: the effective policy is asked, not the setter. None of these reaches the network.
         for url in ["file:///dev/null", "ftp://127.0.0.1:9/", "gopher://127.0.0.1:9/", "dict://127.0.0.1:9/"]
         {
-            guard refuses(url) else {
+            guard refuses(url, restrict) else {
                 return "libcurl would fetch \(url) although only http and https are allowed"
             }
         }
         return nil
     }
 
-    private static func refuses(_ url: String) -> Bool {
+    private static func refuses(_ url: String, _ restrict: (EasyHandle) throws -> Void) -> Bool {
         do {
             let easy = try EasyHandle()
-            try easy.restrictProtocols()
+            try restrict(easy)
             try easy.set(CURLOPT_CONNECT_ONLY, 1)
             try easy.set(CURLOPT_URL, url)
             return curl_easy_perform(easy.raw) == CURLE_UNSUPPORTED_PROTOCOL

@@ -56,12 +56,22 @@ extension MatrixFault {
                     ? FaultAnswer.object(object).dropping(at: question.bodyCount / 2) : .object(object)
             }
         },
-        MatrixFault("Another version between ranges is noticed by its bytes [F019 R10 S96]") { fault in
+        MatrixFault("Another version between ranges is noticed by its bytes [F019 R10]") { fault in
             fault.answer = { question in
                 if question.nth == 1 { return question.good.dropping(at: question.bodyCount / 2) }
                 return .object(ServedObject.patterned(size: question.object.bytes.count, seed: 77))
             }
             fault.outcome = { $0.isDone ? .delivered : .fails([.stoppedBySink]) }
+        },
+        MatrixFault("After an answer without a byte the same is asked for again [F007 S96]") { fault in
+            fault.answer = { $0.nth == 1 ? $0.good.dropping(at: 0) : $0.good }
+            fault.check = { stage, situation in
+                guard !situation.isDone else { return }
+                let asked = stage.server.log.entries.map(\.request)
+                try require(asked.count > 1, "it was asked for once")
+                let ranges = Set(asked.map { $0.header("range") })
+                try require(ranges.count == 1, "ranges: \(ranges)")
+            }
         },
         MatrixFault("Another version without validators is noticed by its bytes [F019]") { fault in
             fault.answer = { question in

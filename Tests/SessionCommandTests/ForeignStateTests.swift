@@ -67,7 +67,7 @@ struct ForeignStateTests {
         #expect(FileManager.default.fileExists(atPath: state))
     }
 
-    @Test("Another user's agent is asked nothing: 77, and it is as it was [V49 V58]")
+    @Test("Another user's agent is asked nothing: 77, and it is as it was [V58]")
     func agent() async throws {
         let set = try PublishedSet()
         let home = try home(set)

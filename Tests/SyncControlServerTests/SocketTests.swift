@@ -14,7 +14,7 @@ struct SocketTests {
     }
 
     @Test(
-        "The socket is this user's alone, in a directory of this user alone, and goes with the server [V49 V59]"
+        "The socket is this user's alone, in a directory of this user alone, and goes with the server [V59]"
     )
     func modes() async throws {
         let path = try await withServer(of: FakeAgent()) { (socket: String) async throws -> String in
@@ -94,7 +94,7 @@ struct SocketTests {
 @Suite(.timeLimit(.minutes(10)))
 struct PeerTests {
     @Test(
-        "The same user and root are answered, nobody else [V18 V49 V58]",
+        "The same user and root are answered, nobody else [V18 V58]",
         arguments: [
             (1000, 1000, true), (0, 1000, true), (1001, 1000, false), (UInt32.max, 1000, false),
             (1000, 0, false),

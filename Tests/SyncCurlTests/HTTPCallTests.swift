@@ -1,6 +1,7 @@
-import SyncCurl
 import SyncTestKit
 import Testing
+
+@testable import SyncCurl
 
 @Suite("One HTTP call", .timeLimit(.minutes(10)))
 struct HTTPCallTests {
@@ -99,5 +100,12 @@ struct HTTPCallTests {
         let call = try HTTPCall(url, headers: [], body: nil)
         let (end, body) = try perform(call)
         #expect(status(end) == nil && body.isEmpty)
+    }
+
+    @Test("A libcurl that does not keep to http and https is found before anything is fetched [V26]")
+    func policy() {
+        #expect(Libcurl.findProblem() == nil)
+        let problem = Libcurl.findProblem(restrict: { _ in })
+        #expect(problem?.contains("although only http and https are allowed") == true, "\(problem ?? "")")
     }
 }

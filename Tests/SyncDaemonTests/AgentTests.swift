@@ -355,7 +355,7 @@ struct AgentTests {
         #expect(try bench.store.findings() == [])
     }
 
-    @Test("A run does not start before its time, however clocks jump [S44 S46 F099]")
+    @Test("A run does not start before its time, however clocks jump [S44 S46 F099 G20]")
     func notBefore() async throws {
         let bench = try AgentBench()
         let agent = bench.agent()

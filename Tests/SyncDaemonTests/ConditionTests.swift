@@ -234,7 +234,7 @@ struct ConditionTests {
         #expect(bench.tree.problems(in: bench.destination) == [])
     }
 
-    @Test("A deadline that passes while a condition blocks ends the run [S57]")
+    @Test("A deadline that passes while a condition blocks ends the run [S56]")
     func deadline() async throws {
         let bench = try AgentBench()
         let agent = agent(bench, [Switch("power", .blocked(reason: "on battery"))])

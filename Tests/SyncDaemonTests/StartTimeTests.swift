@@ -38,6 +38,22 @@ struct StartTimeTests {
         }
     }
 
+    @Test("A late start leaves the whole time to the deadline [S57]")
+    func deadlineAfterLateStart() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            var request = bench.request()
+            request.notBefore = WallTime(milliseconds: bench.now() + 3_600_000)
+            request.deadlineSeconds = 60
+            let reply = try await agent.enqueue(request)
+            #expect(try bench.store.run(reply.run).state == .waiting)
+            bench.advance(.seconds(3_600 + 59))
+            try await bench.until(.finished)
+            #expect(try bench.store.run(reply.run).result == .ok)
+        }
+    }
+
     @Test("The hooks of one run hold back what one of them asks for once, however many there are [S59]")
     func limiterOfTwoHooks() async throws {
         let bench = try AgentBench(hasStillClock: true)

@@ -25,7 +25,7 @@ struct DirectoryTests {
         #expect(try fixture.directory("", create: false, with: directories) == fixture.destination.root)
     }
 
-    @Test("Nearly two thousand directories, one in the other, are made on a worker's stack [V6]")
+    @Test("Nearly two thousand directories, one in the other, are made on a worker's stack")
     func depth() throws {
         let path = Array(Array(repeating: "k", count: 1_900).joined(separator: "/").utf8)
         let isMade = StopFlag()

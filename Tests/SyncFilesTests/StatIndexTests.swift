@@ -193,7 +193,7 @@ struct StatIndexTests {
         #expect(fixture.root.read("outside") == whole)
     }
 
-    @Test("A record of a file touched in or after the tick of the index is not trusted [F104 S157]")
+    @Test("A record of a file touched in or after the tick of the index is not trusted [F104 S109 S157]")
     func racilyClean() throws {
         _ = try writeIndex()
         let index = StatIndex.read(from: fixture.destination)

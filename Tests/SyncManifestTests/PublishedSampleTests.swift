@@ -12,7 +12,7 @@ struct PublishedSampleTests {
         .deletingLastPathComponent().appending(path: "Manifests/samples")
 
     @Test(
-        "The published samples are whole: every blob of their packs gives the bytes their manifests name [G1]",
+        "The published samples are whole: every blob of their packs gives the bytes their manifests name",
         arguments: ["published", "parts", "dictionary"]
     )
     func whole(_ name: String) throws {

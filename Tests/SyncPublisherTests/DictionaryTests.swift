@@ -134,7 +134,7 @@ struct DictionaryTests {
         #expect(steps.contains { $0.step == .training && $0.bytes == $0.totalBytes && $0.bytes > 0 })
     }
 
-    @Test("Equal files give equal bytes, however many work on them [G1]")
+    @Test("Equal files give equal bytes, however many work on them")
     func deterministic() throws {
         var all: [[String: [UInt8]]] = []
         for jobs in [1, 4] {

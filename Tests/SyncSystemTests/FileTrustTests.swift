@@ -140,7 +140,7 @@ struct FileTrustTests {
         #expect(systemLine("/proc/self/none") == nil)
     }
 
-    @Test("The kernel says who is at the other end of a socket [V49]")
+    @Test("The kernel says who is at the other end of a socket [V58]")
     func peer() {
         var ends: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)

@@ -77,7 +77,7 @@ struct SchedulingScenarioTests {
         #expect(bench.server.log.connectionCount <= 2)
     }
 
-    @Test("Ten thousand queued transfers cost no more to start than their number [S90]")
+    @Test("Ten thousand queued transfers end as cancelled or with their bytes")
     func many() async throws {
         let small = ServedObject.patterned(size: 10)
         let bench = try Bench()
@@ -97,7 +97,7 @@ struct SchedulingScenarioTests {
             }
         }
         #expect(ended.good + ended.cancelled == 10_000)
-        #expect(ended.good >= 1_000)
+        #expect(ended.good >= 1_000 && ended.cancelled > 0)
     }
 
     @Test("A server that says 'too many' is asked by fewer at a time [F028]")

@@ -50,6 +50,22 @@ struct TransferQueueTests {
         while let next = heap.popFirst() { sorted.append(next) }
         #expect(sorted == numbers.sorted())
     }
+
+    @Test("Twice as many that wait cost each choice hardly more [S90]")
+    func choices() {
+        func comparisons(of count: UInt64) -> Int {
+            var comparisons = 0
+            var heap = Heap<UInt64> {
+                comparisons += 1
+                return $0 < $1
+            }
+            for number in 0..<count { heap.insert(number &* 0x9E37_79B9_7F4A_7C15) }
+            while heap.popFirst() != nil {}
+            return comparisons
+        }
+        let (few, many) = (comparisons(of: 10_000), comparisons(of: 20_000))
+        #expect(few > 10_000 && Double(many) < 2.5 * Double(few), "\(few) and \(many)")
+    }
 }
 
 @Suite("Adaptive connections", .timeLimit(.minutes(10)))
