@@ -129,7 +129,7 @@ final class Piece {
     /// The next wanted **byte**: the sink has everything before it.
     var position: UInt64
     /// Where it is, and what it has been through.
-    var life: PieceMachine
+    private(set) var life: PieceMachine
     /// Since when it has been in its state, as far as status queries have noticed.
     var since: Duration?
 
@@ -180,6 +180,12 @@ final class Piece {
         since = nil
         return life.take(input)
     }
+
+    /// As ``PieceMachine/ended(_:)``.
+    func ended(_ ending: PieceEnding) -> PieceAction { life.ended(ending) }
+
+    /// As ``PieceMachine/failed(_:)``.
+    func failed(_ failure: PieceFailure) -> [PieceAction] { life.failed(failure) }
 
     var isComplete: Bool { end == position }
 

@@ -101,7 +101,7 @@ final class Settlement {
             leastProgress: configuration.retry.progress
         )
         piece.fault = nil
-        switch piece.life.ended(ending) {
+        switch piece.ended(ending) {
         case .complete:
             router.learn(from: exchange)
             dispatcher.complete(piece)
@@ -136,7 +136,7 @@ final class Settlement {
     func settle(_ piece: Piece, fault: Fault, chain: RedirectChain) {
         guard !piece.transfer.hasEnded else { return }
         dispatcher.endScouting(piece)
-        let actions = piece.life.failed(failure(of: piece, fault: fault, chain: chain))
+        let actions = piece.failed(failure(of: piece, fault: fault, chain: chain))
         // What ``PieceAction/backOff(times:)`` found.
         var wait = Duration.zero
         for action in actions { perform(action, on: piece, fault: fault, chain: chain, &wait) }

@@ -110,7 +110,10 @@ struct CredentialProviderTests {
     @Test("One answer serves all that were refused before it, even if it is the same credential again [S74]")
     func sameAgain() async throws {
         let provider = ScriptedProvider { _ in Credential(.bearer(token: "good")) }
-        let bench = try bench(provider, accepts: []) { $0.initialConnections = 8 }
+        let bench = try bench(provider, accepts: []) {
+            $0.initialConnections = 8
+            $0.idleTimeout = .seconds(60)
+        }
         for number in 0..<8 {
             // All are sent before the first is refused, and the others are refused when that has another answer.
             let refusal = FaultAnswer.status(401).delayed(by: .milliseconds(number == 0 ? 2_000 : 5_000))
