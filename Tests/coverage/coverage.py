@@ -3,7 +3,8 @@
 
 Tests carry the ids in brackets at the end of their names: "A relative Location resolves … [S76 F021]". rows.tsv has
 every id with a title and, where no test carries it, the reason. Exit status 1: an id is neither covered nor
-explained, explained although covered, or a test carries an id that is not in the list.
+explained, explained although covered, a test carries an id that is not in the list, or a reason names a suite of tests, a
+member of a type or a path that is not there. `--check` tries this last check with reasons that are wrong.
 """
 
 import pathlib
@@ -13,6 +14,10 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ID = r"(?:F\d{3}|[SVRG]\d{1,3})"
 TAGS = re.compile(r'"((?:[^"\\\n]|\\.)*?)\[(' + ID + r"(?:[ ,]+" + ID + r')*)\]"')
+# What a reason may name: a suite or a target of tests, a member of a type (not a file with an ending), and a path.
+SUITE = re.compile(r"(?<![\w/.])([A-Z]\w*Tests)\b(?!/)")
+MEMBER = re.compile(r"(?<![\w/.])([A-Z]\w*)\.(\w+)\b(?![/(]?\w)")
+PATH = re.compile(r"(?<![\w/.])((?:Tests|Sources|Documentation|Examples|Package|Packaging)/[\w./-]*\w)")
 KINDS = {
     "F": "Faults",
     "S": "Behaviour",
@@ -47,7 +52,65 @@ def rows():
     return listed
 
 
+class Tree:
+    """What there is to be named: types with what they declare, targets of tests, paths."""
+
+    DECLARED = re.compile(r"\b(?:struct|class|enum|actor|protocol|extension|typealias)\s+((?:\w+\.)*\w+)")
+    MEMBERS = re.compile(r"\b(?:func|var|let|case|typealias)\s+`?(\w+)")
+
+    def __init__(self, root):
+        self.root = root
+        self.types, self.suites = {}, {path.name for path in (root / "Tests").iterdir() if path.is_dir()}
+        for folder in ("Sources", "Tests"):
+            for path in (root / folder).rglob("*.swift"):
+                text = path.read_text(encoding="utf-8")
+                names = {name.rsplit(".", 1)[-1] for name in self.DECLARED.findall(text)}
+                if folder == "Tests":
+                    self.suites |= names
+                for name in names:
+                    self.types.setdefault(name, set()).update(self.MEMBERS.findall(text), names)
+
+    def missing(self, reason):
+        """What a reason names and is not there."""
+        for name in SUITE.findall(reason):
+            if name not in self.suites:
+                yield f"there is no suite {name}"
+        for name, member in MEMBER.findall(reason):
+            if member not in self.types.get(name, ()):
+                yield f"there is no {name}.{member}"
+        for path in PATH.findall(reason):
+            if not (self.root / path).exists():
+                yield f"there is no {path}"
+
+
+def check(tree):
+    """Whether each kind of name is missed where it is wrong, and none where it is right."""
+    wrong = [
+        ("looked up in the index: NobodysTests; no test carries it", "there is no suite NobodysTests"),
+        ("looked at when it is made (Nobody.check)", "there is no Nobody.check"),
+        ("looked at when it is made (Libcurl.nothing)", "there is no Libcurl.nothing"),
+        ("Tests/evidence/nothing.sh does it", "there is no Tests/evidence/nothing.sh"),
+        ("measured: Tests/nothing.", "there is no Tests/nothing"),
+    ]
+    right = [
+        "agents.sh list: an agent has all; BanTests and SyncEngineTests look on (Libcurl.check)",
+        "measured: Tests/evidence. Tests/sanitize.sh",
+        "Sources/SyncEngine/Tell/GroupCompletion.swift and its tests",
+    ]
+    for reason, problem in wrong:
+        if list(tree.missing(reason)) != [problem]:
+            yield f"coverage.py: of “{reason}” is said {list(tree.missing(reason))}, not “{problem}”"
+    for reason in right:
+        for problem in tree.missing(reason):
+            yield f"coverage.py: of “{reason}” is said “{problem}”"
+
+
 def main():
+    tree = Tree(HERE.parent.parent)
+    failed = list(check(tree))
+    if failed or sys.argv[1:] == ["--check"]:
+        print("\n".join(failed) or "names that are not there are found", file=sys.stderr)
+        return 1 if failed else 0
     found, listed, problems = tags(HERE.parent), rows(), []
     problems += [f"{name}: a test has it, rows.tsv has not" for name in sorted(found.keys() - listed.keys())]
     for letter, kind in KINDS.items():
@@ -57,6 +120,7 @@ def main():
         print("| id | what | tests in, or why there are none |\n| --- | --- | --- |")
         for name in names:
             title, reason = listed[name]
+            problems += [f"{name}: {what}, which rows.tsv names" for what in tree.missing(reason)]
             if name in found and reason:
                 problems.append(f"{name}: has a test and a reason for none; take the reason out of rows.tsv")
             if name not in found and not reason:

@@ -91,7 +91,7 @@ struct LinkAttackTests {
     }
 
     @Test(
-        "A link that comes between two pulls is not followed by update, prune or repair [V5 V60]",
+        "A link that comes between two pulls is not followed by update, prune or repair [V5 V10 V60]",
         arguments: 1...5
     )
     func between(depth: Int) throws {
