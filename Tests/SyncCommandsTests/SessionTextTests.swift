@@ -41,6 +41,15 @@ struct SessionTextTests {
         )
     }
 
+    @Test("The delay of what a hook asks for is shown while there is one [S63]")
+    func limiterDelay() {
+        var session = Self.session(.waiting)
+        #expect(!Self.text().details(session).contains { $0.hasPrefix("limiter") })
+        session.limiterDelaySeconds = 120
+        let line = Self.text().details(session).first { $0.hasPrefix("limiter") }
+        #expect(line?.contains("the next run that a hook requests waits 2 min") == true, "\(line ?? "none")")
+    }
+
     @Test(
         "A run that a condition blocks says which, since when, why, and when it is looked at again [S49 S53]"
     )
