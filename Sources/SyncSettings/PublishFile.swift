@@ -8,7 +8,7 @@ package struct PublishFile: Sendable, Equatable {
     /// The name of the file in the published directory.
     package static let name = "publish.json"
 
-    /// Names of the project and of groups are checked by who publishes.
+    /// The names of the project and of groups are checked by the publisher.
     package var project: String?
     /// The channel that points at it; `default` for the one without a name.
     package var channel: String?

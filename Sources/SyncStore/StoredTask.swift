@@ -42,7 +42,7 @@ private struct TaskRecord: StoreRecord {
 }
 
 extension SyncStore {
-    /// Rows of one run at most: who has more failures than that reads them in the events.
+    /// The most rows that one run keeps. Any failures beyond these are in the events only.
     package static let mostTasks = 10_000
 
     /// Records why tasks ended without their files, in one transaction.

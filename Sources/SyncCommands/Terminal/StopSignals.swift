@@ -51,7 +51,7 @@ enum StopSignals {
     /// As ``cancelling(notice:atOnce:_:)``, for a command that ends with the signal's status.
     ///
     /// - Parameter limit: How long `body` may take to end after the signal; the process ends then, whatever it does. Only for
-    ///   who has nothing to keep; `nil` for as long as it takes.
+    ///   commands that have nothing to save; `nil` for as long as it takes.
     /// - Throws: What `body` throws; after a signal, whatever that was, ``CommandFailure`` with status 130 or 143.
     static func ending<R: Sendable>(
         within limit: Duration? = nil,

@@ -134,7 +134,7 @@ extension ManifestDecoder {
             place.enter(section: "packs", entry: packs.count)
             try check(packs.count, below: limits.packs, "packs")
             let pack = try readPack()
-            // Its record, and its place in the tables of who looks packs up.
+            // Its record, and its entries in the tables by which packs are looked up.
             otherBytes += 160 + pack.urls.reduce(0) { $0 + 16 + $1.utf8.count }
             try checkMemory()
             packs.append(pack)

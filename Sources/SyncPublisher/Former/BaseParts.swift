@@ -27,7 +27,7 @@ enum BaseParts {
         var raw = stored
         if blob.codec.isCompressed {
             let decoded = stored.withUnsafeBytes { frame -> [UInt8]? in
-                // What cannot be decoded is treated as an empty text, whose digest does not match.
+                // What cannot be decoded counts as no bytes at all, whose digest does not match.
                 try? decodeZstd(frame, limit: Int(clamping: blob.rawLength))
             }
             raw = decoded ?? []
