@@ -145,7 +145,13 @@ struct StoreFiles: Sendable {
 
     private static func failure(_ error: FileError, below directory: String) -> StoreError {
         let path = error.path.hasPrefix("/") ? error.path : "\(directory)/\(error.path)"
-        let whole = FileError(step: error.step, path: path, code: error.code, remark: error.remark)
+        let whole = FileError(
+            step: error.step,
+            path: path,
+            code: error.code,
+            remark: error.remark,
+            trouble: error.trouble
+        )
         return StoreError(.cannotCreate, whole.ofState)
     }
 }

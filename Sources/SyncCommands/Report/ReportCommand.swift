@@ -178,9 +178,8 @@ func replaceFile(_ path: String, by text: String) throws(CommandFailure) {
     do throws(FileError) {
         try replaceFile(path, with: Array(text.utf8), mode: 0o644)
     } catch {
-        let isFull = ["write", "sync", "set the mode of"].contains(error.step)
         throw CommandFailure(
-            isFull ? .ioError : .cannotCreate,
+            error.trouble == .unwritten ? .ioError : .cannotCreate,
             "cannot write \(escaped(path)): \(error.reason)"
         )
     }

@@ -69,7 +69,8 @@ extension InventoryScan {
                 FileError(
                     step: "replace",
                     path: files.path(row),
-                    remark: "\(what) is in the way; move it away"
+                    remark: "\(what) is in the way; move it away",
+                    trouble: .inTheWay
                 )
             )
         case .link: guard files.kind(row) == .link else { return .differs }

@@ -186,7 +186,8 @@ extension PullEngine {
                     error: FileError(
                         step: "place",
                         path: manifest.files.path(row),
-                        remark: UpwardLinks.astray
+                        remark: UpwardLinks.astray,
+                        trouble: .inTheWay
                     )
                 )
             )

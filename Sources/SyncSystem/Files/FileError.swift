@@ -10,12 +10,28 @@ package struct FileError: Error, Equatable, Sendable {
     package let code: Errno?
     /// Said instead of the errno text where it is clearer.
     package let remark: String?
+    /// What the errno does not tell; `nil` where it tells everything.
+    package let trouble: Trouble?
 
-    package init(step: String, path: String, code: Errno? = nil, remark: String? = nil) {
+    package enum Trouble: Sendable {
+        /// Somebody else has put something there; the system was not asked.
+        case inTheWay
+        /// The file could be made, but what belongs into it did not get to the disk.
+        case unwritten
+    }
+
+    package init(
+        step: String,
+        path: String,
+        code: Errno? = nil,
+        remark: String? = nil,
+        trouble: Trouble? = nil
+    ) {
         self.step = step
         self.path = path
         self.code = code
         self.remark = remark
+        self.trouble = trouble
     }
 
     /// The error of the call that just failed, as ``Errno/last`` has it.
@@ -39,8 +55,7 @@ extension FileError {
         case .notDirectory, .isDirectory, .fileExists, .directoryNotEmpty, .tooManySymbolicLinkLevels,
             .fileNameTooLong, .staleNFSFileHandle:
             .inTheWay
-        // The system was not asked: somebody else has put something there.
-        case nil where step == "replace" || step == "place": .inTheWay
+        case nil where trouble == .inTheWay: .inTheWay
         default: .diskTrouble
         }
     }

@@ -248,7 +248,8 @@ package func systemLine(_ path: String) -> Substring? {
 /// - Parameters:
 ///   - mode: What it has in the end, whatever the umask.
 ///   - isDurable: Whether to fsync(2) before the rename.
-/// - Throws: ``FileError``; the former file is then as it was.
+/// - Throws: ``FileError``; the former file is then as it was. With ``FileError/Trouble/unwritten`` the new one
+///   could be made.
 package func replaceFile(
     _ path: String,
     with bytes: [UInt8],
@@ -268,10 +269,11 @@ package func replaceFile(
     let closed = file.close()
     // Interrupted, it is closed all the same. close(2)
     if code == nil, let closed, closed != .interrupted { (step, code) = ("write", closed) }
-    if code == nil { (step, code) = ("replace", renameEntry(temporary, to: path)) }
+    let isWritten = code == nil
+    if isWritten { (step, code) = ("replace", renameEntry(temporary, to: path)) }
     guard let code else { return }
     removeFile(temporary)
-    throw FileError(step: step, path: path, code: code)
+    throw FileError(step: step, path: path, code: code, trouble: isWritten ? nil : .unwritten)
 }
 
 /// How many files this process has replaced.
