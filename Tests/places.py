@@ -64,7 +64,32 @@ EXAMPLES = [
         ["SyncEngine/Tell/RunJournal"],
         {},
     ),
-    ("codec", "zstd with a dictionary", r"\.zstdDictionary\b|\bcase zstdDictionary\b", 3, [], {}),
+    ("variant of a codec", "zstd with a dictionary", r"\.zstdDictionary\b|\bcase zstdDictionary\b", 3, [], {}),
+    (
+        "codec of its own",
+        "zstd",
+        r"\.zstd\b|\bcase zstd\b|\bZstdDecompressor\b|\bZstdCompressor\b|\bdecodeZstd\b|\bzstdRatio\b",
+        8,
+        [],
+        {
+            "zstd itself": [f"SyncCompression/Zstd{part}" for part in ("Compressor", "Decompressor", "Stream")],
+            "manifests and task files are always zstd": [
+                "SyncAssembly/UserState",
+                "SyncEngine/Find/ManifestParts",
+                "SyncEngine/Find/ManifestSource",
+                "SyncEngine/Trust/SignedFiles",
+                "SyncPublisher/Former/BaseSet",
+                "SyncPublisher/Manifest/PartMaker",
+                "SyncPublisher/Pack/OutputDirectory",
+            ],
+            "deltas and dictionaries are always zstd": [
+                "SyncPlanner/Plan",
+                "SyncPublisher/Encode/SetDictionary",
+                "SyncPublisher/Former/DeltaEncoder",
+            ],
+            "manifests for tests": ["SyncTestKit/Fixtures/ManifestBuilder"],
+        },
+    ),
     ("column of runs", "first_paths", r"\bfirst_paths\b|\bvar firstPaths\b", 2, [], {}),
     ("column of runs", "waiting_since", r"\bwaiting_since\b|\bvar waitingSince\b", 2, [], {}),
 ]
@@ -75,6 +100,8 @@ SHAPES = re.compile(
     r"HookSetting)\b"
 )
 DECLARED = re.compile(r"^\s*(?:(?:package|public|private|fileprivate|final)\s+)*(?:struct|enum|class)\s+(\w+)", re.MULTILINE)
+# What one entry of a manifest becomes on its way to a file.
+ENTRY = re.compile(r"\b(FileTable|FileTraits|Blob|Delta|Inventory|Plan|Span|StagedName|IndexRecord)\b")
 
 
 def git(*words):
@@ -124,6 +151,8 @@ def main():
         print(f"{module:22} {lines:6} lines {files:4} files")
     print(f"{'all':22} {sum(text.count(chr(10)) for text in texts.values()):6} lines {len(texts):4} files")
     print(f"largest folder: {max(folders.values())} files in {max(folders, key=folders.get)}")
+    large = sorted((name for name in folders if folders[name] > 12), key=lambda name: (-folders[name], name))
+    print("folders of more than a dozen files: " + ", ".join(f"{name[len('Sources/'):]} {folders[name]}" for name in large))
     complaints = [] if len(sys.argv) > 1 else stale(texts)
     for kind, example, pattern, most, effect, others in EXAMPLES:
         left = naming(texts, pattern) - set(effect).union(*others.values())
@@ -136,6 +165,10 @@ def main():
     shapes = sorted({shape for text in texts.values() for shape in DECLARED.findall(text) if SHAPES.fullmatch(shape)})
     users = {name for name, text in texts.items() if SHAPES.search(text)}
     print(f"shapes that a run goes through: {len(shapes)} ({' '.join(shapes)})")
+    print(f"    named in {len(users)} files of {len({name.split('/')[1] for name in users})} modules")
+    entries = sorted({shape for text in texts.values() for shape in DECLARED.findall(text) if ENTRY.fullmatch(shape)})
+    users = {name for name, text in texts.items() if any(re.search(rf"\b{shape}\b", text) for shape in entries)}
+    print(f"shapes of an entry of a manifest: {len(entries)} ({' '.join(entries)})")
     print(f"    named in {len(users)} files of {len({name.split('/')[1] for name in users})} modules")
     for complaint in complaints:
         print(f"places.py: {complaint}", file=sys.stderr)
