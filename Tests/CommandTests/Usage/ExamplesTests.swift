@@ -8,6 +8,7 @@ private func program(_ name: String) -> String? {
 }
 
 private let examples = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
     .deletingLastPathComponent().appendingPathComponent("Examples")
 
 @Suite(.timeLimit(.minutes(10)))

@@ -5,6 +5,7 @@ import Testing
 struct ExitStatusTests {
     static let samples = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("Manifests/samples")
 
     @Test(

@@ -3,6 +3,7 @@ import SyncTestKit
 import Testing
 
 private let examples = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
     .deletingLastPathComponent().appendingPathComponent("Examples/plugins")
 
 private let hasPython = FileManager.default.isExecutableFile(atPath: "/usr/bin/python3")

@@ -146,6 +146,7 @@ private final class FoldingMount {
 
     private func mountServed(in root: TemporaryRoot) -> Bool {
         let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
             .appendingPathComponent("foldfs.py").path
         // Debian's own interpreter has python3-fusepy.
         let process = Self.process(["/usr/bin/python3", "-B", script, root.path("shown"), path])

@@ -173,7 +173,8 @@ struct PatienceTests {
         let runs = (0..<42).map { bench.start(object, from: [bench.server.url("/\($0)")]) }
         for run in runs { _ = try await bench.failure(run) }
         #expect(longest(runs) < .seconds(1))
-        #expect(bench.server.log.requestCount <= asked + 1)
+        // One that was on its way when the first had failed may be counted late.
+        #expect(bench.server.log.requestCount <= asked + 2)
     }
 
     @Test("Once somebody has logged in, all goes on [F030]", arguments: Portal.allCases)

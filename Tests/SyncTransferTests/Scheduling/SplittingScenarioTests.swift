@@ -117,12 +117,12 @@ struct SplittingScenarioTests {
             ($0.connections, $0.connectionsPerHost, $0.initialConnections) = (2, 2, 2)
             ($0.minimumSplit, $0.adaptive) = (512 * 1024, false)
         }
-        // 900 KiB are too little for a cut in the middle, and take the slow connection 1.8 s.
+        // 900 KiB are too little for a cut in the middle, and take the slow connection 7 s.
         let slow = ServedObject.patterned(size: 900 << 10)
         let fast = ServedObject.patterned(size: 4 << 20)
         bench.server.script(
             "/slow",
-            .object(slow).dripping(16 * 1024, every: .milliseconds(32)),
+            .object(slow).dripping(16 * 1024, every: .milliseconds(128)),
             .object(slow)
         )
         bench.server.script("/fast", .object(fast))
