@@ -111,8 +111,7 @@ final class RunConditionCheck: Sendable {
         }
         do throws(StoreError) {
             // A check may end after the run has.
-            guard try environment.store.run(run).result == nil else { return }
-            try environment.store.append(lines, to: session, time: now)
+            guard try environment.store.append(lines, ofUnfinished: run, time: now) else { return }
             // Clear the recorded block, too, so that observers do not see one that is over.
             if block == nil { try environment.store.hold(run: run, reason: nil, due: nil) }
         } catch {

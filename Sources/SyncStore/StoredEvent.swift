@@ -62,6 +62,19 @@ extension SyncStore {
         }
     }
 
+    /// Records events of a run unless it has its result: nothing follows the last event.
+    ///
+    /// - Returns: Whether they are on record.
+    package func append(_ lines: [[UInt8]], ofUnfinished run: String, time: Int64) throws(StoreError) -> Bool
+    {
+        try write(.eventual) { db in
+            let found = try StoredRun.named(run, db)
+            guard found.result == nil else { return false }
+            try self.append(lines, to: StoredSession.named(found.session, db), time: time, db)
+            return true
+        }
+    }
+
     /// Reads a session's events after one that the reader has seen.
     ///
     /// - Parameters:

@@ -134,7 +134,8 @@ struct ConditionTests {
         }
         #expect(try String(contentsOfFile: calls, encoding: .utf8) == "1\n")
         #expect(try bench.eventNames().count { $0 == "hook.started" } == 1)
-        #expect(try bench.disorder() == [])
+        let (disorder, events) = (try bench.disorder(), try bench.eventNames())
+        #expect(disorder == [], "\(events)")
     }
 
     @Test("A budget counts what all attempts have received [S52 S133]")

@@ -46,6 +46,19 @@ struct RunTests {
         #expect(try store.run("r1").deadline == 199 + 1_209_600_000)
     }
 
+    @Test("What is to be told of a run that has ended is not: nothing follows the last event [S12]")
+    func afterTheEnd() throws {
+        let store = try SyncStore.inMemory()
+        try store.begin(towerRun("r1"), now: 1)
+        let line = Array(#"{"event":"condition.blocked"}"#.utf8)
+        #expect(try store.append([line], ofUnfinished: "r1", time: 2))
+        let before = try store.events(of: "tower", after: 0).lastSequence
+        try finish("r1", in: store)
+        let last = try store.events(of: "tower", after: 0).lastSequence
+        #expect(try !store.append([line], ofUnfinished: "r1", time: 4))
+        #expect(try store.events(of: "tower", after: 0).lastSequence == last && last >= before)
+    }
+
     @Test("A second run attaches to the session and begins an epoch [S1 S3]")
     func attach() throws {
         let store = try SyncStore.inMemory()
