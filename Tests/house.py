@@ -29,7 +29,7 @@ EVERYWHERE = {"Swift", "Synchronization", "Glibc", "Musl", "Darwin"}
 SYSTEM = {
     "Foundation": {
         "SyncSettings": "JSON", "SyncStore": "GRDB takes and gives bytes as Data", "SyncReport": "JSON of events",
-        "SyncControl": "JSON", "SyncAgent": "JSON", "SyncSchedule": "time zones", "SyncConditions": "time zones",
+        "SyncControl": "JSON", "SyncAgent": "JSON", "SyncSchedule": "time zones, JSON", "SyncConditions": "time zones",
         "SyncCommands": "JSON, dates for people", "SyncTestKit": "temporary files",
         "embedded-pull-example": "a program of its own", "embedded-server-example": "the same",
         "SyncControlFixture": "processes", "SyncAssembly": "the clock", "SyncKit": "JSON of events, the environment",

@@ -53,7 +53,7 @@ EXAMPLES = [
         "cron",
         r"\bCronBackend\b|\bcronSystem\b|\bcron-system\b|\"cron\.d\"",
         1,
-        ["SyncSchedule/CronBackend"],
+        ["SyncSchedule/Backends/CronBackend"],
         {},
     ),
     (

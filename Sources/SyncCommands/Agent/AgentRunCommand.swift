@@ -8,6 +8,7 @@ import SyncControlServer
 import SyncDaemon
 import SyncEngine
 import SyncModel
+import SyncSchedule
 import SyncSettings
 import SyncSystem
 import SyncTransfer
@@ -199,7 +200,13 @@ extension AgentRunCommand {
             Result { () throws(ControlError) in try conditions.check(wanted, blockedSince: since) }
         }
         environment.isOnDemand = onDemand
-        environment.schedules = AgentSchedules(try ScheduleRecords(), store: store) { logger.info("\($0)") }
+        environment.schedules = AgentSchedules(
+            try ScheduleRecords(),
+            store: store,
+            now: EngineAssembly.milliseconds,
+            reason: { ScheduleText(now: $1).start($0) },
+            log: { logger.info("\($0)") }
+        )
         return Agent(environment)
     }
 }

@@ -281,14 +281,3 @@ extension SyncEvent {
         }
     }
 }
-
-/// Remembers what has been said: a host that stays away for an hour is one line, not a thousand; so is a faulty schedule file.
-final class ToldOnce: Sendable {
-    private let said = Mutex<Set<String>>([])
-    private let most: Int
-
-    /// - Parameter most: When so much has been said, nothing is new any more.
-    init(most: Int = .max) { self.most = most }
-
-    func isNew(_ text: String) -> Bool { said.withLock { $0.count < most && $0.insert(text).inserted } }
-}

@@ -111,7 +111,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
                 of: ScheduleInstallation(environment).backends,
                 isForMachine: schedule.system,
                 hasZone: hasZone,
-                SystemCommands(environment: environment).facts(state)
+                SystemCommands(environment).facts(state)
             )
         }
         let delay = Jitter.delay(machine: ScheduleRecords.machine, schedule: name, most: timing.jitter)
@@ -179,7 +179,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
             )
         }
         if let next = clock.next(after: words.now) { output.message("Next: \(words.moment(next.fire)).") }
-        let facts = SystemCommands(environment: .ofProcess).facts(state)
+        let facts = SystemCommands().facts(state)
         if let concern = backend.concern(facts) {
             output.warning("\(concern.problem): \(concern.remedy).")
         }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import SyncControl
+import SyncDaemon
 import SyncModel
 import SyncPlugins
 import SyncSchedule

@@ -3,6 +3,7 @@ import Foundation
 import SyncAgent
 import SyncControl
 import SyncControlServer
+import SyncDaemon
 import SyncModel
 import SyncSchedule
 

@@ -1,34 +1,32 @@
-import Foundation
-import SyncControl
-import SyncModel
-import SyncSchedule
+package import SyncControl
+package import SyncModel
 
 /// A schedule as it is kept: when, what and who starts it. One JSON file each, for people to read.
-struct ScheduleDefinition: Codable, Sendable, Equatable {
+package struct ScheduleDefinition: Codable, Sendable, Equatable {
     /// `02:00`; one of this, ``everyMinutes`` and ``cron`` is there.
-    var nightly: String?
+    package var nightly: String?
     /// `mon`, `tue` …, for ``nightly``; empty for all.
-    var days: [Weekday] = []
-    var everyMinutes: Int?
+    package var days: [Weekday] = []
+    package var everyMinutes: Int?
     /// Five fields, or `@daily` and its kin.
-    var cron: String?
-    var windowMinutes: Int?
+    package var cron: String?
+    package var windowMinutes: Int?
     /// `07:00`.
-    var readyBy: String?
+    package var readyBy: String?
     /// Most **seconds** that a machine may begin later.
-    var jitterSeconds = 0
+    package var jitterSeconds = 0
     /// An IANA name; `nil` for the machine's zone.
-    var timeZone: String?
+    package var timeZone: String?
     /// Whether a machine that was off runs later what it has missed; `nil` for yes.
-    var catchUp: Bool?
+    package var catchUp: Bool?
     /// `true` while nothing is to be started; `nil` for no.
-    var paused: Bool?
+    package var paused: Bool?
     /// The name of a ``ScheduleBackend``.
-    var backend: String
+    package var backend: String
     /// What is enqueued, but for the night's own times.
-    var request: EnqueueRequest
+    package var request: EnqueueRequest
 
-    init(_ timing: ScheduleTiming, backend: String, request: EnqueueRequest) {
+    package init(_ timing: ScheduleTiming, backend: String, request: EnqueueRequest) {
         switch timing.recurrence {
         case .daily(let minute, let weekdays):
             nightly = ScheduleTiming.time(minute)
@@ -46,7 +44,7 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
     }
 
     /// Reads a definition; a rule, `backend` and `request` must be there.
-    init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         nightly = try values.decodeIfPresent(String.self, forKey: .nightly)
         days = try values.decodeIfPresent([Weekday].self, forKey: .days) ?? []
@@ -63,12 +61,12 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
     }
 
     /// Whether nothing is to be started until somebody resumes it.
-    var isPaused: Bool { paused ?? false }
+    package var isPaused: Bool { paused ?? false }
 
     /// When it runs.
     ///
     /// - Throws: ``ScheduleError`` for values that somebody has written into the file.
-    func timing() throws(ScheduleError) -> ScheduleTiming {
+    package func timing() throws(ScheduleError) -> ScheduleTiming {
         func minutes(_ text: String, _ key: String) throws(ScheduleError) -> Int {
             guard let minutes = ScheduleTiming.minutes(text) else {
                 throw ScheduleError(.invalid, "\(key) is not a time such as 02:00")
@@ -94,25 +92,28 @@ struct ScheduleDefinition: Codable, Sendable, Equatable {
 }
 
 /// What a schedule has come to: kept in the state directory, by whoever fires it.
-struct ScheduleMemory: Codable, Sendable, Equatable {
+package struct ScheduleMemory: Codable, Sendable, Equatable {
     /// **Days** since 1970 of the last occurrence that was dealt with.
-    var handledDay: Int64?
+    package var handledDay: Int64?
     /// And its **minutes** after midnight; `nil` for all of that day, as older versions keep it.
-    var handledMinute: Int?
+    package var handledMinute: Int?
     /// When it was fired last.
-    var fired: WallTime?
+    package var fired: WallTime?
     /// The session, once it is known.
-    var session: String?
+    package var session: String?
     /// The run that the last firing asked for.
-    var run: String?
+    package var run: String?
     /// Why it could not start the last time, and when, as long as it has no session to say so; `nil` when it could.
-    var failure: String?
-    var failed: WallTime?
+    package var failure: String?
+    package var failed: WallTime?
     /// What that was, for reports; `nil` where an older program wrote it.
-    var cause: FailureCause?
+    package var cause: FailureCause?
+
+    /// Of a schedule that is new.
+    package init() {}
 
     /// The last occurrence that was dealt with.
-    var handled: Slot? {
+    package var handled: Slot? {
         get {
             handledDay.map { number in
                 let day = CivilDay(number: number)
@@ -123,32 +124,5 @@ struct ScheduleMemory: Codable, Sendable, Equatable {
             handledDay = newValue?.day.number
             handledMinute = newValue?.minute
         }
-    }
-}
-
-/// A schedule that is to be, compared with what there is.
-struct SchedulePlan: Sendable {
-    let name: String
-    var definition: ScheduleDefinition
-    let clock: ScheduleClock
-    let choice: BackendChoice
-
-    /// What becomes of a schedule.
-    enum Change: String, Sendable {
-        case added, changed, unchanged, removed
-    }
-
-    /// What there is to do. Reads, and asks nobody but crontab(1).
-    ///
-    /// - Throws: ``ScheduleError`` when what is installed cannot be looked at.
-    func change(_ records: ScheduleRecords, now: Int64) throws(ScheduleError) -> Change {
-        guard try ScheduleFiles.read(records.path(name)) != nil else { return .added }
-        // One that cannot be understood is written anew.
-        guard let record = (try? records.find(name)) ?? nil, record.definition == definition else {
-            return .changed
-        }
-        if definition.isPaused { return .unchanged }
-        let start = try records.installation.start(name, clock, now: now)
-        return try choice.backend.holds(start) ? .unchanged : .changed
     }
 }

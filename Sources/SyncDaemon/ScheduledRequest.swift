@@ -1,20 +1,21 @@
-import SyncControl
-import SyncModel
-import SyncSchedule
-import SyncStore
+package import SyncControl
+package import SyncModel
+package import SyncSchedule
+package import SyncStore
 
 /// What is enqueued for an occurrence: the schedule's request with the occurrence's own times.
-struct ScheduledRequest: Sendable {
-    let request: EnqueueRequest
+package struct ScheduledRequest: Sendable {
+    package let request: EnqueueRequest
     /// When it starts, and why then; `nil` where nothing was worked out.
-    let plan: ReadyBy?
+    package let plan: ReadyBy?
 
     /// - Parameters:
     ///   - record: The schedule.
     ///   - occurrence: Which one.
     ///   - store: The user's, for the runs of its session that have ended; `nil` where there is none.
     ///   - now: **Milliseconds** since 1970.
-    init(_ record: ScheduleRecords.Record, _ occurrence: Occurrence, in store: SyncStore?, now: Int64) {
+    package init(_ record: ScheduleRecords.Record, _ occurrence: Occurrence, in store: SyncStore?, now: Int64)
+    {
         plan = occurrence.readyBy.map {
             ReadyBy.plan(occurrence, ready: $0, history: Self.history(record.session, in: store))
         }
@@ -28,7 +29,7 @@ struct ScheduledRequest: Sendable {
 
     /// The part of every day in which the agent works on it. It begins with this machine's own delay, so that a
     /// fleet with work left from last night does not start as one either (S136).
-    static func window(_ clock: ScheduleClock) -> DailyWindow? {
+    package static func window(_ clock: ScheduleClock) -> DailyWindow? {
         guard let start = clock.timing.recurrence.onlyTime, let length = clock.timing.window else {
             return nil
         }

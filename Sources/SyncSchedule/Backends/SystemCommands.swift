@@ -1,14 +1,15 @@
 import Foundation
-import SyncAgent
-import SyncSchedule
 import SyncSystem
 
 /// Programs of the system that put schedules into effect.
-struct SystemCommands: Sendable {
-    let environment: EnvironmentPaths
+package struct SystemCommands: Sendable {
+    private let search: @Sendable (_ name: String) -> String?
+
+    /// - Parameter search: Where a program of a name is, in `PATH`.
+    package init(search: @escaping @Sendable (_ name: String) -> String?) { self.search = search }
 
     /// Runs one to its end: messages in English, standard input from memory.
-    var run: CommandRunner {
+    package var run: CommandRunner {
         { [self] arguments, input in
             guard let name = arguments.first, let program = path(of: name) else {
                 return CommandOutcome(status: 127, errors: "\(arguments.first ?? "") is not installed")
@@ -38,19 +39,21 @@ struct SystemCommands: Sendable {
     }
 
     /// What backends can ask about this machine.
-    func facts(_ access: StateAccess) -> MachineFacts {
+    ///
+    /// - Parameter isAgentRunning: Whether this user's agent runs.
+    package func facts(isAgentRunning: @escaping @Sendable () -> Bool) -> MachineFacts {
         MachineFacts(
             userName: UserEntry(CurrentProcess.user)?.name ?? "\(CurrentProcess.user)",
             isRoot: CurrentProcess.user == 0,
             exists: { exists($0) },
             hasProgram: { path(of: $0) != nil },
             isRunning: Self.isRunning,
-            isAgentRunning: { access.place.isLocked }
+            isAgentRunning: isAgentRunning
         )
     }
 
     private func path(of name: String) -> String? {
-        if let found = environment.program(named: name) { return found }
+        if let found = search(name) { return found }
         // cron's PATH is short, and that of a user has no sbin.
         return ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map { "\($0)/\(name)" }.first {
             isPermitted(.execute, $0)

@@ -1,0 +1,109 @@
+import SyncControl
+import SyncEngine
+package import SyncModel
+package import SyncSchedule
+package import SyncStore
+import SyncSystem
+
+extension ScheduleRecords {
+    /// Keeps for the report that a schedule could not start: with its session, or with itself where it has none yet.
+    ///
+    /// - Parameters:
+    ///   - reason: For people.
+    ///   - store: The user's; `nil` where there is none.
+    ///   - now: **Milliseconds** since 1970.
+    package func note(
+        _ name: String,
+        _ reason: String,
+        cause: FailureCause,
+        status: ExitStatus,
+        in store: SyncStore?,
+        now: Int64
+    ) {
+        // What cannot be kept has been said to whoever waits, or to the log.
+        guard var record = try? get(name) else { return }
+        if let store, let session = record.session,
+            (try? store.session(session)) != nil
+        {
+            let event = SyncEvent(.scheduleFailed, time: now) {
+                $0.field("session", session)
+                $0.field("schedule", name)
+                $0.field("reason", reason)
+                $0.field("cause", cause)
+                $0.field("status", status.rawValue)
+            }
+            _ = try? store.append([event.json.bytes], to: session, time: now)
+        } else {
+            (record.memory.failure, record.memory.cause) = (reason, cause)
+            record.memory.failed = WallTime(milliseconds: now)
+            try? put(record.memory, for: name)
+        }
+    }
+}
+
+extension AgentSchedules {
+    /// The schedules that are kept for this user and that the agent fires itself.
+    ///
+    /// - Parameters:
+    ///   - now: **Milliseconds** since 1970.
+    ///   - reason: Says why a run starts when it does, at a moment in **milliseconds** since 1970.
+    package init(
+        _ records: ScheduleRecords,
+        store: SyncStore,
+        now: @escaping @Sendable () -> Int64,
+        reason: @escaping @Sendable (ReadyBy, Int64) -> String,
+        log: @escaping @Sendable (String) -> Void
+    ) {
+        // What is wrong with a schedule's file is said once, not at every look.
+        let told = ToldOnce()
+        let tell: @Sendable (String) -> Void = { if told.isNew($0) { log($0) } }
+        self.init(
+            load: {
+                let names: [String]
+                do throws(ScheduleError) { names = try records.names() } catch {
+                    tell("\(error)")
+                    return []
+                }
+                return names.compactMap { name in
+                    do throws(ScheduleError) {
+                        guard let record = try records.find(name), record.backend.needsAgent,
+                            !record.definition.isPaused
+                        else { return nil }
+                        return Entry(name: name, clock: record.clock, handled: record.memory.handled)
+                    } catch {
+                        tell("schedule \(name): \(error)")
+                        return nil
+                    }
+                }
+            },
+            request: { name, occurrence in
+                do throws(ScheduleError) {
+                    let now = now()
+                    let made = ScheduledRequest(try records.get(name), occurrence, in: store, now: now)
+                    return .success((made.request, made.plan.map { reason($0, now) }))
+                } catch {
+                    return .failure(ControlError(.failed, error.description, exitStatus: .configuration))
+                }
+            },
+            remember: { name, occurrence, reply in
+                do throws(ScheduleError) {
+                    try records.remember(name, occurrence.slot, reply, fired: now())
+                    return true
+                } catch {
+                    log("schedule \(name): \(error)")
+                    return false
+                }
+            },
+            failed: { name, error in
+                records.note(
+                    name,
+                    error.message,
+                    cause: error.cause,
+                    status: error.exitStatus,
+                    in: store,
+                    now: now()
+                )
+            }
+        )
+    }
+}
