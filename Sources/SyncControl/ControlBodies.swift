@@ -137,7 +137,7 @@ public struct EventLine: Sendable, Equatable {
 
     /// Says that events up to this number are no longer kept, to a reader that has not seen them.
     public static func pruned(through sequence: Int64) -> EventLine {
-        EventLine("{\"event\":\"\(EventName.eventsPruned.rawValue)\",\"through\":\(sequence)}")
+        EventLine(JSONLine.event(.eventsPruned) { $0.field("through", sequence) }.text)
     }
 }
 

@@ -71,9 +71,6 @@ actor EventLines {
     }
 
     private static func line(_ progress: PullProgress) -> String {
-        JSONLine.object {
-            $0.field("event", EventName.progress)
-            progress.write(to: &$0)
-        }.text
+        JSONLine.event(.progress) { progress.write(to: &$0) }.text
     }
 }

@@ -12,7 +12,7 @@ public struct JSONLine: Sendable {
     /// The text as a string.
     public var text: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// Makes one object on one line: `JSONLine.object { $0.field("event", EventName.runStarted) }`.
+    /// Makes one object on one line: `JSONLine.object { $0.field("path", "a") }`.
     public static func object(_ fill: (inout JSONLine) -> Void) -> JSONLine {
         var line = JSONLine()
         line.object(fill)

@@ -96,8 +96,7 @@ package final class ObserverFeed: Sendable {
             state.waiting.removeFirst(batch.count)
             if state.dropped > 0 {
                 let name = EventName.observerDropped
-                let json = JSONLine.object { [count = state.dropped] in
-                    $0.field("event", name)
+                let json = JSONLine.event(name) { [count = state.dropped] in
                     $0.field("count", count)
                 }
                 batch.append(ObservedEvent(name: name.rawValue, json: json.text))

@@ -41,8 +41,7 @@ package struct SyncEvent: Sendable {
 
     /// The event as one JSON object: `event`, `time` (RFC 3339, UTC, milliseconds), then its own fields.
     package var json: JSONLine {
-        JSONLine.object { line in
-            line.field("event", name)
+        JSONLine.event(name) { line in
             line.time("time", time)
             fill(&line)
         }

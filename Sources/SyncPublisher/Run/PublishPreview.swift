@@ -125,8 +125,7 @@ package struct PublishPreview: Sendable {
 
     /// One line of `publish --dry-run --json -v`.
     package func json(_ change: Change, time: String) -> JSONLine {
-        JSONLine.object { line in
-            line.field("event", EventName.publishFile)
+        JSONLine.event(.publishFile) { line in
             line.field("time", time)
             line.field("path", change.path)
             line.field("change", change.kind.rawValue)
@@ -136,8 +135,7 @@ package struct PublishPreview: Sendable {
 
     /// The last line of `publish --dry-run --json`; `elapsed` in **milliseconds**.
     package func json(time: String, elapsed: Int64) -> JSONLine {
-        JSONLine.object { line in
-            line.field("event", EventName.publishPlanned)
+        JSONLine.event(.publishPlanned) { line in
             line.field("time", time)
             line.field("result", "ok")
             line.field("project", report.project)

@@ -83,8 +83,7 @@ package struct PublishReport: Sendable, Equatable {
 
     /// The last line of `publish --json`; `elapsed` in **milliseconds**.
     package func json(time: String, elapsed: Int64) -> JSONLine {
-        JSONLine.object { line in
-            line.field("event", EventName.publishFinished)
+        JSONLine.event(.publishFinished) { line in
             line.field("time", time)
             line.field("result", "ok")
             line.field("project", project)

@@ -188,7 +188,11 @@ struct DurableRunTests {
     func installedEvents(path: String) {
         let events = RunEvents(run: "r1")
         func line(_ name: EventName, _ run: String) -> [UInt8] {
-            SyncEvent(name, time: 0) { $0.field("path", path) }.of(session: path, run: run).json.bytes
+            let others = name == .taskInstalled ? ["source"] : ["reason", "cause"]
+            return SyncEvent(name, time: 0) {
+                for field in others { $0.field(field, "x") }
+                $0.field("path", path)
+            }.of(session: path, run: run).json.bytes
         }
         #expect(events.installedPath(in: line(.taskInstalled, "r1")) == RunEvents.path(path))
         #expect(events.installedPath(in: line(.taskInstalled, "r11")) == nil)

@@ -201,18 +201,21 @@ struct ObserverFeedTests {
     }
 
     private func event(_ number: Int) -> SyncEvent {
-        SyncEvent(number % 2 == 0 ? .taskInstalled : .taskFailed, time: 0) { $0.field("number", number) }
+        SyncEvent(number % 2 == 0 ? .taskRemoved : .pruneFailed, time: 0) {
+            if number % 2 != 0 { $0.field("reason", "x") }
+            $0.field("path", "\(number)")
+        }
     }
 
     @Test("Every wanted event comes, in order, before the feed is closed")
     func order() {
         let listener = Listener()
-        let feed = ObserverFeed(listener, names: ["task.failed"])
+        let feed = ObserverFeed(listener, names: ["prune.failed"])
         for number in 0..<2_000 { feed.tell(event(number)) }
         #expect(feed.close(patience: .seconds(20)))
         #expect(listener.events.count == 1_000)
-        #expect(listener.events.first?.json.hasSuffix("\"number\":1}") == true)
-        #expect(listener.events.last?.json.hasSuffix("\"number\":1999}") == true)
+        #expect(listener.events.first?.json.hasSuffix("\"path\":\"1\"}") == true)
+        #expect(listener.events.last?.json.hasSuffix("\"path\":\"1999\"}") == true)
     }
 
     @Test("One that hangs is not waited for, and what does not fit is counted [V66]")

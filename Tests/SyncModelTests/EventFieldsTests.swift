@@ -1,0 +1,89 @@
+import Foundation
+import SyncModel
+import Testing
+
+/// `Documentation/Events.md` explains what the program writes.
+@Suite("Fields of events", .timeLimit(.minutes(10)))
+struct EventFieldsTests {
+    @Test(
+        "Fields are right if all that are required are there, and none that is unknown",
+        arguments: [
+            ("a b", nil),
+            ("a b c", nil),
+            ("event time seq session run a b", nil),
+            ("a", "the field 'b' is missing"),
+            ("", "the field 'a' is missing"),
+            ("a b d", "the field 'd' is unknown"),
+            ("a c e d", "the field 'b' is missing"),
+            ("a b c e d", "the field 'd' is unknown"),
+        ] as [(String, String?)]
+    )
+    func problems(fields: String, problem: String?) {
+        let names = fields.split(separator: " ").map(String.init)
+        #expect(EventFields("a b", optional: "c").problem(in: names) == problem)
+    }
+
+    @Test("No field is required and optional, and none is one of every event", arguments: EventName.allCases)
+    func lists(name: EventName) {
+        let fields = name.fields
+        #expect(fields.required.isDisjoint(with: fields.optional))
+        #expect(fields.required.union(fields.optional).isDisjoint(with: EventFields.common))
+    }
+
+    @Test("Every event has one section in Events.md, and every section is of an event")
+    func sections() throws {
+        let names = try EventsPage().sections.map(\.name)
+        #expect(names.sorted() == EventName.allCases.map(\.rawValue).sorted())
+    }
+
+    @Test("A section explains its event's fields, and its examples have them", arguments: EventName.allCases)
+    func page(name: EventName) throws {
+        let sections = try EventsPage().sections
+        let section = try #require(sections.first { $0.name == name.rawValue })
+        let (found, listed) = (section.fields, name.fields.required.union(name.fields.optional))
+        #expect(listed.subtracting(found).sorted() == [], "not explained")
+        #expect(found.subtracting(listed).sorted() == [], "explained, but never written")
+        #expect(!section.examples.isEmpty)
+        for example in section.examples {
+            let event = try #require(JSONValue(text: example)?.object, "\(example)")
+            #expect(event["event"]?.string == name.rawValue)
+            #expect(name.fields.problem(in: event.keys) == nil, "\(example)")
+        }
+    }
+}
+
+/// The sections of `Documentation/Events.md`, one for each event.
+private struct EventsPage {
+    struct Section {
+        let name: String
+        /// Explained in its table.
+        var fields: Set<String> = []
+        /// JSON, one event on each line.
+        var examples: [String] = []
+    }
+
+    private(set) var sections: [Section] = []
+
+    init() throws {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let page = root.appendingPathComponent("Documentation/Events.md")
+        var isInSection = false
+        var isExample = false
+        for line in try String(contentsOf: page, encoding: .utf8).split(separator: "\n") {
+            if let heading = line.wholeMatch(of: /### `([a-z_.]+)`/) {
+                sections.append(Section(name: String(heading.1)))
+                isInSection = true
+            } else if line.hasPrefix("#") {
+                isInSection = false
+            } else if line.hasPrefix("```") {
+                isExample = line == "```json"
+            } else if isInSection, isExample {
+                sections[sections.count - 1].examples.append(String(line))
+            } else if isInSection, line.hasPrefix("| `"), let cell = line.split(separator: "|").first {
+                let names = cell.matches(of: /`([a-z0-9_]+)`/).map { String($0.1) }
+                sections[sections.count - 1].fields.formUnion(names)
+            }
+        }
+    }
+}
