@@ -234,6 +234,16 @@ let package = Package(
                 "SyncCompression",
             ]
         ),
+        // What a configuration and a recipe say, made into engines and plugins.
+        library(
+            "SyncConfiguration",
+            [
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncCurl", "SyncTransfer",
+                "SyncHooks",
+                "SyncStore", "SyncTrust", "SyncEngine", "SyncAssembly", "SyncSettings", "SyncConditions",
+                "SyncPluginProcess", "SyncControl", "SyncDaemon",
+            ]
+        ),
         // Pulls in a program of one's own.
         library(
             "SyncKit",
@@ -266,7 +276,7 @@ let package = Package(
             "SyncCommands",
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine",
-                "SyncTransfer", "SyncSettings",
+                "SyncConfiguration", "SyncTransfer", "SyncSettings",
                 "SyncHooks", "SyncStore", "SyncCompression", "SyncPublisher", "SyncServer", "SyncTrust",
                 "SyncControl", "SyncControlServer", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
                 "SyncDigest",
@@ -278,7 +288,7 @@ let package = Package(
             "SyncCommandsTests",
             [
                 "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
-                "SyncSettings",
+                "SyncConfiguration", "SyncSettings",
                 "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl", "SyncSchedule", "SyncStore",
                 argumentParser,
             ]

@@ -1,3 +1,4 @@
+import SyncConfiguration
 import SyncControl
 import SyncControlServer
 import SyncEngine
@@ -29,6 +30,9 @@ package struct CommandFailure: Error, Sendable, Equatable {
     /// What the agent, or the way to it, says.
     init(_ error: ControlError) { self.init(error.exitStatus, error.message, cause: error.cause) }
 
+    /// What an engine, or what it is made with, says.
+    init(_ error: EngineError) { self.init(error.status, error.message, cause: error.cause) }
+
     /// What an error of the modules below is to a command; `nil` for others, such as wrong arguments, which the parser words.
     init?(_ error: any Error) {
         switch error {
@@ -36,11 +40,10 @@ package struct CommandFailure: Error, Sendable, Equatable {
         case let error as ServerError: self.init(error.status, error.message)
         case let error as ControlServerError: self.init(error.status, error.message)
         case let error as ControlError: self.init(error)
-        case let error as EngineError: self.init(error.status, error.message, cause: error.cause)
+        case let error as EngineError: self.init(error)
         case let error as PublishError: self.init(error.exitStatus, error.description)
         case let error as ScheduleError: self.init(error.exitStatus, error.description)
-        case let error as SettingsError:
-            self.init(error == .workingDirectoryIsGone ? .cannotCreate : .configuration, error.description)
+        case let error as SettingsError: self.init(EngineError(error))
         case let error as StoreError: self.init(error.status, error.message)
         case let error as ThreadError: self.init(.ioError, "\(error)")
         default: return nil

@@ -130,9 +130,6 @@ struct SyncagentCommand: CommandGroup {
     )
 }
 
-/// The version of the program, as in its change notes. Semantic Versioning 2.0.0.
-package let syncagentVersion = "0.2.0"
-
 /// Looks at the verbs of a command line before it is parsed: a typo gets the nearest name, and help for what there is not
 /// is no success.
 enum VerbCheck {

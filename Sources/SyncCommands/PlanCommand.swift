@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncConfiguration
 import SyncEngine
 import SyncModel
 import SyncPlugins

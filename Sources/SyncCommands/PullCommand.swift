@@ -1,4 +1,5 @@
 import ArgumentParser
+import SyncConfiguration
 import SyncControl
 import SyncEngine
 import SyncModel

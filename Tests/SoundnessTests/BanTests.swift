@@ -17,7 +17,9 @@ private struct Ban: Sendable, CustomTestStringConvertible {
 
 /// Below what assembles an engine, for commands and for programs that embed one, nothing asks the outside world who, when
 /// or where it is: it is told.
-private let topOnly: Set<String> = ["SyncCommands", "SyncKit", "SyncAssembly", "SyncTestKit"]
+private let topOnly: Set<String> = [
+    "SyncCommands", "SyncConfiguration", "SyncKit", "SyncAssembly", "SyncTestKit",
+]
 
 private let bans: [Ban] = [
     Ban(text: "try!", reason: "ends the process", replacement: "a typed throw"),
@@ -32,7 +34,7 @@ private let bans: [Ban] = [
         text: "print(",
         reason: "standard output is data, and a progress line may be in the way",
         replacement: "Output",
-        exceptFile: "Sources/SyncCommands/Output.swift"
+        exceptFile: "Sources/SyncCommands/Terminal/Output.swift"
     ),
     Ban(
         text: "Date(",
@@ -40,7 +42,7 @@ private let bans: [Ban] = [
         replacement: "a clock that is passed in",
         except: topOnly,
         // An instant that is passed in, in the form that time zones are asked with.
-        exceptFile: "Sources/SyncSchedule/Zone.swift"
+        exceptFile: "Sources/SyncSchedule/Rule/Zone.swift"
     ),
     Ban(
         text: "getenv(",

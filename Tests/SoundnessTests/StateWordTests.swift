@@ -87,7 +87,8 @@ struct StateWordTests {
         // Its own file, and the one list of them.
         #expect(
             files("CronBackend") == [
-                "Sources/SyncSchedule/CronBackend.swift", "Sources/SyncSchedule/ScheduleBackend.swift",
+                "Sources/SyncSchedule/Backends/CronBackend.swift",
+                "Sources/SyncSchedule/Backends/ScheduleBackend.swift",
             ]
         )
         #expect(

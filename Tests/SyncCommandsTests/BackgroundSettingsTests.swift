@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncConfiguration
 import SyncCurl
 import SyncDaemon
 import SyncEngine
@@ -23,7 +24,8 @@ struct BackgroundSettingsTests {
         var recipe = RunRecipe(manifest: "/m.json")
         (recipe.settings, recipe.connections) = (settings, connections)
         let needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
-        return try EngineTuning(needs, EnvironmentPaths(home: nil) { _ in nil }, stateDirectory: "/").settings
+        return try EngineTuning(needs, EnvironmentPaths(home: nil) { _ in nil }.settings, stateDirectory: "/")
+            .settings
             .transfer
     }
 
@@ -52,7 +54,7 @@ struct BackgroundSettingsTests {
             needs.connectionShare = 5
             let tuning = try EngineTuning(
                 needs,
-                EnvironmentPaths(home: nil) { _ in nil },
+                EnvironmentPaths(home: nil) { _ in nil }.settings,
                 stateDirectory: "/"
             )
             let found = try EngineAssembly.configuration(tuning) { _ in }
@@ -73,7 +75,7 @@ struct BackgroundSettingsTests {
             change(&needs)
             let tuning = try EngineTuning(
                 needs,
-                EnvironmentPaths(home: nil) { _ in nil },
+                EnvironmentPaths(home: nil) { _ in nil }.settings,
                 stateDirectory: "/"
             )
             return try EngineAssembly.configuration(tuning) { _ in }.patience

@@ -1,5 +1,6 @@
 import ArgumentParser
 import SyncAgent
+import SyncAssembly
 import SyncControl
 import SyncControlServer
 import SyncModel
@@ -27,7 +28,7 @@ struct AgentStatusCommand: AsyncParsableCommand {
         let state = try StateAccess(output: output)
         let status = try await state.client.status()
         if format.json { return try output.value(status) }
-        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
+        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         let rows = [
             ["state", status.state.rawValue],
             ["process", String(status.process)],

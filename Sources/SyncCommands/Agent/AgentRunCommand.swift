@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import SyncAgent
 import SyncAssembly
+import SyncConfiguration
 import SyncControl
 import SyncControlServer
 import SyncDaemon
@@ -90,7 +91,7 @@ struct AgentRunCommand: AsyncParsableCommand {
         let options = ControlServer.Options(
             socketPath: state.place.socketPath,
             version: syncagentVersion,
-            now: { EngineAssembly.milliseconds() / 1_000 }
+            now: { SystemTime.milliseconds() / 1_000 }
         )
         let server = ControlServer(options, control: agent, logger: logger)
         // Two of the tasks are the agent; the others only watch, and end with it.
@@ -149,33 +150,36 @@ struct AgentRunCommand: AsyncParsableCommand {
 extension AgentRunCommand {
     /// Puts the agent together: store, clock, engines with libcurl and hooks.
     private func agent(_ state: StateAccess, _ logger: Logger) throws(CommandFailure) -> Agent {
-        let store = try EngineAssembly.openStore(state.place.stateDirectory) { logger.warning("\($0)") }
+        let store = try StateAccess.open(state.place.stateDirectory) { logger.warning("\($0)") }
         var environment = AgentEnvironment(
             store: store,
             stateDirectory: state.place.stateDirectory,
             version: syncagentVersion,
             process: CurrentProcess.identifier,
-            now: EngineAssembly.milliseconds,
+            now: SystemTime.milliseconds,
             sleep: { try await TaskThreads.sleep(for: $0) },
             log: { logger.info("\($0)") },
             engine: { needs in
-                do throws(CommandFailure) {
+                do throws(EngineError) {
                     let client = EngineClient(needs)
+                    let tuning = try EngineTuning(
+                        needs,
+                        EnvironmentPaths.ofProcess.settings,
+                        stateDirectory: state.place.stateDirectory
+                    )
                     let assembly = EngineAssembly(
                         store: store,
-                        tuning: try EngineTuning(
-                            needs,
-                            .ofProcess,
-                            stateDirectory: state.place.stateDirectory
-                        ),
+                        tuning: tuning,
+                        plugins: EnvironmentPaths.ofProcess.pluginPlace,
                         listener: { client.needs.listener($0) },
-                        progress: { client.needs.progress($0) }
+                        progress: { client.needs.progress($0) },
+                        metrics: tuning.settings.metricsFile.map { MetricsFile(path: $0).keep }
                     )
                     let parts = try assembly.parts(stop: needs.stop) { client.needs.stop.isStopped }
                     var handle = EngineHandle(parts.assembled.engine, for: client) {
                         assembly.end(parts, isStopped: client.needs.stop.isStopped)
                     }
-                    let said = assembly.tuning.settings.transfer.patience
+                    let said = tuning.settings.transfer.patience
                     handle.setWaiting = { needs in
                         let patience = said.map { Patience($0) } ?? EngineTuning.patience(needs)
                         parts.assembled.web.setWaiting(deadline: needs.deadline, patience: patience)
@@ -194,8 +198,15 @@ extension AgentRunCommand {
             let settings = try translating(RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings))
             environment.rateLimit = settings.agentRateLimit
         }
-        environment.nextRuns = { ReportSchedules(now: EngineAssembly.milliseconds()).next }
-        let conditions = ConditionPlugins { logger.info("\($0.line)") }
+        environment.nextRuns = { ReportSchedules(now: SystemTime.milliseconds()).next }
+        let conditions = ConditionPlugins(
+            in: EnvironmentPaths.ofProcess.pluginPlace,
+            on: EnvironmentPaths.ofProcess.machinePlaces,
+            settings: { () throws(SettingsError) in
+                try RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings).plugins
+            },
+            notice: { logger.info("\($0.line)") }
+        )
         environment.conditionCheck = { wanted, since in
             Result { () throws(ControlError) in try conditions.check(wanted, blockedSince: since) }
         }
@@ -203,7 +214,7 @@ extension AgentRunCommand {
         environment.schedules = AgentSchedules(
             try ScheduleRecords(),
             store: store,
-            now: EngineAssembly.milliseconds,
+            now: SystemTime.milliseconds,
             reason: { ScheduleText(now: $1).start($0) },
             log: { logger.info("\($0)") }
         )
@@ -224,7 +235,7 @@ struct AgentLog: LogHandler {
 
     func log(event: LogEvent) {
         let level = event.level == .info ? "" : "\(event.level): "
-        let time = timestamp(milliseconds: EngineAssembly.milliseconds())
+        let time = timestamp(milliseconds: SystemTime.milliseconds())
         output.message("\(time) \(level)\(escaped("\(event.message)"))")
     }
 }

@@ -1,5 +1,7 @@
 import Foundation
 import SyncAgent
+import SyncAssembly
+import SyncConfiguration
 import SyncControl
 import SyncControlServer
 import SyncEngine
@@ -25,7 +27,7 @@ struct BackgroundPull: Sendable {
         }
         for warning in reply.warnings ?? [] { output.warning(warning) }
         if engine.json { return output.event(Self.event(reply), flushing: true) }
-        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
+        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         let name = escaped(reply.session)
         var words =
             "\(name): run \(reply.run) " + (reply.isNew ? "is" : "exists already and is")
@@ -90,7 +92,7 @@ struct BackgroundPull: Sendable {
     }
 
     private static func event(_ reply: EnqueueReply) -> JSONLine {
-        SyncEvent(.runEnqueued, time: EngineAssembly.milliseconds()) { line in
+        SyncEvent(.runEnqueued, time: SystemTime.milliseconds()) { line in
             line.field("session", reply.session)
             line.field("run", reply.run)
             line.field("is_new", reply.isNew)

@@ -1,5 +1,6 @@
 import Foundation
 import SyncAssembly
+import SyncConfiguration
 import SyncControlServer
 import SyncEngine
 import SyncModel
@@ -44,7 +45,7 @@ struct EngineCall: Sendable {
     func pull(_ recipe: RunRecipe) async throws -> PullReport {
         defer { tellFailures() }
         return try await stoppable { [self] in
-            let store = try EngineAssembly.openStore(tuning.stateDirectory, warn: output.warning)
+            let store = try StateAccess.open(tuning.stateDirectory, warn: output.warning)
             return try await withEngine(store: store) { engine, stop in
                 let report = try engine.pull(recipe)
                 // What has been fetched is kept; the process still says that it was stopped.
@@ -77,13 +78,13 @@ struct EngineCall: Sendable {
         }
         for route in routes {
             if json {
-                output.event(route.event(time: EngineAssembly.milliseconds()).json)
+                output.event(route.event(time: SystemTime.milliseconds()).json)
             } else {
                 for line in route.lines { output.line(line) }
             }
         }
         if json {
-            let event = SyncEvent(.plan, time: EngineAssembly.milliseconds()) { report.write(to: &$0) }
+            let event = SyncEvent(.plan, time: SystemTime.milliseconds()) { report.write(to: &$0) }
             output.event(event.json, flushing: true)
         } else {
             for line in PlanText.lines(report) { output.line(line) }
@@ -94,7 +95,7 @@ struct EngineCall: Sendable {
     private func tell(_ file: PlannedFile) {
         guard detail.shows(file) else { return }
         if json {
-            let event = SyncEvent(.planFile, time: EngineAssembly.milliseconds()) { file.write(to: &$0) }
+            let event = SyncEvent(.planFile, time: SystemTime.milliseconds()) { file.write(to: &$0) }
             output.event(event.json)
         } else {
             output.line(PlanText.line(file), flushing: false)
@@ -106,7 +107,7 @@ struct EngineCall: Sendable {
             try await looking { engine in try engine.verify(recipe) }
         }
         if json {
-            let event = SyncEvent(.verifyFinished, time: EngineAssembly.milliseconds()) {
+            let event = SyncEvent(.verifyFinished, time: SystemTime.milliseconds()) {
                 report.write(to: &$0)
             }
             output.event(event.json, flushing: true)
@@ -133,12 +134,13 @@ struct EngineCall: Sendable {
         let deadline = tuning.settings.transfer.deadline
         tuning.settings.transfer.deadline = nil
         async let _: Void = pass(deadline, stop)
-        if !keepsMetrics { tuning.settings.metricsFile = nil }
         let assembly = EngineAssembly(
             store: store,
             tuning: tuning,
+            plugins: EnvironmentPaths.ofProcess.pluginPlace,
             listener: { [self] in observe($0) },
-            progress: { [self] in tell($0) }
+            progress: { [self] in tell($0) },
+            metrics: keepsMetrics ? tuning.settings.metricsFile.map { MetricsFile(path: $0).keep } : nil
         )
         let parts = try assembly.parts(stop: stop)
         end.count(parts.assembled.transport)
@@ -170,7 +172,7 @@ struct EngineCall: Sendable {
     private func tell(_ progress: PullProgress) {
         display.report(ProgressSnapshot(progress))
         guard tellsProgress else { return }
-        output.event(SyncEvent(progress: progress, time: EngineAssembly.milliseconds()).json, flushing: true)
+        output.event(SyncEvent(progress: progress, time: SystemTime.milliseconds()).json, flushing: true)
     }
 
     private func observe(_ event: SyncEvent) {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import SyncAgent
 import SyncConditions
+import SyncConfiguration
 import SyncModel
 import SyncPlugins
 import SyncSettings
@@ -172,5 +173,18 @@ extension EnvironmentPaths {
     func watchdogMicroseconds(process: Int32) -> Int64? {
         if let owner = lookup("WATCHDOG_PID"), owner != String(process) { return nil }
         return lookup("WATCHDOG_USEC").flatMap { Int64($0) }.flatMap { $0 >= 2 ? $0 : nil }
+    }
+}
+
+extension EnvironmentPaths {
+    /// Where plugins are: `$XDG_CONFIG_HOME/syncagent/plugins`, and their pipes below the runtime directory.
+    var pluginPlace: PluginPlace {
+        let file = configurationFile ?? "/etc/syncagent/config.json"
+        let directory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined()
+        return PluginPlace(
+            directory: directory + "/plugins",
+            runtimeDirectory: baseDirectories.runtime ?? "/tmp",
+            environment: ProcessInfo.processInfo.environment
+        )
     }
 }

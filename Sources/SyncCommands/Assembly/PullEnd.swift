@@ -1,4 +1,5 @@
 import ArgumentParser
+import SyncAssembly
 import SyncControl
 import SyncEngine
 import SyncModel
@@ -55,7 +56,7 @@ final class PullEnd: Sendable {
         report.requests = transport?.totals.requests ?? 0
         report.bytes.received = transport?.totals.bytesReceived ?? 0
         report.elapsedMilliseconds = Int64((ContinuousClock.now - start) / .milliseconds(1))
-        return SyncEvent(.pullFinished, time: EngineAssembly.milliseconds()) { [report] in
+        return SyncEvent(.pullFinished, time: SystemTime.milliseconds()) { [report] in
             report.write(to: &$0)
         }
     }

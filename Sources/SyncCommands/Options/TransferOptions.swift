@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncConfiguration
 import SyncCurl
 import SyncModel
 import SyncSettings

@@ -1,6 +1,7 @@
 import Foundation
 import SyncAssembly
 import SyncConditions
+import SyncConfiguration
 import SyncHooks
 import SyncModel
 import SyncPluginChecks
@@ -100,7 +101,7 @@ struct CheckSubject: Sendable {
         _ client: PluginClient?,
         _ served: String?
     ) throws(PluginError) -> [CheckResult] {
-        let now = EngineAssembly.milliseconds()
+        let now = SystemTime.milliseconds()
         switch point {
         case .resolver:
             let resolver: any RequestResolver =

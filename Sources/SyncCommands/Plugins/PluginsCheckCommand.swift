@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncConfiguration
 import SyncModel
 import SyncPluginChecks
 import SyncPluginProcess

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import SyncConditions
+import SyncConfiguration
 import SyncModel
 import SyncPluginProcess
 import SyncPlugins

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncManifest
 import SyncModel
 import SyncPublisher
@@ -409,7 +410,7 @@ struct PublishCommand: AsyncParsableCommand {
     /// Now, or what reproducible builds ask for. <https://reproducible-builds.org/specs/source-date-epoch/>
     private static func now() -> String {
         let fixed = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"].flatMap(epoch)
-        return timestamp(milliseconds: fixed ?? EngineAssembly.milliseconds())
+        return timestamp(milliseconds: fixed ?? SystemTime.milliseconds())
     }
 
     /// **Milliseconds** since 1970; `nil` for what no manifest can have.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncEngine
 import SyncManifest
 import SyncModel
@@ -49,7 +50,7 @@ struct DiffCommand: AsyncParsableCommand {
             (try engine.read(found[0], looksBack: true).manifest, try engine.read(found[1]).manifest)
         }
         let difference = ManifestDifference(from: before, to: after)
-        let time = EngineAssembly.milliseconds()
+        let time = SystemTime.milliseconds()
         for change in difference.changes {
             if reporting.json {
                 output.event(SyncEvent(.diffFile, time: time) { Self.write(change, to: &$0) }.json)

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncEngine
 import SyncManifest
 import SyncModel
@@ -45,7 +46,7 @@ struct LsCommand: AsyncParsableCommand {
         }
         let files = Listing(hand.manifest, \.files)
         let folders = Listing(hand.manifest, \.directories)
-        let time = EngineAssembly.milliseconds()
+        let time = SystemTime.milliseconds()
         let width = rows.map { "\(hand.manifest.files.size($0))".utf8.count }.max() ?? 1
         func tell(_ row: Int, _ listing: Listing) {
             if reporting.json {

@@ -1,5 +1,7 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
+import SyncEngine
 import SyncModel
 import SyncReport
 import SyncStore
@@ -53,9 +55,17 @@ struct MetricsFile: Sendable {
     static func isName(_ path: String) -> Bool { path.hasSuffix(".prom") && !path.hasSuffix("/.prom") }
 
     static func text(_ store: SyncStore) throws(CommandFailure) -> String {
-        let schedules = ReportSchedules(now: EngineAssembly.milliseconds())
+        let schedules = ReportSchedules(now: SystemTime.milliseconds())
         let metrics = Metrics(store: store, version: syncagentVersion, next: schedules.next)
         return try translating(metrics.text())
+    }
+
+    /// As ``write(_:)``, for an engine that has ended.
+    @Sendable
+    func keep(_ store: SyncStore) throws(EngineError) {
+        do throws(CommandFailure) { try write(store) } catch {
+            throw EngineError(error.status, error.message, cause: error.cause)
+        }
     }
 
     /// Replaces the file by what the store says now.

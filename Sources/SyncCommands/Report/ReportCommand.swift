@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
+import SyncAssembly
 import SyncModel
 import SyncReport
 import SyncStore
@@ -52,7 +53,7 @@ struct ReportCommand: AsyncParsableCommand {
         }
         if json, html { throw ValidationError("--json and --html are mutually exclusive.") }
         if output == "" { throw ValidationError("--output wants a file, not an empty string.") }
-        _ = try start(now: EngineAssembly.milliseconds())
+        _ = try start(now: SystemTime.milliseconds())
     }
 
     private func start(now: Int64) throws -> Int64 {
@@ -71,10 +72,10 @@ struct ReportCommand: AsyncParsableCommand {
         let terminal = Output()
         let receiver = try post.map { try ReportPost($0) }
         let state = try StateAccess(output: terminal)
-        let clock = ReportClock.here(EngineAssembly.milliseconds())
+        let clock = ReportClock.here(SystemTime.milliseconds())
         var report = MorningReport(
             version: syncagentVersion,
-            host: HostName.own,
+            host: CurrentProcess.hostName,
             generated: clock.now,
             since: try start(now: clock.now),
             sessions: []
@@ -105,17 +106,6 @@ struct ReportCommand: AsyncParsableCommand {
         }
         guard let output else { return terminal.line(text) }
         try replaceFile(output, by: text.hasSuffix("\n") ? text : text + "\n")
-    }
-}
-
-/// The machine's name, as it calls itself.
-enum HostName {
-    /// `nil` when it has none. gethostname(2).
-    static var own: String? {
-        var buffer = [CChar](repeating: 0, count: 256)
-        guard gethostname(&buffer, buffer.count - 1) == 0 else { return nil }
-        let name = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        return name.isEmpty ? nil : name
     }
 }
 

@@ -1,4 +1,6 @@
 import ArgumentParser
+import SyncAssembly
+import SyncConfiguration
 import SyncControl
 import SyncModel
 import SyncSchedule
@@ -151,7 +153,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
 
     private func show(_ plan: SchedulePlan, _ output: Output) throws {
         let installation = ScheduleInstallation()
-        let now = EngineAssembly.milliseconds()
+        let now = SystemTime.milliseconds()
         output.line(try plan.choice.backend.preview(try installation.start(plan.name, plan.clock, now: now)))
         let words = ScheduleText(now: now)
         output.message("\(plan.name): \(words.rule(plan.clock)), by \(plan.choice.backend.words).")
@@ -169,7 +171,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
 
     private func tell(_ plan: SchedulePlan, isReplaced: Bool, _ state: StateAccess, _ output: Output) {
         let (clock, backend) = (plan.clock, plan.choice.backend)
-        let words = ScheduleText(now: EngineAssembly.milliseconds())
+        let words = ScheduleText(now: SystemTime.milliseconds())
         output.message(
             "\(plan.name): \(isReplaced ? "replaced; " : "")\(words.rule(clock)), by \(backend.words): \(plan.choice.reason)."
         )

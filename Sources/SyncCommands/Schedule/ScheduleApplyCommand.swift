@@ -1,4 +1,5 @@
 import ArgumentParser
+import SyncAssembly
 import SyncModel
 import SyncSchedule
 import SyncSettings
@@ -37,7 +38,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         let output = Output()
         let records = try ScheduleRecords()
         let plans = try await plans(records, output)
-        let now = EngineAssembly.milliseconds()
+        let now = SystemTime.milliseconds()
         var failure: CommandFailure?
         var needsAgent = false
         func apply(_ name: String, _ work: () async throws -> SchedulePlan.Change) async {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import SyncAssembly
 import SyncModel
 import SyncSchedule
 import SyncStore
@@ -41,7 +42,7 @@ struct ScheduleArgument: ParsableArguments {
         if record.backend.needsAgent {
             _ = try await AgentReach(state: try StateAccess(output: output)).client()
         }
-        let text = ScheduleText(now: EngineAssembly.milliseconds())
+        let text = ScheduleText(now: SystemTime.milliseconds())
         let next = record.clock.next(after: text.now).map { " Next: \(text.moment($0.fire))." } ?? ""
         output.message("\(name): \(text.rule(record.clock)), by \(record.backend.words).\(next)")
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import SyncAssembly
 import SyncControl
 import SyncDaemon
 import SyncModel
@@ -68,7 +69,7 @@ struct ScheduleOutlook: Sendable {
     private var text: ScheduleText { ScheduleText(now: now) }
 
     init(_ output: Output) throws(CommandFailure) {
-        now = EngineAssembly.milliseconds()
+        now = SystemTime.milliseconds()
         store = try StateAccess(output: output).existingStore()
     }
 

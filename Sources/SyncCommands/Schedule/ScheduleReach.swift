@@ -1,4 +1,6 @@
+import Foundation
 import SyncAgent
+import SyncAssembly
 import SyncDaemon
 import SyncHooks
 import SyncModel
@@ -23,7 +25,7 @@ extension ScheduleRecords {
         _ clock: ScheduleClock,
         output: Output
     ) throws(ScheduleError) -> Bool {
-        try replace(name, definition, clock, now: EngineAssembly.milliseconds(), warn: output.warning)
+        try replace(name, definition, clock, now: SystemTime.milliseconds(), warn: output.warning)
     }
 
     /// As ``note(_:_:cause:status:in:now:)``, now.
@@ -34,7 +36,7 @@ extension ScheduleRecords {
             cause: failure.cause,
             status: failure.status,
             in: store,
-            now: EngineAssembly.milliseconds()
+            now: SystemTime.milliseconds()
         )
     }
 }
@@ -78,7 +80,12 @@ extension ScheduleInstallation {
 
 extension SystemCommands {
     /// Those that this user's `PATH` finds.
-    init(_ environment: EnvironmentPaths = .ofProcess) { self.init(search: environment.program(named:)) }
+    init(_ environment: EnvironmentPaths = .ofProcess) {
+        self.init(
+            environment: ProcessInfo.processInfo.environment,
+            search: environment.program(named:)
+        )
+    }
 
     /// What backends can ask about this machine.
     func facts(_ access: StateAccess) -> MachineFacts { facts { access.place.isLocked } }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
+import SyncAssembly
 import SyncControl
 import SyncControlServer
 import SyncDaemon
@@ -59,7 +60,7 @@ struct ScheduleRun: Sendable {
     let mode: Mode
 
     private var output: Output { state.output }
-    private static let clock = EngineAssembly.milliseconds
+    private static let clock = SystemTime.milliseconds
 
     func run() async throws {
         let record = try records.get(name)

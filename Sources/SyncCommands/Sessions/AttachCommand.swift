@@ -1,5 +1,6 @@
 import ArgumentParser
 import SyncAgent
+import SyncAssembly
 import SyncControl
 import SyncControlServer
 import SyncDaemon
@@ -127,7 +128,7 @@ struct AttachCommand: AsyncParsableCommand {
     private static func details(of watch: RunWatch) -> [String] {
         // They are shown where they can be read; the bar does not need them.
         guard let list = try? StateAccess.reader(watch.store).requests(watch.session) else { return [] }
-        return RequestText(now: EngineAssembly.milliseconds()).top(list, 4)
+        return RequestText(now: SystemTime.milliseconds()).top(list, 4)
     }
 
     /// The events that had not come when the run was over.

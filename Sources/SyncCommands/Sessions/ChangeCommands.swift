@@ -1,5 +1,6 @@
 import ArgumentParser
 import SyncAgent
+import SyncAssembly
 import SyncControl
 import SyncDaemon
 import SyncModel
@@ -57,7 +58,7 @@ struct SessionChange: ParsableArguments {
         let name = try StateAccess.session(session, in: try state.store())
         let status = try await AgentReach(state: state).ask { try await work($0, name) }
         if json { return try output.value(status) }
-        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
+        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         let why = text.why(status).map { ": \($0)" } ?? ""
         output.message("\(escaped(status.session)) is \(status.state)\(why).")
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import SyncAgent
+import SyncAssembly
 import SyncControl
 import SyncDaemon
 import SyncFiles
@@ -45,7 +46,7 @@ struct HooksListCommand: AsyncParsableCommand {
             return
         }
         guard !hooks.isEmpty else { return terminal.message("No hooks.") }
-        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
+        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         let table = TextTable.lines(
             [["NUMBER", "SESSION", "GROUP", "BATCH", "STATE", "ATTEMPT", "ENDED", "WHEN", "PROGRAM"]]
                 + hooks.map { row($0, text) }

@@ -1,4 +1,5 @@
 import SyncAgent
+import SyncAssembly
 import SyncControl
 import SyncModel
 import SyncSystem
@@ -62,7 +63,7 @@ struct RunCare: Sendable {
     /// Why a session does not move, as a person reads it; `nil` when there is nothing to say.
     func why(_ status: SessionStatus) -> String? {
         let hasAgent = status.holder != nil || !isAgentMissed
-        return SessionText(now: EngineAssembly.milliseconds(), hasAgent: hasAgent).why(status)
+        return SessionText(now: SystemTime.milliseconds(), hasAgent: hasAgent).why(status)
     }
 
     private mutating func say(_ status: SessionStatus) {

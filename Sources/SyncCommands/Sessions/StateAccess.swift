@@ -1,5 +1,6 @@
 import Foundation
 import SyncAgent
+import SyncAssembly
 import SyncControl
 import SyncDaemon
 import SyncModel
@@ -25,7 +26,12 @@ struct StateAccess: Sendable {
         // What is there and cannot be looked at is no missing state: opening it says why.
         let code = exists(place.stateDirectory + "/syncagent.sqlite") ? nil : Errno.last
         guard code != .noSuchFileOrDirectory, code != .notDirectory else { return nil }
-        return try EngineAssembly.openStore(place.stateDirectory, warn: output.warning)
+        return try Self.open(place.stateDirectory, warn: output.warning)
+    }
+
+    /// - Parameter warn: Told that the state was damaged and begins anew.
+    static func open(_ directory: String, warn: (String) -> Void) throws(CommandFailure) -> SyncStore {
+        try translating(openState(directory, warn: warn))
     }
 
     /// Opens the state that must be there because a session is.
@@ -36,7 +42,7 @@ struct StateAccess: Sendable {
 
     /// Reads what the store knows in the control API's words.
     static func reader(_ store: SyncStore) -> StatusReader {
-        StatusReader(store: store, now: EngineAssembly.milliseconds)
+        StatusReader(store: store, now: SystemTime.milliseconds)
     }
 
     static let noSessions = CommandFailure(

@@ -1,5 +1,6 @@
 import ArgumentParser
 import SyncAgent
+import SyncAssembly
 import SyncControl
 import SyncDaemon
 import SyncModel
@@ -100,7 +101,7 @@ struct StatusCommand: AsyncParsableCommand {
 
     func lines(_ sessions: Known) throws -> [String] {
         if format.json { return try sessions.all.map { try Output.text($0) } }
-        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: sessions.hasAgent)
+        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: sessions.hasAgent)
         if session.session != nil, let only = sessions.all.first { return text.details(only) }
         return sessions.all.isEmpty ? [] : text.table(sessions.all)
     }
@@ -118,7 +119,7 @@ extension StatusCommand {
     func requestLines(_ name: String, in store: SyncStore) throws -> [String] {
         let list = try StateAccess.reader(store).requests(name)
         if format.json { return try list.requests.map { try Output.text($0) } }
-        let text = RequestText(now: EngineAssembly.milliseconds())
+        let text = RequestText(now: SystemTime.milliseconds())
         return list.requests.flatMap(text.lines) + (list.more > 0 ? ["\(list.more) more are queued"] : [])
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import SyncAssembly
 import SyncControlServer
 import SyncEngine
 import SyncSystem
@@ -115,7 +116,7 @@ package final class ProgressDisplay: Sendable {
             state.growth.add(count: snapshot.bytesDone, of: snapshot.phase, at: now)
             var pace = ProgressText.Pace(rate: state.rate.perSecond, growth: state.growth.perSecond)
             pace.silence = Int(now - state.movedAt)
-            let left = snapshot.wait.map { $0.until - EngineAssembly.milliseconds() } ?? 0
+            let left = snapshot.wait.map { $0.until - SystemTime.milliseconds() } ?? 0
             pace.wait = Int(max(0, left + 999) / 1_000)
             let width = width()
             let line = ProgressText.line(

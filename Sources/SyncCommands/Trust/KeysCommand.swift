@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncManifest
 import SyncModel
 import SyncPublisher
@@ -85,7 +86,7 @@ struct KeysNewCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let now = EngineAssembly.milliseconds()
+        let now = SystemTime.milliseconds()
         var beginning = KeyDirectory.Beginning(project: project, now: now, until: now + until)
         (beginning.rootKeys, beginning.threshold, beginning.mirrors) = (rootKeys, threshold, mirrors)
         beginning.otherRoots = try otherRoots.map { try publicKey($0, option: "--root-public") }
@@ -221,7 +222,7 @@ struct KeysRotateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let now = EngineAssembly.milliseconds()
+        let now = SystemTime.milliseconds()
         let secret = try secret.passphrase()
         let other = try by.map { try publicKey($0, option: "--by") }
         let outcome = try KeyDirectory(directory, passphrase: secret)

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncModel
 import SyncPublisher
 import SyncSystem
@@ -79,7 +80,7 @@ struct SigningOptions: ParsableArguments {
             keys,
             roles,
             program: program,
-            now: EngineAssembly.milliseconds(),
+            now: SystemTime.milliseconds(),
             validity: until ?? Signing.usualValidity
         )
         signing.memory = memory

@@ -1,4 +1,5 @@
 import SyncAgent
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncTrust
@@ -10,7 +11,7 @@ extension Examination {
             let (pins, damage) = try PinStore(stateDirectory: access.place.stateDirectory).all()
             for error in damage { findings.problem("trust", error.message, "see above") }
             for pin in pins {
-                for warning in TrustWarning.all(of: pin, now: EngineAssembly.milliseconds()) {
+                for warning in TrustWarning.all(of: pin, now: SystemTime.milliseconds()) {
                     findings.problem("trust \(pin.project)", warning.what, warning.advice)
                 }
             }
@@ -59,7 +60,7 @@ struct TrustWarning {
     /// One line each, of all pins; none where they cannot be read, which `doctor` says.
     static func lines(stateDirectory: String) -> [String] {
         ((try? PinStore(stateDirectory: stateDirectory).all())?.pins ?? []).flatMap { pin in
-            all(of: pin, now: EngineAssembly.milliseconds()).map {
+            all(of: pin, now: SystemTime.milliseconds()).map {
                 "\(pin.project): \($0.what); \($0.advice)"
             }
         }

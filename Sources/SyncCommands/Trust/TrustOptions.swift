@@ -1,9 +1,8 @@
 import ArgumentParser
+import SyncConfiguration
 import SyncEngine
 import SyncModel
 import SyncSettings
-import SyncSystem
-import SyncTrust
 
 /// Whom a pull believes.
 struct TrustOptions: ParsableArguments {
@@ -25,48 +24,15 @@ struct TrustOptions: ParsableArguments {
     func validate() throws {
         guard let trust else { return }
         if trust.isEmpty { throw ValidationError("--trust wants a file, SHA256:HEX or 'first'.") }
-        if trust.hasPrefix("SHA256:"), Self.digest(trust) == nil {
+        if trust.hasPrefix("SHA256:"), TrustChoice.digest(trust) == nil {
             throw ValidationError("--trust SHA256: wants 64 hexadecimal digits.")
         }
-    }
-
-    private static func digest(_ text: String) -> SHA256Digest? {
-        text.hasPrefix("SHA256:") ? SHA256Digest(hex: String(text.dropFirst(7))) : nil
-    }
-
-    /// Where trust begins, from its text.
-    static func anchor(_ text: String, of option: String) throws(CommandFailure) -> TrustChoice.Anchor {
-        if text == "first" { return .first }
-        if let digest = digest(text) { return .fingerprint(digest) }
-        return .file(path: text, try inputFile(text, limit: Role.root.limit, "\(option): "))
     }
 
     func apply(to recipe: inout RunRecipe, _ environment: EnvironmentPaths) throws(CommandFailure) {
         recipe.staleSeconds = stale.map { $0 / 1_000 }
         guard let trust else { return }
-        let isPath = trust != "first" && Self.digest(trust) == nil
+        let isPath = trust != "first" && TrustChoice.digest(trust) == nil
         recipe.trust = isPath ? try translating(environment.pathBase.absolute(trust)) : trust
-    }
-}
-
-extension TrustChoice {
-    /// The pins of a configuration, and what a recipe says beside them.
-    init(_ setting: TrustSetting, _ recipe: RunRecipe?) throws(CommandFailure) {
-        self.init()
-        anchor = try recipe?.trust.map { trust throws(CommandFailure) in
-            try TrustOptions.anchor(trust, of: "--trust")
-        }
-        grace = min(max(0, recipe?.staleSeconds ?? 0), 36_500 * 86_400) * 1_000
-        for (project, text) in setting.pins {
-            do throws(CommandFailure) {
-                pins[project] = try TrustOptions.anchor(
-                    text,
-                    of: "trust.pins of the configuration, \(escaped(project))"
-                )
-            } catch {
-                pins[project] = .unreadable(EngineError(.configuration, error.message))
-            }
-        }
-        requiresSignature = setting.unsigned == .refuse
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
+import SyncAssembly
 import SyncFiles
 import SyncModel
 import SyncReport
@@ -48,7 +49,7 @@ private struct GarbageCollection {
 
     func history() throws {
         let found = try store.prunable()
-        if !isDryRun { try store.prune(now: EngineAssembly.milliseconds()) }
+        if !isDryRun { try store.prune(now: SystemTime.milliseconds()) }
         tell("history", found.runs, "run", UInt64(clamping: found.eventBytes))
     }
 
@@ -56,7 +57,7 @@ private struct GarbageCollection {
         let directory = state.place.stateDirectory + "/manifests"
         let needed = try store.neededManifests().map(\.hex)
         let parts = neededParts(of: needed, in: directory)
-        let now = EngineAssembly.milliseconds() / 1_000
+        let now = SystemTime.milliseconds() / 1_000
         var (count, bytes) = (0, UInt64(0))
         // Without the directory there is none.
         for name in (try? directoryEntries(directory)) ?? [] {
@@ -141,7 +142,7 @@ private struct GarbageCollection {
     func receipts() throws {
         let open = try store.runs(onlyOpen: true, limit: 10_000).map(\.identifier)
         let needed = Set(open + (try store.owedHooks().map(\.run)))
-        let oldest = (EngineAssembly.milliseconds() - Self.receiptAge) * 1_000_000
+        let oldest = (SystemTime.milliseconds() - Self.receiptAge) * 1_000_000
         for path in Set(try store.sessions().map(\.destination)).sorted() {
             do throws(FileError) {
                 let destination = try Destination.open(path: path, create: false)

@@ -1,4 +1,5 @@
 import Foundation
+import SyncAssembly
 import SyncControl
 import SyncDaemon
 import SyncFiles
@@ -81,7 +82,7 @@ extension Examination {
     ) throws {
         let subject = "session \(escaped(session.identifier))"
         let status = try StateAccess.reader(store).session(session.identifier)
-        let text = SessionText(now: EngineAssembly.milliseconds(), hasAgent: true)
+        let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         if status.isInterrupted == true {
             findings.problem(
                 subject,

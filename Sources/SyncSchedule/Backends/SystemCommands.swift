@@ -1,12 +1,17 @@
-import Foundation
 import SyncSystem
 
 /// Programs of the system that put schedules into effect.
 package struct SystemCommands: Sendable {
+    private let environment: [String: String]
     private let search: @Sendable (_ name: String) -> String?
 
-    /// - Parameter search: Where a program of a name is, in `PATH`.
-    package init(search: @escaping @Sendable (_ name: String) -> String?) { self.search = search }
+    /// - Parameters:
+    ///   - environment: What they are given.
+    ///   - search: Where a program of a name is, in `PATH`.
+    package init(environment: [String: String], search: @escaping @Sendable (_ name: String) -> String?) {
+        self.environment = environment
+        self.search = search
+    }
 
     /// Runs one to its end: messages in English, standard input from memory.
     package var run: CommandRunner {
@@ -61,7 +66,7 @@ package struct SystemCommands: Sendable {
     }
 
     private var variables: [String] {
-        var variables = ProcessInfo.processInfo.environment
+        var variables = environment
         variables["LC_ALL"] = "C"
         variables["SYSTEMD_PAGER"] = ""
         // Lost by su(1) and sudo(8); the user's manager listens there all the same.

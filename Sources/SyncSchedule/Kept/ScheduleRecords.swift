@@ -144,7 +144,7 @@ package struct ScheduleRecords: Sendable {
         for path in ["/etc/machine-id", "/var/lib/dbus/machine-id"] {
             if let text = systemLine(path), !text.isEmpty { return String(text) }
         }
-        return ProcessInfo.processInfo.hostName
+        return CurrentProcess.hostName ?? ""
     }()
 }
 

@@ -26,6 +26,14 @@ package enum CurrentProcess {
         }
     }
 
+    /// The machine's name, as it calls itself; `nil` when it has none. gethostname(2)
+    package static var hostName: String? {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard gethostname(&buffer, buffer.count - 1) == 0 else { return nil }
+        let name = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return name.isEmpty ? nil : name
+    }
+
     /// The value of an environment variable. getenv(3)
     package static func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 

@@ -1,24 +1,46 @@
-import Foundation
-import SyncAssembly
-import SyncEngine
+package import SyncAssembly
+package import SyncEngine
 import SyncModel
-import SyncPlugins
+package import SyncPlugins
 import SyncSettings
-import SyncStore
+package import SyncStore
 import SyncSystem
-import SyncTransfer
+package import SyncTransfer
 
 /// Puts an engine together as settings and a recipe say, with the plugins of the configuration.
-struct EngineAssembly: Sendable {
-    /// Where sessions, events and cached manifests are kept, absolute.
-    let store: SyncStore
-    let tuning: EngineTuning
-    let listener: @Sendable (SyncEvent) -> Void
-    let progress: @Sendable (PullProgress) -> Void
+package struct EngineAssembly: Sendable {
+    private let store: SyncStore
+    package let tuning: EngineTuning
+    private let plugins: PluginPlace
+    private let listener: @Sendable (SyncEvent) -> Void
+    private let progress: @Sendable (PullProgress) -> Void
+    private let metrics: (@Sendable (SyncStore) throws(EngineError) -> Void)?
+
+    /// - Parameters:
+    ///   - store: Where sessions and events are kept.
+    ///   - plugins: Where programs of plugins are.
+    ///   - listener: Told of every event.
+    ///   - progress: Told how far things are.
+    ///   - metrics: Puts metrics where they are wanted, after each engine; `nil` where they are not.
+    package init(
+        store: SyncStore,
+        tuning: EngineTuning,
+        plugins: PluginPlace,
+        listener: @escaping @Sendable (SyncEvent) -> Void,
+        progress: @escaping @Sendable (PullProgress) -> Void,
+        metrics: (@Sendable (SyncStore) throws(EngineError) -> Void)?
+    ) {
+        self.store = store
+        self.tuning = tuning
+        self.plugins = plugins
+        self.listener = listener
+        self.progress = progress
+        self.metrics = metrics
+    }
 
     /// An engine and the plugins that end after it.
-    struct Parts: Sendable {
-        let assembled: AssembledEngine
+    package struct Parts: Sendable {
+        package let assembled: AssembledEngine
         fileprivate let plugins: PluginAssembly
     }
 
@@ -26,10 +48,16 @@ struct EngineAssembly: Sendable {
     ///
     /// - Parameter isStopped: The same for programs that look at files, where another request may take its place; `nil`
     ///   where none does.
-    func parts(stop: StopRequest, isStopped: (@Sendable () -> Bool)? = nil) throws(CommandFailure) -> Parts {
+    ///
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for plugins and settings that cannot be used.
+    package func parts(
+        stop: StopRequest,
+        isStopped: (@Sendable () -> Bool)? = nil
+    ) throws(EngineError) -> Parts {
         let configuration = try Self.configuration(tuning) { _ in }
         let plugins = try PluginAssembly(
             tuning,
+            in: self.plugins,
             web: configuration,
             isStopped: isStopped ?? { stop.isStopped },
             notice: { [listener] in listener($0.event) }
@@ -51,27 +79,25 @@ struct EngineAssembly: Sendable {
             )
             return Parts(assembled: assembled, plugins: plugins)
         } catch {
-            throw CommandFailure(.configuration, "\(error)")
+            throw EngineError(.configuration, "\(error)")
         }
     }
 
     /// Ends an engine and its plugins.
     ///
     /// - Parameter isStopped: Whether somebody has asked for it.
-    func end(_ parts: Parts, isStopped: Bool) {
+    package func end(_ parts: Parts, isStopped: Bool) {
         keepMetrics()
         parts.assembled.end(isStopped: isStopped)
         parts.plugins.close()
     }
 
-    /// Puts metrics where they are wanted. That they cannot be written must not fail what was done.
+    /// That metrics cannot be written must not fail what was done.
     private func keepMetrics() {
-        guard let path = tuning.settings.metricsFile else { return }
-        do throws(CommandFailure) {
-            try MetricsFile(path: path).write(store)
-        } catch {
+        do throws(EngineError) { try metrics?(store) } catch {
             listener(
-                SyncEvent(.metricsFailed, time: Self.milliseconds(), note: "metrics: \(error.message)") {
+                SyncEvent(.metricsFailed, time: SystemTime.milliseconds(), note: "metrics: \(error.message)")
+                {
                     $0.field("reason", error.message)
                 }
             )
@@ -79,21 +105,16 @@ struct EngineAssembly: Sendable {
     }
 
     /// What a transport may do, as `tuning` says.
-    static func configuration(
+    ///
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings that cannot be used.
+    package static func configuration(
         _ tuning: EngineTuning,
         events: @escaping @Sendable (TransferEvent) -> Void
-    ) throws(CommandFailure) -> TransportConfiguration {
+    ) throws(EngineError) -> TransportConfiguration {
         var configuration = BuiltInPlugins.plainConfiguration
         configuration.events = events
         configuration.userAgent = "syncagent/\(syncagentVersion)"
         try tuning.apply(to: &configuration)
         return configuration
     }
-
-    static func openStore(_ directory: String, warn: (String) -> Void) throws(CommandFailure) -> SyncStore {
-        try translating(openState(directory, warn: warn))
-    }
-
-    /// **Milliseconds** since 1970.
-    static func milliseconds() -> Int64 { SystemTime.milliseconds() }
 }

@@ -3,27 +3,33 @@ import SyncAssembly
 import SyncConditions
 import SyncHooks
 import SyncModel
-import SyncPlugins
-import SyncSettings
-import SyncTransfer
+package import SyncPlugins
+package import SyncSettings
+import SyncSystem
+package import SyncTransfer
 
 /// Plugins that are part of the program, made with the settings of a configuration file.
-enum BuiltInPlugins {
+package enum BuiltInPlugins {
     /// What one is made with.
-    struct Needs: Sendable {
-        let use: PluginSettings.Use
+    package struct Needs: Sendable {
+        package let use: PluginSettings.Use
         /// Whose proxies and trust it uses for requests of its own.
-        let web: TransportConfiguration
+        package let web: TransportConfiguration
+
+        package init(use: PluginSettings.Use, web: TransportConfiguration) {
+            self.use = use
+            self.web = web
+        }
     }
 
     // Whatever is registered here is known to the configuration, to `plugins list` and to `plugins check`; conditions have a
     // registry of their own.
-    static let resolvers = registry(.resolver, "rewrite", rewrite)
-    static let credentials = registry(.credential, "file", credentialsFile)
-    static let observers = registry(.observer, "webhook", webhook)
+    package static let resolvers = registry(.resolver, "rewrite", rewrite)
+    package static let credentials = registry(.credential, "file", credentialsFile)
+    package static let observers = registry(.observer, "webhook", webhook)
 
     /// The names of a point.
-    static func names(_ point: PluginPoint) -> [String] {
+    package static func names(_ point: PluginPoint) -> [String] {
         switch point {
         case .resolver: resolvers.names
         case .credential: credentials.names
@@ -94,7 +100,7 @@ enum BuiltInPlugins {
     }
 
     /// A transport's configuration without any settings; its advice names this program's options.
-    static var plainConfiguration: TransportConfiguration {
+    package static var plainConfiguration: TransportConfiguration {
         var configuration = TransportConfiguration(
             clock: SystemTime.clock,
             random: { .random(in: .min ... .max) }

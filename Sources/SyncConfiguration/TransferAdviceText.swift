@@ -1,8 +1,8 @@
-import SyncTransfer
+package import SyncTransfer
 
 extension TransferAdvice {
     /// What to do, behind a semicolon after what happened: this program's options and keys by name.
-    var words: String {
+    package var words: String {
         switch self {
         case .nameCredentials: "it asks for credentials: --credentials names a file with them"
         case .checkAccess:

@@ -1,27 +1,44 @@
-import SyncConditions
-import SyncControl
-import SyncModel
-import SyncPluginProcess
-import SyncPlugins
-import SyncSettings
+package import SyncConditions
+package import SyncControl
+package import SyncModel
+package import SyncPluginProcess
+package import SyncPlugins
+package import SyncSettings
 import SyncSystem
 
 /// The condition plugins of an agent: each is made once and lives as long as the agent does, so that one that is a
 /// program is not started for every look.
-struct ConditionPlugins: Sendable {
+package struct ConditionPlugins: Sendable {
     /// Where programs are.
-    let place = EnvironmentPaths.ofProcess.pluginPlace
+    private let place: PluginPlace
     /// Where built-in conditions look.
-    let machine = EnvironmentPaths.ofProcess.machinePlaces
-    /// Told of what happens to programs.
-    let notice: @Sendable (PluginNotice) -> Void
+    private let machine: MachinePlaces
+    private let settings: @Sendable () throws(SettingsError) -> PluginSettings
+    private let notice: @Sendable (PluginNotice) -> Void
     private let made = Monitor<[String: any Condition]>([:])
+
+    /// - Parameters:
+    ///   - settings: The agent's configuration, as it is now.
+    ///   - notice: Told of what happens to programs.
+    package init(
+        in place: PluginPlace,
+        on machine: MachinePlaces,
+        settings: @escaping @Sendable () throws(SettingsError) -> PluginSettings,
+        notice: @escaping @Sendable (PluginNotice) -> Void
+    ) {
+        self.place = place
+        self.machine = machine
+        self.settings = settings
+        self.notice = notice
+    }
 
     /// The conditions of a run.
     ///
     /// - Throws: ``ControlError`` for a plugin that cannot be had; it lists the built-in ones.
-    func check(_ wanted: RunConditions, blockedSince: [String: Int64]) throws(ControlError) -> ConditionCheck
-    {
+    package func check(
+        _ wanted: RunConditions,
+        blockedSince: [String: Int64]
+    ) throws(ControlError) -> ConditionCheck {
         do throws(PluginError) {
             var plugins: [any Condition] = []
             for command in wanted.programs {
@@ -45,9 +62,7 @@ struct ConditionPlugins: Sendable {
             return try builtInConditions.make(name, ConditionSettings(wanted, on: machine))
         }
         if let known = made.withLock({ $0[name] }) { return known }
-        // The agent's configuration, as it is now.
-        let environment = EnvironmentPaths.ofProcess.settings
-        let settings = try rethrowing(RunSettings(kept: nil, environment).plugins) { (error: SettingsError) in
+        let settings = try rethrowing(settings()) { (error: SettingsError) in
             PluginError(plugin: name, code: .unavailable, message: error.description)
         }
         let use =
@@ -65,7 +80,7 @@ struct ConditionPlugins: Sendable {
 
 extension PluginError {
     /// The same, with what there is besides programs.
-    func naming(builtIn names: [String]) -> PluginError {
+    package func naming(builtIn names: [String]) -> PluginError {
         let text = "\(message); built in: \(names.joined(separator: ", "))"
         return PluginError(plugin: plugin, code: code, message: text)
     }

@@ -1,6 +1,5 @@
 import Foundation
 import SyncAssembly
-import SyncConditions
 import SyncEngine
 import SyncManifest
 import SyncModel
@@ -17,28 +16,31 @@ struct PluginAssembly: Sendable {
     private(set) var made = EnginePlugins()
     private var clients: [PluginClient] = []
 
-    private let place = EnvironmentPaths.ofProcess.pluginPlace
+    private let place: PluginPlace
     private let tuning: EngineTuning
     private let web: TransportConfiguration
     private let isStopped: @Sendable () -> Bool
     private let notice: @Sendable (PluginNotice) -> Void
 
     /// - Parameters:
+    ///   - place: Where programs are.
     ///   - web: Proxies and trust of built-ins that send requests of their own.
     ///   - isStopped: Whether programs are to be ended early.
     ///   - notice: Told of what happens to programs.
     init(
         _ tuning: EngineTuning,
+        in place: PluginPlace,
         web: TransportConfiguration,
         isStopped: @escaping @Sendable () -> Bool,
         notice: @escaping @Sendable (PluginNotice) -> Void
-    ) throws(CommandFailure) {
-        (self.tuning, self.web, self.isStopped, self.notice) = (tuning, web, isStopped, notice)
+    ) throws(EngineError) {
+        (self.tuning, self.place, self.web) = (tuning, place, web)
+        (self.isStopped, self.notice) = (isStopped, notice)
         do throws(PluginError) {
             for use in tuning.settings.plugins.uses { try add(use) }
             for command in tuning.verifiers { try add(verifier: command) }
         } catch {
-            throw CommandFailure(.configuration, "\(error)")
+            throw EngineError(.configuration, "\(error)")
         }
     }
 
@@ -111,77 +113,5 @@ struct PluginAssembly: Sendable {
     /// Ends the programs; waits until they have ended, for seconds at most.
     func close() {
         for client in clients { client.close() }
-    }
-}
-
-/// Where programs of plugins are, and what they are given.
-struct PluginPlace: Sendable {
-    /// Where they are looked for, unless the configuration says another place.
-    var directory: String
-    /// Where they get a private directory.
-    var runtimeDirectory: String
-    var environment: [String: String]
-
-    func client(
-        _ use: PluginSettings.Use,
-        in settings: PluginSettings,
-        destination: String?,
-        notice: @escaping @Sendable (PluginNotice) -> Void
-    ) throws(PluginError) -> PluginClient {
-        let program = try PluginProgram(
-            use.plugin,
-            directory: settings.directory ?? directory,
-            destination: destination
-        )
-        var configuration = configuration(program, use.point, notice: notice)
-        configuration.settings = use.settings
-        configuration.destination = destination
-        configuration.runtimeDirectory = runtimeDirectory
-        // An agent keeps its conditions for weeks; the plugins of a run end with it.
-        if use.point == .condition { configuration.restart.rest = .seconds(600) }
-        if let timeout = use.timeout { configuration.limits.request = .seconds(timeout) }
-        return PluginClient(configuration)
-    }
-
-    /// - Parameter point: `nil` for a program that is only asked what it is.
-    func configuration(
-        _ program: PluginProgram,
-        _ point: PluginPoint?,
-        notice: @escaping @Sendable (PluginNotice) -> Void
-    ) -> PluginConfiguration {
-        PluginConfiguration(
-            program: program,
-            point: point,
-            environment: environment,
-            version: syncagentVersion,
-            notice: notice
-        )
-    }
-}
-
-extension EnvironmentPaths {
-    /// Where plugins are: `$XDG_CONFIG_HOME/syncagent/plugins`, and their pipes below the runtime directory.
-    var pluginPlace: PluginPlace {
-        let file = configurationFile ?? "/etc/syncagent/config.json"
-        let directory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined()
-        return PluginPlace(
-            directory: directory + "/plugins",
-            runtimeDirectory: baseDirectories.runtime ?? "/tmp",
-            environment: ProcessInfo.processInfo.environment
-        )
-    }
-}
-
-extension PluginNotice {
-    /// For people.
-    var line: String { "plugin \(plugin): \(text)" }
-
-    /// What plugins do besides answering: an event that belongs to no run's record.
-    var event: SyncEvent {
-        SyncEvent(.pluginNotice, time: EngineAssembly.milliseconds(), note: line) {
-            $0.field("plugin", plugin)
-            $0.field("kind", kind.rawValue)
-            $0.field("text", text)
-        }
     }
 }
