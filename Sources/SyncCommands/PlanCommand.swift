@@ -234,8 +234,7 @@ struct RouteProbe: Sendable {
         defer { transport.shutdown() }
 
         var routes: [PlannedRoute] = []
-        let ends = Mutex<[TransferID: PlannedRoute.Answer]>([:])
-        let ended = DispatchSemaphore(value: 0)
+        let ends = Monitor<[TransferID: PlannedRoute.Answer]>([:])
         var asked: [TransferID] = []
         for (index, source) in sources.enumerated() {
             let explanation = try? configuration.explain(source.example.url)  // None for a local file.
@@ -252,15 +251,13 @@ struct RouteProbe: Sendable {
                 referrer: referrer
             )
             transport.start(request, sink: FirstByte()) { result in
-                ends.withLock { $0[id] = PlannedRoute.Answer(result) }
-                ended.signal()
+                ends.change { $0[id] = PlannedRoute.Answer(result) }
             }
         }
-        for _ in asked {
-            while ended.wait(timeout: .now() + .milliseconds(200)) == .timedOut {
-                if isCancelled() { throw CancellationError() }
-            }
+        let hasAll = ends.wait(every: 200) { ends -> Bool? in
+            ends.count == asked.count ? true : isCancelled() ? false : nil
         }
+        guard hasAll else { throw CancellationError() }
         for id in asked {
             let index = Int(id.rawValue)
             routes[index].hops = hops.withLock { $0[id] ?? [] }

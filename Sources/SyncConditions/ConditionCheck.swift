@@ -1,4 +1,3 @@
-import Dispatch
 package import SyncModel
 package import SyncPlugins
 import SyncSystem
@@ -56,7 +55,7 @@ package final class ConditionCheck: Sendable {
 
     /// Asks all conditions; blocks, no longer than the deadline. One evaluation at a time.
     package func evaluate(_ context: ConditionContext) -> ConditionReport {
-        let end = DispatchTime.now() + .milliseconds(Int(deadline / .milliseconds(1)))
+        let end = SuspendingClock.now + deadline
         let asked = probes.map { ($0.condition.name, $0.ask(context)) }
         let answers = asked.map { ConditionAnswer($0.0, $0.1.wait(until: end)) }
         return ledger.withLock { $0.take(answers, at: context.now) }

@@ -1,4 +1,3 @@
-import Dispatch
 import SyncPlugins
 import SyncSystem
 
@@ -46,18 +45,13 @@ final class ConditionProbe: Sendable {
     }
 
     final class Answer: Sendable {
-        private let state = Mutex<ConditionState?>(nil)
-        private let arrival = DispatchSemaphore(value: 0)
+        private let state = Monitor<ConditionState?>(nil)
 
-        fileprivate func give(_ state: ConditionState) {
-            self.state.withLock { $0 = state }
-            arrival.signal()
-        }
+        fileprivate func give(_ state: ConditionState) { self.state.change { $0 = state } }
 
-        /// Waits for it, once.
-        func wait(until end: DispatchTime) -> ConditionState {
-            _ = arrival.wait(timeout: end)
-            return state.withLock { $0 } ?? .unknown(reason: "it has not answered in time")
+        /// Waits for it.
+        func wait(until end: SuspendingClock.Instant) -> ConditionState {
+            state.wait(until: end) { $0 } ?? .unknown(reason: "it has not answered in time")
         }
     }
 }

@@ -1,4 +1,3 @@
-import Dispatch
 import SyncPlugins
 import SyncSystem
 
@@ -25,9 +24,7 @@ final class CheckedFetch: TransferSink {
 
     private let plan: Plan
     private let start: UInt64
-    private let state = Mutex(State())
-    private let hasEnded = DispatchSemaphore(value: 0)
-    private let hasPaused = DispatchSemaphore(value: 0)
+    private let state = Monitor(State())
 
     private init(_ plan: Plan) {
         self.plan = plan
@@ -95,17 +92,16 @@ final class CheckedFetch: TransferSink {
                 ?? subject.bytes.map { UInt64($0.count) } ?? 1 << 30
         )
         transport.start(request, sink: self) { [self] result in
-            state.withLock { $0.results.append(result) }
-            hasEnded.signal()
+            state.change { $0.results.append(result) }
         }
     }
 
     private func end(_ transport: any Transport, number: UInt64, _ patience: Duration) {
-        let time = DispatchTime.now() + .milliseconds(Int(min(patience, .seconds(86_400)).milliseconds))
-        if plan.pauses, hasPaused.wait(timeout: time) == .success {
+        let end = SuspendingClock.now + min(patience, .seconds(86_400))
+        if plan.pauses, state.wait(until: end, for: { $0.hasPaused ? true : nil }) != nil {
             transport.resume(TransferID(rawValue: number))
         }
-        _ = hasEnded.wait(timeout: time)
+        state.wait(until: end) { $0.results.first }
     }
 
     // MARK: TransferSink
@@ -119,7 +115,7 @@ final class CheckedFetch: TransferSink {
     }
 
     func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
-        let outcome: SinkOutcome = state.withLock { state in
+        state.change { state in
             if !state.hasStarted { state.fault = "bytes came before the answer began" }
             if !state.results.isEmpty { state.fault = "bytes came after the end" }
             if bytes.isEmpty { state.fault = "an empty piece came" }
@@ -141,7 +137,5 @@ final class CheckedFetch: TransferSink {
             state.bytes.append(contentsOf: bytes)
             return .taken
         }
-        if case .paused = outcome { hasPaused.signal() }
-        return outcome
     }
 }

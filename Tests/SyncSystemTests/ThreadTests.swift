@@ -99,6 +99,18 @@ struct ThreadTests {
         #expect(time >= .milliseconds(60) && time < .seconds(60))
     }
 
+    @Test("A wait ends with its time, or with what is waited for")
+    func untilEnd() throws {
+        let count = Monitor(0)
+        let end = SuspendingClock.now + .milliseconds(30)
+        #expect(count.wait(until: end, for: { $0 == 1 ? true : nil }) == nil)
+        #expect(SuspendingClock.now >= end)
+        let thread = try WorkerThread(name: "waiter") { count.change { $0 = 1 } }
+        #expect(count.wait(until: .now + .seconds(600), for: { $0 == 1 ? true : nil }) == true)
+        #expect(count.wait(until: end, for: { $0 == 1 ? true : nil }) == true, "it is there already")
+        thread.join()
+    }
+
     @Test("A time beyond all clocks is waited for like none")
     func forever() throws {
         let isThere = Monitor(false)

@@ -70,14 +70,36 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
                 pthread_cond_wait(conditions + condition, mutex)
                 continue
             }
-            let time = Int64(clamping: milliseconds).multipliedReportingOverflow(by: 1_000_000)
-            let deadline = sa_monotonic().addingReportingOverflow(time.overflow ? .max : time.partialValue)
-            _ = sa_cond_wait_until(
-                conditions + condition,
-                mutex,
-                deadline.overflow ? .max : deadline.partialValue
-            )
+            sleep(on: condition, atMost: Int64(clamping: milliseconds))
         }
+    }
+
+    /// Waits until `body` returns a value that is not `nil`, no longer than to an instant. It is asked again after each
+    /// ``change(_:)``.
+    ///
+    /// - Returns: `nil` when it has not returned one by then.
+    @discardableResult
+    package func wait<R>(until end: SuspendingClock.Instant, for body: (inout Value) -> R?) -> R? {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        while true {
+            if let result = body(&value) { return result }
+            let rest = SuspendingClock.now.duration(to: end)
+            guard rest > .zero else { return nil }
+            // One more, because milliseconds are rounded down.
+            sleep(on: 0, atMost: rest.milliseconds + 1)
+        }
+    }
+
+    /// Lets go of the mutex until a condition is signalled or the time is over.
+    private func sleep(on condition: Int, atMost milliseconds: Int64) {
+        let time = milliseconds.multipliedReportingOverflow(by: 1_000_000)
+        let deadline = sa_monotonic().addingReportingOverflow(time.overflow ? .max : time.partialValue)
+        _ = sa_cond_wait_until(
+            conditions + condition,
+            mutex,
+            deadline.overflow ? .max : deadline.partialValue
+        )
     }
 }
 
