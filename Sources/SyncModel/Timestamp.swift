@@ -257,7 +257,8 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
 
     package static func < (a: HTTPDate, b: HTTPDate) -> Bool { a.seconds < b.seconds }
 
-    private static let months = [
+    /// The months' names.
+    package static let months = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 }

@@ -52,13 +52,10 @@ package struct ReportClock: Sendable {
     /// `Nov 21`.
     package static func shortDate(night: Int64) -> String {
         let digits = date(night: night).dropFirst(5)
-        let names = [
-            "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-        ]
-        guard let month = Int(digits.prefix(2)), names.indices.contains(month - 1),
+        guard let month = Int(digits.prefix(2)), HTTPDate.months.indices.contains(month - 1),
             let day = Int(digits.suffix(2))
         else { return String(digits) }
-        return "\(names[month - 1]) \(day)"
+        return "\(HTTPDate.months[month - 1]) \(day)"
     }
 }
 
