@@ -9,7 +9,7 @@ package struct Glob: Sendable {
     /// The path all matches begin with, up to the first component with a wildcard; no `/` at its end.
     let literalPrefix: [UInt8]
     /// What follows it; `nil` when the pattern is a path.
-    private let machine: Machine?
+    private let matcher: Matcher?
 
     /// Takes a pattern as the manifest has it.
     package init(_ pattern: String) {
@@ -17,7 +17,7 @@ package struct Glob: Sendable {
         let literal = components.prefix { !$0.contains(0x2A) && !$0.contains(0x3F) }
         literalPrefix = Array(literal.joined(separator: [0x2F]))
         components.removeFirst(literal.count)
-        machine = components.isEmpty ? nil : Machine(components)
+        matcher = components.isEmpty ? nil : Matcher(components)
     }
 
     /// Whether a text has anything that does not stand for itself.
@@ -26,25 +26,25 @@ package struct Glob: Sendable {
     }
 
     /// What looking at one **byte** of a path takes: 1 for each 64 states of the pattern, about **1 ns** each.
-    var cost: Int { machine?.words ?? 1 }
+    var cost: Int { matcher?.words ?? 1 }
 
     /// Whether the whole path is meant.
     ///
     /// - Complexity: O(*n* · ⌈*m* / 64⌉) for a path of *n* bytes and a pattern of *m*.
     package func matches(_ path: UnsafeBufferPointer<UInt8>) -> Bool {
         guard path.starts(with: literalPrefix) else { return false }
-        guard let machine else { return path.count == literalPrefix.count }
+        guard let matcher else { return path.count == literalPrefix.count }
         var start = literalPrefix.count
         if start > 0 {
             guard start < path.count, path[start] == 0x2F else { return false }
             start += 1
         }
-        return machine.matches(UnsafeBufferPointer(rebasing: path[start...]))
+        return matcher.matches(UnsafeBufferPointer(rebasing: path[start...]))
     }
 }
 
 /// The states of a pattern: state *i* waits for its *i*-th letter, the last one is a match.
-private final class Machine: Sendable {
+private final class Matcher: Sendable {
     /// 64 states each.
     let words: Int
     /// For every byte the states that it takes to the next: `words` of them, then those of the next byte.
