@@ -35,26 +35,26 @@ struct ChunkSearch: ~Copyable {
     }
 
     /// The local file for each content in the map, by the first 8 bytes of its digest.
-    func origins(_ parts: [Staging.File]) -> [UInt64: ChunkSources.Origin] {
+    func mappedFiles(_ parts: [Staging.File]) -> [UInt64: ChunkSources.LocalFile] {
         guard let isMapped = ChunkMapReader.files(destination) else { return [:] }
-        var origins: [UInt64: ChunkSources.Origin] = [:]
+        var found: [UInt64: ChunkSources.LocalFile] = [:]
         for part in parts where isMapped.contains(part.name.digest.firstWord) {
-            origins[part.name.digest.firstWord] = .staged(part)
+            found[part.name.digest.firstWord] = .staged(part)
         }
         for entry in 0..<index.count {
             guard let record = index.record(entry), record.kind != .link else { continue }
             let key = record.digest.firstWord
-            if isMapped.contains(key), origins[key] == nil || !isIndexed(origins[key]) {
-                origins[key] = .indexed(entry)
+            if isMapped.contains(key), found[key] == nil || !isIndexed(found[key]) {
+                found[key] = .indexed(entry)
             }
         }
-        return origins
+        return found
     }
 
     /// Files at the places of wanted large files whose chunks are in no map.
-    func filesWithoutMap(_ files: FileTable, _ wanted: [Int]) -> [ChunkSources.Origin] {
+    func filesWithoutMap(_ files: FileTable, _ wanted: [Int]) -> [ChunkSources.LocalFile] {
         let isMapped = ChunkMapReader.files(destination) ?? []
-        var origins: [ChunkSources.Origin] = []
+        var found: [ChunkSources.LocalFile] = []
         for row in wanted where files.blobs(row).count > 1 {
             files.withPath(row) { path in
                 let entry = index.position(of: path)
@@ -67,10 +67,10 @@ struct ChunkSearch: ~Copyable {
                 {
                     return
                 }
-                origins.append(entry.map { .indexed($0) } ?? .named(Array(path)))
+                found.append(entry.map { .indexed($0) } ?? .named(Array(path)))
             }
         }
-        return origins
+        return found
     }
 
     /// Calls `body` with a descriptor of an open file.
@@ -78,23 +78,23 @@ struct ChunkSearch: ~Copyable {
         _ = opened.file.withDescriptor(opener, body)
     }
 
-    private func isIndexed(_ origin: ChunkSources.Origin?) -> Bool {
-        if case .indexed = origin { true } else { false }
+    private func isIndexed(_ local: ChunkSources.LocalFile?) -> Bool {
+        if case .indexed = local { true } else { false }
     }
 
     /// Opens a file.
     ///
     /// - Parameter number: How many are open already.
-    func open(_ origin: ChunkSources.Origin, number: Int) -> Opened? {
-        guard let descriptor = opener.open(origin),
+    func open(_ local: ChunkSources.LocalFile, number: Int) -> Opened? {
+        guard let descriptor = opener.open(local),
             let status = withExtendedLifetime(descriptor, { SyncSystem.status(descriptor.raw) }),
             status.kind == .file
         else { return nil }
         var isTrusted = false
-        if case .indexed(let entry) = origin, let record = index.record(entry) {
+        if case .indexed(let entry) = local, let record = index.record(entry) {
             isTrusted = record.matches(status) && index.trusts(record)
         }
-        let file = ChunkFile(origin, keeping: number < ChunkFile.mostKept ? descriptor : nil)
+        let file = ChunkFile(local, keeping: number < ChunkFile.mostKept ? descriptor : nil)
         return Opened(file: file, size: status.size, isTrusted: isTrusted)
     }
 

@@ -21,7 +21,7 @@ struct ChunkSources: Sendable {
     }
 
     /// A local file that holds chunks.
-    enum Origin: Sendable {
+    enum LocalFile: Sendable {
         /// Position in the index.
         case indexed(Int)
         /// A path of the manifest, in a destination filled by other means.
@@ -81,22 +81,22 @@ struct ChunkSources: Sendable {
             }
         }
         guard !sources.places.isEmpty else { return sources }
-        sources.look(into: search.origins(parts), with: search)
+        sources.look(into: search.mappedFiles(parts), with: search)
         sources.cut(unknown, with: search)
         return sources
     }
 
     /// Reads the map and picks what is wanted.
-    private mutating func look(into origins: [UInt64: Origin], with search: borrowing ChunkSearch) {
+    private mutating func look(into mapped: [UInt64: LocalFile], with search: borrowing ChunkSearch) {
         guard var map = ChunkMapReader(search.destination) else { return lookAtWholeFiles(with: search) }
         while let record = map.nextFile() {
-            guard let origin = origins[record.digest.firstWord] else { continue }
+            guard let local = mapped[record.digest.firstWord] else { continue }
             var opened: ChunkSearch.Opened?
             var offset: UInt64 = 0
             while !search.isStopped(), let chunk = map.nextChunk() {
                 defer { offset &+= UInt64(chunk.number) }
                 guard places[chunk.digest.firstWord]?.file == Self.nowhere else { continue }
-                if opened == nil { opened = search.open(origin, number: files.count) }
+                if opened == nil { opened = search.open(local, number: files.count) }
                 guard let found = opened, search.holds(found, chunk, at: offset) else { break }
                 if !found.isTrusted, !search.verify(found, chunk, at: offset) { continue }
                 take(chunk.digest, from: found, at: offset)
@@ -106,10 +106,10 @@ struct ChunkSources: Sendable {
     }
 
     /// Files that are in no map are cut as the publisher would cut them.
-    private mutating func cut(_ origins: [Origin], with search: borrowing ChunkSearch) {
-        guard !origins.isEmpty, var cutter = OldFileCutter(manifest.chunking) else { return }
-        for origin in origins where !search.isStopped() {
-            guard let found = search.open(origin, number: files.count) else { continue }
+    private mutating func cut(_ unknown: [LocalFile], with search: borrowing ChunkSearch) {
+        guard !unknown.isEmpty, var cutter = OldFileCutter(manifest.chunking) else { return }
+        for local in unknown where !search.isStopped() {
+            guard let found = search.open(local, number: files.count) else { continue }
             search.withDescriptor(found) { raw in
                 cutter.cut(raw, size: found.size) { chunk, offset in
                     if places[chunk.digest.firstWord]?.file == Self.nowhere {
@@ -183,19 +183,19 @@ struct ChunkSources: Sendable {
 
 /// A local file with wanted chunks. The first ones stay open, so that they can be read after the run has replaced them.
 final class ChunkFile: Sendable {
-    private let origin: ChunkSources.Origin
+    private let local: ChunkSources.LocalFile
     private let kept: SharedDescriptor?
 
     /// Most files kept open.
     static let mostKept = 128
 
-    init(_ origin: ChunkSources.Origin, keeping kept: SharedDescriptor?) {
-        (self.origin, self.kept) = (origin, kept)
+    init(_ local: ChunkSources.LocalFile, keeping kept: SharedDescriptor?) {
+        (self.local, self.kept) = (local, kept)
     }
 
     /// Calls `body` with a descriptor of the file; `nil` if it cannot be opened.
     func withDescriptor<R>(_ opener: ChunkOpener, _ body: (Int32) -> R) -> R? {
-        guard let opened = kept ?? opener.open(origin) else { return nil }
+        guard let opened = kept ?? opener.open(local) else { return nil }
         return withExtendedLifetime(opened) { body(opened.raw) }
     }
 }
@@ -207,8 +207,8 @@ struct ChunkOpener {
     let directories: Directories
 
     /// Opens a file for reading, never through a link; `nil` on failure.
-    func open(_ origin: ChunkSources.Origin) -> SharedDescriptor? {
-        switch origin {
+    func open(_ local: ChunkSources.LocalFile) -> SharedDescriptor? {
+        switch local {
         case .indexed(let entry): index.withPath(entry, directories.openFile)
         case .named(let path): (try? directories.withLeaf(of: path, openShared)) ?? nil
         case .staged(let file): SharedDescriptor(staging?.open(file))
