@@ -131,7 +131,7 @@ struct ConformanceTests {
             if number == 1 { first = root }
         }
         site.files.merge(try Site(signer, root: last).files) { $1 }
-        var pin = try TrustPin(root: first, origin: .file, now: Signer.now)
+        var pin = try TrustPin(root: first, basis: .file, now: Signer.now)
         let refusal = site.refusal(&pin)
         #expect((refusal == nil) == rotation.isBelieved, "\(refusal?.message ?? "")")
         #expect(pin.root.content.number == (rotation.isBelieved ? last : last - 1))
@@ -170,7 +170,7 @@ struct ConformanceTests {
             let keys = Self.keys(version.keys)
             if role == .fresh { signer.freshKeys = keys } else { signer.releaseKeys = keys }
             signer.thresholds[role] = version.threshold
-            var pin = try TrustPin(root: signer.signedRoot(), origin: .file, now: Signer.now)
+            var pin = try TrustPin(root: signer.signedRoot(), basis: .file, now: Signer.now)
             var site = Site()
             let by = Self.keys(version.signers)
             site.files["1.release"] = try signer.signedRelease(by: role == .release ? by : nil).bytes
@@ -187,7 +187,7 @@ struct ConformanceTests {
         signer.freshKeys = [Signer.key(3), Signer.key(3)]
         signer.thresholds[.fresh] = 2
         #expect(throws: TrustRefusal.self) {
-            try TrustPin(root: signer.signedRoot(), origin: .file, now: Signer.now)
+            try TrustPin(root: signer.signedRoot(), basis: .file, now: Signer.now)
         }
     }
 
@@ -196,7 +196,7 @@ struct ConformanceTests {
         var signer = Signer()
         signer.thresholds[.release] = 2
         #expect(throws: TrustRefusal.self) {
-            try TrustPin(root: signer.signedRoot(), origin: .file, now: Signer.now)
+            try TrustPin(root: signer.signedRoot(), basis: .file, now: Signer.now)
         }
     }
 
@@ -246,7 +246,7 @@ struct ConformanceTests {
         let later = Signer.now + 60 * Signer.day
         var pin = try TrustPin(
             root: signer.signedRoot(until: Signer.now + 7 * Signer.day),
-            origin: .file,
+            basis: .file,
             now: Signer.now
         )
         var site = try Site(signer)

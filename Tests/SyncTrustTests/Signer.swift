@@ -181,7 +181,7 @@ struct Site {
 
 /// A pin on a signer's first root that has pulled its first release.
 func pinned(_ signer: Signer) throws -> TrustPin {
-    var pin = try TrustPin(root: signer.signedRoot(), origin: .file, now: Signer.now)
+    var pin = try TrustPin(root: signer.signedRoot(), basis: .file, now: Signer.now)
     var site = try Site(signer)
     try site.check(&pin)
     return pin

@@ -161,7 +161,7 @@ struct StatementTests {
         pin.graces = [.init(used: Signer.now, until: Signer.now - 5_000)]
         pin.hasFallen = true
         #expect(try TrustPin(file: pin.file) == pin)
-        let bare = try TrustPin(root: signer.signedRoot(), origin: .first, now: Signer.now)
+        let bare = try TrustPin(root: signer.signedRoot(), basis: .first, now: Signer.now)
         #expect(try TrustPin(file: bare.file) == bare)
     }
 

@@ -39,7 +39,7 @@ struct TUFTests {
         #expect(all.cases.contains { $0.believed } && all.cases.contains { !$0.believed })
         for (number, one) in all.cases.enumerated() {
             let first = try Metadata(one.first).root()
-            var pin = try TrustPin(root: first, origin: .file, now: all.now)
+            var pin = try TrustPin(root: first, basis: .file, now: all.now)
             var site = try Metadata.site(one.good)
             try site.check(&pin, now: all.now)
             // This client looks for a root every time.

@@ -10,15 +10,15 @@ struct TrustCheckTests {
     @Test("5.2: a root is believed only when it is signed by its own keys")
     func firstRoot() throws {
         #expect(throws: TrustRefusal.self) {
-            try TrustPin(root: signer.signedRoot(by: [Signer.key(9)]), origin: .file, now: 0)
+            try TrustPin(root: signer.signedRoot(by: [Signer.key(9)]), basis: .file, now: 0)
         }
-        #expect(throws: TrustRefusal.self) { try TrustPin(root: [], origin: .file, now: 0) }
-        #expect(try TrustPin(root: signer.signedRoot(), origin: .file, now: 0).project == signer.project)
+        #expect(throws: TrustRefusal.self) { try TrustPin(root: [], basis: .file, now: 0) }
+        #expect(try TrustPin(root: signer.signedRoot(), basis: .file, now: 0).project == signer.project)
     }
 
     @Test("A release is believed, and one with nothing new costs one statement")
     func believed() throws {
-        var pin = try TrustPin(root: signer.signedRoot(), origin: .file, now: Signer.now)
+        var pin = try TrustPin(root: signer.signedRoot(), basis: .file, now: Signer.now)
         var site = try Site(signer)
         try site.check(&pin)
         #expect(site.asked == ["fresh", "2.root", "1.release", "manifest"])

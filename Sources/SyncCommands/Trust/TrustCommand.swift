@@ -94,8 +94,8 @@ struct PinText {
 
     private static func time(_ milliseconds: Int64) -> String { timestamp(milliseconds: milliseconds) }
 
-    private var origin: String {
-        switch pin.origin {
+    private var basis: String {
+        switch pin.basis {
         case .file: "file"
         case .fingerprint: "fingerprint"
         case .first: "first use"
@@ -107,7 +107,7 @@ struct PinText {
         [
             pin.project, "\(pin.root.content.number)",
             pin.newest.revision == 0 ? "-" : "\(pin.newest.revision)",
-            pin.newest.freshContent.map { Self.time($0.until) } ?? "-", origin,
+            pin.newest.freshContent.map { Self.time($0.until) } ?? "-", basis,
         ]
     }
 
@@ -126,7 +126,7 @@ struct PinText {
 
     var lines: [String] {
         var lines = StatementText(root: pin.root).lines
-        lines.append("pinned     \(Self.time(pin.pinned)) by \(origin)")
+        lines.append("pinned     \(Self.time(pin.pinned)) by \(basis)")
         for (name, track) in tracks {
             let isRemoved = track.freshContent?.isRemoved == true
             if let name { lines.append("channel    \(name)\(isRemoved ? ", removed" : "")") }
@@ -151,7 +151,7 @@ struct PinText {
             line.field("sha256", pin.root.statement.digest.hex)
             line.time("root_until", pin.root.content.until)
             line.time("pinned", pin.pinned)
-            line.field("origin", pin.origin)
+            line.field("origin", pin.basis)
             Self.write(pin.newest, to: &line)
             line.object("channels") { line in
                 for (name, track) in tracks {

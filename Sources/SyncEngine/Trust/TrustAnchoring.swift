@@ -28,20 +28,20 @@ struct TrustAnchoring {
     /// The command's choice of whom to trust; `nil` if it made none.
     func anchored(_ location: String) throws(EngineError) -> BelievedPin? {
         guard let anchor = choice.anchor else { return nil }
-        let origin: TrustPin.Origin =
+        let basis: TrustPin.Basis =
             switch anchor {
             case .file: .file
             case .fingerprint: .fingerprint
             case .first, .unreadable: .first
             }
-        return try begin(anchor, origin, location)
+        return try begin(anchor, basis, location)
     }
 
     /// The pin for an anchor: the stored one, if it started from, has passed, or may yet reach this root; else a new
     /// one.
     func begin(
         _ anchor: TrustChoice.Anchor,
-        _ origin: TrustPin.Origin,
+        _ basis: TrustPin.Basis,
         _ location: String
     ) throws(EngineError) -> BelievedPin {
         if case .fingerprint(let digest) = anchor,
@@ -49,7 +49,7 @@ struct TrustAnchoring {
         {
             return BelievedPin(pin: pin, kept: pin)
         }
-        let new = try pin(anchor, origin, location)
+        let new = try pin(anchor, basis, location)
         guard let kept = try pins.pin(new.project) else {
             let isFirst = anchor == .first
             let note =
@@ -74,13 +74,13 @@ struct TrustAnchoring {
 
     private func pin(
         _ anchor: TrustChoice.Anchor,
-        _ origin: TrustPin.Origin,
+        _ basis: TrustPin.Basis,
         _ location: String
     ) throws(EngineError) -> TrustPin {
         let end = SuspendingClock.now + choice.patience
         func make(_ bytes: [UInt8], _ shown: String) throws(EngineError) -> TrustPin {
             do throws(TrustRefusal) {
-                return try TrustPin(root: bytes, origin: origin, now: environment.now())
+                return try TrustPin(root: bytes, basis: basis, now: environment.now())
             } catch {
                 throw refused("\(shown): \(error.message)")
             }

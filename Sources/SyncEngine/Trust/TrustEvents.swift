@@ -8,7 +8,7 @@ extension SyncEvent {
             $0.field("project", pin.project)
             $0.field("root", pin.root.content.number)
             $0.field("sha256", pin.root.statement.digest.hex)
-            $0.field("origin", pin.origin)
+            $0.field("origin", pin.basis)
         }
     }
 

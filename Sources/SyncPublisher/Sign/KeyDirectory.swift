@@ -110,7 +110,7 @@ package struct KeyDirectory {
     package static func root(_ path: String) throws(PublishError) -> TrustPin.Root {
         let bytes = try bytes(ofRoot: path)
         do throws(TrustRefusal) {
-            return try TrustPin(root: bytes, origin: .file, now: 0).root
+            return try TrustPin(root: bytes, basis: .file, now: 0).root
         } catch {
             throw unusable(path, error.message)
         }

@@ -51,7 +51,7 @@ package struct SigningMemory: Sendable {
     /// Remembers roots, oldest first. On failure, the next publish trusts at first sight again, and says so.
     func keep(_ roots: [TrustPin.Root], now: Int64) {
         guard let path, let first = roots.first,
-            var pin = try? TrustPin(root: first.statement.bytes, origin: .file, now: now)
+            var pin = try? TrustPin(root: first.statement.bytes, basis: .file, now: now)
         else { return }
         for root in roots.dropFirst() { pin.advance(to: root) }
         if let former = try? read(), former.roots == pin.roots { return }

@@ -12,7 +12,7 @@ extension TrustPin {
         return JSONLine.object { line in
             line.field("format", Self.format)
             line.field("project", project)
-            line.field("origin", origin)
+            line.field("origin", basis)
             line.time("pinned", pinned)
             line.time("looked", looked)
             line.time("seen", seen)
@@ -51,7 +51,7 @@ extension TrustPin {
     }
 
     package init(file: [UInt8]) throws(TrustFault) {
-        var (origin, pinned, roots) = (Origin.file, Int64(0), [SHA256Digest]())
+        var (basis, pinned, roots) = (Basis.file, Int64(0), [SHA256Digest]())
         var (looked, seen, hasFallen) = (Int64(0), Int64(0), false)
         var (root, newest, channels) = (SignedStatement?.none, Track(), [String: Track]())
         var (graces, places, penalties) = ([Grace](), [SHA256Digest](), [Penalty]())
@@ -85,7 +85,7 @@ extension TrustPin {
             case "format": try reader.expect(Self.format)
             // It stands in the root, too.
             case "project": _ = try reader.project()
-            case "origin": origin = Origin(rawValue: try reader.string()) ?? .file
+            case "origin": basis = Basis(rawValue: try reader.string()) ?? .file
             case "pinned": pinned = try reader.time()
             case "looked": looked = try reader.time()
             case "seen": seen = try reader.time()
@@ -139,7 +139,7 @@ extension TrustPin {
         guard let root else { throw TrustFault("it has no root") }
         let content = try RootStatement(json: root.json)
         self.init(
-            origin: origin,
+            basis: basis,
             pinned: pinned,
             root: Root(statement: root, content: content),
             roots: roots,

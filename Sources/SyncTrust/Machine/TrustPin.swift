@@ -5,7 +5,7 @@ package import SyncModel
 /// A value: whoever checks makes a new one, and keeps it when it is told to.
 package struct TrustPin: Sendable, Equatable {
     /// How the first root came to be believed.
-    package enum Origin: String, Sendable {
+    package enum Basis: String, Sendable {
         case file, fingerprint, first, configuration
     }
 
@@ -51,7 +51,7 @@ package struct TrustPin: Sendable, Equatable {
         package let content: RootStatement
     }
 
-    package let origin: Origin
+    package let basis: Basis
     /// When it was pinned, **milliseconds** since 1970.
     package let pinned: Int64
     /// The newest root that is believed.
@@ -103,7 +103,7 @@ package struct TrustPin: Sendable, Equatable {
     /// - Parameters:
     ///   - bytes: The statement as published.
     ///   - now: **Milliseconds** since 1970.
-    package init(root bytes: [UInt8], origin: Origin, now: Int64) throws(TrustRefusal) {
+    package init(root bytes: [UInt8], basis: Basis, now: Int64) throws(TrustRefusal) {
         do throws(TrustFault) {
             let statement = try SignedStatement(bytes, limit: Role.root.limit)
             let content = try RootStatement(json: statement.json)
@@ -115,12 +115,12 @@ package struct TrustPin: Sendable, Equatable {
             throw TrustRefusal(.malformed, "not a root that can be trusted: \(error.reason)")
         }
         roots = [root.statement.digest]
-        self.origin = origin
+        self.basis = basis
         pinned = now
     }
 
-    init(origin: Origin, pinned: Int64, root: Root, roots: [SHA256Digest], asked: [SignedStatement]) {
-        (self.origin, self.pinned, self.root, self.roots) = (origin, pinned, root, roots)
+    init(basis: Basis, pinned: Int64, root: Root, roots: [SHA256Digest], asked: [SignedStatement]) {
+        (self.basis, self.pinned, self.root, self.roots) = (basis, pinned, root, roots)
         self.asked = asked
     }
 
