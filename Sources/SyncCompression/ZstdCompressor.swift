@@ -14,8 +14,8 @@ package struct ZstdCompressor: ~Copyable {
         context = try Self.context { [ZSTD_CCtx_setParameter($0, ZSTD_c_compressionLevel, level)] }
     }
 
-    /// Makes a context whose frames are made with a dictionary, at the dictionary's level. They do not name it: who
-    /// reads them knows. `ZSTD_CCtx_refCDict`.
+    /// Makes a context whose frames are made with a dictionary, at the dictionary's level. They do not name it: the
+    /// reader knows which one to use. `ZSTD_CCtx_refCDict`.
     ///
     /// The dictionary's tables are searched where they are (`ZSTD_dictForceAttach`). libzstd would copy them for frames
     /// above 32 KiB, megabytes for a chunk: publishing took 1.1 to 1.6 times as long for as many bytes.

@@ -37,7 +37,7 @@ package final class PartFile: Sendable {
 
     /// The running hash. A thread uses it only between setting and clearing `hashing`, both under the state's mutex,
     /// and no thread sets it while it is set.
-    private final class HashBox: @unchecked Sendable {  // Safe: who set `hashing` under the lock has it.
+    private final class HashBox: @unchecked Sendable {  // Safe: only the thread that set `hashing` uses it.
         var hasher: SHA256Hasher
         init(_ hasher: consuming SHA256Hasher) { self.hasher = hasher }
     }

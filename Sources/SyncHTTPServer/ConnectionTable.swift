@@ -40,7 +40,7 @@ final class Connection: Sendable {
     }
 }
 
-/// Every connection with what it is at and how long it may be: who keeps others waiting is let go.
+/// Every connection, with its phase and how long that may last: a connection that keeps others waiting is closed.
 final class ConnectionTable: Sendable {
     /// What a connection is at.
     private enum Phase {

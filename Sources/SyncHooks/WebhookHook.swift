@@ -4,9 +4,9 @@ package import SyncPlugins
 
 /// Sends the report of a completed group to an http or https URL, as `POST` with a JSON body.
 ///
-/// 2xx is success. No redirect is followed: who moved shall say so in the configuration. 408, 429, 5xx and failed
-/// connections ask to be called again, as a program does with exit status 75. `Idempotency-Key` is the same for every
-/// attempt, so that a receiver can tell a repetition; each batch of files has its own.
+/// 2xx is success. No redirect is followed: when a receiver moves, its new URL belongs in the configuration. 408, 429, 5xx
+/// and failed connections ask to be called again, as a program does with exit status 75. `Idempotency-Key` is the same for
+/// every attempt, so that a receiver can tell a repetition; each batch of files has its own.
 package struct WebhookHook: GroupHook {
     private let tls: TLSConfiguration
     private let proxy: @Sendable (Origin) -> ProxyConfiguration?

@@ -3,7 +3,7 @@ import SyncModel
 import SyncPlugins
 import SyncTransfer
 
-/// A proxy and who to be there.
+/// A proxy, and the credentials to use with it.
 package struct ProxySettings: Sendable, Equatable, Codable {
     /// `http://host:port`, or with https or a SOCKS scheme; without user name. Empty for none.
     package var url: String
@@ -18,7 +18,8 @@ package struct ProxySettings: Sendable, Equatable, Codable {
 }
 
 extension TransferKey {
-    /// A proxy with who to be there, for all URLs or by the environment's kinds; and for whom there is none.
+    /// A proxy with its credentials: one for all URLs, or one each for http and https, as the environment has them; and
+    /// the hosts that are reached without.
     static let proxy = TransferKey(
         object: "proxy",
         keys: ["url", "user", "password_file", "exceptions"],

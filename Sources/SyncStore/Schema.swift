@@ -208,8 +208,8 @@ enum Schema {
         let found = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
         if found == version { return found }
         guard db.isInsideTransaction else {
-            // Owner and tables are read at one moment: another process may be making the store. Deferred, so that nobody
-            // who writes is waited for.
+            // Owner and tables are read in one transaction: another process may be creating the store. Deferred, so that
+            // it waits for no writer.
             var found = 0
             try db.inTransaction(.deferred) {
                 found = try read(db)

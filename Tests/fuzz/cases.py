@@ -67,7 +67,7 @@ class Case:
         """Another command, or options of this one."""
         kind = self.random.randrange(16)
         if kind < 2:
-            # Neither has a deadline, and waits a minute for who does not answer: as it should.
+            # Neither has a deadline, and each rightly waits a minute for a server that does not answer.
             text = self.read("site", "manifest.json")
             for place in UNREACHABLE:
                 text = text.replace(place.encode(), b"packs/none")

@@ -37,7 +37,7 @@ struct ScriptedSet {
         }
     }
 
-    /// Everything the server has, only for who says the right thing.
+    /// Serves everything only in answer to requests that `isAllowed` accepts; others get a 401.
     func demand(_ isAllowed: @escaping @Sendable (ServedRequest) -> Bool) throws {
         for path in try scratch.contents(of: "site") {
             let file = scratch.url.appendingPathComponent("site/\(path)")

@@ -48,7 +48,7 @@ struct PatienceTests {
         bench.server.releaseStalls()
     }
 
-    @Test("Less patience counts at once, also for who is being waited for")
+    @Test("Less patience counts at once, also for servers already being waited for")
     func shortened() async throws {
         let bench = try bench(Patience(.seconds(15)))
         bench.server.respondToOthers { _ in .silence }
