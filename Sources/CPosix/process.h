@@ -170,6 +170,20 @@ static inline void sa_block_pipe_signal(void) {
     pthread_sigmask(SIG_BLOCK, &set, 0);
 }
 
+/* Lets a signal reach the calling thread: a process can be started with all of them blocked. pthread_sigmask(3) */
+static inline void sa_unblock_signal(int number) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    pthread_sigmask(SIG_UNBLOCK, &set, 0);
+}
+
+/* Installs a handler. nohup(1) and a shell's `&` hand down an ignored signal, which stays ignored; SIGTERM never is.
+   signal(2) */
+static inline void sa_handle_signal(int number, void (*handler)(int)) {
+    if (signal(number, handler) == SIG_IGN && number != SIGTERM) signal(number, SIG_IGN);
+}
+
 /* pidfd_open(2), kernel 5.3: readable when the process has ended. -1 where there is none. */
 static inline int sa_process_descriptor(pid_t process) {
 #ifdef SYS_pidfd_open

@@ -95,6 +95,8 @@ package struct Signal: RawRepresentable, Hashable, Sendable {
 
     package init(rawValue: Int32) { self.rawValue = rawValue }
 
+    package static let hangUp = Signal(rawValue: SIGHUP)
+    package static let interrupt = Signal(rawValue: SIGINT)
     package static let terminate = Signal(rawValue: SIGTERM)
     package static let kill = Signal(rawValue: SIGKILL)
 }

@@ -1,0 +1,47 @@
+import CPosix
+
+import struct Synchronization.Atomic
+
+/// Signals as bytes in a pipe: the thread that reads them may do what a handler must not. signal-safety(7)
+///
+/// Handlers, not `SIG_IGN` and not a blocked mask: a program started by execve(2) gets the default actions back, signal(7).
+/// A signal that nohup(1) or a shell's `&` has handed down as ignored stays ignored; SIGTERM never is.
+package enum SignalPipe {
+    // Neither end is ever closed: a handler may run at any time.
+    private static let pipe = Pipe()
+    /// The write end; -1 before anybody reads.
+    private static let writer = Atomic<Int32>(-1)
+
+    /// Writing to a closed pipe gives ``Errno/brokenPipe`` instead of ending the process.
+    package static func ignoreBrokenPipes() { sa_handle_signal(SIGPIPE) { _ in } }
+
+    /// Calls `received` for each of these signals, from a thread of its own. One call a process.
+    ///
+    /// Without descriptors or a thread the default actions stay: the process still ends when asked to.
+    package static func listen(to signals: [Signal], _ received: @escaping @Sendable (Signal) -> Void) {
+        guard let pipe else { return }
+        let listener = try? WorkerThread(name: "signals") {
+            for signal in signals { sa_unblock_signal(signal.rawValue) }
+            var number: UInt8 = 0
+            while true {
+                waitToRead(pipe.reader.raw, atMost: nil)
+                switch withUnsafeMutableBytes(of: &number, { readSome(pipe.reader.raw, into: $0) }) {
+                case .bytes: received(Signal(rawValue: Int32(number)))
+                case .nothing: continue
+                case .ended, .failed: return
+                }
+            }
+        }
+        guard listener != nil else { return }
+        writer.store(pipe.writer.raw, ordering: .releasing)
+        for signal in signals {
+            sa_handle_signal(signal.rawValue) { number in
+                let code = sa_errno()
+                var byte = UInt8(truncatingIfNeeded: number)
+                // write(2) is async-signal-safe, signal-safety(7); a full pipe means a request is there already.
+                _ = sa_write(SignalPipe.writer.load(ordering: .relaxed), &byte, 1)
+                sa_set_errno(code)
+            }
+        }
+    }
+}
