@@ -1,3 +1,4 @@
+import CPosix
 import Foundation
 package import SyncModel
 
