@@ -4,7 +4,7 @@ package import SyncHooks
 import SyncModel
 package import SyncPlugins
 package import SyncStore
-import SyncSystem
+package import SyncSystem
 package import SyncTransfer
 
 /// An engine put together with its transports, clock, store and hooks: the one place where the engine meets libcurl and
@@ -207,17 +207,13 @@ struct NamedPluginHook: GroupHook {
     }
 }
 
-/// What time the system says it is.
-package enum SystemTime {
-    /// **Milliseconds** since 1970.
-    package static func milliseconds() -> Int64 { Int64((Date().timeIntervalSince1970 * 1000).rounded()) }
-
+extension SystemTime {
     /// For transports.
     package static var clock: TransportClock {
         let start = ContinuousClock.now
         return TransportClock(
             now: { ContinuousClock.now - start },
-            unixTime: { Int64(Date().timeIntervalSince1970) }
+            unixTime: { SystemTime.milliseconds() / 1_000 }
         )
     }
 }

@@ -1,6 +1,7 @@
 import SyncCompression
 import SyncModel
 package import SyncStore
+import SyncSystem
 
 /// Opens the state of a user: sessions, runs and their events.
 ///

@@ -1,9 +1,9 @@
-import SyncAssembly
 import SyncEngine
 import SyncModel
 package import SyncPluginProcess
 package import SyncPlugins
 import SyncSettings
+import SyncSystem
 
 /// Where programs of plugins are, and what they are given.
 package struct PluginPlace: Sendable {

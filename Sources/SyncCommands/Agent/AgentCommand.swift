@@ -1,9 +1,9 @@
 import ArgumentParser
 import SyncAgent
-import SyncAssembly
 import SyncControl
 import SyncControlServer
 import SyncModel
+import SyncSystem
 
 struct AgentCommand: CommandGroup {
     static let configuration = CommandConfiguration(

@@ -1,12 +1,12 @@
 import Foundation
 import SyncAgent
-import SyncAssembly
 import SyncConfiguration
 import SyncControl
 import SyncControlServer
 import SyncEngine
 import SyncModel
 import SyncSettings
+import SyncSystem
 
 /// Hands a pull to the agent: everything it needs is made absolute here, where the user is.
 struct BackgroundPull: Sendable {

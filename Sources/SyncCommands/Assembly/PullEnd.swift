@@ -1,5 +1,4 @@
 import ArgumentParser
-import SyncAssembly
 import SyncControl
 import SyncEngine
 import SyncModel

@@ -8,6 +8,7 @@ import SyncPluginChecks
 import SyncPluginProcess
 import SyncPlugins
 import SyncSettings
+import SyncSystem
 import SyncTransfer
 
 /// A plugin that is to be checked, and what it is checked with.

@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
-import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncReport
 import SyncStore
+import SyncSystem
 
 struct MetricsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

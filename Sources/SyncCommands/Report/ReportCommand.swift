@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
-import SyncAssembly
 import SyncModel
 import SyncReport
 import SyncStore

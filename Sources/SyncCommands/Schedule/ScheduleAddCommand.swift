@@ -1,9 +1,9 @@
 import ArgumentParser
-import SyncAssembly
 import SyncConfiguration
 import SyncControl
 import SyncModel
 import SyncSchedule
+import SyncSystem
 
 struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
     static let configuration = CommandConfiguration(

@@ -1,8 +1,8 @@
 import ArgumentParser
-import SyncAssembly
 import SyncModel
 import SyncSchedule
 import SyncSettings
+import SyncSystem
 
 struct ScheduleApplyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

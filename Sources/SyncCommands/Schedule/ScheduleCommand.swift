@@ -1,8 +1,8 @@
 import ArgumentParser
-import SyncAssembly
 import SyncModel
 import SyncSchedule
 import SyncStore
+import SyncSystem
 
 struct ScheduleCommand: CommandGroup {
     static let configuration = CommandConfiguration(

@@ -1,11 +1,11 @@
 import ArgumentParser
-import SyncAssembly
 import SyncControl
 import SyncDaemon
 import SyncModel
 import SyncPlugins
 import SyncSchedule
 import SyncStore
+import SyncSystem
 
 struct ScheduleListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,6 +1,5 @@
 import Foundation
 import SyncAgent
-import SyncAssembly
 import SyncDaemon
 import SyncHooks
 import SyncModel

@@ -1,12 +1,12 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
-import SyncAssembly
 import SyncControl
 import SyncControlServer
 import SyncDaemon
 import SyncModel
 import SyncSchedule
+import SyncSystem
 
 struct ScheduleRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

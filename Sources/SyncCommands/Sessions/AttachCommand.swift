@@ -1,6 +1,5 @@
 import ArgumentParser
 import SyncAgent
-import SyncAssembly
 import SyncControl
 import SyncControlServer
 import SyncDaemon

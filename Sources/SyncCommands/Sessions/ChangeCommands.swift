@@ -1,10 +1,10 @@
 import ArgumentParser
 import SyncAgent
-import SyncAssembly
 import SyncControl
 import SyncDaemon
 import SyncModel
 import SyncStore
+import SyncSystem
 
 /// Which session a verb is about.
 struct SessionArgument: ParsableArguments {

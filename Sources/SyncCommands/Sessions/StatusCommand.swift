@@ -1,10 +1,10 @@
 import ArgumentParser
 import SyncAgent
-import SyncAssembly
 import SyncControl
 import SyncDaemon
 import SyncModel
 import SyncStore
+import SyncSystem
 
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,4 @@
 import Foundation
-import SyncAssembly
 import SyncControlServer
 import SyncEngine
 import SyncSystem

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Foundation
-import SyncAssembly
 import SyncModel
 import SyncPublisher
 import SyncSystem

@@ -1,7 +1,7 @@
 import SyncAgent
-import SyncAssembly
 import SyncEngine
 import SyncModel
+import SyncSystem
 import SyncTrust
 
 extension Examination {

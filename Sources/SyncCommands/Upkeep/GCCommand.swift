@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
-import SyncAssembly
 import SyncFiles
 import SyncModel
 import SyncReport

@@ -1,5 +1,4 @@
 import Foundation
-import SyncAssembly
 import SyncControl
 import SyncDaemon
 import SyncFiles
