@@ -294,9 +294,17 @@ let package = Package(
             ]
         ),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
-        tests("CommandTests", ["syncagent", "SyncTestKit", "SyncSystem"]),
+        // The built program as a child process and what it serves, for the tests of both targets; never shipped. It knows
+        // nothing of Testing, which a build with Swift's libraries linked in does not have.
+        .target(
+            name: "CommandTestSupport",
+            dependencies: ["SyncTestKit"],
+            path: "Tests/CommandTestSupport",
+            swiftSettings: strict
+        ),
+        tests("CommandTests", ["syncagent", "CommandTestSupport", "SyncTestKit", "SyncSystem"]),
         // A target of its own, so that its processes and those of CommandTests do not starve each other.
-        tests("SessionCommandTests", ["syncagent", "SyncTestKit"]),
+        tests("SessionCommandTests", ["syncagent", "CommandTestSupport", "SyncTestKit"]),
         tests("SoundnessTests", ["SyncModel"]),
 
         // The inner pieces one by one: times, and counts with limits; never shipped. See Tests/run.sh.

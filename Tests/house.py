@@ -32,7 +32,8 @@ SYSTEM = {
         "SyncControl": "JSON", "SyncAgent": "JSON", "SyncSchedule": "time zones, JSON", "SyncConditions": "time zones",
         "SyncCommands": "JSON, dates for people", "SyncTestKit": "temporary files",
         "embedded-pull-example": "a program of its own", "embedded-server-example": "the same",
-        "SyncControlFixture": "processes", "SyncAssembly": "the clock", "SyncConfiguration": "JSON, the environment", "SyncKit": "JSON of events, the environment",
+        "SyncControlFixture": "processes", "SyncAssembly": "the clock", "SyncConfiguration": "JSON, the environment",
+        "SyncKit": "JSON of events, the environment", "CommandTestSupport": "processes",
         "syncagent-benchmarks": "processes",
     },
     "Dispatch": {

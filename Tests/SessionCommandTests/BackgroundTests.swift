@@ -1,14 +1,15 @@
+import CommandTestSupport
 import Foundation
 import SyncTestKit
 import Testing
 
 /// A published set and the agent of its user, which is stopped at the end.
 final class BackgroundSet {
-    let published: PublishedSet
+    let published: ServedSet
     var tool: Tool { published.tool }
 
     init(_ files: [String: Data] = ["a.txt": Data("one".utf8), "sheets/b.txt": Data("two".utf8)]) throws {
-        published = try PublishedSet(files)
+        published = try ServedSet(files)
     }
 
     deinit {

@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import SyncTestKit
 import Testing
@@ -14,7 +15,7 @@ struct ConditionRunTests {
     private static let rate = "1MB"
 
     private let bus: FakeBus
-    private let published: PublishedSet
+    private let published: ServedSet
     private let environment: [String: String]
 
     init() throws {
@@ -26,7 +27,7 @@ struct ConditionRunTests {
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
             bytes[index] = UInt8(truncatingIfNeeded: state >> 56)
         }
-        published = try PublishedSet(["large.bin": bytes, "sheets/a.txt": Data("one".utf8)])
+        published = try ServedSet(["large.bin": bytes, "sheets/a.txt": Data("one".utf8)])
         environment = ["DBUS_SYSTEM_BUS_ADDRESS": bus.address]
     }
 

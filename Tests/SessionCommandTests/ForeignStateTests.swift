@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
@@ -22,7 +23,7 @@ struct ForeignStateTests {
     }
 
     /// A home of the other user.
-    private func home(_ set: PublishedSet) throws -> String {
+    private func home(_ set: ServedSet) throws -> String {
         let home = set.scratch.path + "/other"
         try FileManager.default.createDirectory(atPath: home, withIntermediateDirectories: true)
         try #require(chown(home, Self.user, Self.user) == 0)
@@ -31,7 +32,7 @@ struct ForeignStateTests {
 
     @Test("Root with another user's state gets 73 with path and owner, and runs no hook of his [V55]")
     func state() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let home = try home(set)
         let variables = ["HOME": home, "XDG_STATE_HOME": home + "/state"]
         try set.script("hook.sh", "echo $(id -u) >> \(home)/calls; exit 3")
@@ -69,7 +70,7 @@ struct ForeignStateTests {
 
     @Test("Another user's agent is asked nothing: 77, and it is as it was [V58]")
     func agent() async throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let home = try home(set)
         let agent = other(set.tool, ["agent", "run"], ["HOME": home, "XDG_RUNTIME_DIR": home])
         try agent.run()
@@ -99,7 +100,7 @@ struct ForeignStateTests {
         "A hook that others could change is refused before anything is fetched: 77, and 78 from the configuration"
     )
     func hooks() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.script("hook.sh", "touch ../ran")
         let hook = set.scratch.path + "/hook.sh"
         #expect(chmod(hook, 0o777) == 0)
@@ -116,7 +117,7 @@ struct ForeignStateTests {
 
     @Test("Not even a log of our own with a second name is written to")
     func log() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let state = set.scratch.path + "/.local/state/syncagent"
         try FileManager.default.createDirectory(
             atPath: state,

@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import SyncTestKit
 import Testing
@@ -155,7 +156,7 @@ struct LookingOnTests {
         arguments: [["events", "--follow"], ["status", "--watch", "--json"], ["attach"], ["wait"]]
     )
     func heldUp(verb: [String]) async throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         #expect(try set.pull("--quiet").status == 0)
         let pipe = Pipe()
         let end = pipe.fileHandleForWriting.fileDescriptor

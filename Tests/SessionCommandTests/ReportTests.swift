@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import SyncTestKit
 import Synchronization
@@ -22,7 +23,7 @@ struct ReportTests {
 
     @Test("A pull, one that had nothing to do, and a failed hook: as text, JSON, a page and metrics [V64]")
     func pulls() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         #expect(try set.tool.run(["pull", set.url + "?key=CANARY", "--into", "tower"]).status == 0)
         #expect(try set.pull().status == 0)
         try set.script("hook.sh", "echo no index server; exit 3")
@@ -75,7 +76,7 @@ struct ReportTests {
         for number in 0..<3 {
             files["maps/\(number).bin"] = Data((0..<5_000).map { UInt8(truncatingIfNeeded: $0 * number) })
         }
-        let set = try PublishedSet(files)
+        let set = try ServedSet(files)
         let packs = set.scratch.url.appendingPathComponent("site/packs")
         let away = set.scratch.url.appendingPathComponent("away")
         try FileManager.default.moveItem(at: packs, to: away)
@@ -94,7 +95,7 @@ struct ReportTests {
 
     @Test("--post sends the JSON to a webhook; a secret in its URL stays out of sight [V27 V64]")
     func post() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         #expect(try set.pull().status == 0)
         let server = try FaultServer()
         let seen = Mutex<[ServedRequest]>([])
@@ -127,7 +128,7 @@ struct ReportTests {
 
     @Test("With metrics in the configuration, the file is written at the end of every pull")
     func configured() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.scratch.write(
             Data("{metrics: {textfile: \"../../m.prom\"}}".utf8),
             to: ".config/syncagent/config.json"
@@ -158,7 +159,7 @@ struct ReportTests {
 
     @Test("The agent tells metrics on its socket", .enabled(if: curl != nil, "SKIPPED: no curl"))
     func endpoint() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let pull = try set.tool.run(["pull", set.url, "--into", "tower", "--background"])
         #expect(pull.status == 0, "\(pull.error)")
         defer { _ = try? set.tool.run(["agent", "stop"]) }

@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 /// a new boot id and process ids that begin anew.
 @Suite("After a restart of the machine", .timeLimit(.minutes(10)))
 struct RestartTests {
-    private func startAgent(_ set: PublishedSet) throws -> Process {
+    private func startAgent(_ set: ServedSet) throws -> Process {
         let agent = set.tool.process(["agent", "run"])
         agent.standardOutput = FileHandle.nullDevice
         agent.standardError = FileHandle.nullDevice
@@ -15,7 +16,7 @@ struct RestartTests {
     }
 
     /// States of all sessions by name, and the hooks that are owed.
-    private func states(_ set: PublishedSet) throws -> [String: String] {
+    private func states(_ set: ServedSet) throws -> [String: String] {
         Dictionary(
             uniqueKeysWithValues: try set.tool.run(["status", "--json"]).objects().map { session in
                 let owed = session["owed_hooks"] as? Int ?? 0
@@ -27,7 +28,7 @@ struct RestartTests {
         )
     }
 
-    private func until(_ expected: [String: String], _ set: PublishedSet) async throws {
+    private func until(_ expected: [String: String], _ set: ServedSet) async throws {
         var found: [String: String] = [:]
         for _ in 0..<600 {
             found = try states(set)
@@ -41,7 +42,7 @@ struct RestartTests {
         "With nothing but 'agent run' everything goes on; what was paused stays so [S19 S23 S24 S26 S150 F089]"
     )
     func restart() async throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.script(
             "hook.sh",
             """

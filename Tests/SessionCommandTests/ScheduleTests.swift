@@ -1,13 +1,14 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
 /// A published set whose user has schedules that the agent fires: nothing of the machine's cron or systemd is touched.
 private final class ScheduledSet {
-    let published: PublishedSet
+    let published: ServedSet
     var tool: Tool { published.tool }
 
     init(_ files: [String: Data] = ["a.txt": Data("one".utf8), "sheets/b.txt": Data("two".utf8)]) throws {
-        published = try PublishedSet(files)
+        published = try ServedSet(files)
     }
 
     deinit {

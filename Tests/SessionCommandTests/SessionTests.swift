@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
@@ -21,7 +22,7 @@ struct SessionTests {
 
     @Test("After a pull its session is there: status, events and wait tell of it without an agent [S20]")
     func afterPull() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         #expect(try set.pull("--quiet").status == 0)
         let table = try set.tool.run(["status"])
         #expect(table.output.contains("com.example.tower  idle (ok)  2/2"), "\(table.output)")
@@ -49,7 +50,7 @@ struct SessionTests {
 
     @Test("Without a name several sessions are listed, and none is chosen")
     func several() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         #expect(try set.pull("--session", "one").status == 0)
         #expect(try set.tool.run(["pull", set.url, "--into", "b", "--session", "two"]).status == 0)
         let outcome = try set.tool.run(["events"])
@@ -60,7 +61,7 @@ struct SessionTests {
 
     @Test("A failed hook makes wait end with 5, and hooks list tells what it wrote [S39]")
     func failedHook() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.script("hook.sh", "echo not today; exit 3")
         #expect(try set.pull("--hook", "./hook.sh").status == 5)
         #expect(try set.tool.run(["wait", "--quiet"]).status == 5)
@@ -73,7 +74,7 @@ struct SessionTests {
 
     @Test("A hook leaves a receipt once; a second time is told [S33]")
     func receipt() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let program = Tool.url.path
         try set.script(
             "hook.sh",
@@ -96,7 +97,7 @@ struct SessionTests {
 
     @Test("Two hooks of one group each find and leave a receipt of their own [S33]")
     func twoReceipts() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let program = Tool.url.path
         for name in ["one.sh", "two.sh"] {
             try set.script(
@@ -124,7 +125,7 @@ struct SessionTests {
 
     @Test("doctor is content after a pull, and finds a destination that has gone")
     func doctor() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         #expect(try set.pull().status == 0)
         let well = try set.tool.run(["doctor", "--strict"])
         #expect(well.status == 0, "\(well.output)")
@@ -151,7 +152,7 @@ struct SessionTests {
     @Test("gc beside a pull takes nothing that it has on its way [F124]")
     func collectDuringPull() throws {
         let bytes = Data((0..<900_000).map { _ in UInt8.random(in: .min ... .max) })
-        let set = try PublishedSet(["a.bin": bytes])
+        let set = try ServedSet(["a.bin": bytes])
         let staging = set.scratch.path + "/tower/.syncagent/staging"
         let pull = set.tool.process(["pull", set.url, "--into", "tower", "--limit-rate", "300K", "--quiet"])
         try pull.run()
@@ -173,7 +174,7 @@ struct SessionTests {
 
     @Test("gc keeps what is needed and gives back what is not; --dry-run only says so")
     func collect() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         #expect(try set.pull().status == 0)
         let manifests = set.scratch.path + "/.local/state/syncagent/manifests"
         let kept = try FileManager.default.contentsOfDirectory(atPath: manifests).sorted()

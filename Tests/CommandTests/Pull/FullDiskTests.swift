@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
@@ -24,7 +25,7 @@ struct FullDiskTests {
         var files: [String: Int] { last["files"] as? [String: Int] ?? [:] }
     }
 
-    private func end(_ name: String, of set: PublishedSet) throws -> End {
+    private func end(_ name: String, of set: ServedSet) throws -> End {
         let lines = try set.text("\(name).json").split(separator: "\n").map {
             try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
         }
@@ -51,7 +52,7 @@ struct FullDiskTests {
                 (0..<200).map { _ in UInt8.random(in: 0...255, using: &numbers) }
             )
         }
-        let set = try PublishedSet(files)
+        let set = try ServedSet(files)
         try set.script(
             "night",
             """
@@ -89,7 +90,7 @@ struct FullDiskTests {
     }
 
     /// Runs a script in a mount namespace of its own.
-    private func runUnshared(_ script: String, of set: PublishedSet) throws {
+    private func runUnshared(_ script: String, of set: ServedSet) throws {
         let process = set.tool.process([])
         process.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
         process.arguments = ["-m", "\(set.scratch.path)/\(script)"]
@@ -110,7 +111,7 @@ struct FullDiskTests {
                 withUnsafeBytes(of: number) { Array($0) }
             }
         )
-        let set = try PublishedSet(["large": bytes])
+        let set = try ServedSet(["large": bytes])
         let name = String(repeating: "ab", count: 32) + ".part"
         try set.script(
             "night",

@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
@@ -51,7 +52,7 @@ struct NoProcTests {
     @Test("A pull that takes longer than a second, here and by an agent that it starts, brings the files")
     func pulls() throws {
         let bytes = Data((0..<150_000).map { _ in UInt8.random(in: .min ... .max) })
-        let set = try PublishedSet(["a.bin": bytes])
+        let set = try ServedSet(["a.bin": bytes])
         let pull = "syncagent pull \(set.url) --limit-rate 60K --into"
         let outcome = try run(
             "\(pull) here && \(pull) there --session other --background && syncagent wait other --timeout 60s"

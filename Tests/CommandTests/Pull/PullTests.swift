@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
@@ -5,7 +6,7 @@ import Testing
 struct PullTests {
     @Test("A pull brings the files; the next one costs one request and no byte [S64]")
     func twice() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let first = try set.pull("--json")
         #expect(first.status == 0, "\(first.error)")
         #expect(try set.text("tower/a.txt") == "one")
@@ -21,7 +22,7 @@ struct PullTests {
 
     @Test("Paths behind the manifest select files and directories as they are named, and nothing else")
     func paths() throws {
-        let set = try PublishedSet([
+        let set = try ServedSet([
             "a[1].txt": Data("one".utf8), "a1.txt": Data("two".utf8), "maps/b": Data("three".utf8),
             "mapsheet": Data("four".utf8),
         ])
@@ -50,7 +51,7 @@ struct PullTests {
         "A name with a colon is a path where its directory is here, and a URL with one slash shows no password"
     )
     func colons() throws {
-        let set = try PublishedSet(["a": Data("one".utf8)])
+        let set = try ServedSet(["a": Data("one".utf8)])
         try FileManager.default.createDirectory(
             atPath: set.scratch.path + "/sets:a",
             withIntermediateDirectories: true
@@ -70,7 +71,7 @@ struct PullTests {
     func renamedRelease() throws {
         var numbers = SystemRandomNumberGenerator()
         var data = Data((0..<300_000).map { _ in UInt8.random(in: 0...255, using: &numbers) })
-        let set = try PublishedSet(["tool-1.2/data.bin": data, "a": Data("a".utf8), "b": Data("b".utf8)])
+        let set = try ServedSet(["tool-1.2/data.bin": data, "a": Data("a".utf8), "b": Data("b".utf8)])
         #expect(try set.pull().status == 0)
         data[150_000] ^= 1
         try FileManager.default.removeItem(at: set.scratch.url.appendingPathComponent("assets/tool-1.2"))
@@ -93,7 +94,7 @@ struct PullTests {
 
     @Test("--json prints the contract's last line, in its order, and objects with event and time")
     func contract() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let outcome = try set.pull("--json", "--quiet")
         #expect(outcome.error == "")
         let events = try outcome.events()
@@ -121,7 +122,7 @@ struct PullTests {
 
     @Test("Without --json, standard output stays empty; --quiet says nothing")
     func quiet() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let plain = try set.pull()
         #expect(plain.output == "")
         #expect(plain.error.contains("2 files: 2 installed"), "\(plain.error)")
@@ -131,7 +132,7 @@ struct PullTests {
 
     @Test("--dry-run fetches no file and creates nothing")
     func dryRun() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let outcome = try set.pull("--dry-run")
         #expect(outcome.status == 0)
         #expect(outcome.output.contains("to fetch"))
@@ -140,7 +141,7 @@ struct PullTests {
 
     @Test("A hook runs once a pull, told what changed, also when nothing did [S18 S21 S41]")
     func hook() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.script("hook", "env | grep ^SYNCAGENT_ | sort >>../told; cat >../report; pwd >../where")
         #expect(try set.pull("--hook", "./hook").status == 0)
         let told = try set.text("told")
@@ -168,7 +169,7 @@ struct PullTests {
         "A file hook gets the files that changed, so many a call, before the hook; when nothing changed none [S131]"
     )
     func fileHook() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.script(
             "files",
             "echo $SYNCAGENT_BATCH of $SYNCAGENT_BATCHES >>../told; grep -o '\"path\":\"[^\"]*\"' >>../told"
@@ -189,7 +190,7 @@ struct PullTests {
 
     @Test("A failing hook ends a pull with 5, the files being in place", arguments: ["exit 3", "kill -9 $$"])
     func failingHook(body: String) throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.script("hook", body)
         let outcome = try set.pull("--hook", "./hook")
         #expect(outcome.status == 5)
@@ -199,7 +200,7 @@ struct PullTests {
 
     @Test("A group hook runs for its group only")
     func groupHook() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.script("hook", "echo $SYNCAGENT_GROUP $SYNCAGENT_CHANGED >>../told; cat >/dev/null")
         #expect(try set.pull("--group", "sheets", "--group-hook", "sheets=./hook").status == 0)
         #expect(try set.text("told") == "sheets 1\n")
@@ -213,7 +214,7 @@ struct PullTests {
         ]
     )
     func unknownGroup(option: [String]) throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         for _ in 0..<2 {
             let outcome = try set.tool.run(["pull", set.url, "--into", "tower"] + option)
             #expect(outcome.status == 64, "\(outcome.error)")
@@ -225,7 +226,7 @@ struct PullTests {
 
     @Test("verify names what differs and what is missing, with 2; a pull mends it")
     func verify() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         #expect(try set.pull().status == 0)
         #expect(try set.tool.run(["verify", set.url, "--into", "tower"]).status == 0)
         try set.scratch.write(Data("0ne".utf8), to: "tower/a.txt")
@@ -240,7 +241,7 @@ struct PullTests {
 
     @Test("plan explains the requests and creates nothing [S130]")
     func plan() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let outcome = try set.tool.run(["plan", set.url, "--into", "tower"])
         #expect(outcome.status == 0)
         #expect(outcome.output.contains("requests"), "\(outcome.output)")
@@ -253,7 +254,7 @@ struct PullTests {
 
     @Test("A pack that lies never becomes a visible file [V42]")
     func wrongBytes() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let pack = try #require(try set.scratch.contents(of: "site/packs").first)
         let file = set.scratch.url.appendingPathComponent("site/packs/\(pack)")
         var bytes = try Data(contentsOf: file)

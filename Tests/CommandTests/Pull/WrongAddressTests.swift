@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
@@ -8,7 +9,7 @@ struct WrongAddressTests {
         "The URL of a directory, with or without its slash, and a local directory stand for the manifest in it"
     )
     func directory() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let base = set.url.replacing("/manifest.json", with: "")
         for (number, address) in [base + "/", base, "site", "site/"].enumerated() {
             let outcome = try set.tool.run(["pull", address, "--into", "d\(number)"])
@@ -26,7 +27,7 @@ struct WrongAddressTests {
 
     @Test("A web page in place of a manifest is told as that, with 65")
     func page() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.scratch.write(Data("\n<!DOCTYPE html><html>Log in</html>".utf8), to: "site/login")
         let outcome = try set.tool.run(["pull", set.url.replacing("manifest.json", with: "login")])
         #expect(outcome.status == 65 && outcome.error.contains("got a web page instead of the manifest"))
@@ -34,7 +35,7 @@ struct WrongAddressTests {
 
     @Test("https to a port of plain HTTP, and a host without a scheme, are explained")
     func schemes() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let secure = try set.tool.run(
             ["pull", set.url.replacing("http://", with: "https://"), "--deadline", "3s"]
         )
@@ -48,7 +49,7 @@ struct WrongAddressTests {
 
     @Test("A group that is not in the manifest leaves no directory behind")
     func group() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         for arguments in [["--group", "nope"], ["--group-hook", "nope=/bin/true"]] {
             let outcome = try set.pull(arguments[0], arguments[1])
             #expect(outcome.status == 64 && outcome.error.contains("nope"), "\(outcome.error)")
@@ -58,7 +59,7 @@ struct WrongAddressTests {
 
     @Test("Verifying a destination that is not there is one line, and 2")
     func verify() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let outcome = try set.tool.run(["verify", set.url, "--into", "nowhere"])
         #expect(outcome.status == 2)
         #expect(
@@ -71,7 +72,7 @@ struct WrongAddressTests {
 
     @Test("serve answers / with a page that names the manifest and the command to pull it")
     func index() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let answer = try set.server.client.send("GET", "/")
         let page = String(decoding: answer.body, as: UTF8.self)
         #expect(answer.status == 200)
@@ -85,10 +86,10 @@ struct WrongAddressTests {
 /// What is said of many files at once.
 @Suite("Said once", .timeLimit(.minutes(10)))
 struct SaidOnceTests {
-    private func broken() throws -> PublishedSet {
+    private func broken() throws -> ServedSet {
         var files: [String: Data] = [:]
         for number in 0..<40 { files["f/\(100 + number)"] = Data("file \(number)".utf8) }
-        let set = try PublishedSet(files)
+        let set = try ServedSet(files)
         try FileManager.default.removeItem(atPath: set.scratch.path + "/site/packs")
         return set
     }
@@ -119,7 +120,7 @@ struct SaidOnceTests {
 
     @Test("-v names what was installed and removed; a plan names what would be, and -vv what stays")
     func names() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let plan = try set.tool.run(["plan", set.url, "--into", "tower", "-v"])
         #expect(
             plan.output.contains("new        a.txt  (3 B)\nnew        sheets/b.txt  (3 B)\n"),
@@ -137,7 +138,7 @@ struct SaidOnceTests {
 
     @Test("A dry run ends as the pull would: 73 for a place that cannot be made, 77 for an older revision")
     func dryRun() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.scratch.write(Data(), to: "file")
         for arguments in [
             ["pull", set.url, "--into", "file/x", "--dry-run"], ["plan", set.url, "--into", "file/x"],

@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
@@ -13,7 +14,7 @@ struct ExitStatusTests {
         arguments: ["pull", "plan", "verify"]
     )
     func missingManifest(verb: String) throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let path = try set.tool.run([verb, "no-such.json", "--into", "elsewhere"])
         #expect(path.status == 66)
         #expect(path.error.contains("no-such.json"), "\(path.error)")
@@ -44,7 +45,7 @@ struct ExitStatusTests {
         "A relative path in a working directory that was removed ends with 73; an absolute one does its work"
     )
     func removedWorkingDirectory() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         func run(_ arguments: [String]) throws -> Tool.Outcome {
             let process = set.tool.process([])
             process.executableURL = URL(fileURLWithPath: "/bin/sh")
@@ -83,7 +84,7 @@ struct ExitStatusTests {
         "However early it ends, the last line of pull --json is pull.finished with the exit status and a message"
     )
     func lastLine() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.scratch.write(Data(), to: "file")
         try set.scratch.write(Data("{".utf8), to: "broken.json")
         let cases: [([String], Int32)] = [
@@ -117,7 +118,7 @@ struct ExitStatusTests {
 
     @Test("A destination that cannot be made ends with 73")
     func destination() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.scratch.write(Data(), to: "file")
         let outcome = try set.tool.run(["pull", set.url, "--into", "file/tower"])
         #expect(outcome.status == 73, "\(outcome.error)")
@@ -136,7 +137,7 @@ struct ExitStatusTests {
 
     @Test("A set whose file is gone from the server ends with 2 and names the file")
     func missingFile() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let digest = String(repeating: "ab", count: 32)
         let manifest = """
             {"format":"syncagent-manifest/1","project":"p","files":[{"path":"x","size":3,"sha256":"\(digest)",\
@@ -169,7 +170,7 @@ struct ExitStatusTests {
                 ServeTests.bytes(64 << 10).map { $0 ^ UInt8(truncatingIfNeeded: number) }
             )
         }
-        let set = try PublishedSet(files)
+        let set = try ServedSet(files)
         let output = Pipe()
         let process = set.tool.process(["pull", set.url, "--into", "tower", "--json", "--limit-rate", "1M"])
         process.standardOutput = output
@@ -205,7 +206,7 @@ struct ExitStatusTests {
 
     @Test("Two pulls into one destination: the second ends with 75 [S3]")
     func busy() throws {
-        let set = try PublishedSet(["big.bin": ServeTests.bytes(2 << 20)])
+        let set = try ServedSet(["big.bin": ServeTests.bytes(2 << 20)])
         let process = set.tool.process(["pull", set.url, "--into", "tower", "--json", "--limit-rate", "100K"])
         let output = Pipe()
         process.standardOutput = output

@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import SyncTestKit
 import Testing
@@ -230,7 +231,7 @@ struct PluginsCommandTests {
         .enabled(if: hasPython, "there is no /usr/bin/python3")
     )
     func scheme() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let url = "store:///site/manifest.json"
         for verb in ["pull", "plan", "verify"] {
             let refused = try set.tool.run([verb, url, "--into", "tower"])
@@ -258,7 +259,7 @@ struct PluginsCommandTests {
         .enabled(if: hasPython, "there is no /usr/bin/python3")
     )
     func withoutAuthority() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let manifest = try #require(set.scratch.text("site/manifest.json"))
         try set.scratch.write(Data(manifest.utf8), to: "site/store:m.json")
         let urls = ["store:/site/manifest.json", "store:site/manifest.json"]
@@ -300,7 +301,7 @@ struct PluginsCommandTests {
         .enabled(if: hasPython, "there is no /usr/bin/python3")
     )
     func everyCommand() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.scratch.example("lan-mirror")
         let origin = set.url.split(separator: "/").prefix(2).joined(separator: "//")
         let configuration = """

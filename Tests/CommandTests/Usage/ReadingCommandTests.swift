@@ -1,3 +1,4 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 struct ReadingCommandTests {
     @Test("ls lists what the manifest has, by path, with groups; a group alone; as JSON; and keeps nothing")
     func list() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let all = try set.tool.run(["ls", set.url])
         #expect(all.status == 0, "\(all.error)")
         #expect(all.output == "3 - a.txt\n3 - sheets/b.txt  (sheets)\n")
@@ -24,7 +25,7 @@ struct ReadingCommandTests {
 
     @Test("diff ends with 0 for the same files and 1 for others, and says what an update fetches")
     func difference() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let same = try set.tool.run(["diff", "site", set.url])
         #expect(same.status == 0 && same.output == "" && same.error == "The same 2 files.\n", "\(same.error)")
         try FileManager.default.copyItem(
@@ -45,7 +46,7 @@ struct ReadingCommandTests {
 
     @Test("diff says what of a file changed where nothing is to be fetched for it")
     func aspects() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try FileManager.default.copyItem(
             at: set.scratch.url.appendingPathComponent("site"),
             to: set.scratch.url.appendingPathComponent("old")
@@ -68,7 +69,7 @@ struct ReadingCommandTests {
         arguments: ["ls site", "ls site --json", "diff none.json site", "completion bash", "--help"]
     )
     func full(words: String) throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         try set.scratch.write(
             Data(#"{"format":"syncagent-manifest/1","project":"none","files":[]}"#.utf8),
             to: "none.json"
@@ -86,7 +87,7 @@ struct ReadingCommandTests {
 
     @Test("Closed standard descriptors are nobody else's: what is said goes nowhere, and the work is done")
     func closed() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let process = set.tool.process([])
         let said = try set.scratch.file()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
@@ -109,7 +110,7 @@ struct ReadingCommandTests {
 
     @Test("A listing whose reader has had enough is no failure")
     func left() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let process = set.tool.process(["ls", "site"])
         let output = Pipe()
         process.standardOutput = output
@@ -122,7 +123,7 @@ struct ReadingCommandTests {
 
     @Test("cat writes one file, byte for byte; a path that is not there is 66 with the nearest")
     func one() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         #expect(try set.tool.run(["cat", set.url, "sheets/b.txt"]).output == "two")
         #expect(try set.tool.run(["cat", "site/manifest.json", "a.txt"]).output == "one")
         let near = try set.tool.run(["cat", set.url, "sheet/B.txt"])
@@ -139,7 +140,7 @@ struct ReadingCommandTests {
 
     @Test("Damaged bytes are 65, and none of them is written")
     func damaged() throws {
-        let set = try PublishedSet()
+        let set = try ServedSet()
         let pack = try #require(try set.scratch.contents(of: "site/packs").first)
         let path = set.scratch.url.appendingPathComponent("site/packs/\(pack)")
         try Data(repeating: 0x2E, count: try Data(contentsOf: path).count).write(to: path)

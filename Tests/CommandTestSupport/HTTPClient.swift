@@ -1,29 +1,42 @@
 import Foundation
 
 /// One request on a connection of its own, with nothing added and nothing made tidy.
-struct HTTPClient: Sendable {
-    let port: UInt16
+package struct HTTPClient: Sendable {
+    package let port: UInt16
+
+    package init(port: UInt16) { self.port = port }
 
     /// What came back.
-    struct Answer: Sendable {
-        var status = 0
+    package struct Answer: Sendable {
+        package var status = 0
         /// Names in lower case.
-        var headers: [String: String] = [:]
-        var body: [UInt8] = []
+        package var headers: [String: String] = [:]
+        package var body: [UInt8] = []
     }
 
-    struct Failure: Error { let step: String }
+    package struct Failure: Error {
+        package let step: String
+
+        package init(step: String) { self.step = step }
+    }
 
     /// Sends the request and reads until the server closes.
-    func send(_ method: String = "GET", _ target: String, _ headers: [String: String] = [:]) throws -> Answer
-    {
+    package func send(
+        _ method: String = "GET",
+        _ target: String,
+        _ headers: [String: String] = [:]
+    ) throws -> Answer {
         let connection = try open(method, target, headers)
         defer { close(connection) }
         return try Self.parse(try Self.readAll(connection))
     }
 
     /// Sends the request and leaves the answer in the socket.
-    func open(_ method: String = "GET", _ target: String, _ headers: [String: String] = [:]) throws -> Int32 {
+    package func open(
+        _ method: String = "GET",
+        _ target: String,
+        _ headers: [String: String] = [:]
+    ) throws -> Int32 {
         let connection = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -46,7 +59,7 @@ struct HTTPClient: Sendable {
         return connection
     }
 
-    static func readAll(_ connection: Int32) throws -> [UInt8] {
+    package static func readAll(_ connection: Int32) throws -> [UInt8] {
         var result: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
         while true {
@@ -57,7 +70,7 @@ struct HTTPClient: Sendable {
         }
     }
 
-    static func parse(_ bytes: [UInt8]) throws -> Answer {
+    package static func parse(_ bytes: [UInt8]) throws -> Answer {
         guard let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { throw Failure(step: "head") }
         let lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n")
         guard let status = lines.first?.split(separator: " ").dropFirst().first.flatMap({ Int($0) }) else {

@@ -1,47 +1,62 @@
-import Foundation
+package import Foundation
 import SyncTestKit
-import Testing
 
 /// The built program as a child process.
-struct Tool {
+package struct Tool {
     /// How a run ended and what it said.
-    struct Outcome {
-        let status: Int32
-        let output: String
-        let error: String
+    package struct Outcome: Sendable {
+        package let status: Int32
+        package let output: String
+        package let error: String
 
-        /// The JSON lines on standard output; events of runs must be in order [S29 S30 S31].
-        func events(sourceLocation: SourceLocation = #_sourceLocation) throws -> [[String: Any]] {
-            let complaints = orderComplaints(inEvents: output.split(separator: "\n").map(String.init))
-            #expect(complaints == [], sourceLocation: sourceLocation)
-            let events = try objects()
-            // Every step of every task goes by the table [S98 S104].
-            for event in events where event["event"] as? String == "run.summary" {
+        package init(status: Int32, output: String, error: String) {
+            self.status = status
+            self.output = output
+            self.error = error
+        }
+
+        /// What is wrong with the events on standard output: those of runs must be in order [S29 S30 S31], and every step
+        /// of every task goes by the table [S98 S104].
+        package var complaints: [String] {
+            let lines = output.split(separator: "\n").map(String.init)
+            let refusals = lines.filter { line in
+                // What is not JSON is no event.
+                let event =
+                    (try? JSONSerialization.jsonObject(with: Data(line.utf8))) as? [String: Any] ?? [:]
                 let tasks = event["tasks"] as? [String: Int]
-                #expect((tasks?["refused"] ?? 0) == 0, sourceLocation: sourceLocation)
+                return event["event"] as? String == "run.summary" && (tasks?["refused"] ?? 0) != 0
             }
-            return events
+            return orderComplaints(inEvents: lines) + refusals.map { "steps of tasks were refused: \($0)" }
         }
 
         /// The JSON lines on standard output, whatever they are.
-        func objects() throws -> [[String: Any]] {
+        package func objects() throws -> [[String: Any]] {
             try output.split(separator: "\n").map { line in
-                try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+                let value = try JSONSerialization.jsonObject(with: Data(line.utf8))
+                guard let object = value as? [String: Any] else { throw Failure("no object: \(line)") }
+                return object
             }
         }
     }
 
+    /// What the program said or did, and why no test can go on with it.
+    package struct Failure: Error {
+        package let reason: String
+
+        package init(_ reason: String) { self.reason = reason }
+    }
+
     /// It stands beside the test bundle in the build directory.
-    static let url = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
+    package static let url = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
         .appendingPathComponent("syncagent")
 
     /// A directory of its own for home, state and work, removed by ``Scratch``.
-    let scratch: Scratch
+    package let scratch: Scratch
 
-    init(_ scratch: Scratch) { self.scratch = scratch }
+    package init(_ scratch: Scratch) { self.scratch = scratch }
 
     /// Prepares a run in the scratch directory, with an environment that holds nothing of the caller's.
-    func process(_ arguments: [String], environment: [String: String] = [:]) -> Process {
+    package func process(_ arguments: [String], environment: [String: String] = [:]) -> Process {
         let process = Process()
         process.executableURL = Self.url
         process.arguments = arguments
@@ -55,12 +70,12 @@ struct Tool {
     }
 
     /// Runs to the end. Output goes through files, so that no pipe can fill up.
-    func run(_ arguments: [String], environment: [String: String] = [:]) throws -> Outcome {
+    package func run(_ arguments: [String], environment: [String: String] = [:]) throws -> Outcome {
         try run(process(arguments, environment: environment))
     }
 
     /// Runs a prepared process to its end.
-    func run(_ process: Process) throws -> Outcome {
+    package func run(_ process: Process) throws -> Outcome {
         let (output, error) = (try scratch.file(), try scratch.file())
         process.standardOutput = try FileHandle(forWritingTo: output)
         process.standardError = try FileHandle(forWritingTo: error)
@@ -76,12 +91,12 @@ struct Tool {
 }
 
 /// A directory that is removed with the value that owns it.
-final class Scratch {
-    let url: URL
-    var path: String { url.path }
+package final class Scratch {
+    package let url: URL
+    package var path: String { url.path }
     private var count = 0
 
-    init() throws {
+    package init() throws {
         url = FileManager.default.temporaryDirectory.resolvingSymlinksInPath()
             .appendingPathComponent("syncagent-test-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
@@ -94,7 +109,7 @@ final class Scratch {
 
     /// Writes a file at `path` below the directory.
     @discardableResult
-    func write(_ data: Data, to path: String) throws -> URL {
+    package func write(_ data: Data, to path: String) throws -> URL {
         let file = url.appendingPathComponent(path)
         try FileManager.default.createDirectory(
             at: file.deletingLastPathComponent(),
@@ -105,13 +120,13 @@ final class Scratch {
     }
 
     /// A new empty file.
-    func file() throws -> URL {
+    package func file() throws -> URL {
         count += 1
         return try write(Data(), to: ".captured-\(count)")
     }
 
     /// What stands below a directory: relative paths, in order.
-    func contents(of path: String) throws -> [String] {
+    package func contents(of path: String) throws -> [String] {
         try FileManager.default.subpathsOfDirectory(atPath: url.appendingPathComponent(path).path).sorted()
     }
 }

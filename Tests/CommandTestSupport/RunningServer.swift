@@ -1,14 +1,13 @@
-import Foundation
-import Testing
+package import Foundation
 
 /// `syncagent serve` as a child process, on a port of its own.
-final class RunningServer {
-    let process: Process
-    let firstLine: String
-    let client: HTTPClient
+package final class RunningServer {
+    package let process: Process
+    package let firstLine: String
+    package let client: HTTPClient
     private let errors: URL
 
-    init(_ scratch: Scratch, directory: String = "site", arguments: [String] = []) throws {
+    package init(_ scratch: Scratch, directory: String = "site", arguments: [String] = []) throws {
         errors = try scratch.file()
         process = Tool(scratch).process(["serve", directory, "--port", "0"] + arguments)
         let output = Pipe()
@@ -33,7 +32,7 @@ final class RunningServer {
     deinit { if process.isRunning { process.terminate() } }
 
     /// Asks for a stop and waits for it.
-    func stop(_ signal: Int32 = SIGTERM) throws -> (status: Int32, error: String) {
+    package func stop(_ signal: Int32 = SIGTERM) throws -> (status: Int32, error: String) {
         kill(process.processIdentifier, signal)
         process.waitUntilExit()
         return (process.terminationStatus, try String(contentsOf: errors, encoding: .utf8))
