@@ -182,7 +182,7 @@ let package = Package(
         // The control API of the agent: what is said on the socket.
         library("SyncControl", ["SyncModel"]),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock.
-        library("SyncSchedule", ["SyncModel", "SyncSystem", "SyncControl", "CPosix"]),
+        library("SyncSchedule", ["SyncModel", "SyncSystem", "SyncControl"]),
         tests("SyncScheduleTests", ["SyncSchedule", "SyncModel"]),
         // Whether a run may go on now: what the machine says of power, network, load, people, space and time.
         library("SyncConditions", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule"]),

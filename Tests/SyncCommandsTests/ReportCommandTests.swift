@@ -11,7 +11,7 @@ import Testing
 struct ReportCommandTests {
     /// 2026-11-21 07:30 UTC.
     private let now: Int64 = 1_795_246_200_000
-    private let berlin = TimeZone(identifier: "Europe/Berlin") ?? .gmt
+    private let berlin = Zone.named("Europe/Berlin") ?? Zone(name: nil) { _ in 0 }
 
     @Test(
         "--since takes days, periods, local dates and times, and RFC 3339",

@@ -1,6 +1,7 @@
 import Foundation
 import SyncControl
 import SyncModel
+import SyncSchedule
 import Testing
 
 @testable import SyncCommands
@@ -11,7 +12,7 @@ struct SessionTextTests {
     static let now: Int64 = 1_795_176_000_000
 
     static func text(hasAgent: Bool = true) -> SessionText {
-        SessionText(now: now, hasAgent: hasAgent, timeZone: .gmt)
+        SessionText(now: now, hasAgent: hasAgent, zone: Zone(name: nil) { _ in 0 })
     }
 
     static func session(
@@ -247,21 +248,20 @@ struct StartTimeTests {
         ]
     )
     func times(text: String, expected: String) throws {
-        var calendar = Calendar(identifier: .gregorian)
-        calendar.timeZone = try #require(TimeZone(secondsFromGMT: 3_600))
-        let now = Date(timeIntervalSince1970: 1_795_176_000)
-        let style = Date.ISO8601FormatStyle(includingFractionalSeconds: expected.contains("."))
-        let milliseconds = (try style.parse(expected).timeIntervalSince1970 * 1_000).rounded()
-        #expect(StartTime.parse(text, now: now, calendar: calendar) == Int64(milliseconds))
+        let now: Int64 = 1_795_176_000_000
+        #expect(
+            StartTime.parse(text, now: now, zone: Zone(name: nil) { _ in 3_600 }) == parseTimestamp(expected)
+        )
     }
 
     @Test(
         "What is no time is refused",
         arguments: [
-            "", "soon", "25:00", "2026-06-31 02:00", "2:00", "-5m", "0s", "٢٠٢٦-١١-٢٠ ٠٢:٠٠", "٠٢:٠٠",
+            "", "soon", "25:00", "2026-06-31 02:00", "2026-06-30", "2:00", "-5m", "0s", "٢٠٢٦-١١-٢٠ ٠٢:٠٠",
+            "٠٢:٠٠",
         ]
     )
     func refused(text: String) {
-        #expect(StartTime.parse(text, now: Date(timeIntervalSince1970: 0), calendar: .current) == nil)
+        #expect(StartTime.parse(text, now: 0, zone: .machine) == nil)
     }
 }

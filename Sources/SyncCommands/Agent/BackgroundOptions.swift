@@ -1,8 +1,9 @@
 import ArgumentParser
-import Foundation
 import SyncControl
 import SyncEngine
 import SyncModel
+import SyncSchedule
+import SyncSystem
 
 /// When a pull is handed to the agent instead of being run here.
 struct BackgroundOptions: ParsableArguments {
@@ -116,7 +117,7 @@ private func hookResults(_ text: String) throws -> Set<RunResult> {
 /// Reads a time to start at, in **milliseconds** since 1970.
 @Sendable
 private func startTime(_ text: String) throws -> Int64 {
-    guard let time = StartTime.parse(text, now: Date(), calendar: .current) else {
+    guard let time = StartTime.parse(text, now: SystemTime.milliseconds(), zone: .machine) else {
         throw ValidationError(
             "'\(escaped(text))' is not a time such as 02:00, '2026-11-20 02:00', 2026-11-20T02:00:00Z or 90m."
         )
@@ -129,40 +130,15 @@ enum StartTime {
     /// - Parameters:
     ///   - text: `02:00` for the next time it is that late, a day and a time in local time, an RFC 3339 time, or a
     ///     time from now such as `90m`.
-    ///   - now: The present.
-    ///   - calendar: With the time zone that local times are in.
-    /// - Returns: **Milliseconds** since 1970.
-    static func parse(_ text: String, now: Date, calendar: Calendar) -> Int64? {
-        // A digit of another script is one to a regular expression, and none to Int.
-        guard text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
-        let date: Date?
-        if let wait = try? duration(text) {
-            date = now.addingTimeInterval(wait / .seconds(1))
-        } else if let match = text.wholeMatch(of: /(\d{2}):(\d{2})/) {
-            date = time(match.1, match.2).flatMap {
-                calendar.nextDate(after: now, matching: $0, matchingPolicy: .nextTime)
-            }
-        } else if let match = text.wholeMatch(of: /(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2})(?::(\d{2}))?/) {
-            var parts = time(match.4, match.5)
-            parts?.year = Int(match.1)
-            parts?.month = Int(match.2)
-            parts?.day = Int(match.3)
-            parts?.second = match.6.flatMap { Int($0) } ?? 0
-            // A 31st of June is no date, not the 1st of July.
-            date = parts.flatMap { parts in
-                var parts = parts
-                parts.calendar = calendar
-                parts.timeZone = calendar.timeZone
-                return parts.isValidDate ? calendar.date(from: parts) : nil
-            }
-        } else {
-            return parseTimestamp(text)
+    ///   - now: **Milliseconds** since 1970.
+    ///   - zone: That local times are in.
+    /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
+    static func parse(_ text: String, now: Int64, zone: Zone) -> Int64? {
+        if let wait = try? duration(text) { return now.saturatingAdd(Int64(wait / .milliseconds(1))) }
+        if text.utf8.count == 5, let minute = ScheduleTiming.minutes(text) {
+            return zone.next(minute: minute, after: now)
         }
-        return date.flatMap { Int64(exactly: ($0.timeIntervalSince1970 * 1_000).rounded()) }
-    }
-
-    private static func time(_ hour: Substring, _ minute: Substring) -> DateComponents? {
-        guard let hour = Int(hour), let minute = Int(minute), hour < 24, minute < 60 else { return nil }
-        return DateComponents(hour: hour, minute: minute, second: 0)
+        // A day alone is no time to start at.
+        return (text.utf8.count > 10 ? zone.moment(text) : nil) ?? parseTimestamp(text)
     }
 }

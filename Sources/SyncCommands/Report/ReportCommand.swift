@@ -1,8 +1,8 @@
 import ArgumentParser
-import Foundation
 import SyncAgent
 import SyncModel
 import SyncReport
+import SyncSchedule
 import SyncStore
 import SyncSystem
 
@@ -57,7 +57,7 @@ struct ReportCommand: AsyncParsableCommand {
 
     private func start(now: Int64) throws -> Int64 {
         guard let since else { return now - 86_400_000 }
-        guard let start = ReportStart.parse(since, now: now, zone: .current) else {
+        guard let start = ReportStart.parse(since, now: now, zone: .machine) else {
             throw ValidationError(
                 "--since '\(escaped(since))' is neither a number of days nor a time such as 12h, 7d, 2026-11-20 or "
                     + "2026-11-20T02:00."
@@ -111,10 +111,7 @@ struct ReportCommand: AsyncParsableCommand {
 extension ReportClock {
     /// The machine's own time zone.
     static func here(_ now: Int64) -> ReportClock {
-        let zone = TimeZone.current
-        return ReportClock(now: now) {
-            zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double($0) / 1_000))
-        }
+        ReportClock(now: now) { Int(Zone.machine.offset(at: floorDivision($0, 1_000).quotient)) }
     }
 }
 
@@ -125,34 +122,13 @@ enum ReportStart {
     ///   - now: **Milliseconds** since 1970.
     ///   - zone: For dates without an offset.
     /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
-    static func parse(_ text: String, now: Int64, zone: TimeZone) -> Int64? {
+    static func parse(_ text: String, now: Int64, zone: Zone) -> Int64? {
         let isNumber = !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
         if let period = try? duration(isNumber ? text + "d" : text) {
             return now - Int64(period / .milliseconds(1))
         }
-        guard !isNumber else { return nil }
-        var style = Date.ISO8601FormatStyle(timeZone: zone).year().month().day()
-        if let date = exactly(text, 10, style) { return date }
-        style = style.dateTimeSeparator(.standard)
-        let plain = text.replacing(" ", with: "T", maxReplacements: 1)
-        // Foundation takes 25:00 for the next day.
-        guard let hour = Int(plain.dropFirst(11).prefix(2)), hour < 24 else { return nil }
-        if plain.utf8.count == 16,
-            let date = exactly(plain + ":00", 19, style.time(includingFractionalSeconds: false))
-        {
-            return date
-        }
-        if let date = exactly(plain, 19, style.time(includingFractionalSeconds: false)) { return date }
-        return parseTimestamp(plain)
-    }
-
-    private static func exactly(_ text: String, _ length: Int, _ style: Date.ISO8601FormatStyle) -> Int64? {
-        guard text.utf8.count == length else { return nil }
-        return (try? style.parse(text)).flatMap(milliseconds)
-    }
-
-    private static func milliseconds(_ date: Date) -> Int64? {
-        Int64(exactly: (date.timeIntervalSince1970 * 1_000).rounded())
+        return isNumber
+            ? nil : zone.moment(text) ?? parseTimestamp(text.replacing(" ", with: "T", maxReplacements: 1))
     }
 }
 

@@ -1,7 +1,7 @@
-import Foundation
 import SyncControl
 import SyncModel
 import SyncReport
+import SyncSchedule
 
 /// Sessions in plain words: what each does, why and until when it waits. Pure, but for the time zone.
 struct SessionText: Sendable {
@@ -9,7 +9,7 @@ struct SessionText: Sendable {
     let now: Int64
     /// Whether an agent answers: without one nothing that waits moves.
     let hasAgent: Bool
-    var timeZone = TimeZone.current
+    var zone = Zone.machine
 
     func table(_ sessions: [SessionStatus]) -> [String] {
         var rows = [["SESSION", "STATE", "FILES", "BYTES", ""]]
@@ -166,8 +166,8 @@ struct SessionText: Sendable {
     func moment(_ time: WallTime) -> String {
         // The years 0 to 9999: what is stored may be anything.
         let milliseconds = min(max(time.milliseconds, -62_167_219_200_000), 253_402_300_799_999)
-        let offset = timeZone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(milliseconds) / 1_000))
-        let local = timestamp(milliseconds: milliseconds + Int64(offset) * 1_000)
+        let offset = zone.offset(at: floorDivision(milliseconds, 1_000).quotient)
+        let local = timestamp(milliseconds: milliseconds + offset * 1_000)
         let text = String(local.prefix(19)).replacing("T", with: " ")
         let seconds = milliseconds.saturatingSubtract(now) / 1_000
         if seconds > 0 { return "\(text) (in \(period(seconds)))" }

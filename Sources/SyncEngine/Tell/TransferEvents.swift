@@ -51,7 +51,7 @@ extension SyncEvent {
             }
             // One line per server, not one per file.
             var note = "waiting for \(OriginLedger.origin(url) ?? url): \(reason)"
-            if let until { note += "; trying until \(clockTime(milliseconds: until)), Ctrl-C stops" }
+            if let until { note += "; trying until \(SystemTime.timeOfDay(at: until)), Ctrl-C stops" }
             self.init(.transferWaiting, time: time, note: note) {
                 $0.transfer(transfer, subject)
                 $0.field("url", url)

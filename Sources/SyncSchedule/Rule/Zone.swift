@@ -1,6 +1,6 @@
-import CPosix
 import Foundation
 package import SyncModel
+import SyncSystem
 
 /// How a place sets its clocks: wall-clock time from instants, and back.
 package struct Zone: Sendable {
@@ -14,14 +14,8 @@ package struct Zone: Sendable {
         self.offset = offset
     }
 
-    /// The machine's zone, as it is at the moment of each question: tzset(3) looks whether it has been changed.
-    package static let machine = Zone(name: nil) { seconds in
-        tzset()
-        var time = time_t(seconds)
-        var parts = tm()
-        guard localtime_r(&time, &parts) != nil else { return 0 }
-        return Int64(parts.tm_gmtoff)
-    }
+    /// The machine's zone, as it is at the moment of each question.
+    package static let machine = Zone(name: nil, offset: SystemTime.localOffset)
 
     /// The zone of an IANA name; `nil` when the system's zone data does not have it.
     package static func named(_ name: String) -> Zone? {
@@ -46,6 +40,9 @@ package struct Zone: Sendable {
         }
         return zone
     }
+
+    /// How many **seconds** its clocks are ahead of UTC at **seconds** since 1970.
+    package func offset(at seconds: Int64) -> Int64 { offset(seconds) }
 
     /// What the wall clock shows.
     ///
