@@ -12,7 +12,7 @@ struct BringStep {
     struct Outcome {
         /// What is known of the rows that are now in place.
         var records = RecordColumn()
-        var failures: [FetchRounds.Failure] = []
+        var failures: [RowFailure] = []
         /// **Bytes** taken from local files.
         var reusedBytes: UInt64 = 0
         /// Why all the others are missing, if the disk has failed.
@@ -91,7 +91,7 @@ struct BringStep {
         _ paths: [String],
         of open: inout [Int],
         _ adopted: Leftovers.Adopted
-    ) throws(PlanError) -> [FetchRounds.Failure] {
+    ) throws(PlanError) -> [RowFailure] {
         guard !paths.isEmpty, !context.isStopped else { return [] }
         let paths = Set(paths)
         let first = open.filter { paths.contains(manifest.files.path($0)) }
@@ -148,9 +148,9 @@ struct BringStep {
     private func finish(_ outcome: inout Outcome) {
         let placed = context.committer.finish()
         outcome.records = placed.records
-        outcome.failures += placed.failures.map { FetchRounds.Failure(row: $0.row, disk: $0.error) }
+        outcome.failures += placed.failures.map { RowFailure(row: $0.row, disk: $0.error) }
         outcome.failures += placed.refusals.sorted { $0.key < $1.key }.map {
-            FetchRounds.Failure(row: $0.key, reason: $0.value, cause: .rejected)
+            RowFailure(row: $0.key, reason: $0.value, cause: .rejected)
         }
         outcome.leftUnsynced = placed.leftUnsynced
         guard let failure = context.disk.failure else { return }
@@ -159,7 +159,7 @@ struct BringStep {
         outcome.failures.removeAll { !$0.cause.isOfDisk }
         let known = Set(outcome.failures.map(\.row)).union(placed.records.rows)
         outcome.failures += wanted.without(known).map {
-            FetchRounds.Failure(row: $0, disk: failure)
+            RowFailure(row: $0, disk: failure)
         }
     }
 }

@@ -36,41 +36,6 @@ struct FetchRounds: Sendable {
     /// manifest itself takes much memory.
     private var windowBytes: Int { min(130 << 20, max(24 << 20, 220 << 20 - manifest.files.memoryBytes)) }
 
-    /// Rows that could not be brought, with the reason for people.
-    struct Failure: Sendable {
-        var row: Int
-        var reason: String
-        var cause: FailureCause
-        /// Whether no server could be reached, or none answered.
-        var isUnreachable = false
-
-        init(row: Int, reason: String, cause: FailureCause) {
-            self.row = row
-            self.reason = reason
-            self.cause = cause
-        }
-
-        /// A row that the disk did not take.
-        init(row: Int, disk error: FileError) {
-            self.init(row: row, reason: error.reasonForFile, cause: error.cause)
-        }
-
-        /// A row that cannot be decoded.
-        init(row: Int, dictionary failure: ManifestDictionary.Failure) {
-            self.init(row: row, transfer: failure.transfer)
-            reason = failure.reason
-        }
-
-        /// A row that a transfer failed to deliver.
-        init(row: Int, transfer error: TransferError?) {
-            self.init(row: row, reason: "the transfer ended early", cause: .unreachable)
-            guard let error else { return }
-            reason = "\(error)"
-            cause = error.cause
-            isUnreachable = error.code == .unreachable || error.code == .timedOut
-        }
-    }
-
     /// Spans are long enough to be few, and short enough that every connection has several.
     static func rule(
         for manifest: Manifest,
@@ -93,19 +58,19 @@ struct FetchRounds: Sendable {
     ///   - plan: The first round's plan.
     ///   - isAll: Whether it is all that is wanted: then partial blobs are of no more use.
     /// - Returns: The rows that failed; every other row of the plan has been given to the committer.
-    func run(_ plan: Plan, isAll: Bool = true) -> [Failure] {
+    func run(_ plan: Plan, isAll: Bool = true) -> [RowFailure] {
         let workers: WorkerPool
         do {
             workers = try WorkerPool(count: environment.workers)
         } catch {
             return Set(plan.targets.map(\.row)).sorted().map {
-                Failure(row: $0, reason: "\(error)", cause: .other)
+                RowFailure(row: $0, reason: "\(error)", cause: .other)
             }
         }
         let pool = BufferPool(count: Self.buffers, bufferSize: 256 << 10)
         let windows = WindowBudget(capacity: windowBytes)
         defer { workers.close() }
-        var failures: [Failure] = []
+        var failures: [RowFailure] = []
         /// Rows whose blobs found no room for their windows, with the size that each wants.
         var crowded: [Int: Int] = [:]
         var round = plan
@@ -116,7 +81,7 @@ struct FetchRounds: Sendable {
             case .failure(let failure):
                 // Do not fetch what could not be decoded.
                 failures += Set(round.targets.map(\.row)).sorted().map {
-                    Failure(row: $0, dictionary: failure)
+                    RowFailure(row: $0, dictionary: failure)
                 }
                 break rounds
             }
@@ -144,9 +109,9 @@ struct FetchRounds: Sendable {
                 // Each source that gives wrong bytes is blamed, and the next is asked.
                 let mayBeRight = attempt == 0 || hasURLs || attempt + 1 < sources(of: failure.row)
                 let retries =
-                    !failure.shown.cause.isOfDisk && failure.shown.cause != .cancelled
+                    !failure.cause.isOfDisk && failure.cause != .cancelled
                     && (failure.isWrongBytes ? mayBeRight : hasURLs && !asked.contains(failure.row))
-                if last || !retries { failures.append(failure.shown) } else { again.append(failure.row) }
+                if last || !retries { failures.append(failure) } else { again.append(failure.row) }
             }
             guard !again.isEmpty else { break }
             environment.live.tasks?.released(again)
@@ -165,7 +130,7 @@ struct FetchRounds: Sendable {
                     }
                 )
             } catch {
-                failures += again.map { Failure(row: $0, reason: "\(error)", cause: .badManifest) }
+                failures += again.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) }
                 break
             }
         }
@@ -188,8 +153,8 @@ struct FetchRounds: Sendable {
         windows: WindowBudget,
         workers: WorkerPool,
         pool: BufferPool
-    ) -> [Failure] {
-        var failures: [Failure] = []
+    ) -> [RowFailure] {
+        var failures: [RowFailure] = []
         var waiting = crowded.sorted { $0.key < $1.key }
         /// How many blobs a row wanted when it was last fetched alone.
         var alone: [Int: Int] = [:]
@@ -223,14 +188,14 @@ struct FetchRounds: Sendable {
                         waiting.insert((failure.row, windows.capacity), at: 0)
                         alone[failure.row] = rows.count > 1 ? nil : plan.slots.count
                     } else {
-                        failures.append(failure.shown)
+                        failures.append(failure)
                     }
                 }
                 context.partialBlobs.endPlan()
             } catch let failure as ManifestDictionary.Failure {
-                failures += rows.map { Failure(row: $0, dictionary: failure) }
+                failures += rows.map { RowFailure(row: $0, dictionary: failure) }
             } catch {
-                failures += rows.map { Failure(row: $0, reason: "\(error)", cause: .badManifest) }
+                failures += rows.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) }
             }
         }
         return failures
@@ -242,14 +207,6 @@ struct FetchRounds: Sendable {
             return .success(nil)
         }
         return dictionary.get().map { $0 }
-    }
-
-    private struct RowFailure {
-        var shown: Failure
-        var isWrongBytes = false
-        /// The window that found no room, in **bytes**.
-        var window: Int?
-        var row: Int { shown.row }
     }
 
     /// Runs one plan's spans to their ends.
@@ -274,35 +231,33 @@ struct FetchRounds: Sendable {
         for trouble in installer.troubles {
             switch trouble.cause {
             case .disk(let error):
-                failures[trouble.row] = RowFailure(shown: Failure(row: trouble.row, disk: error))
+                failures[trouble.row] = RowFailure(row: trouble.row, disk: error)
             case .wrongBase(let reason):
-                guard failures[trouble.row]?.shown.cause.isOfDisk != true else { continue }
-                let shown = Failure(row: trouble.row, reason: reason, cause: .wrongBytes)
-                failures[trouble.row] = RowFailure(shown: shown, isWrongBytes: true)
+                guard failures[trouble.row]?.cause.isOfDisk != true else { continue }
+                failures[trouble.row] = RowFailure(row: trouble.row, wrongBytes: reason)
             case .crowded(let window):
                 let known = failures[trouble.row]
                 guard known == nil || known?.window != nil else { continue }
-                let shown = Failure(
+                var failure = RowFailure(
                     row: trouble.row,
                     reason: "decoding it takes \(ByteCount(UInt64(window))) of memory, and the limit "
                         + "for all files is \(ByteCount(UInt64(windowBytes))); "
                         + "publish it with a smaller zstd window",
                     cause: .badManifest
                 )
-                failures[trouble.row] = RowFailure(shown: shown, window: max(window, known?.window ?? 0))
+                failure.window = max(window, known?.window ?? 0)
+                failures[trouble.row] = failure
             case .wrongBytes(let reason, let found):
                 let words = Self.words(reason, found: found, wanted: manifest.files.digest(trouble.row))
                 if let span = trouble.span { tell(trouble.row, ends[span].url, words, found: found) }
-                if let known = failures[trouble.row], known.shown.cause.isOfDisk || trouble.span == nil {
+                if let known = failures[trouble.row], known.cause.isOfDisk || trouble.span == nil {
                     continue
                 }
                 let end = trouble.span.map { ends[$0] }
-                let shown = Failure(
+                failures[trouble.row] = RowFailure(
                     row: trouble.row,
-                    reason: end.map { "\(redacted(url: $0.url)): \(words)" } ?? reason,
-                    cause: .wrongBytes
+                    wrongBytes: end.map { "\(redacted(url: $0.url)): \(words)" } ?? reason
                 )
-                failures[trouble.row] = RowFailure(shown: shown, isWrongBytes: true)
                 if let end { environment.transport.blame(url: end.url, reason: "wrong bytes") }
             }
         }
@@ -311,7 +266,7 @@ struct FetchRounds: Sendable {
             let error: TransferError? = ends[span].error
             for slot in (missing[span] ?? [plan.spans[span].slots]).joined() {
                 for target in plan.targets[plan.slots[slot].targets] where failures[target.row] == nil {
-                    failures[target.row] = RowFailure(shown: Failure(row: target.row, transfer: error))
+                    failures[target.row] = RowFailure(row: target.row, transfer: error)
                 }
             }
         }

@@ -9,14 +9,14 @@ extension RunContext {
     /// Stages every link and empty file among `rows` until a stop request; the rest is then no failure.
     ///
     /// - Returns: The rows that could not be made.
-    func stageSmallEntries(_ rows: [Int]) -> [FetchRounds.Failure] {
-        var failures: [FetchRounds.Failure] = []
+    func stageSmallEntries(_ rows: [Int]) -> [RowFailure] {
+        var failures: [RowFailure] = []
         for row in rows where manifest.files.kind(row) == .link || manifest.files.size(row) == 0 {
             if isStopped { break }
             do throws(FileError) {
                 committer.add(try stageSmallEntry(row))
             } catch {
-                failures.append(FetchRounds.Failure(row: row, disk: error))
+                failures.append(RowFailure(row: row, disk: error))
             }
         }
         return failures

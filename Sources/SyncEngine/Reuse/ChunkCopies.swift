@@ -18,7 +18,7 @@ final class ChunkCopies: Sendable {
         var bytes: UInt64 = 0
         /// Rows with wrong chunks, which must be fetched.
         var missing: Set<Int> = []
-        var failures: [FetchRounds.Failure] = []
+        var failures: [RowFailure] = []
     }
 
     private struct Unit: Sendable {
@@ -76,7 +76,7 @@ final class ChunkCopies: Sendable {
     /// Copies everything. Blocks until done or stopped.
     ///
     /// - Returns: Rows that could not be written.
-    func run(onBytes: @escaping @Sendable (UInt64) -> Void) -> [FetchRounds.Failure] {
+    func run(onBytes: @escaping @Sendable (UInt64) -> Void) -> [RowFailure] {
         _ = concurrently(min(context.environment.workers, units.count), name: "chunks") { [self] _ in
             guard let copier = try? ChunkReader() else { return }  // No memory: fetched instead.
             let opener = ChunkOpener(
@@ -248,6 +248,6 @@ final class ChunkCopies: Sendable {
 
     private func fail(_ row: Int, _ error: FileError) {
         context.disk.note(error)
-        state.withLock { $0.failures.append(FetchRounds.Failure(row: row, disk: error)) }
+        state.withLock { $0.failures.append(RowFailure(row: row, disk: error)) }
     }
 }

@@ -86,14 +86,14 @@ struct ChunkReuse {
         _ plan: Plan,
         _ rounds: FetchRounds,
         _ origins: RowOrigins,
-        beside: @escaping @Sendable () -> [FetchRounds.Failure]
-    ) -> (failures: [FetchRounds.Failure], bytes: UInt64) {
+        beside: @escaping @Sendable () -> [RowFailure]
+    ) -> (failures: [RowFailure], bytes: UInt64) {
         context.environment.releaseMemory()  // What looking around and planning took.
         var first = rounds
         first.bases = bases
         first.copies = copies
         var failures = concurrently(3, name: "fetch") {
-            [context, copies, first] part -> [FetchRounds.Failure] in
+            [context, copies, first] part -> [RowFailure] in
             switch part {
             case 0: beside()
             case 1: context.isStopped ? [] : first.run(plan)
@@ -111,10 +111,10 @@ struct ChunkReuse {
     /// Fetches chunks that turned out not to be here.
     private func fetchMissing(
         _ rows: Set<Int>,
-        besides failures: [FetchRounds.Failure],
+        besides failures: [RowFailure],
         _ rounds: FetchRounds,
         _ origins: RowOrigins
-    ) -> [FetchRounds.Failure] {
+    ) -> [RowFailure] {
         let missing = rows.subtracting(failures.map(\.row)).sorted()
         guard !missing.isEmpty else { return [] }
         origins.set(Set(missing), .network)
@@ -128,7 +128,7 @@ struct ChunkReuse {
             )
             return rounds.run(try makePlan(manifest, wanted: missing, rule: rule, skipping: isHere))
         } catch {
-            return missing.map { FetchRounds.Failure(row: $0, reason: "\(error)", cause: .badManifest) }
+            return missing.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) }
         }
     }
 }

@@ -318,7 +318,7 @@ struct PullRun {
         note(outcome.failures, &files)
     }
 
-    private mutating func note(_ failures: [FetchRounds.Failure], _ files: inout RunFiles) {
+    private mutating func note(_ failures: [RowFailure], _ files: inout RunFiles) {
         for failure in failures where files.states[failure.row] == .pending {
             if environment.stop.isStopped, !failure.cause.isOfDisk { continue }
             fail(failure.row, failure.reason, failure.cause, &files)
