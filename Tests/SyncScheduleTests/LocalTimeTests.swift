@@ -19,7 +19,8 @@ struct LocalTimeTests {
         ]
     )
     func moments(text: String, expected: String) throws {
-        #expect(berlin.moment(text) == (try #require(parseTimestamp(expected))))
+        let wanted = try #require(parseTimestamp(expected))
+        #expect(berlin.moment(text) == wanted)
     }
 
     @Test(
