@@ -92,7 +92,10 @@ let package = Package(
         // libcurl: handles, URLs, what an answer says, one call.
         library("SyncCurl", ["SyncModel", "CCurl"]),
         tests("SyncCurlTests", ["SyncCurl", "SyncTestKit"]),
-        library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "CPosix"]),
+        library(
+            "SyncTransfer",
+            ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "COpenSSL", "CPosix"]
+        ),
         library(
             "SyncSettings",
             ["SyncModel", "SyncSystem", "SyncPlugins", "SyncControl", "SyncCurl", "SyncTransfer"]

@@ -1,4 +1,5 @@
 import CCurl
+import COpenSSL
 import SyncCurl
 package import SyncModel
 package import SyncPlugins
@@ -108,7 +109,7 @@ package struct Fault: Error, Equatable, Sendable {
         advice.flatMap(words).map { "\(detail); \($0)" } ?? detail
     }
 
-    /// What can be done about it. Of certificates, libcurl says what is wrong only in words.
+    /// What can be done about it.
     package var advice: TransferAdvice? {
         if let given { return given }
         return switch kind {
@@ -118,19 +119,7 @@ package struct Fault: Error, Equatable, Sendable {
         case .status(429), .status(500...): .waitForServer
         case .proxyAuthentication: .nameProxyCredentials
         case .captivePortal: .logIn
-        case .unwantedForm where detail.hasPrefix("Content-Encoding"): .sendUncompressed
         case .otherSize, .tooLarge: .checkVersion
-        case .tls
-        where detail.contains("issuer") || detail.contains("self-signed")
-            || detail.contains("self signed"):
-            .nameAuthority
-        case .tls where detail.contains("wrong version number") || detail.contains("packet length too long"):
-            .isPlainHTTP
-        case .malformed where detail.contains("HTTP/0.9"): .isTLS
-        case .tls where detail.contains("certificate file") || detail.contains("verify locations"):
-            .installAuthorities
-        case .tls where detail.contains("not yet valid"): .checkClock
-        case .tls where detail.contains("expired"): .renewCertificate
         default: nil
         }
     }
@@ -188,7 +177,8 @@ extension Fault {
             self.init(.proxyAuthentication, "the proxy refuses the tunnel (\(tunnel))")
         } else {
             let text = Self.withoutTime(exchange.easy.message(for: result))
-            self.init(Self.kind(of: result, text: text, exchange), text)
+            let kind = Self.kind(of: result, text: text, exchange)
+            self.init(kind, text, advice: Self.advice(on: result, text: text, exchange))
         }
     }
 
@@ -202,6 +192,32 @@ extension Fault {
         words.removeSubrange(place...(place + 2))
         words[place - 1] += end
         return words.joined(separator: " ")
+    }
+
+    /// What can be done about what libcurl refuses.
+    ///
+    /// Of a certificate, OpenSSL's number says what is wrong: CURLINFO_SSL_VERIFYRESULT, `<openssl/x509_vfy.h>`. Of a port that
+    /// speaks something else, there are only words.
+    private static func advice(on code: CURLcode, text: String, _ exchange: Exchange) -> TransferAdvice? {
+        switch code {
+        case CURLE_SSL_CACERT_BADFILE: return .installAuthorities
+        case CURLE_SSL_CONNECT_ERROR
+        where text.contains("wrong version number") || text.contains("packet length too long"):
+            return .isPlainHTTP
+        case CURLE_UNSUPPORTED_PROTOCOL where text.contains("HTTP/0.9"): return .isTLS
+        case CURLE_PEER_FAILED_VERIFICATION: break
+        default: return nil
+        }
+        let results = [CURLINFO_SSL_VERIFYRESULT, CURLINFO_PROXY_SSL_VERIFYRESULT].map(exchange.easy.long)
+        return switch Int32(clamping: results.first { $0 != 0 } ?? 0) {
+        case X509_V_ERR_CERT_NOT_YET_VALID: .checkClock
+        case X509_V_ERR_CERT_HAS_EXPIRED: .renewCertificate
+        case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+            X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+            X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_CERT_UNTRUSTED:
+            .nameAuthority
+        default: nil
+        }
     }
 
     private static func kind(of code: CURLcode, text: String, _ exchange: Exchange) -> Kind {

@@ -114,5 +114,9 @@ private func judgePart(
 
 private func requireNoCoding(_ answer: ResponseHeaders) throws(Fault) {
     guard let coding = answer.contentEncoding, coding.lowercased() != "identity" else { return }
-    throw Fault(.unwantedForm, "Content-Encoding: \(coding.prefix(80)), which was not requested")
+    throw Fault(
+        .unwantedForm,
+        "Content-Encoding: \(coding.prefix(80)), which was not requested",
+        advice: .sendUncompressed
+    )
 }

@@ -31,6 +31,9 @@ struct RealServerTests {
         let program = try await RealServer.nginx(root, port: port, server: "listen 127.0.0.1:\(port);")
         let bench = try Bench()
         try await pull(bench, "http://127.0.0.1:\(port)/a")
+        // There is nothing but libcurl's words for it.
+        let error = try await bench.failure(bench.start(object, from: ["https://127.0.0.1:\(port)/a"]))
+        #expect("\(error)".hasSuffix("; isPlainHTTP"))
         program.stop()
     }
 
