@@ -179,6 +179,8 @@ struct PullSetup {
         } catch {
             throw Sync.Failure(.usage, "a plugin's URL is \(error.description)")
         }
+        // A manifest from elsewhere could name this machine's files.
+        guard !schemes(plugins).contains("file") else { throw Sync.Failure(.usage, URLScope.fileIsBuiltIn) }
         plugins.verifications = said.verifiers.enumerated().map {
             FileVerification(name: "verifier-\($0.offset + 1)", verifier: $0.element)
         }

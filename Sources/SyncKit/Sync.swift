@@ -89,7 +89,7 @@ public enum Sync {
 
     /// Your own types for the seven extension points. All of them are called on threads that may block.
     public struct Plugins: Sendable {
-        /// Transports for URLs with these prefixes: `store:`, `https://assets.example.com/`.
+        /// Transports for URLs with these prefixes: `store:`, `https://assets.example.com/`. None can be for `file:`.
         public var transports: [(prefix: String, transport: any Transport)] = []
         /// Asked in this order before requests are sent.
         public var resolvers: [any RequestResolver] = []

@@ -106,6 +106,10 @@ extension PluginSettings {
                 "missing; a transport needs the URLs it handles, such as \"https://assets.example.com/\" or \"http:\""
             )
         }
+        if point == .transport, use.scope.schemes.contains("file") {
+            // A manifest from elsewhere could name this machine's files.
+            throw object.fault(node, "for", URLScope.fileIsBuiltIn)
+        }
         if let timeout = try object.duration("timeout") { use.timeout = Int(timeout.components.seconds) }
         if let settings = object.node("settings") {
             guard case .object = settings.value, let json = settings.json else {

@@ -145,6 +145,25 @@ struct PluginTests {
         #expect(scene.tree.problems(in: scene.destination) == [])
     }
 
+    @Test(
+        "No transport is for file: URLs, which a manifest from elsewhere could name",
+        arguments: ["file:", "FILE:///"]
+    )
+    func fileTransport(prefix: String) async throws {
+        let scene = try KitScene()
+        var plugins = Sync.Plugins()
+        plugins.transports = [(prefix, Shelf([:]))]
+        let pull = Sync.pull(
+            scene.server.url("/manifest.json"),
+            into: scene.destination,
+            options: scene.options,
+            plugins: plugins
+        )
+        let failure = await #expect(throws: Sync.Failure.self) { for try await _ in pull {} }
+        #expect(failure.map { "\($0)" }?.contains("file: URLs are not for plugins") == true)
+        #expect(scene.server.log.requestCount == 0)
+    }
+
     @Test("What is on the wire is told while it comes: the file, its bytes, where it goes")
     func requests() async throws {
         var tree = AssetTree()

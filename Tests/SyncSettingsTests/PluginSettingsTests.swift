@@ -47,6 +47,14 @@ struct PluginSettingsTests {
             ("{ plugin: 'a', point: 'hook', events: ['x'] }", "events: has no meaning for a hook"),
             ("{ plugin: 'a', point: 'transport' }", "plugins.use[0].for: missing"),
             (
+                "{ plugin: 'a', point: 'transport', for: ['File:'] }",
+                "plugins.use[0].for: file: URLs are not for plugins"
+            ),
+            (
+                "{ plugin: 'a', point: 'transport', for: ['store:', 'file:///srv/'] }",
+                "plugins.use[0].for: file: URLs are not for plugins"
+            ),
+            (
                 "{ plugin: 'a', point: 'resolver', for: ['a.example'] }",
                 "for[0]: a.example is not the beginning of a URL"
             ),

@@ -98,6 +98,10 @@ package struct URLScope: Sendable, Equatable {
         }
     }
 
+    /// Why no transport plugin may be for `file:`.
+    package static let fileIsBuiltIn =
+        "file: URLs are not for plugins; a manifest on this machine is named by its path"
+
     /// The schemes in the scope, in lower case; empty for all URLs.
     package var schemes: Set<String> {
         Set(
