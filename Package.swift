@@ -85,7 +85,7 @@ let package = Package(
 
         // One step of the flow each.
         library("SyncDigest", ["SyncModel", "COpenSSL"]),
-        library("SyncCompression", ["CZstd"]),
+        library("SyncCompression", ["SyncModel", "CZstd"]),
         // Who may say what is newest: keys, signed statements, and when they are believed. No I/O.
         library("SyncTrust", ["SyncModel", "SyncManifest", "SyncDigest", "COpenSSL"]),
         tests("SyncTrustTests", ["SyncTrust", "SyncModel"]),

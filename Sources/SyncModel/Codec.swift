@@ -28,12 +28,21 @@ public enum Codec: UInt8, Sendable, CaseIterable {
         self = codec
     }
 
-    /// Whether stored bytes are a zstd frame.
+    /// Whether stored bytes must be decoded.
     package var isCompressed: Bool { self != .identity }
 
     /// Whether it takes the manifest's dictionary to decode.
     package var needsDictionary: Bool { self == .zstdDictionary }
 
-    /// How a frame is stored that was made with the manifest's dictionary or without.
-    package static func frame(withDictionary: Bool) -> Codec { withDictionary ? zstdDictionary : zstd }
+    /// The most raw **bytes** that a stored byte can give.
+    package var highestRatio: UInt64 {
+        switch self {
+        case .identity: 1
+        // The smallest block has 4 bytes, the largest gives 128 KiB. RFC 8878 section 3.1.1.2.
+        case .zstd, .zstdDictionary: (128 << 10) / 4
+        }
+    }
+
+    /// What parts of manifests and dictionaries are stored as where that is shorter.
+    package static let ofParts = zstd
 }

@@ -6,7 +6,7 @@ package struct DecodeWorker: ~Copyable {
     /// 0..<number of workers; also its lane in the staging directory.
     package let number: Int
     package var hasher: SHA256Hasher
-    package var decompressor: ZstdDecompressor
+    package var decoder: BlobDecoder
     /// Where small blobs are decoded; grows to ``SpanUnpacker/smallLimit`` at most.
     package var scratch: UnsafeMutableRawBufferPointer
     /// Where bases of deltas are read to; nothing until there is one.
@@ -15,10 +15,10 @@ package struct DecodeWorker: ~Copyable {
     package init(number: Int) throws {
         // Throws before the first assignment only: Swift 6.3 wants that of a noncopyable type.
         let hasher = try SHA256Hasher()
-        let decompressor = try ZstdDecompressor()
+        let decoder = try BlobDecoder()
         self.number = number
         self.hasher = hasher
-        self.decompressor = decompressor
+        self.decoder = decoder
         scratch = .allocate(byteCount: 1 << 18, alignment: 64)
     }
 

@@ -68,12 +68,18 @@ struct StateWordTests {
         #expect(naming.map(\.path) == [])
     }
 
-    @Test("A codec with properties of its own is named in one file: all others ask it")
+    @Test(
+        "A codec with properties of its own is named in two files, what it is and what is done with it: all others ask them"
+    )
     func codecs() throws {
         let naming = try SourceText.all(below: "Sources").filter { source in
             source.bareCode.contains { $0.contains("zstdDictionary") }
         }
-        #expect(naming.map(\.path) == ["Sources/SyncModel/Codec.swift"])
+        #expect(
+            naming.map(\.path) == [
+                "Sources/SyncCompression/BlobCodec.swift", "Sources/SyncModel/Codec.swift",
+            ]
+        )
     }
 
     @Test(

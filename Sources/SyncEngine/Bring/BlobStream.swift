@@ -7,7 +7,7 @@ import SyncModel
 /// neither queued nor running (a flag under its mutex): calls for one slot never overlap, whichever thread makes them,
 /// and the mutex makes what one wrote visible to the next.
 final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one worker at a time.
-    private var decoder: ZstdDecompressor
+    private var decoder: BlobDecoder
     private let isCompressed: Bool
     private let rawLength: UInt64
     private var produced: UInt64 = 0
@@ -36,8 +36,8 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         rawLength: UInt64,
         windows: WindowBudget
     ) throws(CompressionError) {
-        decoder = try ZstdDecompressor()
-        try decoder.begin(with: codec.needsDictionary ? dictionary : nil)
+        decoder = try BlobDecoder()
+        try decoder.begin(codec, with: dictionary)
         isCompressed = codec.isCompressed
         self.rawLength = rawLength
         self.windows = windows

@@ -81,8 +81,7 @@ final class Installer: BlobConsumer {
         if !wanted.codec.isCompressed { return install(stored, slot, &worker) }
         let raw = worker.scratch(Int(wanted.rawLength))
         do {
-            let dictionary = wanted.codec.needsDictionary ? dictionary : nil
-            try worker.decompressor.decode(stored, with: dictionary, into: raw)
+            try worker.decoder.decode(stored, as: wanted.codec, with: dictionary, into: raw)
         } catch {
             return blame(slot, "\(error)")
         }
@@ -102,7 +101,7 @@ final class Installer: BlobConsumer {
             let raw = worker.scratch(Int(wanted.rawLength))
             let base = UnsafeRawBufferPointer(worker.base(bases.length(delta)))
             do {
-                try worker.decompressor.decode(stored, behind: base, into: raw)
+                try worker.decoder.decode(delta: stored, behind: base, into: raw)
                 let digest = try worker.hasher.digest(of: UnsafeRawBufferPointer(raw))
                 guard digest != plan.digest(of: wanted, in: manifest.files) else {
                     return install(UnsafeRawBufferPointer(raw), slot, &worker)

@@ -1,10 +1,6 @@
 import SyncModel
 
 extension ManifestDecoder {
-    /// The most raw bytes a stored byte of zstd can give: the smallest block has 4 bytes, the largest gives
-    /// 128 KiB. RFC 8878 sections 3.1.1.2 and 3.1.1.2.4. More than that is a bomb, or a mistake (V46).
-    static let zstdRatio: UInt64 = (128 << 10) / 4
-
     mutating func readBlobs() throws(ManifestFault) {
         try reader.beginArray()
         while try reader.nextElement() {
@@ -84,9 +80,9 @@ extension ManifestDecoder {
                 )
             }
         } else {
-            guard blob.rawLength / Self.zstdRatio <= blob.storedLength else {
+            guard blob.rawLength / blob.codec.highestRatio <= blob.storedLength else {
                 throw ManifestFault(
-                    "\(blob.storedLength) bytes of zstd cannot hold \(blob.rawLength)",
+                    "\(blob.storedLength) bytes of \(blob.codec.name) cannot hold \(blob.rawLength)",
                     "correct the lengths"
                 )
             }

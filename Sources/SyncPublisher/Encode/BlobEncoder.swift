@@ -6,8 +6,8 @@ import SyncModel
 /// Hashes raw bytes and decides how they are stored; one per worker.
 struct BlobEncoder: ~Copyable {
     private var hasher: SHA256Hasher
-    private var compressor: ZstdCompressor
-    private var withDictionary: ZstdCompressor?
+    private var compressor: BlobCompressor
+    private var withDictionary: BlobCompressor?
     /// Holds frames made with the dictionary.
     private var other = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private let scratch: UnsafeMutableRawBufferPointer
@@ -31,13 +31,13 @@ struct BlobEncoder: ~Copyable {
         var saved = 0
     }
 
-    /// Makes an encoder for one zstd level, and a dictionary that has its own.
+    /// Makes an encoder for one level, and a dictionary that has its own.
     init(level: Int32, dictionary: EncodingDictionary? = nil) throws(PublishError) {
         let hasher = try calling { try SHA256Hasher() }
-        let compressor = try calling { try ZstdCompressor(level: level) }
+        let compressor = try calling { try BlobCompressor(level: level) }
         let withDictionary =
-            if let dictionary { try calling { try ZstdCompressor(with: dictionary) } } else {
-                nil as ZstdCompressor?
+            if let dictionary { try calling { try BlobCompressor(with: dictionary) } } else {
+                nil as BlobCompressor?
             }
         self.hasher = hasher
         self.compressor = compressor
@@ -74,16 +74,17 @@ struct BlobEncoder: ~Copyable {
         let room = UnsafeMutableRawBufferPointer(rebasing: target[..<limit])
         let plain = try calling { try compressor.encode(raw, into: room) }
         if plain != nil || raw.count <= Self.shortSize,
+            let codec = withDictionary?.codec,
             let length = try encodeWithDictionary(raw, most: plain.map { $0 - max($0 / 32, 8) } ?? limit)
         {
             target.copyMemory(from: UnsafeRawBufferPointer(rebasing: other[..<length]))
             return Encoded(
                 length: length,
-                codec: .frame(withDictionary: true),
+                codec: codec,
                 saved: (plain ?? raw.count) - length
             )
         }
-        return plain.map { Encoded(length: $0, codec: .frame(withDictionary: false)) }
+        return plain.map { Encoded(length: $0, codec: compressor.codec) }
     }
 
     /// Encodes into ``other``; `nil` without a dictionary, and if the frame would exceed `most` **bytes**.

@@ -24,14 +24,11 @@ enum BaseParts {
                 "bring the packs of the base into the output directory, or publish with --no-base"
             )
         }
-        var raw = stored
-        if blob.codec.isCompressed {
-            let decoded = stored.withUnsafeBytes { frame -> [UInt8]? in
-                // What cannot be decoded counts as no bytes at all, whose digest does not match.
-                try? decodeZstd(frame, limit: Int(clamping: blob.rawLength))
-            }
-            raw = decoded ?? []
+        let decoded = stored.withUnsafeBytes { bytes -> [UInt8]? in
+            // What cannot be decoded counts as no bytes at all, whose digest does not match.
+            try? BlobDecoder.decode(bytes, as: blob.codec, limit: Int(clamping: blob.rawLength))
         }
+        let raw = decoded ?? []
         let found = try calling { try sha256(raw) }
         guard UInt64(raw.count) == blob.rawLength, found == digest else {
             throw .invalidBase(

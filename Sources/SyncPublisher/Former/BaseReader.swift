@@ -10,7 +10,7 @@ final class BaseReader {
     private let base: Manifest
     private let output: OutputDirectory
     private let dictionary: DecodingDictionary?
-    private var decompressor: ZstdDecompressor
+    private var decoder: BlobDecoder
     private var hasher: SHA256Hasher
     /// `nil` for one that is not here.
     private(set) var packs: [UInt32: SharedDescriptor?] = [:]
@@ -32,7 +32,7 @@ final class BaseReader {
         readers: Int
     ) throws(PublishError) {
         mostPacks = max(1, Self.mostPacks / max(1, readers))
-        decompressor = try calling { try ZstdDecompressor() }
+        decoder = try calling { try BlobDecoder() }
         hasher = try calling { try SHA256Hasher() }
         self.base = base
         self.dictionary = dictionary
@@ -81,8 +81,7 @@ final class BaseReader {
                 raw = [UInt8](repeating: 0, count: Int(blob.rawLength))
                 try stored.withUnsafeBytes { stored in
                     try raw.withUnsafeMutableBytes { raw in
-                        let dictionary = blob.codec.needsDictionary ? dictionary : nil
-                        try decompressor.decode(stored, with: dictionary, into: raw)
+                        try decoder.decode(stored, as: blob.codec, with: dictionary, into: raw)
                     }
                 }
             }

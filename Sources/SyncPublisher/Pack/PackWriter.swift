@@ -70,12 +70,12 @@ final class PackWriter {
         }
     }
 
-    /// Adds a zstd frame, or, where there is none, the bytes themselves.
+    /// Adds a part or a dictionary: its frame, or, where there is none, the bytes themselves.
     func append(_ frame: [UInt8]?, of raw: [UInt8]) throws(PublishError) -> Blob {
         let place = try append(frame ?? raw)
         return Blob(
             pack: place.pack,
-            codec: frame == nil ? .identity : .zstd,
+            codec: frame == nil ? .identity : .ofParts,
             offset: place.offset,
             storedLength: UInt64((frame ?? raw).count),
             rawLength: UInt64(raw.count)

@@ -82,7 +82,7 @@ enum UnpackBenchmark {
                 var raw = stored
                 if wanted.codec == .zstd {
                     let scratch = worker.scratch(Int(wanted.rawLength))
-                    try worker.decompressor.decode(stored, into: scratch)
+                    try worker.decoder.decode(stored, as: .zstd, with: nil, into: scratch)
                     raw = UnsafeRawBufferPointer(scratch)
                 }
                 if try worker.hasher.digest(of: raw) == plan.digest(of: wanted, in: files) {
