@@ -129,7 +129,10 @@ let package = Package(
         // Plugins that are programs of their own.
         library("SyncPluginProcess", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncHooks"]),
         // What every plugin must do, for people who write one and for tests.
-        library("SyncPluginChecks", ["SyncSystem", "SyncPlugins", "SyncPluginProcess", "SyncModel"]),
+        library(
+            "SyncPluginChecks",
+            ["SyncSystem", "SyncPlugins", "SyncPluginProcess", "SyncModel", "SyncDigest"]
+        ),
         tests(
             "SyncPluginProcessTests",
             [
@@ -244,7 +247,7 @@ let package = Package(
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncCurl", "SyncTransfer",
                 "SyncHooks",
                 "SyncStore", "SyncTrust", "SyncEngine", "SyncAssembly", "SyncSettings", "SyncConditions",
-                "SyncPluginProcess", "SyncControl", "SyncDaemon",
+                "SyncPluginChecks", "SyncPluginProcess", "SyncControl", "SyncDaemon",
             ]
         ),
         // Pulls in a program of one's own.

@@ -5,7 +5,6 @@ import SyncModel
 import SyncPluginChecks
 import SyncPluginProcess
 import SyncPlugins
-import SyncServer
 import SyncSettings
 import SyncSystem
 
@@ -75,7 +74,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
             name: name,
             settings: configured,
             place: environment.pluginPlace,
-            output: output,
+            notice: { output.message($0.line) },
             point: point,
             json: settings,
             url: url,
@@ -127,26 +126,5 @@ struct PluginsCheckCommand: AsyncParsableCommand {
             output.line("          \(result.advice)")
         }
         output.line("  \(report.results.count(where: \.passed)) of \(report.results.count) rules followed.")
-    }
-}
-
-/// What came of one point's rules, or of the protocol's.
-struct PointReport: Sendable {
-    let plugin: String
-    /// `nil` for the protocol itself.
-    let point: PluginPoint?
-    let results: [CheckResult]
-
-    var title: String { "\(plugin): \(point?.rawValue ?? "protocol")" }
-
-    func json(_ result: CheckResult) -> JSONLine {
-        JSONLine.object { line in
-            line.field("plugin", plugin)
-            line.field("point", point?.rawValue ?? "protocol")
-            line.field("rule", result.rule)
-            line.field("passed", result.passed)
-            line.field("failure", optional: result.failure)
-            if !result.passed { line.field("advice", result.advice) }
-        }
     }
 }

@@ -1,25 +1,21 @@
-import Foundation
 import SyncDigest
 import SyncModel
-import SyncPlugins
-import SyncServer
+package import SyncPlugins
 import SyncSystem
 
 /// Files and calls that plugins are checked with.
-struct SampleFiles: Sendable {
+package struct SampleFiles: Sendable {
     /// At their places, with their digests.
-    let files: [StagedFile]
+    package let files: [StagedFile]
 
     /// Writes the usual files into a directory.
     ///
     /// - Parameter others: Paths of files that a verifier looks at as well.
-    init(in directory: String, besides others: [String]) throws(PluginError) {
+    package init(in directory: String, besides others: [String]) throws(PluginError) {
         var found: [StagedFile] = []
         for (name, bytes) in Self.samples {
             let path = "\(directory)/\(name)"
-            guard FileManager.default.createFile(atPath: path, contents: Data(bytes)) else {
-                throw Self.failure("cannot write \(escaped(path))")
-            }
+            try Self.write(bytes, to: path)
             found.append(try Self.staged(path, name: name))
         }
         for path in others {
@@ -33,7 +29,7 @@ struct SampleFiles: Sendable {
     }
 
     /// Whether a file is still what it was.
-    func isUnchanged(_ file: StagedFile) -> Bool {
+    package func isUnchanged(_ file: StagedFile) -> Bool {
         (try? Self.staged(file.stagedPath, name: file.path)) == file
     }
 
@@ -45,6 +41,12 @@ struct SampleFiles: Sendable {
             let digest = data.withUnsafeBytes({ try? hasher.digest(of: $0) })
         else { throw failure("cannot make a digest") }
         return StagedFile(path: name, stagedPath: path, size: UInt64(data.count), sha256: digest.hex)
+    }
+
+    private static func write(_ bytes: [UInt8], to path: String) throws(PluginError) {
+        try rethrowing(replaceFile(path, with: bytes, isDurable: false)) { (error: FileError) in
+            failure("\(error)")
+        }
     }
 
     private static func failure(_ text: String) -> PluginError {
@@ -67,7 +69,7 @@ struct SampleFiles: Sendable {
     ]
 
     /// An object of some hundred thousand **bytes** for transports; its path.
-    static func object(in directory: String) throws(PluginError) -> String {
+    package static func object(in directory: String) throws(PluginError) -> String {
         var state: UInt64 = 1
         let bytes = (0..<400_000).map { _ in
             // Knuth's generator, MMIX: no two places look alike.
@@ -75,14 +77,12 @@ struct SampleFiles: Sendable {
             return UInt8(truncatingIfNeeded: state >> 33)
         }
         let path = "\(directory)/object.bin"
-        guard FileManager.default.createFile(atPath: path, contents: Data(bytes)) else {
-            throw failure("cannot write \(escaped(path))")
-        }
+        try write(bytes, to: path)
         return path
     }
 
     /// A call of a hook for a group that is complete.
-    static func invocation(_ word: String, directory: String, timeout: Int) -> HookInvocation {
+    package static func invocation(_ word: String, directory: String, timeout: Int) -> HookInvocation {
         let report = JSONLine.object { line in
             line.field("format", "syncagent-report/1")
             line.field("project", "check")
@@ -112,57 +112,5 @@ struct SampleFiles: Sendable {
             input: report.bytes,
             timeout: timeout
         )
-    }
-}
-
-/// A directory that only this user can look into.
-struct ScratchDirectory: Sendable {
-    let path: String
-
-    init(in parent: String) throws(CommandFailure) {
-        guard let path = makeTemporaryDirectory("\(parent)/syncagent-check-") else {
-            throw CommandFailure(.cannotCreate, "Cannot make a directory in \(escaped(parent)).")
-        }
-        self.path = path
-    }
-
-    // What cannot be removed is in a directory for such things.
-    func remove() { try? FileManager.default.removeItem(atPath: path) }
-}
-
-/// An object on a server of our own, for transports to fetch.
-struct CheckedServer: Sendable {
-    private let directory: String
-
-    init(in directory: String) throws(PluginError) {
-        self.directory = directory
-        _ = try SampleFiles.object(in: directory)
-    }
-
-    /// Serves the object on 127.0.0.1 while `body` works.
-    func whileServed<R: Sendable>(_ body: @escaping @Sendable (String) async throws -> R) async throws -> R {
-        let server = try StaticServer(
-            StaticServer.Options(directory: directory, port: 0, maximumConnections: 64)
-        )
-        let (ports, port) = AsyncStream.makeStream(of: Int.self)
-        let (stops, stop) = AsyncStream.makeStream(of: Void.self)
-        return try await withThrowingTaskGroup(of: R?.self) { group in
-            group.addTask {
-                defer { port.finish() }
-                try await server.run(listening: { port.yield($0) }, until: { for await _ in stops {} })
-                return nil
-            }
-            group.addTask {
-                defer { stop.finish() }
-                for await number in ports { return try await body("http://127.0.0.1:\(number)/object.bin") }
-                return nil
-            }
-            var result: R?
-            for try await value in group { result = value ?? result }
-            guard let result else {
-                throw CommandFailure(.unavailable, "Cannot start the test server on a local port.")
-            }
-            return result
-        }
     }
 }

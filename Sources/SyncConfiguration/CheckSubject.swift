@@ -1,35 +1,54 @@
-import Foundation
 import SyncAssembly
 import SyncConditions
-import SyncConfiguration
 import SyncHooks
-import SyncModel
-import SyncPluginChecks
-import SyncPluginProcess
-import SyncPlugins
-import SyncSettings
+package import SyncModel
+package import SyncPluginChecks
+package import SyncPluginProcess
+package import SyncPlugins
+package import SyncSettings
 import SyncSystem
 import SyncTransfer
 
 /// A plugin that is to be checked, and what it is checked with.
-struct CheckSubject: Sendable {
-    /// A built-in's name, a program's, or an absolute path.
-    let name: String
-    let settings: PluginSettings
-    let place: PluginPlace
-    let output: Output
-    let point: PluginPoint?
-    /// Settings that replace the configured ones.
-    let json: String?
-    let url: String?
-    let files: [String]
-    /// **Seconds** for one answer.
-    let timeout: Int
-    /// A directory of its own, absolute.
-    let scratch: String
+package struct CheckSubject: Sendable {
+    package let name: String
+    private let settings: PluginSettings
+    private let place: PluginPlace
+    private let notice: @Sendable (PluginNotice) -> Void
+    private let point: PluginPoint?
+    private let json: String?
+    private let url: String?
+    private let files: [String]
+    private let timeout: Int
+    private let scratch: String
+
+    /// - Parameters:
+    ///   - name: A built-in's, a program's, or an absolute path.
+    ///   - notice: Told of what happens to programs.
+    ///   - json: Settings that replace the configured ones.
+    ///   - url: What to ask about; `nil` for a made-up one.
+    ///   - files: Paths of files that a verifier looks at as well.
+    ///   - timeout: **Seconds** for one answer.
+    ///   - scratch: A directory of its own, absolute.
+    package init(
+        name: String,
+        settings: PluginSettings,
+        place: PluginPlace,
+        notice: @escaping @Sendable (PluginNotice) -> Void,
+        point: PluginPoint?,
+        json: String?,
+        url: String?,
+        files: [String],
+        timeout: Int,
+        scratch: String
+    ) {
+        (self.name, self.settings, self.place, self.notice) = (name, settings, place, notice)
+        (self.point, self.json, self.url, self.files) = (point, json, url, files)
+        (self.timeout, self.scratch) = (timeout, scratch)
+    }
 
     /// As titles have it.
-    var plainName: String { PluginSettings.Use(plugin: name, point: .hook).name }
+    private var plainName: String { PluginSettings.Use(plugin: name, point: .hook).name }
 
     private func isBuiltIn(_ point: PluginPoint) -> Bool { BuiltInPlugins.names(point).contains(name) }
 
@@ -38,7 +57,7 @@ struct CheckSubject: Sendable {
     /// What it serves and is to be checked for.
     ///
     /// - Throws: ``PluginError`` when there is no such plugin, or it is not for the point that was asked for.
-    func points() throws(PluginError) -> [PluginPoint] {
+    package func points() throws(PluginError) -> [PluginPoint] {
         let served: [PluginPoint]
         if isBuiltIn {
             served = PluginPoint.allCases.filter(isBuiltIn)
@@ -75,7 +94,7 @@ struct CheckSubject: Sendable {
             (error: PluginError) in
             error.naming(builtIn: Set(PluginPoint.allCases.flatMap(BuiltInPlugins.names)).sorted())
         }
-        var configuration = place.configuration(program, point) { [output] in output.message($0.line) }
+        var configuration = place.configuration(program, point, notice: notice)
         if let point { configuration.settings = use(point).settings }
         configuration.runtimeDirectory = scratch
         configuration.limits.request = .seconds(timeout)
@@ -83,7 +102,7 @@ struct CheckSubject: Sendable {
     }
 
     /// The rules of the protocol, for a program.
-    func processReports(_ point: PluginPoint?) throws(PluginError) -> [PointReport] {
+    package func processReports(_ point: PluginPoint?) throws(PluginError) -> [PointReport] {
         if isBuiltIn { return [] }
         return [PointReport(plugin: plainName, point: nil, results: check(process: try configuration(point)))]
     }
@@ -91,7 +110,7 @@ struct CheckSubject: Sendable {
     /// The rules of one point.
     ///
     /// - Parameter served: The URL of an object for transports.
-    func report(_ point: PluginPoint, served: String?) throws(PluginError) -> PointReport {
+    package func report(_ point: PluginPoint, served: String?) throws(PluginError) -> PointReport {
         let client = isBuiltIn(point) ? nil : PluginClient(try configuration(point))
         defer { client?.close() }
         return PointReport(plugin: plainName, point: point, results: try results(point, client, served))
@@ -187,5 +206,26 @@ struct CheckSubject: Sendable {
 
     private func wanting(_ text: String) -> PluginError {
         PluginError(plugin: plainName, code: .unavailable, message: text)
+    }
+}
+
+/// What came of one point's rules, or of the protocol's.
+package struct PointReport: Sendable {
+    package let plugin: String
+    /// `nil` for the protocol itself.
+    package let point: PluginPoint?
+    package let results: [CheckResult]
+
+    package var title: String { "\(plugin): \(point?.rawValue ?? "protocol")" }
+
+    package func json(_ result: CheckResult) -> JSONLine {
+        JSONLine.object { line in
+            line.field("plugin", plugin)
+            line.field("point", point?.rawValue ?? "protocol")
+            line.field("rule", result.rule)
+            line.field("passed", result.passed)
+            line.field("failure", optional: result.failure)
+            if !result.passed { line.field("advice", result.advice) }
+        }
     }
 }

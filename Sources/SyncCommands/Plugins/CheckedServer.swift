@@ -1,0 +1,58 @@
+import Foundation
+import SyncModel
+import SyncPluginChecks
+import SyncPlugins
+import SyncServer
+import SyncSystem
+
+/// A directory that only this user can look into.
+struct ScratchDirectory: Sendable {
+    let path: String
+
+    init(in parent: String) throws(CommandFailure) {
+        guard let path = makeTemporaryDirectory("\(parent)/syncagent-check-") else {
+            throw CommandFailure(.cannotCreate, "Cannot make a directory in \(escaped(parent)).")
+        }
+        self.path = path
+    }
+
+    // What cannot be removed is in a directory for such things.
+    func remove() { try? FileManager.default.removeItem(atPath: path) }
+}
+
+/// An object on a server of our own, for transports to fetch.
+struct CheckedServer: Sendable {
+    private let directory: String
+
+    init(in directory: String) throws(PluginError) {
+        self.directory = directory
+        _ = try SampleFiles.object(in: directory)
+    }
+
+    /// Serves the object on 127.0.0.1 while `body` works.
+    func whileServed<R: Sendable>(_ body: @escaping @Sendable (String) async throws -> R) async throws -> R {
+        let server = try StaticServer(
+            StaticServer.Options(directory: directory, port: 0, maximumConnections: 64)
+        )
+        let (ports, port) = AsyncStream.makeStream(of: Int.self)
+        let (stops, stop) = AsyncStream.makeStream(of: Void.self)
+        return try await withThrowingTaskGroup(of: R?.self) { group in
+            group.addTask {
+                defer { port.finish() }
+                try await server.run(listening: { port.yield($0) }, until: { for await _ in stops {} })
+                return nil
+            }
+            group.addTask {
+                defer { stop.finish() }
+                for await number in ports { return try await body("http://127.0.0.1:\(number)/object.bin") }
+                return nil
+            }
+            var result: R?
+            for try await value in group { result = value ?? result }
+            guard let result else {
+                throw CommandFailure(.unavailable, "Cannot start the test server on a local port.")
+            }
+            return result
+        }
+    }
+}
