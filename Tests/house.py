@@ -28,18 +28,15 @@ EVERYWHERE = {"Swift", "Synchronization", "Glibc", "Musl", "Darwin"}
 # Who may use what is neither the language nor in Package.swift, and for what.
 SYSTEM = {
     "Foundation": {
-        "SyncSettings": "JSON", "SyncStore": "GRDB takes and gives bytes as Data", "SyncReport": "JSON of events",
-        "SyncControl": "JSON", "SyncAgent": "JSON", "SyncSchedule": "time zones, JSON", "SyncConditions": "time zones",
+        "SyncSettings": "JSON", "SyncStore": "GRDB takes and gives bytes as Data",
+        "SyncControl": "JSON", "SyncAgent": "JSON", "SyncSchedule": "time zones, JSON", "SyncConditions": "the load",
         "SyncCommands": "JSON, dates for people", "SyncTestKit": "temporary files",
         "embedded-pull-example": "a program of its own", "embedded-server-example": "the same",
-        "SyncControlFixture": "processes", "SyncAssembly": "the clock", "SyncConfiguration": "JSON, the environment",
+        "SyncControlFixture": "processes", "SyncAssembly": "the environment", "SyncConfiguration": "JSON, processors",
         "SyncKit": "JSON of events, the environment", "CommandTestSupport": "processes",
         "syncagent-benchmarks": "processes",
     },
-    "Dispatch": {
-        "SyncTransfer": "sources", "SyncPluginProcess": "waiting with a deadline", "SyncPluginChecks": "the same",
-        "SyncConditions": "the same",
-    },
+    "Dispatch": {"SyncPluginChecks": "calls at the same time"},
 }
 # From, to, why not.
 FORBIDDEN = [
@@ -131,6 +128,9 @@ class Module:
                     yield f"{path.relative_to(ROOT)}: {self.name} does not declare {name}, and imports it"
         for name in sorted(self.declared - self.imported):
             yield f"Package.swift: {self.name} declares {name}, and no file of it imports that"
+        for name in sorted(SYSTEM):
+            if self.name in SYSTEM[name] and name not in self.imported:
+                yield f"{self.name}: imports {name} no longer; SYSTEM in Tests/house.py need not name it"
         for source, to, why in FORBIDDEN:
             if source == self.name and to in self.declared | self.imported:
                 yield f"Package.swift: {source} must not know {to}: {why}"

@@ -68,11 +68,11 @@ EXAMPLES = [
     (
         "codec of its own",
         "zstd",
-        r"\.zstd\b|\bcase zstd\b|\bZstdDecompressor\b|\bZstdCompressor\b|\bdecodeZstd\b",
+        r"\.zstd\b|\bcase zstd\b|\bZstdDecompressor\b|\bZstdCompressor\b|\bdecodeZstd\b|\bFrameHeader\b",
         3,
         [],
         {
-            "zstd itself": [f"SyncCompression/Zstd{part}" for part in ("Compressor", "Decompressor", "Stream")],
+            "zstd itself": [f"SyncCompression/Zstd{part}" for part in ("Compressor", "Decompressor", "Stream")] + ["SyncCompression/WindowBudget"],
             "manifests and task files are always zstd": [
                 "SyncAssembly/UserState",
                 "SyncEngine/Find/ManifestParts",

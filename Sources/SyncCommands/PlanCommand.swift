@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import SyncConfiguration
 import SyncEngine
 import SyncModel

@@ -48,11 +48,31 @@ package struct BlobDecoder: ~Copyable {
         }
     }
 
+    /// Most **bytes** of a blob's beginning that ``window(of:startingWith:)`` asks for.
+    package static let longestHeader = FrameHeader.longest
+
+    /// The most **bytes** that decoding a compressed blob in pieces keeps besides one block; `nil` when `bytes`, which are
+    /// its first ones, do not say so yet.
+    package static func window(
+        of codec: Codec,
+        startingWith bytes: [UInt8]
+    ) throws(CompressionError) -> UInt64? {
+        switch codec {
+        case .identity: 0
+        case .zstd, .zstdDictionary: try FrameHeader.window(bytes)
+        }
+    }
+
     /// Starts a compressed blob that arrives in pieces, see ``decodeNext(_:into:)``.
     package mutating func begin(
         _ codec: Codec,
         with dictionary: DecodingDictionary?
-    ) throws(CompressionError) { try zstd.begin(with: codec.needsDictionary ? dictionary : nil) }
+    ) throws(CompressionError) {
+        switch codec {
+        case .identity, .zstd: try zstd.begin()
+        case .zstdDictionary: try zstd.begin(with: dictionary)
+        }
+    }
 
     /// Decodes as much as input and output allow.
     package mutating func decodeNext(

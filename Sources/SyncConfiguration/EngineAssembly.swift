@@ -10,7 +10,7 @@ package import SyncTransfer
 /// Puts an engine together as settings and a recipe say, with the plugins of the configuration.
 package struct EngineAssembly: Sendable {
     private let store: SyncStore
-    package let tuning: EngineTuning
+    private let tuning: EngineTuning
     private let plugins: PluginPlace
     private let listener: @Sendable (SyncEvent) -> Void
     private let progress: @Sendable (PullProgress) -> Void

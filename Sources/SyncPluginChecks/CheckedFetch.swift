@@ -98,7 +98,11 @@ final class CheckedFetch: TransferSink {
 
     private func end(_ transport: any Transport, number: UInt64, _ patience: Duration) {
         let end = SuspendingClock.now + min(patience, .seconds(86_400))
-        if plan.pauses, state.wait(until: end, for: { $0.hasPaused ? true : nil }) != nil {
+        // One that ends without having paused is not waited for.
+        let hasPaused = { (state: inout State) -> Bool? in
+            state.hasPaused ? true : state.results.isEmpty ? nil : false
+        }
+        if plan.pauses, state.wait(until: end, for: hasPaused) == true {
             transport.resume(TransferID(rawValue: number))
         }
         state.wait(until: end) { $0.results.first }

@@ -45,6 +45,12 @@ private let bans: [Ban] = [
         exceptFile: "Sources/SyncSchedule/Rule/Zone.swift"
     ),
     Ban(
+        text: "SystemTime.milliseconds",
+        reason: "tests cannot turn it",
+        replacement: "a clock that is passed in",
+        except: topOnly
+    ),
+    Ban(
         text: "getenv(",
         reason: "hidden input",
         replacement: "a parameter",

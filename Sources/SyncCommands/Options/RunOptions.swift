@@ -6,6 +6,7 @@ import SyncPluginProcess
 import SyncPlugins
 import SyncSettings
 import SyncSystem
+import SyncTransfer
 
 /// What a run is asked for on a command line: the same for `pull` and for what a schedule pulls every night.
 ///
@@ -187,7 +188,9 @@ extension RunSettings {
         let location = withAuthority(argument, schemes: self.plugins.schemes)
         guard let scheme = leadingScheme(of: location) else { return location }
         let nobody =
-            "no transport plugin on this machine handles \(scheme): (plugins.use in the configuration)"
+            scheme == "file"
+            ? URLScope.fileIsBuiltIn
+            : "no transport plugin on this machine handles \(scheme): (plugins.use in the configuration)"
         if urlScheme(of: location) != nil {
             guard self.plugins.schemes.contains(scheme) else {
                 throw CommandFailure(.usage, "MANIFEST is a path or an http(s) URL; \(nobody)")

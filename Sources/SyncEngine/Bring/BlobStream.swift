@@ -8,7 +8,7 @@ import SyncModel
 /// and the mutex makes what one wrote visible to the next.
 final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one worker at a time.
     private var decoder: BlobDecoder
-    private let isCompressed: Bool
+    private let codec: Codec
     private let rawLength: UInt64
     private var produced: UInt64 = 0
     private var ended = false
@@ -38,7 +38,7 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
     ) throws(CompressionError) {
         decoder = try BlobDecoder()
         try decoder.begin(codec, with: dictionary)
-        isCompressed = codec.isCompressed
+        self.codec = codec
         self.rawLength = rawLength
         self.windows = windows
         output = .allocate(byteCount: 1 << 18, alignment: 64)
@@ -50,7 +50,7 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
     }
 
     /// Whether exactly the raw length was produced, and the frame, if it is one, has ended.
-    var isComplete: Bool { produced == rawLength && (ended || !isCompressed) }
+    var isComplete: Bool { produced == rawLength && (ended || !codec.isCompressed) }
 
     /// Takes the next stored bytes and passes on raw ones with their offset in the blob.
     ///
@@ -59,12 +59,12 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         _ stored: UnsafeRawBufferPointer,
         _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
     ) -> Failure? {
-        guard isCompressed else { return pass(stored, put).map { .wrong($0) } }
+        guard codec.isCompressed else { return pass(stored, put).map { .wrong($0) } }
         if reserved != nil { return decodeNext(stored, put).map { .wrong($0) } }
-        let taken = min(stored.count, FrameHeader.longest - header.count)
+        let taken = min(stored.count, BlobDecoder.longestHeader - header.count)
         header.append(contentsOf: stored[..<taken])
         do throws(CompressionError) {
-            guard let window = try FrameHeader.window(header) else { return nil }
+            guard let window = try BlobDecoder.window(of: codec, startingWith: header) else { return nil }
             // Never more is written than the blob has raw bytes; libzstd itself refuses more than 2^27.
             let (room, tooMuch) = Int(clamping: min(window, rawLength)).addingReportingOverflow(
                 Self.ownMemory

@@ -22,7 +22,6 @@ struct ManifestPlace: Sendable {
         baseURL = base ?? manifestURL(location)
         shown = urlScheme(of: location) != nil ? redacted(url: location) : escaped(location)
         self.location = location.withoutSecretsOfPlace
-        // A plugin may serve file: URLs; what it has brought is no local manifest.
         let isLocal = base?.hasPrefix("file:") ?? (urlScheme(of: location) == nil)
         referrer = isLocal ? nil : .init(url: baseURL, isPublic: isPublic)
     }

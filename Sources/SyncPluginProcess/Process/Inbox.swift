@@ -1,4 +1,3 @@
-import Dispatch
 import SyncSystem
 
 /// Why an ``Inbox`` does not take a command.
@@ -18,7 +17,7 @@ final class Inbox<Command: Sendable>: Sendable {
 
     let pipe = WakePipe()
     private let state = Mutex(State())
-    private let ended = DispatchGroup()
+    private let isRunning = Monitor(false)
 
     /// Posts a command that has the thread begin.
     ///
@@ -35,15 +34,15 @@ final class Inbox<Command: Sendable>: Sendable {
         try state.withLock { state throws(InboxRefusal) in
             guard !state.isClosed else { throw .closed }
             if !state.isStarted {
-                ended.enter()
+                isRunning.change { $0 = true }
                 do throws(ThreadError) {
-                    _ = try configuration.startThread(name) { [ended] in
+                    _ = try configuration.startThread(name) { [isRunning] in
                         CurrentProcess.blockPipeSignal()
                         body()
-                        ended.leave()
+                        isRunning.change { $0 = false }
                     }
                 } catch {
-                    ended.leave()
+                    isRunning.change { $0 = false }
                     throw .noThread(error)
                 }
                 state.isStarted = true
@@ -66,7 +65,7 @@ final class Inbox<Command: Sendable>: Sendable {
             state.isClosed = true
         }
         pipe.wake()
-        ended.wait()
+        isRunning.wait { $0 ? nil : () }
     }
 
     func takeAll() -> [Command] {

@@ -33,12 +33,14 @@ package enum SignalPipe {
             }
         }
         guard listener != nil else { return }
+        // A handler must not wait. Where the pipe is full, a request is there already.
+        guard setBlocking(pipe.writer.raw, false) == nil else { return }
         writer.store(pipe.writer.raw, ordering: .releasing)
         for signal in signals {
             sa_handle_signal(signal.rawValue) { number in
                 let code = sa_errno()
                 var byte = UInt8(truncatingIfNeeded: number)
-                // write(2) is async-signal-safe, signal-safety(7); a full pipe means a request is there already.
+                // write(2) is async-signal-safe, signal-safety(7).
                 _ = sa_write(SignalPipe.writer.load(ordering: .relaxed), &byte, 1)
                 sa_set_errno(code)
             }

@@ -86,8 +86,8 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
             if let result = body(&value) { return result }
             let rest = SuspendingClock.now.duration(to: end)
             guard rest > .zero else { return nil }
-            // One more, because milliseconds are rounded down.
-            sleep(on: 0, atMost: rest.milliseconds + 1)
+            // One more, because milliseconds are rounded down; a day, because an instant can be beyond all clocks.
+            sleep(on: 0, atMost: min(rest, .seconds(86_400)).milliseconds + 1)
         }
     }
 

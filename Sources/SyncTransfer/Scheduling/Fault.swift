@@ -204,11 +204,15 @@ extension Fault {
         case CURLE_SSL_CONNECT_ERROR
         where text.contains("wrong version number") || text.contains("packet length too long"):
             return .isPlainHTTP
+        // The client's own.
+        case CURLE_SSL_CONNECT_ERROR where text.contains("alert certificate expired"):
+            return .renewCertificate
         case CURLE_UNSUPPORTED_PROTOCOL where text.contains("HTTP/0.9"): return .isTLS
         case CURLE_PEER_FAILED_VERIFICATION: break
         default: return nil
         }
-        let results = [CURLINFO_SSL_VERIFYRESULT, CURLINFO_PROXY_SSL_VERIFYRESULT].map(exchange.easy.long)
+        // The proxy's first: the server's may be from the handle's last use, where its handshake was never begun.
+        let results = [CURLINFO_PROXY_SSL_VERIFYRESULT, CURLINFO_SSL_VERIFYRESULT].map(exchange.easy.long)
         return switch Int32(clamping: results.first { $0 != 0 } ?? 0) {
         case X509_V_ERR_CERT_NOT_YET_VALID: .checkClock
         case X509_V_ERR_CERT_HAS_EXPIRED: .renewCertificate
@@ -250,6 +254,7 @@ extension Fault {
         let told = text.split(separator: " in connection to ", maxSplits: 1).first ?? ""
         return [
             "alert", "version", "unsupported", "no protocols", "handshake failure", "certificate", "cipher",
+            "packet length too long",
         ].contains { told.contains($0) }
     }
 }
