@@ -35,7 +35,6 @@ extension MatrixFault {
         MatrixFault("A drop directly behind the headers [F004]", first: { [$0.good.dropping(at: 0)] }),
         MatrixFault("A drop after one byte [F004]", first: { [$0.good.dropping(at: 1)] }),
         MatrixFault("Drops at odd places, one after another [F004]") { fault in
-            fault.configure = { $0.retry.progress = 1_000 }
             fault.answer = { question in
                 // Each answer brings a fifth of the rest, at least 4 KB, so it ends after some ten answers.
                 let piece = max(4_001, question.bodyCount / 5)

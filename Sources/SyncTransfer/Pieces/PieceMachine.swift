@@ -13,8 +13,8 @@ struct PieceEnding {
     var end: UInt64?
     /// Whether everything arrived that the answer's head announced.
     var isAsTold: Bool
-    /// New **bytes** that count as progress.
-    var leastProgress: UInt64
+    /// Whether it has brought too little for too long, see ``Pace``.
+    var isTooSlow: Bool
 }
 
 /// A fault and its circumstances.
@@ -35,8 +35,8 @@ struct PieceFailure {
     var isOtherSourceReady = false
     /// Whether the transfer has only this source.
     var isOnlySource = true
-    /// New **bytes** since the last failure that reset the count.
-    var leastProgress: UInt64
+    /// Whether it has brought too little for too long, see ``Pace``.
+    var isTooSlow: Bool
     var attempts: Int
 }
 
@@ -101,7 +101,7 @@ struct PieceMachine: Equatable {
     private(set) var state = PieceState.queued
     /// Raised by every change, so that holders of an older ticket know that it is void.
     private(set) var ticket: UInt64 = 0
-    /// Attempts in a row without progress.
+    /// Attempts in a row that brought nothing.
     private(set) var failures = 0
     /// Refusals in a row by the target of a redirect.
     private(set) var refusals = 0
@@ -147,9 +147,10 @@ struct PieceMachine: Equatable {
             return .settle(fault)
         }
         if isComplete || ending.end == nil { return .complete }
-        guard ending.isAsTold, ending.position - min(mark, ending.position) >= ending.leastProgress else {
+        guard ending.isAsTold, ending.position > mark else {
             return .settle(Fault(.broken, "the body ended early"))
         }
+        guard !ending.isTooSlow else { return .settle(Fault(.slow, "each response is too short")) }
         // The server sent less than asked for, as it may: RFC 9110 §15.3.7.
         failures = 0
         mark = ending.position
@@ -164,8 +165,7 @@ struct PieceMachine: Equatable {
         guard fault.kind != .superseded else { return [.joinOther] }
         lastFault = fault
         let progress = failure.position - min(mark, failure.position)
-        if progress >= failure.leastProgress { failures = 0 }
-        if progress > 0 { refusals = 0 }
+        if progress > 0 { (failures, refusals) = (0, 0) }
         mark = failure.position
         let isInterruption = (fault.kind == .broken || fault.kind == .idle) && progress > 0
         let isLessonBad = failure.hasMoved && !isInterruption && fault.kind != .stopped
@@ -174,7 +174,7 @@ struct PieceMachine: Equatable {
 
     private mutating func remedy(_ failure: PieceFailure, isInterruption: Bool) -> [PieceAction] {
         if failure.isCredentialRenewed { return [.ask(.original)] }
-        switch RetryTable.remedy(for: failure.fault.kind, redirected: failure.hasMoved) {
+        switch RetryTable.remedy(for: failure.fault, redirected: failure.hasMoved) {
         case .waitForConnectivity: return [.awaitConnectivity]
         case .again where isInterruption:
             defer { wasTakenUp = true }
@@ -199,7 +199,7 @@ struct PieceMachine: Equatable {
     /// - Returns: What is left when it was the last one; `nil` for another one.
     private mutating func again(_ failure: PieceFailure) -> [PieceAction]? {
         failures += 1
-        return failures < failure.attempts ? nil : [.fail]
+        return failures < failure.attempts && !failure.isTooSlow ? nil : [.fail]
     }
 
     private mutating func once(_ strike: RetryTable.Strike, _ failure: PieceFailure) -> [PieceAction] {

@@ -130,6 +130,8 @@ final class Piece {
     var position: UInt64
     /// Where it is, and what it has been through.
     private(set) var life: PieceMachine
+    /// What its attempts bring over time; `nil` before the first has ended.
+    var pace: Pace?
     /// Since when it has been in its state, as far as status queries have noticed.
     var since: Duration?
 

@@ -105,7 +105,7 @@ struct SilenceWatch {
     mutating func answeredBadly(_ host: HostState, _ fault: Fault) {
         hasContact = true
         // A server in trouble delivers nothing; any other answer is final.
-        if RetryTable.remedy(for: fault.kind, redirected: false) != .again { host.silence.since = nil }
+        if RetryTable.remedy(for: fault, redirected: false) != .again { host.silence.since = nil }
     }
 
     func isSilent(_ host: HostState?, now: Duration) -> Bool {

@@ -1,6 +1,7 @@
 /// How often and after what waits a transfer is tried again. A pure schedule (S51, F028).
 package struct RetryPolicy: Sendable, Equatable {
-    /// Attempts in a row that brought nothing new before a transfer fails.
+    /// Attempts in a row that brought not one byte, or times in a row that were too slow (``Pace``), before a transfer
+    /// fails.
     package var attempts = 8
     /// Upper end of the first wait.
     package var base: Duration = .seconds(1)
@@ -10,8 +11,6 @@ package struct RetryPolicy: Sendable, Equatable {
     package var connectivityCap: Duration = .seconds(5)
     /// Longest `Retry-After` that is honoured.
     package var retryAfterCap: Duration = .seconds(300)
-    /// New **bytes** that make an attempt a success for the count of ``attempts``.
-    package var progress: UInt64 = 64 * 1024
 
     package init() {}
 
@@ -72,4 +71,34 @@ package struct HostBackoff: Sendable, Equatable {
 
     /// Something was received.
     package mutating func succeeded() { failedRounds = 0 }
+}
+
+/// Whether what comes in many attempts comes fast enough: one byte is progress, but not for ever. Pure.
+///
+/// A transfer that fails again and again is looked at once per ``TransportConfiguration/speedTime``, waits included.
+package struct Pace: Sendable {
+    private var start: (time: Duration, position: UInt64)
+    /// Times in a row that brought less than the least rate.
+    package private(set) var slowTimes = 0
+
+    /// - Parameter position: The next wanted **byte** at this time.
+    package init(at time: Duration, position: UInt64) { start = (time, position) }
+
+    /// An attempt has ended.
+    ///
+    /// - Parameters:
+    ///   - least: **Bytes** a second; 0 for no bound.
+    ///   - interval: The time over which they are measured.
+    package mutating func attemptEnded(
+        position: UInt64,
+        now: Duration,
+        least: UInt64,
+        over interval: Duration
+    ) {
+        let time = now - start.time
+        guard time >= interval else { return }
+        let isSlow = Double(position - min(start.position, position)) < Double(least) * (time / .seconds(1))
+        slowTimes = isSlow ? slowTimes + 1 : 0
+        start = (now, position)
+    }
 }

@@ -33,8 +33,8 @@ package enum RetryTable {
     }
 
     /// What to do; `redirected` if the URL that failed came from a redirect, a rule or memory.
-    package static func remedy(for kind: Fault.Kind, redirected: Bool) -> Remedy {
-        switch kind {
+    package static func remedy(for fault: Fault, redirected: Bool) -> Remedy {
+        switch fault.kind {
         case .unreachable: .waitForConnectivity  // Networks come back; offline, NXDOMAIN is normal (F046).
         case .idle: .again  // The path is dead, the next connection need not be (F050).
         case .slow: .again  // Another source, or another path to this one, need not be (F037).
@@ -54,6 +54,8 @@ package enum RetryTable {
         case .rewound: .again  // The sink has its reasons; bounded by the attempts.
         case .stopped: .fail  // The sink knows why.
         case .libcurl: .once  // Out of memory or sockets can pass.
+        // A refusal with `Retry-After` is a rate limit, or passes for another reason (RFC 9110 section 15.5.14).
+        case .status(403) where fault.retryAfter != nil, .status(413) where fault.retryAfter != nil: .again
         case .status(let status): remedy(forStatus: status, redirected: redirected)
         }
     }

@@ -113,10 +113,21 @@ private func judgePart(
 }
 
 private func requireNoCoding(_ answer: ResponseHeaders) throws(Fault) {
-    guard let coding = answer.contentEncoding, coding.lowercased() != "identity" else { return }
+    guard let coding = answer.contentEncoding, !isPlain(coding) else { return }
     throw Fault(
         .unwantedForm,
         "Content-Encoding: \(coding.prefix(80)), which was not requested",
         advice: .sendUncompressed
     )
+}
+
+/// Whether a `Content-Encoding` leaves the bytes as they are.
+///
+/// Object stores keep what an upload said and send it with every download: an empty field, or the `aws-chunked` in which S3's
+/// clients sent it, which the store has undone. If it has not, the digest is wrong.
+private func isPlain(_ coding: String) -> Bool {
+    coding.split(separator: ",").allSatisfy { part in
+        let name = part.filter { $0 != " " && $0 != "\t" }.lowercased()
+        return name.isEmpty || name == "identity" || name == "aws-chunked"
+    }
 }

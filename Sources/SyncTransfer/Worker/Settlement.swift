@@ -98,7 +98,7 @@ final class Settlement {
             position: piece.position,
             end: piece.end,
             isAsTold: exchange.offset == exchange.bodyEnd,
-            leastProgress: configuration.retry.progress
+            isTooSlow: isTooSlow(piece, since: exchange.plan.startedAt)
         )
         piece.fault = nil
         switch piece.ended(ending) {
@@ -163,16 +163,26 @@ final class Settlement {
                     && dispatcher.hosts[sources[index].url.origin]?.notBefore == nil
             },
             isOnlySource: sources.count == 1,
-            leastProgress: leastProgress(despite: fault),
+            isTooSlow: isTooSlow(piece),
             attempts: configuration.retry.attempts
         )
     }
 
-    /// New **bytes** since the last failure that reset the count of failures. A slow transfer receives some, too.
-    private func leastProgress(despite fault: Fault) -> UInt64 {
-        guard fault.kind == .slow else { return configuration.retry.progress }
-        let slow = Double(configuration.speedLimit) * (configuration.speedTime / .seconds(1))
-        return max(configuration.retry.progress, UInt64(exactly: slow.rounded(.up)) ?? .max)
+    /// Whether a piece has been too slow as often as it may fail.
+    ///
+    /// - Parameter start: When the attempt was begun that has just ended; `nil` if it has been noted.
+    private func isTooSlow(_ piece: Piece, since start: Duration? = nil) -> Bool {
+        if let start {
+            var pace = piece.pace ?? Pace(at: start, position: piece.start)
+            pace.attemptEnded(
+                position: piece.position,
+                now: agenda.now,
+                least: configuration.speedLimit,
+                over: configuration.speedTime
+            )
+            piece.pace = pace
+        }
+        return (piece.pace?.slowTimes ?? 0) >= configuration.retry.attempts
     }
 
     private func perform(

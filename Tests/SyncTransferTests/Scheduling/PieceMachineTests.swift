@@ -16,7 +16,7 @@ struct PieceMachineTests {
         PieceFailure(
             fault: Fault(kind, "text", retryAfter: retryAfter),
             position: position,
-            leastProgress: 1000,
+            isTooSlow: false,
             attempts: 3
         )
     }
@@ -56,7 +56,8 @@ struct PieceMachineTests {
         isAccepted: Bool = true,
         position: UInt64 = 100,
         end: UInt64? = 200,
-        isAsTold: Bool = false
+        isAsTold: Bool = false,
+        isTooSlow: Bool = false
     ) -> PieceEnding {
         PieceEnding(
             own: own,
@@ -65,7 +66,7 @@ struct PieceMachineTests {
             position: position,
             end: end,
             isAsTold: isAsTold,
-            leastProgress: 50
+            isTooSlow: isTooSlow
         )
     }
 
@@ -90,7 +91,12 @@ struct PieceMachineTests {
                 ending(position: 150, isAsTold: true), .ask(.same),
                 "the server gives less at a time (RFC 9110)"
             ),
-            (ending(position: 149, isAsTold: true), early, "so little is no progress"),
+            (ending(position: 101, isAsTold: true), .ask(.same), "one byte is progress"),
+            (ending(isAsTold: true), early, "nothing is none"),
+            (
+                ending(position: 101, isAsTold: true, isTooSlow: true),
+                .settle(Fault(.slow, "each response is too short")), "one byte at a time takes too long"
+            ),
             (ending(position: 150), early, "more was told"),
             (ending(position: 60, isAsTold: true), early, "a sink that went back has not got further"),
         ]
@@ -107,7 +113,7 @@ struct PieceMachineTests {
         #expect(machine.failures == 1)
         #expect(machine.ended(ending(position: 160, isAsTold: true)) == .ask(.same))
         #expect(machine.failures == 0)
-        #expect(machine.ended(ending(position: 200, end: 400, isAsTold: true)) != .ask(.same), "40 new bytes")
+        #expect(machine.ended(ending(position: 160, end: 400, isAsTold: true)) != .ask(.same), "nothing new")
     }
 
     // MARK: - Faults
@@ -171,9 +177,14 @@ struct PieceMachineTests {
             machine.failed(failure(.idle, position: 102))
                 == [.backOff(times: 0), .retry(.sameWhileGood, after: .backOff)]
         )
-        #expect(machine.failed(failure(.broken, position: 103)) == [.backOff(times: 0), .fail])
-        #expect(machine.failed(failure(.broken, position: 1103)).last != .fail, "enough has come")
+        for position in 103..<200 {
+            let actions = machine.failed(failure(.broken, position: UInt64(position)))
+            #expect(actions == [.backOff(times: 0), .retry(.sameWhileGood, after: .backOff)])
+        }
         #expect(machine.failures == 1)
+        var slow = failure(.broken, position: 200)
+        slow.isTooSlow = true
+        #expect(machine.failed(slow) == [.backOff(times: 0), .fail])
     }
 
     @Test("A link that refuses is asked for anew at once, then after a wait, then left [S74, F025]")
@@ -244,13 +255,23 @@ struct PieceMachineTests {
         #expect(machine.failed(failure) == [.fail])
     }
 
-    @Test("Attempts count in a row: enough new bytes make the next failure the first one")
+    @Test("A refusal that names a time is a rate limit, and is waited for [F029]", arguments: [403, 413])
+    func limited(status: Int) {
+        for hasMoved in [false, true] {
+            var machine = machine()
+            var failure = failure(.status(status), retryAfter: 7)
+            failure.hasMoved = hasMoved
+            #expect(machine.failed(failure).suffix(2) == [.holdHost(7), .ask(.same)])
+        }
+    }
+
+    @Test("Attempts count in a row: one new byte makes the next failure the first one")
     func attempts() {
         var machine = machine()
         _ = machine.failed(failure(.slow))
-        _ = machine.failed(failure(.slow, position: 1099))
-        #expect(machine.failures == 2, "999 bytes are too few")
-        _ = machine.failed(failure(.slow, position: 2099))
+        _ = machine.failed(failure(.slow))
+        #expect(machine.failures == 2)
+        _ = machine.failed(failure(.slow, position: 101))
         #expect(machine.failures == 1)
         #expect(machine.lastFault?.kind == .slow)
     }

@@ -17,8 +17,8 @@ struct RetryTests {
         ] as [(Fault.Kind, RetryTable.Remedy)]
     )
     func remedies(kind: Fault.Kind, remedy: RetryTable.Remedy) {
-        #expect(RetryTable.remedy(for: kind, redirected: false) == remedy)
-        #expect(RetryTable.remedy(for: kind, redirected: true) == remedy)
+        #expect(RetryTable.remedy(for: Fault(kind, ""), redirected: false) == remedy)
+        #expect(RetryTable.remedy(for: Fault(kind, ""), redirected: true) == remedy)
     }
 
     @Test(
@@ -26,8 +26,8 @@ struct RetryTests {
         arguments: [408, 425, 429, 500, 502, 503, 504, 507, 509, 520, 524, 527, 530]
     )
     func transient(status: Int) {
-        #expect(RetryTable.remedy(for: .status(status), redirected: false) == .again)
-        #expect(RetryTable.remedy(for: .status(status), redirected: true) == .again)
+        #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: false) == .again)
+        #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: true) == .again)
     }
 
     @Test(
@@ -35,7 +35,7 @@ struct RetryTests {
         arguments: [400, 401, 402, 403, 404, 405, 410, 418, 451, 501, 505, 511, 599]
     )
     func permanent(status: Int) {
-        #expect(RetryTable.remedy(for: .status(status), redirected: false) == .nextSource)
+        #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: false) == .nextSource)
     }
 
     @Test(
@@ -43,7 +43,7 @@ struct RetryTests {
         arguments: [400, 401, 403, 404, 410]
     )
     func expired(status: Int) {
-        #expect(RetryTable.remedy(for: .status(status), redirected: true) == .againFromOriginal)
+        #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: true) == .againFromOriginal)
     }
 
     @Test("Full jitter: from zero to one second doubled, up to five minutes")
@@ -57,6 +57,31 @@ struct RetryTests {
             #expect(policy.wait(failures: failures, random: 1 << 63) == limit / 2)
         }
         #expect(policy.connectivityWait(failures: 60, random: .max) <= .seconds(5))
+    }
+
+    @Test("A transfer is too slow when it brings less than the least rate, time after time [F037]")
+    func pace() {
+        var pace = Pace(at: .seconds(100), position: 1_000)
+        func end(_ position: UInt64, at seconds: Int) {
+            pace.attemptEnded(position: position, now: .seconds(seconds), least: 10, over: .seconds(60))
+        }
+        for second in 101..<160 { end(1_000, at: second) }
+        #expect(pace.slowTimes == 0, "nothing is known before the time is over")
+        end(1_599, at: 160)
+        #expect(pace.slowTimes == 1)
+        end(1_609, at: 161)
+        end(2_198, at: 220)
+        #expect(pace.slowTimes == 2)
+        end(2_797, at: 280)
+        #expect(pace.slowTimes == 3)
+        end(3_397, at: 340)
+        #expect(pace.slowTimes == 0, "600 bytes a minute are enough")
+        end(4_397, at: 3_340)
+        #expect(pace.slowTimes == 1, "a wait counts")
+        for minute in 0..<9 {
+            pace.attemptEnded(position: 0, now: .seconds(9_000 + 60 * minute), least: 0, over: .seconds(60))
+        }
+        #expect(pace.slowTimes == 0, "without a bound")
     }
 
     @Test("The server's own wish is honoured up to five minutes [F028 F029]")

@@ -79,6 +79,21 @@ struct AnswerTests {
     }
 
     @Test(
+        "What object stores keep of an upload's coding leaves the bytes as they are [F031]",
+        arguments: [
+            [""], ["identity"], ["Identity"], ["aws-chunked"], ["aws-chunked,"], [",identity"],
+            ["identity, AWS-Chunked"], ["aws-chunked", ""], ["\taws-chunked ,\tidentity"],
+        ]
+    )
+    func plain(codings: [String]) {
+        let fields = codings.map { ("Content-Encoding", $0) }
+        let part = Self.answer(206, [("Content-Range", "bytes 100-199/1000")] + fields)
+        #expect(judge(part, to: Self.span, now: 0) == .body(offset: 100, end: 200, total: 1000))
+        let whole = judge(Self.answer(200, fields), to: Question(objectSize: 1000), now: 0)
+        #expect(whole == .body(offset: 0, end: nil, total: nil))
+    }
+
+    @Test(
         "Refused heads and their kinds [R3 R8 R9 F009 F013 F014 F015 F016 F018 F031 F038 F039]",
         arguments: [
             (206, [("Content-Range", "bytes 101-199/1000")], .wrongRange),
@@ -92,6 +107,8 @@ struct AnswerTests {
             (206, [("Content-Type", "multipart/byteranges; boundary=x")], .wrongRange),
             (206, [("Content-Range", "bytes 100-199/1000"), ("Content-Encoding", "gzip")], .unwantedForm),
             (200, [("Content-Encoding", "br")], .unwantedForm),
+            (200, [("Content-Encoding", "aws-chunked, gzip")], .unwantedForm),
+            (200, [("Content-Encoding", "aws-chunked"), ("Content-Encoding", "zstd")], .unwantedForm),
             (200, [("Content-Length", "1001")], .tooLarge),
             (200, [("Content-Length", "999")], .otherSize),
             (200, [("Content-Length", "-1")], .malformed),

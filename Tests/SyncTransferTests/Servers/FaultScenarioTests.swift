@@ -106,6 +106,47 @@ struct FaultScenarioTests {
         #expect(report.bytesReceived == 5_000_000)
     }
 
+    @Test("A server that cuts or caps every answer at a few KiB still delivers [F004 F012]")
+    func shortAnswers() async throws {
+        let small = ServedObject.patterned(size: 64_000)
+        let bench = try Bench {
+            $0.retry.attempts = 2
+            $0.retry.base = .milliseconds(1)
+        }
+        bench.server.respond(to: "/a") { _ in .object(small).dropping(at: 4_000) }
+        #expect(try await bench.deliver(small).requests == 16)
+    }
+
+    @Test("One byte an attempt is progress, but not for ever [F004 F037]")
+    func oneByteAtATime() async throws {
+        let bench = try Bench {
+            $0.retry.attempts = 2
+            $0.retry.base = .milliseconds(20)
+            $0.speedTime = .milliseconds(300)
+        }
+        bench.server.respond(to: "/a") { [object] _ in .object(object).dropping(at: 1) }
+        let error = try await bench.failure(bench.start(object))
+        #expect(error.requests > 2, "each attempt has brought something")
+    }
+
+    @Test("A refusal with a time to wait is asked again after it, and no other source is needed [F029]")
+    func rateLimit() async throws {
+        let bench = try Bench()
+        bench.server.script("/a", .unavailable(403, retryAfter: "0"), .object(object))
+        #expect(try await bench.deliver(object).requests == 2)
+    }
+
+    @Test(
+        "Objects that a store serves with the coding of their upload arrive as they are [F031]",
+        arguments: ["", "identity", "aws-chunked", "aws-chunked,identity"],
+        [nil, 1_000..<299_000] as [Range<UInt64>?]
+    )
+    func uploadCoding(coding: String, range: Range<UInt64>?) async throws {
+        let bench = try Bench()
+        bench.server.script("/a", .object(object).setting("Content-Encoding", coding))
+        #expect(try await bench.deliver(object, range: range).requests == 1)
+    }
+
     @Test("Permanent faults ask no second time", arguments: FaultFixtures.permanent.keys.sorted())
     func permanent(name: String) async throws {
         let fault = try #require(FaultFixtures.permanent[name])
