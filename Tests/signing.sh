@@ -41,7 +41,6 @@ expect 0 pull
 
 step "a key changes; publishing goes on without root.key"
 expect 66 syncagent keys rotate nowhere --role release
-expect 77 syncagent keys rotate keys --role release
 mv stick/root.key keys/
 expect 0 syncagent keys rotate keys --role release
 mv keys/root.key stick/
@@ -66,10 +65,15 @@ grep -q two tower/a.txt || fail "a thief's release was installed"
 rm -rf host/* && cp -R host.away/. host/
 expect 0 pull
 
-step "fresh.key is lost"
-mv stick/root.key keys/
+step "fresh.key is lost, and root.key stays where it is"
 rm keys/fresh.key
 expect 0 syncagent keys rotate keys --role fresh
+said "root 2 has 0 of the 1 signatures that it requires"
+ends 66 "there is no root to compare" syncagent keys sign keys/3.root.pending --with stick
+ends 64 "add --yes" syncagent keys sign keys/3.root.pending --with stick --from keys/2.root
+said "fresh: SHA256:"
+[ ! -e keys/3.root ] || fail "a root was signed that nobody has looked at"
+expect 0 syncagent keys sign keys/3.root.pending --with stick --from keys/2.root --yes
 expect 0 syncagent keys refresh out --sign keys
 upload
 expect 0 pull
@@ -88,11 +92,11 @@ if command -v ssh-keygen >/dev/null; then
     said "Still needed: 1 of $(ssh-keygen -lf ben.pub | cut -d' ' -f2), $(ssh-keygen -lf cem.pub | cut -d' ' -f2)"
     [ ! -e ada/1.root ] && [ -e ada/1.root.pending ] || fail "a root with one signature of two counts"
     ends 77 "is not a root key" syncagent keys sign ada/1.root.pending --with new-ben/root.key
-    expect 0 syncagent keys sign ada/1.root.pending --with ada
+    expect 0 syncagent keys sign ada/1.root.pending --with ada --yes
     said "1 of the 2"
     expect 66 syncagent publish assets --to crew --sign ada
     cp ada/1.root.pending ben/
-    expect 0 syncagent keys sign ben/1.root.pending --with ben/root.key
+    expect 0 syncagent keys sign ben/1.root.pending --with ben/root.key --yes
     said "1.root has enough signatures and is valid now."
     [ ! -e ben/1.root.pending ] || fail "it still waits"
     mv ben/1.root ada/ && rm ada/1.root.pending
@@ -115,9 +119,9 @@ if command -v ssh-keygen >/dev/null; then
     expect 0 syncagent publish assets --to crew --sign ada
     expect 0 crew
     cp ada/2.root.pending cem/
-    ends 66 "1.root is not next to" syncagent keys sign cem/2.root.pending --with cem/root.key
+    ends 66 "there is no root to compare" syncagent keys sign cem/2.root.pending --with cem/root.key --yes
     cp ada/1.root cem/
-    expect 0 syncagent keys sign cem/2.root.pending --with cem
+    expect 0 syncagent keys sign cem/2.root.pending --with cem --yes
     mv cem/2.root ada/ && rm ada/2.root.pending
     echo crew-three >assets/a.txt
     expect 0 syncagent publish assets --to crew --sign ada
@@ -131,10 +135,10 @@ if command -v ssh-keygen >/dev/null; then
     ends 77 "is not a root key" syncagent keys rotate ada --role root --replace SHA256:none --by new-ben.pub
     expect 0 syncagent keys rotate ada --role root --replace "$lost" --by new-ben.pub
     said "root: $lost is no longer valid"
-    expect 0 syncagent keys sign ada/3.root.pending --with new-ben
+    expect 0 syncagent keys sign ada/3.root.pending --with new-ben --from ada/2.root --yes
     said "root 2 has 1 of the 2 signatures that it requires"
     said "root 3 has 2 of the 2 signatures that it requires"
-    expect 0 syncagent keys sign ada/3.root.pending --with cem/root.key
+    expect 0 syncagent keys sign ada/3.root.pending --with cem/root.key --yes
     said "3.root has enough signatures and is valid now."
     expect 0 syncagent keys refresh crew --sign ada
     expect 0 crew
@@ -143,8 +147,8 @@ if command -v ssh-keygen >/dev/null; then
     step "a root key of one's own changes, and the lost one signs nothing any more"
     expect 0 syncagent keys rotate ada --role root
     said "root: SHA256:"
-    ends 77 "is not a root key" sh -c 'ssh-keygen -q -t ed25519 -N "" -f other.key && "$0" keys sign ada/4.root.pending --with other.key' "$SYNCAGENT"
-    expect 0 syncagent keys sign ada/4.root.pending --with new-ben
+    ends 77 "is not a root key" sh -c 'ssh-keygen -q -t ed25519 -N "" -f other.key && "$0" keys sign ada/4.root.pending --with other.key --from ada/3.root' "$SYNCAGENT"
+    expect 0 syncagent keys sign ada/4.root.pending --with new-ben --from ada/3.root --yes
     said "4.root has enough signatures and is valid now."
     expect 0 syncagent keys refresh crew --sign ada
     expect 0 crew
@@ -152,24 +156,23 @@ if command -v ssh-keygen >/dev/null; then
     url=$tower
 fi
 
-step "root.key is lost: new keys, and every machine pins anew"
+step "root.key is lost: new keys go on after the roots before, and every machine pins anew"
 rm -r keys
-expect 0 syncagent keys new keys --project com.example.tower
-rm -r out/trust
+expect 0 syncagent keys new keys --project com.example.tower --after out
+[ -f keys/4.root ] || fail "the new keys do not begin after the old ones"
 echo three >assets/a.txt
 expect 0 syncagent publish assets --to out --sign keys
-rm -r host/trust
 upload
-expect 77 pull
-expect 77 pull --trust keys/1.root
+ends 77 "trust forget com.example.tower" pull
+expect 77 pull --trust keys/4.root
 expect 0 syncagent trust forget com.example.tower
-expect 0 pull --trust keys/1.root
+expect 0 pull --trust keys/4.root
 grep -q three tower/a.txt || fail "the new release is not there"
 
 step "a fleet: pins in the configuration, and nothing unsigned"
 expect 0 syncagent trust forget com.example.tower
 mkdir -p config/syncagent
-printf '{"trust":{"pins":{"com.example.tower":"%s"},"unsigned":"refuse"}}\n' "$work/keys/1.root" >config/syncagent/config.json
+printf '{"trust":{"pins":{"com.example.tower":"%s"},"unsigned":"refuse"}}\n' "$work/keys/4.root" >config/syncagent/config.json
 expect 0 pull
 "$SYNCAGENT" trust list | grep -q configuration || fail "the pin is not the configuration's"
 expect 0 syncagent publish assets --to plain --project com.example.bridge
@@ -200,6 +203,22 @@ if command -v ssh-keygen >/dev/null; then
     upload
     expect 0 pull
     grep -q four tower/a.txt || fail "the new release is not there"
+
+    step "a key with a passphrase is used through ssh-agent"
+    cp agent/release.key agent/fresh.key keys/
+    for name in release fresh; do ssh-keygen -q -p -P '' -N 'correct horse' -f "keys/$name.key" >/dev/null; done
+    printf '#!/bin/sh\nexec ssh-keygen -Y sign -n "$1" -f "%s/keys/${1#syncagent-}.key"\n' "$work" >signer
+    echo five >assets/a.txt
+    ends 77 "it has a passphrase" syncagent publish assets --to out --sign keys
+    # Who knows the passphrase gives the keys to the agent, once.
+    printf '#!/bin/sh\necho correct horse\n' >askpass && chmod 700 askpass
+    ssh-agent sh -c '
+        SSH_ASKPASS=./askpass SSH_ASKPASS_REQUIRE=force ssh-add -q keys/release.key keys/fresh.key </dev/null
+        exec "$0" publish assets --to out --sign keys --signer ./signer' "$SYNCAGENT" >output 2>&1 ||
+        { cat output >&2; fail "the agent does not sign"; }
+    upload
+    expect 0 pull
+    grep -q five tower/a.txt || fail "the new release is not there"
 else
     echo "SKIPPED: ssh-keygen is not here; nobody else looked at the signatures"
 fi

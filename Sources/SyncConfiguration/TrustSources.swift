@@ -33,13 +33,16 @@ extension TrustChoice {
     /// Where trust begins, from its text.
     ///
     /// - Parameter option: What said so, for messages.
-    /// - Throws: ``/SyncEngine/EngineError`` with status 66 for a file that is not there, 74 for one that cannot be read.
+    /// - Throws: ``/SyncEngine/EngineError`` with status 66 for a file that is not there, 77 for one that others could change, 74
+    ///   for one that cannot be read.
     private static func anchor(_ text: String, of option: String) throws(EngineError) -> Anchor {
         if text == "first" { return .first }
         if let digest = digest(text) { return .fingerprint(digest) }
-        let bytes = try rethrowing(readFile(text, trust: .input, limit: Role.root.limit)) {
-            (error: FileError) in
-            EngineError(error.isMissing ? .noInput : .ioError, "\(option): \(error)")
+        let bytes = try rethrowing(readUnchangeable(text, limit: Role.root.limit)) { (error: FileError) in
+            EngineError(
+                error.isMissing ? .noInput : error.isRefusal ? .refused : .ioError,
+                "\(option): \(error)"
+            )
         }
         return .file(path: text, bytes)
     }

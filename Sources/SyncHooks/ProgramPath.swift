@@ -66,14 +66,20 @@ private func check(
     role: String = "hook",
     destination: String?
 ) throws(ProgramError) -> String {
-    var tree: String?
-    if let destination {
-        var walked: Set<String> = []
-        tree = try PathWalk.physical(destination, walked: &walked)
+    let walk = try followed(path)
+    if let tree = try destination.map({ destination throws(ProgramError) in try followed(destination).path })
+    {
+        let below = tree == "/" ? "/" : tree + "/"
+        guard !walk.directories.contains(where: { $0 == tree || $0.hasPrefix(below) }) else {
+            throw ProgramError(
+                code: .insideDestination,
+                subject: path,
+                message: "The \(role) '\(escaped(path))' leads through the destination '\(escaped(tree))'; "
+                    + "a file that a pull can change never runs. Keep the program elsewhere."
+            )
+        }
     }
-    var walked: Set<String> = []
-    let real = try PathWalk.physical(path, role: role, outside: tree, walked: &walked)
-    guard let status = status(following: real) else { throw .system("run", path, .last) }
+    guard let status = status(following: walk.path) else { throw .system("run", path, .last) }
     guard status.kind == .file else {
         throw ProgramError(
             code: .notAFile,
@@ -81,9 +87,9 @@ private func check(
             message: "The \(role) '\(escaped(path))' is not a file."
         )
     }
-    guard isPermitted(.execute, real) else { throw .system("run", path, .last) }
+    guard isPermitted(.execute, walk.path) else { throw .system("run", path, .last) }
     do throws(FileError) {
-        try checkProgram(real, through: walked)
+        try checkUnchangeable(walk)
     } catch {
         throw ProgramError(
             code: .changeable,
@@ -92,68 +98,9 @@ private func check(
                 "The \(role) '\(escaped(path))' is not run, because others could change it: \(error.reason)."
         )
     }
-    return real
+    return walk.path
 }
 
-/// Follows a path component by component, as the kernel does. path_resolution(7).
-private struct PathWalk {
-    private var place: [Substring] = []
-    private var links = 0
-    private let tree: String?
-    private let origin: String
-    private let role: String
-    private var walked: Set<String> = []
-
-    /// The path without links, `.` and `..`; the part that does not exist is kept as it is.
-    ///
-    /// - Parameters:
-    ///   - path: Absolute.
-    ///   - role: What messages call it.
-    ///   - tree: Physical path of a directory below which no step may go.
-    ///   - walked: The physical paths of all directories in which something was looked up.
-    /// - Returns: The physical path.
-    /// - Throws: ``ProgramError`` for a step below `tree`, or too many links.
-    static func physical(
-        _ path: String,
-        role: String = "hook",
-        outside tree: String? = nil,
-        walked: inout Set<String>
-    ) throws(ProgramError) -> String {
-        var walk = PathWalk(tree: tree, origin: path, role: role)
-        try walk.follow(path)
-        walked = walk.walked
-        return walk.path
-    }
-
-    private var path: String { "/" + place.joined(separator: "/") }
-
-    private mutating func follow(_ text: String) throws(ProgramError) {
-        if text.hasPrefix("/") { place = [] }
-        for component in text.split(separator: "/") where component != "." {
-            if component == ".." {
-                _ = place.popLast()
-            } else {
-                try step(component)
-            }
-        }
-    }
-
-    private mutating func step(_ component: Substring) throws(ProgramError) {
-        let here = path
-        if let tree, here == tree || here.hasPrefix(tree == "/" ? "/" : tree + "/") {
-            throw ProgramError(
-                code: .insideDestination,
-                subject: origin,
-                message: "The \(role) '\(escaped(origin))' leads through the destination '\(escaped(tree))'; "
-                    + "a file that a pull can change never runs. Keep the program elsewhere."
-            )
-        }
-        walked.insert(here)
-        place.append(component)
-        guard let target = readLink(currentDirectory, path) else { return }
-        links += 1
-        guard links <= 40 else { throw .system("follow", origin, .tooManySymbolicLinkLevels) }
-        place.removeLast()
-        try follow(String(decoding: target, as: UTF8.self))
-    }
+private func followed(_ path: String) throws(ProgramError) -> PathWalk {
+    try rethrowing(PathWalk(path)) { (error: FileError) in ProgramError(error) }
 }

@@ -20,8 +20,10 @@ public func fuzzStatement(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt 
         precondition(again == pin)
     }
     check { () throws(TrustFault) in
-        // A passphrase would cost seconds by design.
-        _ = try PrivateKey(file: String(decoding: bytes, as: UTF8.self), passphrase: nil)
+        let text = String(decoding: bytes, as: UTF8.self)
+        let half = try PrivateKey.halves(of: text)
+        let key = try PrivateKey(file: text)
+        precondition(key.publicKey == half.key && !half.isEncrypted)
     }
     return 0
 }

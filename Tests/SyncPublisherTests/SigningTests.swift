@@ -19,7 +19,7 @@ struct SigningTests {
         until: Int64 = 1_000_000
     ) throws -> KeyDirectory {
         let beginning = KeyDirectory.Beginning(project: project, now: 0, until: until)
-        let outcome = try KeyDirectory.make(set.root.path(name), beginning, passphrase: nil)
+        let outcome = try KeyDirectory.make(set.root.path(name), beginning)
         guard case .signed(let keys) = outcome else { throw PublishedSet.Wrong("keys that are pending") }
         return keys
     }
@@ -119,7 +119,7 @@ struct SigningTests {
         content[.release].keys.append(theirs.publicKey)
         content[.release].threshold = 2
         _ = try PendingRoot(content, signedBy: [mine], after: keys.newest, in: keys.path).write()
-        let newer = try KeyDirectory(keys.path, passphrase: nil)
+        let newer = try KeyDirectory(keys.path)
         let few = Self.error { () throws(PublishError) in
             _ = try Signing(newer, [.release], program: nil, now: 1_000)
         }
@@ -171,7 +171,7 @@ struct SigningTests {
     func missingKey() throws {
         let set = try PublishedSet(Self.tree)
         let error = Self.error { () throws(PublishError) in
-            _ = try KeyDirectory.key(set.root.path("none.key"), passphrase: nil)
+            _ = try KeyDirectory.key(set.root.path("none.key"))
         }
         #expect(error?.code == .notFound && error?.remedy == "check the path")
     }

@@ -27,6 +27,9 @@ struct KeysNewCommand: AsyncParsableCommand {
 
             Name root keys made on other machines by their .pub files. If too few of the keys that must sign are here, \
             the command writes 1.root.pending instead of 1.root; pass it around and run 'syncagent keys sign' on it.
+
+            Where too many root keys are lost to change a key, name what was published with them with --after: the new \
+            keys begin with the next number. Then publish with them, and pin the project anew on every machine.
             """
     )
 
@@ -35,9 +38,6 @@ struct KeysNewCommand: AsyncParsableCommand {
 
     @Option(help: "The project's name, such as com.example.tower.".taking("id"))
     var project: String
-
-    @OptionGroup
-    var secret: PassphraseOption
 
     @Option(help: "How many root keys to create: root.key, root-2.key and so on.".taking("n"))
     var rootKeys = 1
@@ -66,6 +66,14 @@ struct KeysNewCommand: AsyncParsableCommand {
     @Option(help: "How long the root is valid, such as 2y.".taking("time"), transform: validity)
     var until = KeyTimes.ofRoots
 
+    @Option(
+        help:
+            "Begin anew because root keys are lost: after the newest root in this published directory, or after this root."
+            .taking("path"),
+        completion: .file()
+    )
+    var after: String?
+
     func validate() throws {
         if let reason = ManifestRules.objection(identifier: project, what: "project") {
             throw ValidationError("--project: \(reason).")
@@ -89,13 +97,17 @@ struct KeysNewCommand: AsyncParsableCommand {
         var beginning = KeyDirectory.Beginning(project: project, now: now, until: now + until)
         (beginning.rootKeys, beginning.threshold, beginning.mirrors) = (rootKeys, threshold, mirrors)
         beginning.otherRoots = try otherRoots.map { try publicKey($0, option: "--root-public") }
+        if let after { beginning.number = try KeyDirectory.number(after: after, of: project) }
         let made: KeyDirectory
-        switch try KeyDirectory.make(directory, beginning, passphrase: try secret.passphrase()) {
-        case .pending(let pending): return PendingText.tell(pending, written: pending.path, output)
+        switch try KeyDirectory.make(directory, beginning) {
+        case .pending(let pending): return PendingText.tell(pending, output)
         case .signed(let keys): made = keys
         }
-        output.message("\(escaped(made.path)): keys of \(project), root 1")
+        output.message("\(escaped(made.path)): keys of \(project), root \(made.newest.content.number)")
         output.message("Sign with:  syncagent publish … --sign \(escaped(made.path))")
+        if after != nil {
+            output.message("On each machine, forget the old keys with:  syncagent trust forget \(project)")
+        }
         output.message("Trust it with:  syncagent pull … --trust SHA256:\(made.newest.statement.digest)")
         let names = try KeyDirectory.names(.root, in: made.path).joined(separator: ", ")
         output.message("Keep \(names) offline: only needed to change a key.")
@@ -120,7 +132,7 @@ struct KeysShowCommand: AsyncParsableCommand {
         let exists = FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
         let text: StatementText
         if exists, isDirectory.boolValue {
-            let keys = try KeyDirectory(path, passphrase: nil)
+            let keys = try KeyDirectory(path)
             text = StatementText(root: keys.newest)
             for role in Role.allCases where !format.json {
                 for name in try KeyDirectory.names(role, in: path) {
@@ -189,8 +201,8 @@ struct KeysRotateCommand: AsyncParsableCommand {
         abstract: "Replace a key, and write a new root that lists the new one.",
         discussion: """
             Needs root.key, or as many root keys as the root requires. The old key is kept as NAME.key.1; the next \
-            publish or refresh revokes it. If too few of the root keys are here, the command writes N.root.pending \
-            instead of N.root; pass it around and run 'syncagent keys sign' on it.
+            publish or refresh revokes it. If too few of the root keys are here, or none, or they have passphrases, the \
+            command writes N.root.pending instead of N.root; run 'syncagent keys sign' on it where they are.
             """
     )
 
@@ -213,22 +225,18 @@ struct KeysRotateCommand: AsyncParsableCommand {
     )
     var by: String?
 
-    @OptionGroup
-    var secret: PassphraseOption
-
     @Option(help: "How long the new root is valid, such as 2y.".taking("time"), transform: validity)
     var until = KeyTimes.ofRoots
 
     func run() async throws {
         let output = Output()
         let now = SystemTime.milliseconds()
-        let secret = try secret.passphrase()
         let other = try by.map { try publicKey($0, option: "--by") }
-        let outcome = try KeyDirectory(directory, passphrase: secret)
+        let outcome = try KeyDirectory(directory)
             .rotated(role, replacing: replace, by: other, now: now, until: now + until)
         let keys: KeyDirectory
         switch outcome {
-        case .pending(let pending): return PendingText.tell(pending, written: pending.path, output)
+        case .pending(let pending): return PendingText.tell(pending, output)
         case .signed(let signed): keys = signed
         }
         output.message(
@@ -246,10 +254,11 @@ struct KeysRotateCommand: AsyncParsableCommand {
 struct KeysSignCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sign",
-        abstract: "Add a signature to a root that several machines have to sign.",
+        abstract: "Show a root that several machines have to sign, and add a signature.",
         discussion: """
-            Adds the signature of a root key to N.root.pending and says how many signatures it has and needs. With the \
-            last one it becomes N.root. The previous root must be next to it, or next to the key.
+            Shows N.root.pending, each key of it and what changes, asks, and adds the signature of a root key. With the last \
+            one that is needed it becomes N.root. It is compared with the newest root next to the key, or with the one that \
+            --from names; never with one that merely came along. What lies between that and N is taken from beside N.root.pending.
             """
     )
 
@@ -265,27 +274,82 @@ struct KeysSignCommand: AsyncParsableCommand {
     @Option(help: "A program that signs, as for 'syncagent publish'.".taking("program"), completion: .file())
     var signer: String?
 
-    @OptionGroup
-    var secret: PassphraseOption
+    @Option(
+        help:
+            "The root to compare it with, which you know to be right.  (default: the newest one next to the key)"
+            .taking("root"),
+        completion: .file(extensions: ["root"])
+    )
+    var from: String?
+
+    @Flag(
+        help:
+            "New keys begin with it, because the former root keys are lost: there is no root to compare it with."
+    )
+    var first = false
+
+    @Flag(help: "Sign without asking; needed where there is no terminal.")
+    var yes = false
 
     func validate() throws {
         if with == nil, signer == nil { throw ValidationError("--with wants a root key, or its directory.") }
+        if first, from != nil { throw ValidationError("--first and --from exclude each other.") }
     }
 
     func run() async throws {
         let output = Output()
-        let secret = try secret.passphrase()
         let program = try SigningOptions.program(signer)
-        var pending = try PendingRoot(file, orIn: with)
-        try pending.sign(with: with, passphrase: secret, program: program)
-        PendingText.tell(pending, written: try pending.write(), output)
+        var pending = try PendingRoot(
+            file,
+            after: from,
+            heldIn: with.map(PendingRoot.keyDirectory),
+            isFirst: first
+        )
+        let keys = try with.map { try pending.keys(at: $0, leavesLocked: program != nil) } ?? []
+        PendingText.show(pending, output)
+        try confirm(output)
+        try pending.sign(by: keys, program: program)
+        PendingText.conclude(pending, written: try pending.write(), output)
+    }
+
+    /// Nobody signs what nobody has looked at.
+    private func confirm(_ output: Output) throws(CommandFailure) {
+        guard !yes else { return }
+        guard isTerminal(STDIN_FILENO), isTerminal(STDERR_FILENO) else {
+            throw CommandFailure(
+                .usage,
+                "nothing was signed: there is no terminal to ask on; compare what is shown above with what the others "
+                    + "have, and add --yes"
+            )
+        }
+        output.message("Compare this with what the others have. Sign it? Type yes:")
+        guard readLine()?.filter({ !$0.isWhitespace }) == "yes" else {
+            throw CommandFailure(.refused, "nothing was signed")
+        }
     }
 }
 
 /// What a root that waits says.
 private enum PendingText {
-    static func tell(_ pending: PendingRoot, written: String, _ output: Output) {
+    /// One that was just made.
+    static func tell(_ pending: PendingRoot, _ output: Output) {
+        show(pending, output)
+        conclude(pending, written: pending.path, output)
+    }
+
+    /// Everything that a signature stands for.
+    static func show(_ pending: PendingRoot, _ output: Output) {
+        for line in StatementText(pending: pending).lines { output.message(line) }
+        if let before = pending.before, let reference = pending.reference {
+            let known = escaped(reference)
+            let (number, digest) = (before.content.number, before.statement.digest)
+            output.message("Compared with root \(number), SHA256:\(digest), by \(known):")
+        }
         for change in pending.changes { output.message(change) }
+    }
+
+    /// What has signed it, and what comes next.
+    static func conclude(_ pending: PendingRoot, written: String, _ output: Output) {
         for count in pending.counts {
             output.message(
                 "root \(count.root) has \(count.signed) of the \(count.needed) signatures that it requires"
@@ -297,6 +361,7 @@ private enum PendingText {
                 ? "Trust it with:  syncagent pull … --trust \(escaped(written))"
                 : "Copy it next to the previous roots where releases are signed, and publish again with --sign, or refresh."
             output.message("\(escaped(written)) has enough signatures and is valid now.")
+            output.message("Keep a copy next to each root key: the next root is compared with it.")
             return output.message(next)
         }
         for count in pending.counts where count.signed < count.needed {
@@ -304,26 +369,29 @@ private enum PendingText {
             output.message("Still needed: \(count.needed - count.signed) of \(keys)")
         }
         let name = written.split(separator: "/").last.map(String.init) ?? written
+        let isAnew = pending.before == nil && pending.content.number > 1
         output.message(
             "Take \(escaped(written)) to the next key:  syncagent keys sign \(escaped(name)) --with KEY"
+                + (isAnew ? " --first" : "")
         )
     }
 }
 
-/// Reads a public key for an option.
+/// Reads a public key for an option, which nobody else may have written: it becomes one that counts.
 private func publicKey(_ path: String, option: String) throws -> PublicKey {
-    let bytes = try inputFile(path, limit: 4096, "\(option): ")
+    let bytes = try rethrowing(readUnchangeable(path, limit: 4096)) { (error: FileError) in
+        let status: ExitStatus = error.isMissing ? .noInput : error.isRefusal ? .refused : .ioError
+        return CommandFailure(status, "\(option): \(error)")
+    }
     return try rethrowing(PublicKey(text: String(decoding: bytes, as: UTF8.self))) { (fault: TrustFault) in
         CommandFailure(.dataInvalid, "\(option): \(escaped(path)): \(fault.reason)")
     }
 }
 
 /// Reads a file that was named on the command line.
-///
-/// - Parameter place: Before what is said of it.
-func inputFile(_ path: String, limit: Int, _ place: String = "") throws(CommandFailure) -> [UInt8] {
+func inputFile(_ path: String, limit: Int) throws(CommandFailure) -> [UInt8] {
     try rethrowing(readFile(path, trust: .input, limit: limit)) { (error: FileError) in
-        CommandFailure(error.isMissing ? .noInput : .ioError, "\(place)\(error)")
+        CommandFailure(error.isMissing ? .noInput : .ioError, "\(error)")
     }
 }
 

@@ -1,28 +1,10 @@
 import ArgumentParser
 import Foundation
+import SyncHooks
 import SyncModel
 import SyncPublisher
 import SyncSystem
 import SyncTrust
-
-/// The passphrase of key files.
-struct PassphraseOption: ParsableArguments {
-    @Option(help: "A file with the passphrase for the keys.".taking("file"), completion: .file())
-    var passphraseFile: String?
-
-    /// The first line of the file; `nil` when none was named.
-    func passphrase() throws -> [UInt8]? {
-        guard let path = passphraseFile else { return nil }
-        let text = try rethrowing(readSecret(path, limit: 4096)) { (error: FileError) in
-            CommandFailure(error.isMissing ? .noInput : .refused, "the passphrase: \(error)")
-        }
-        let line = text.prefix { $0 != "\n" && $0 != "\r\n" }
-        guard !line.isEmpty else {
-            throw CommandFailure(.noInput, "\(escaped(path)): the passphrase is empty")
-        }
-        return Array(line.utf8)
-    }
-}
 
 /// Who signs, and for how long.
 struct SigningOptions: ParsableArguments {
@@ -40,9 +22,6 @@ struct SigningOptions: ParsableArguments {
     )
     var signer: String?
 
-    @OptionGroup
-    var secret: PassphraseOption
-
     @Option(
         help: "How long the release stays valid as the newest, such as 30d.".taking("time"),
         transform: validity
@@ -52,29 +31,28 @@ struct SigningOptions: ParsableArguments {
     func validate() throws {
         guard sign == nil, signer == nil else { return }
         if until != nil { throw ValidationError("--until needs --sign.") }
-        if secret.passphraseFile != nil {
-            throw ValidationError("--passphrase-file needs --sign.")
-        }
     }
 
-    /// A program that signs, with what it finds around it.
+    /// A program that signs, with what it finds around it; one that others could change is refused.
     static func program(_ signer: String?) throws -> (path: String, variables: [String])? {
-        try signer.map { signer in
-            (
-                path: try EnvironmentPaths.ofProcess.absoluteProgram(signer, option: "--signer"),
-                variables: ProcessInfo.processInfo.environment.map { "\($0)=\($1)" }.sorted()
-            )
+        guard let signer else { return nil }
+        let path = try EnvironmentPaths.ofProcess.absoluteProgram(signer, option: "--signer")
+        do throws(ProgramError) {
+            try physicalProgram(path, role: "signing program", destination: nil)
+        } catch {
+            // Whatever else is wrong is told when it is to run.
+            if error.code == .changeable { throw CommandFailure(.refused, "--signer: \(error.message)") }
         }
+        return (path, ProcessInfo.processInfo.environment.map { "\($0)=\($1)" }.sorted())
     }
 
     /// Who signs what is published to `output`; `nil` when nobody was named.
     func signing(for output: String, _ roles: [Role]) throws -> Signing? {
         guard sign != nil || signer != nil else { return nil }
-        let passphrase = try secret.passphrase()
         let program = try Self.program(signer)
         let state = try? EnvironmentPaths.ofProcess.stateDirectory()
         let memory = state.map { SigningMemory(in: "\($0)/publish", for: output) }
-        let keys = try sign.map { try KeyDirectory($0, passphrase: passphrase) } ?? published(output, memory)
+        let keys = try sign.map { try KeyDirectory($0) } ?? published(output, memory)
         var signing = try Signing(
             keys,
             roles,

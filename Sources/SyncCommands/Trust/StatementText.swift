@@ -10,6 +10,8 @@ struct StatementText {
 
     init(root: TrustPin.Root) { self.init(root.content, root.statement) }
 
+    init(pending: PendingRoot) { self.init(pending.content, pending.statement) }
+
     /// Reads a statement of any kind.
     init(file path: String) throws {
         let bytes = try inputFile(path, limit: Role.root.limit)
@@ -42,8 +44,7 @@ struct StatementText {
             let keys = root[role]
             for (index, key) in keys.keys.enumerated() {
                 let name = index == 0 ? "\(role.rawValue)".padded(to: 11) : "".padded(to: 11)
-                let count =
-                    index == 0 && keys.keys.count > 1 ? "  \(keys.threshold) of \(keys.keys.count)" : ""
+                let count = index == 0 ? "  \(keys.threshold) of \(keys.keys.count)" : ""
                 lines.append(name + key.fingerprint + count)
             }
         }

@@ -91,9 +91,13 @@ struct TrustAnchoring {
         case .first, .fingerprint:
             var wanted: SHA256Digest?
             if case .fingerprint(let digest) = anchor { wanted = digest }
+            // Where the chain that is served now begins: anew if the root keys before it were lost.
+            var beginning: TrustPin?
+            var last: TrustPin?
             for number in 1...UInt64(TrustCheck.mostRoots) {
                 let (bytes, shown) = try root(number, location, until: end)
                 guard let bytes else {
+                    if let beginning { return beginning }
                     throw refused(
                         wanted.flatMap {
                             number == 1 ? nil : "none of the \(number - 1) roots there is SHA256:\($0)"
@@ -102,8 +106,16 @@ struct TrustAnchoring {
                     )
                 }
                 let pin = try make(bytes, shown)
-                if wanted ?? pin.root.statement.digest == pin.root.statement.digest { return pin }
+                if let wanted {
+                    if wanted == pin.root.statement.digest { return pin }
+                    continue
+                }
+                let follows =
+                    last.map { pin.root.statement.isSigned(.root, by: $0.root.content.root) } ?? false
+                if !follows { beginning = pin }
+                last = pin
             }
+            if let beginning { return beginning }
             throw refused(
                 "none of the first \(TrustCheck.mostRoots) roots is "
                     + (wanted.map { "SHA256:\($0)" } ?? "one that can be used")

@@ -9,7 +9,6 @@ package struct KeyDirectory {
     package let path: String
     /// The roots found, oldest first; each is signed as the one before it requires.
     package private(set) var roots: [TrustPin.Root]
-    private let passphrase: [UInt8]?
     /// Whether keys are read at all; never from a published directory, whatever somebody puts there.
     private let hasKeys: Bool
     /// The file of the key just replaced; `nil` if it was not here.
@@ -17,12 +16,12 @@ package struct KeyDirectory {
 
     package var newest: TrustPin.Root { roots[roots.count - 1] }
 
-    /// Opens a directory with keys of one passphrase; ``PublishError/Code/notFound`` when there is no root in it.
-    package init(_ path: String, passphrase: [UInt8]?) throws(PublishError) {
-        (self.path, self.passphrase, hasKeys) = (path, passphrase, true)
+    /// Opens a directory; ``PublishError/Code/notFound`` when there is no root in it.
+    package init(_ path: String) throws(PublishError) {
+        (self.path, hasKeys) = (path, true)
         roots = []
         for number in Self.numbers(try Self.names(in: path)) {
-            let root = try Self.root(number, in: path)
+            let root = try Self.root(number, in: path, isOwn: true)
             if let before = roots.last, number == before.content.number + 1,
                 !root.statement.isSigned(.root, by: before.content.root)
             {
@@ -44,10 +43,10 @@ package struct KeyDirectory {
     /// Opens the roots of a published directory. Anyone with write access may have replaced them: only an unbroken
     /// chain counts, starting from those that this machine knows, or from the first one where it knows none.
     package init(published output: String, after known: TrustPin?) throws(PublishError) {
-        (path, passphrase, hasKeys) = (output + "/trust", nil, false)
+        (path, hasKeys) = (output + "/trust", false)
         roots = []
         for number in Self.numbers(try Self.names(in: path)) {
-            let root = try Self.root(number, in: path)
+            let root = try Self.root(number, in: path, isOwn: false)
             if let known, number <= known.root.content.number {
                 // Roots that were never signed under here are ignored.
                 if known.roots.contains(root.statement.digest) { roots.append(root) }
@@ -88,18 +87,52 @@ package struct KeyDirectory {
         }
     }
 
+    /// The roots of a directory of keys, oldest first; none where there are none.
+    static func roots(in path: String) throws(PublishError) -> [TrustPin.Root] {
+        try numbers(names(in: path)).isEmpty ? [] : KeyDirectory(path).roots
+    }
+
+    /// The number for the first root of new keys, where too many of the old root keys are lost: the one after those that are
+    /// there. So no machine, mirror or cache ever meets two roots of one number.
+    ///
+    /// - Parameter place: A published directory, a directory of keys, or the newest root itself.
+    package static func number(after place: String, of project: String) throws(PublishError) -> UInt64 {
+        var newest = place
+        if isDirectory(place) {
+            let folder = isDirectory("\(place)/trust") ? "\(place)/trust" : place
+            let numbers = Self.numbers(try names(in: folder))
+            guard let first = numbers.first, let last = numbers.last else {
+                throw .notFound(
+                    "\(shown(folder)) has no root, such as 1.root",
+                    "name the directory that has it"
+                )
+            }
+            newest = "\(folder)/\(last).root"
+            guard last - first < numbers.count else {
+                throw unusable(newest, "a root before it is missing; remove it if it is not yours")
+            }
+        }
+        let content = try root(newest, isOwn: false).content
+        guard content.project == project else {
+            throw unusable(newest, "it is a root of \(content.project), not of \(project)")
+        }
+        let (number, overflow) = content.number.addingReportingOverflow(1)
+        guard !overflow else { throw unusable(newest, "it has the highest possible number") }
+        return number
+    }
+
+    static func isDirectory(_ path: String) -> Bool { status(following: path)?.kind == .directory }
+
     /// The numbers of the roots among some files, ascending.
     private static func numbers(_ names: [String]) -> [UInt64] {
-        names.compactMap { name in
-            guard name.hasSuffix(".root"), name.first != "0" else { return nil }
-            return UInt64(name.dropLast(5))
-        }.sorted()
+        names.compactMap { name in UInt64(name.dropLast(5)).flatMap { "\($0).root" == name ? $0 : nil } }
+            .sorted()
     }
 
     /// Reads a root, whose number must be that in its name.
-    private static func root(_ number: UInt64, in path: String) throws(PublishError) -> TrustPin.Root {
+    static func root(_ number: UInt64, in path: String, isOwn: Bool) throws(PublishError) -> TrustPin.Root {
         let file = "\(path)/\(number).root"
-        let root = try root(file)
+        let root = try root(file, isOwn: isOwn)
         guard root.content.number == number else {
             throw unusable(file, "it is root \(root.content.number)")
         }
@@ -107,8 +140,11 @@ package struct KeyDirectory {
     }
 
     /// Reads one root, and checks that its own keys have signed it.
-    package static func root(_ path: String) throws(PublishError) -> TrustPin.Root {
-        let bytes = try bytes(ofRoot: path)
+    ///
+    /// - Parameter isOwn: Whether it says which keys count, so that nobody else may be able to change it; `false` for one
+    ///   that counts only for who has signed it.
+    static func root(_ path: String, isOwn: Bool) throws(PublishError) -> TrustPin.Root {
+        let bytes = try bytes(ofRoot: path, isOwn: isOwn)
         do throws(TrustRefusal) {
             return try TrustPin(root: bytes, basis: .file, now: 0).root
         } catch {
@@ -116,20 +152,29 @@ package struct KeyDirectory {
         }
     }
 
-    static func bytes(ofRoot path: String) throws(PublishError) -> [UInt8] {
+    static func bytes(ofRoot path: String, isOwn: Bool) throws(PublishError) -> [UInt8] {
         do throws(FileError) {
-            return try readFile(path, trust: .input, limit: Role.root.limit)
+            return isOwn
+                ? try readUnchangeable(path, limit: Role.root.limit)
+                : try readFile(path, trust: .input, limit: Role.root.limit)
         } catch {
-            throw PublishError(error.isMissing ? .notFound : .cannotRead, "\(error)", "check the path")
+            guard isOwn, error.isRefusal else {
+                throw PublishError(error.isMissing ? .notFound : .cannotRead, "\(error)", "check the path")
+            }
+            throw .cannotSign("\(error)", "it says which keys count")
         }
     }
 
     // MARK: Keys
 
     /// The keys of a role found here: `release.key`, and `release-….key` if a role has several.
-    package func keys(_ role: Role) throws(PublishError) -> [PrivateKey] {
+    ///
+    /// - Parameter leavesLocked: Whether to leave out those with a passphrase, with which somebody else signs.
+    package func keys(_ role: Role, leavesLocked: Bool = false) throws(PublishError) -> [PrivateKey] {
         guard hasKeys else { return [] }
-        return try Self.names(role, in: path).map { name throws(PublishError) in try key(name) }
+        return try Self.names(role, in: path).map { name throws(PublishError) in
+            try Self.key("\(path)/\(name)", leavesLocked: leavesLocked)
+        }.compactMap { $0 }
     }
 
     /// What is in a directory of keys or roots.
@@ -155,23 +200,34 @@ package struct KeyDirectory {
         }.sorted()
     }
 
-    private func key(_ name: String) throws(PublishError) -> PrivateKey {
-        try Self.key("\(path)/\(name)", passphrase: passphrase)
+    /// Reads a key file.
+    ///
+    /// - Returns: `nil` for one with a passphrase, if those are left to somebody else.
+    static func key(_ file: String, leavesLocked: Bool = false) throws(PublishError) -> PrivateKey? {
+        let text = try text(ofKey: file)
+        do throws(TrustFault) {
+            if leavesLocked, try PrivateKey.halves(of: text).isEncrypted { return nil }
+            return try PrivateKey(file: text)
+        } catch {
+            throw unusable(file, error.reason)
+        }
     }
 
-    static func key(_ file: String, passphrase: [UInt8]?) throws(PublishError) -> PrivateKey {
-        let text: String
+    /// The public half of a key file, also of one with a passphrase.
+    private static func publicKey(_ file: String) throws(PublishError) -> PublicKey {
+        let text = try text(ofKey: file)
+        do throws(TrustFault) { return try PrivateKey.halves(of: text).key } catch {
+            throw unusable(file, error.reason)
+        }
+    }
+
+    private static func text(ofKey file: String) throws(PublishError) -> String {
         do throws(FileError) {
-            text = try readSecret(file, limit: PrivateKey.fileLimit)
+            return try readSecret(file, limit: PrivateKey.fileLimit)
         } catch {
             throw error.isMissing
                 ? .notFound("\(error)", "check the path")
                 : .cannotRead("\(error)", "only its owner may have access to a key")
-        }
-        do throws(TrustFault) {
-            return try PrivateKey(file: text, passphrase: passphrase)
-        } catch {
-            throw unusable(file, error.reason)
         }
     }
 
@@ -188,6 +244,8 @@ package struct KeyDirectory {
     /// Settings of a new project.
     package struct Beginning {
         package var project: String
+        /// Of the first root: 1, or ``number(after:of:)`` where the keys of those before it are lost.
+        package var number: UInt64 = 1
         /// How many root keys there are, and how many must sign a change of keys.
         package var rootKeys = 1
         package var threshold = 1
@@ -214,8 +272,7 @@ package struct KeyDirectory {
     /// Creates a directory with new keys and their first root; never overwrites anything.
     package static func make(
         _ path: String,
-        _ beginning: Beginning,
-        passphrase: [UInt8]?
+        _ beginning: Beginning
     ) throws(PublishError) -> Outcome {
         do throws(FileError) {
             _ = try openPrivateDirectory(path, create: true)
@@ -245,7 +302,7 @@ package struct KeyDirectory {
             }
             let statement = RootStatement(
                 project: beginning.project,
-                number: 1,
+                number: beginning.number,
                 signed: beginning.now,
                 until: beginning.until,
                 root: RoleKeys(
@@ -257,24 +314,18 @@ package struct KeyDirectory {
                 mirrors: beginning.mirrors
             )
             for (name, key) in rootKeys + [("release", release), ("fresh", fresh)] {
-                try write(key, to: "\(path)/\(name).key", passphrase)
+                try write(key, to: "\(path)/\(name).key")
             }
-            return try outcome(
-                PendingRoot(statement, signedBy: rootKeys.map(\.key), after: nil, in: path),
-                passphrase
-            )
+            return try outcome(PendingRoot(statement, signedBy: rootKeys.map(\.key), after: nil, in: path))
         } catch {
             throw refusal(path, error)
         }
     }
 
-    private static func outcome(_ pending: PendingRoot, _ passphrase: [UInt8]?) throws(PublishError)
-        -> Outcome
-    {
+    private static func outcome(_ pending: PendingRoot) throws(PublishError) -> Outcome {
         _ = try pending.write()
         guard pending.isComplete else { return .pending(pending) }
-        let folder = pending.path.lastIndex(of: "/").map { String(pending.path[..<$0]) } ?? "."
-        return .signed(try KeyDirectory(folder, passphrase: passphrase))
+        return .signed(try KeyDirectory(pending.folder))
     }
 
     /// Replaces a key by a new one and writes the new root. An old key found here is kept as `NAME.key.1`.
@@ -303,7 +354,8 @@ package struct KeyDirectory {
             )
         }
         let (gone, file) = try goingKeys(role, fingerprint)
-        let rootKeys = try keys(.root)
+        // Where there are too few, or they have passphrases, 'keys sign' gets the rest.
+        let rootKeys = try keys(.root, leavesLocked: true)
         do {
             let made = other == nil ? try PrivateKey(comment: "\(statement.project) \(role.rawValue)") : nil
             guard let new = other ?? made?.publicKey else { throw TrustFault("there is no new key") }
@@ -320,15 +372,10 @@ package struct KeyDirectory {
             (statement.number, statement.signed, statement.until) = (number, now, until)
             let signers = rootKeys + (role == .root ? [made].compactMap { $0 } : [])
             let pending = try PendingRoot(statement, signedBy: signers, after: newest, in: path)
-            guard newest.content.root.threshold > 1 || pending.counts.first?.signed != 0 else {
-                throw TrustFault(
-                    "a root key has to sign a change of keys; put it into \(shown(path)), as root.key"
-                )
-            }
             let beside = besideName(role, number)
-            if let made { try Self.write(made, to: beside, passphrase) }
+            if let made { try Self.write(made, to: beside) }
             // From here on the new key is valid, under its present name; a killed rotation leaves nothing to repair.
-            guard case .signed(var keys) = try Self.outcome(pending, passphrase) else {
+            guard case .signed(var keys) = try Self.outcome(pending) else {
                 return .pending(pending)
             }
             let usual = "\(path)/\(role.rawValue).key"
@@ -353,8 +400,9 @@ package struct KeyDirectory {
         let known = newest.content[role].keys
         var here: [(key: PublicKey, file: String)] = []
         for name in try Self.names(role, in: path) {
-            let key = try key(name).publicKey
-            if known.contains(key) { here.append((key, "\(path)/\(name)")) }
+            let file = "\(path)/\(name)"
+            let key = try Self.publicKey(file)
+            if known.contains(key) { here.append((key, file)) }
         }
         if let fingerprint {
             guard let key = known.first(where: { $0.fingerprint == fingerprint }) else {
@@ -394,8 +442,8 @@ package struct KeyDirectory {
         (1...).lazy.map { "\(name).\($0)" }.first { !exists($0) } ?? name + ".old"
     }
 
-    private static func write(_ key: PrivateKey, to path: String, _ passphrase: [UInt8]?) throws(TrustFault) {
-        let bytes = Array(try key.file(passphrase: passphrase).utf8)
+    private static func write(_ key: PrivateKey, to path: String) throws(TrustFault) {
+        let bytes = Array(try key.file().utf8)
         do throws(FileError) {
             try replaceFile(path, with: bytes)
         } catch {

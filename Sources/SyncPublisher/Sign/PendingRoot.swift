@@ -9,7 +9,9 @@ package struct PendingRoot {
     package let content: RootStatement
     /// The previous root, whose keys have to sign it, too; `nil` for the first one.
     package let before: TrustPin.Root?
-    private var statement: SignedStatement
+    /// The file whose word it is that ``before`` is right; `nil` for a first root, and one just made.
+    package let reference: String?
+    package private(set) var statement: SignedStatement
 
     package static let ending = ".pending"
 
@@ -29,13 +31,24 @@ package struct PendingRoot {
         in directory: String
     ) throws(TrustFault) {
         path = "\(directory)/\(content.number).root\(Self.ending)"
-        (self.content, self.before) = (content, before)
+        (self.content, self.before, reference) = (content, before, nil)
         statement = try SignedStatement([], json: content.json)
         for key in keys where isRootKey(key.publicKey) { try add(key) }
     }
 
-    /// Reads one. The root before it is looked for beside the file, and in a directory.
-    package init(_ path: String, orIn directory: String?) throws(PublishError) {
+    /// Reads one, and finds the root before it. What came along with it says nothing about that: the root that its signer has
+    /// kept does, or one that the signer names, and from there on only what the keys of each root have signed.
+    ///
+    /// - Parameters:
+    ///   - named: A root that the signer vouches for; `nil` for the newest one in `directory`.
+    ///   - directory: The signer's, with the key; `nil` where a program signs.
+    ///   - isFirst: Whether new keys begin with it, although it is not root 1.
+    package init(
+        _ path: String,
+        after named: String?,
+        heldIn directory: String?,
+        isFirst: Bool
+    ) throws(PublishError) {
         self.path = path
         guard path.hasSuffix(".root" + Self.ending) else {
             throw .usage(
@@ -43,31 +56,110 @@ package struct PendingRoot {
                 "name a file such as 2.root\(Self.ending)"
             )
         }
-        let bytes = try KeyDirectory.bytes(ofRoot: path)
+        let bytes = try KeyDirectory.bytes(ofRoot: path, isOwn: false)
         do throws(TrustFault) {
             statement = try SignedStatement(bytes, limit: Role.root.limit, mayBeUnsigned: true)
             content = try RootStatement(json: statement.json)
         } catch {
             throw KeyDirectory.unusable(path, error.reason)
         }
-        guard content.number > 1 else {
-            before = nil
+        let known = try Self.known(named, directory)
+        if let known {
+            let (root, held) = (known.root.content, named.map(shown) ?? shown(directory ?? ""))
+            guard root.project == content.project else {
+                throw KeyDirectory.unusable(
+                    path,
+                    "it is of \(content.project), and \(held) is of \(root.project)"
+                )
+            }
+            guard root.number < content.number else {
+                throw KeyDirectory.unusable(
+                    path,
+                    "\(held) holds root \(root.number) already: there is one root of each number"
+                )
+            }
+        }
+        guard content.number > 1, !isFirst else {
+            if let known {
+                throw KeyDirectory.unusable(
+                    path,
+                    "it is to be a first root, but \(shown(known.file)) is there: its key belongs to other keys; make a new one"
+                )
+            }
+            (before, reference) = (nil, nil)
             return
         }
-        let name = "\(content.number - 1).root"
-        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
-        let places = [folder, directory].compactMap { $0 }.map { "\($0)/\(name)" }
-        guard let place = places.first(where: { exists($0) }) else {
+        guard let known else {
             throw .notFound(
-                "\(name) is not next to \(shown(path))",
-                "copy it there: its keys must sign the next root"
+                "there is no root to compare \(shown(path)) with\(directory.map { " in \(shown($0))" } ?? "")",
+                "name the root that your machines have pinned with --from FILE, and keep a copy next to the key; the one that came "
+                    + "along says nothing. If new keys begin with it because the former ones are lost, add --first"
             )
         }
-        let before = try KeyDirectory.root(place)
-        guard before.content.project == content.project, before.content.number == content.number - 1 else {
-            throw KeyDirectory.unusable(place, "it is not the root before this one")
+        reference = known.file
+        before = try Self.chain(from: known, to: content, beside: path)
+    }
+
+    /// The root that counts for the signer.
+    private static func known(_ named: String?, _ directory: String?) throws(PublishError) -> (
+        root: TrustPin.Root, file: String
+    )? {
+        if let named { return (try KeyDirectory.root(named, isOwn: true), named) }
+        guard let directory, let newest = try KeyDirectory.roots(in: directory).last else { return nil }
+        return (newest, "\(directory)/\(newest.content.number).root")
+    }
+
+    /// The root before a pending one: each from the known one on is signed by the keys of the one before it.
+    private static func chain(
+        from known: (root: TrustPin.Root, file: String),
+        to content: RootStatement,
+        beside path: String
+    ) throws(PublishError) -> TrustPin.Root {
+        let folder = Self.folder(of: path)
+        var newest = known.root
+        let beside = "\(folder)/\(newest.content.number).root"
+        if exists(beside) {
+            let other = try KeyDirectory.root(newest.content.number, in: folder, isOwn: false)
+            guard other.statement.digest == newest.statement.digest else {
+                throw KeyDirectory.unusable(
+                    path,
+                    "\(shown(beside)) is not \(shown(known.file)), but a root with other keys under the same number: whoever "
+                        + "sent it may be an attacker"
+                )
+            }
         }
-        self.before = before
+        while newest.content.number + 1 < content.number {
+            let number = newest.content.number + 1
+            guard exists("\(folder)/\(number).root") else {
+                throw .notFound(
+                    "\(number).root, which follows \(shown(known.file)), is not next to \(shown(path))",
+                    "copy it there"
+                )
+            }
+            let next = try KeyDirectory.root(number, in: folder, isOwn: false)
+            guard next.content.project == content.project,
+                next.statement.isSigned(.root, by: newest.content.root)
+            else {
+                throw KeyDirectory.unusable(
+                    "\(folder)/\(number).root",
+                    "the keys of root \(number - 1) have not signed it; whoever sent it may be an attacker"
+                )
+            }
+            newest = next
+        }
+        return newest
+    }
+
+    private static func folder(of path: String) -> String {
+        path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+    }
+
+    /// The directory that it is in.
+    package var folder: String { Self.folder(of: path) }
+
+    /// The directory of a key that is named by its file, or by the directory itself.
+    package static func keyDirectory(_ place: String) -> String {
+        KeyDirectory.isDirectory(place) ? place : folder(of: place)
     }
 
     /// The signatures so far, by root: the previous one, and its own if its keys differ.
@@ -108,38 +200,44 @@ package struct PendingRoot {
         statement = try SignedStatement(statement.signatures + signatures, json: statement.json)
     }
 
-    /// Adds signatures, by a key file, those of a directory, or a program that signs with its environment.
+    /// The root keys of a signer: in a file, or all of a directory.
     ///
-    /// - Throws: ``PublishError`` when none of them is a root key; nothing is written then.
-    package mutating func sign(
-        with place: String?,
-        passphrase: [UInt8]?,
-        program: (path: String, variables: [String])?
-    ) throws(PublishError) {
-        var keys: [PrivateKey] = []
-        if let place {
-            let isDirectory = ((try? directoryEntries(place)) ?? nil) != nil
-            let files =
-                isDirectory ? try KeyDirectory.names(.root, in: place).map { "\(place)/\($0)" } : [place]
-            guard !files.isEmpty else {
-                throw .notFound(
-                    "there is no root.key in \(shown(place))",
-                    "name the key's file, or the directory that has it"
-                )
-            }
-            for file in files { keys.append(try KeyDirectory.key(file, passphrase: passphrase)) }
+    /// - Parameter leavesLocked: Whether to leave out those with a passphrase, because a program signs with them.
+    /// - Throws: ``PublishError`` when none of what is there is a root key.
+    package func keys(at place: String, leavesLocked: Bool) throws(PublishError) -> [PrivateKey] {
+        let files =
+            KeyDirectory.isDirectory(place)
+            ? try KeyDirectory.names(.root, in: place).map { "\(place)/\($0)" } : [place]
+        guard !files.isEmpty else {
+            throw .notFound(
+                "there is no root.key in \(shown(place))",
+                "name the key's file, or the directory that has it"
+            )
         }
+        let keys = try files.map { file throws(PublishError) in
+            try KeyDirectory.key(file, leavesLocked: leavesLocked)
+        }.compactMap { $0 }
         let counting = keys.filter { isRootKey($0.publicKey) }
         if let key = keys.first, counting.isEmpty {
             throw KeyDirectory.unusable(
-                place ?? "",
+                place,
                 "its key \(key.publicKey.fingerprint) is not a root key of \(content.project): those of "
                     + "\(before.map { "root \($0.content.number) and " } ?? "")root \(content.number) are "
                     + rootKeys.map(\.fingerprint).joined(separator: ", ")
             )
         }
+        return counting
+    }
+
+    /// Adds signatures, by keys of ``keys(at:leavesLocked:)`` and by a program that signs with its environment.
+    ///
+    /// - Throws: ``PublishError`` for a program that does not sign with a root key; nothing is written then.
+    package mutating func sign(
+        by keys: [PrivateKey],
+        program: (path: String, variables: [String])?
+    ) throws(PublishError) {
         do throws(TrustFault) {
-            for key in counting { try add(key) }
+            for key in keys { try add(key) }
             guard let program else { return }
             let made = try Signing.signatures(of: statement.json, .root, by: program)
             for one in made where !isRootKey(one.key) {
@@ -183,7 +281,9 @@ package struct PendingRoot {
     package var changes: [String] {
         guard let old = before?.content else {
             return [
-                "the first root of \(content.project): \(content.root.threshold) of \(content.root.keys.count) root keys"
+                content.number == 1
+                    ? "the first root of \(content.project)"
+                    : "new keys of \(content.project) begin with root \(content.number); no key of the roots before counts any more"
             ]
         }
         var lines: [String] = []
@@ -197,8 +297,15 @@ package struct PendingRoot {
                 lines.append("\(role.rawValue): \(becomes.threshold) must sign, instead of \(was.threshold)")
             }
         }
+        if lines.isEmpty { lines.append("every key stays") }
+        lines.append(
+            "until: \(timestamp(milliseconds: old.until)) → \(timestamp(milliseconds: content.until))"
+        )
         if old.mirrors != content.mirrors {
-            lines.append("mirrors: \(content.mirrors.joined(separator: ", "))")
+            func shown(_ mirrors: [String]) -> String {
+                mirrors.isEmpty ? "none" : mirrors.map(redacted(url:)).joined(separator: ", ")
+            }
+            lines.append("mirrors: \(shown(old.mirrors)) → \(shown(content.mirrors))")
         }
         return lines
     }

@@ -34,8 +34,8 @@ package struct Signing: Sendable {
     ) throws(PublishError) {
         roots = directory.roots
         var keys: [Role: [PrivateKey]] = [:]
-        // A signing program signs for every key that has no file here.
-        for role in roles { keys[role] = try directory.keys(role) }
+        // A signing program signs for every key that has no file here, or one with a passphrase.
+        for role in roles { keys[role] = try directory.keys(role, leavesLocked: program != nil) }
         self.keys = keys
         self.program = program
         (self.now, self.validity) = (now, validity)

@@ -63,6 +63,9 @@ extension FileError {
     /// Whether there is nothing of that name.
     package var isMissing: Bool { code == .noSuchFileOrDirectory || code == .notDirectory }
 
+    /// Whether the file is there, and refused for who owns it or may write to it.
+    package var isRefusal: Bool { code == .notPermitted && remark != nil }
+
     /// Why, without what and where.
     package var reason: String { remark ?? code?.description ?? "unknown" }
 

@@ -94,25 +94,45 @@ package func checkParent(of path: String) throws(FileError) {
     }
 }
 
-/// Checks that nobody but this user and root decides what a program is: the file, its directory, and what leads there.
+/// Checks that nobody but this user and root decides what a program is, or a file that says whom to trust: the file, its
+/// directory, and what leads there. The groups of directories on the way may write to them: whoever puts another directory
+/// there owns that.
 ///
-/// - Parameters:
-///   - path: Absolute, without links.
-///   - directories: Every directory that is walked through to get there, links followed. Their groups may write to them:
-///     whoever puts another directory there owns that.
-/// - Throws: ``FileError`` that says what to do.
-package func checkProgram(_ path: String, through directories: Set<String>) throws(FileError) {
+/// - Throws: ``FileError`` that says what to do; with ``Errno/noSuchFileOrDirectory`` when there is no such file.
+package func checkUnchangeable(_ walk: PathWalk) throws(FileError) {
+    let path = walk.path
     var status = stat()
-    guard lstat(path, &status) == 0 else { throw .last("use", path) }
+    guard lstat(path, &status) == 0 else { throw .last("open", path) }
     if let objection = systemTrust(of: status, forbidden: 0o022).objection(to: status, shown: escaped(path)) {
         throw refusal(path, objection)
     }
     try checkOneDirectory(of: path)
-    for directory in directories.sorted() {
+    for directory in walk.directories.sorted() {
         if let objection = try objection(toDirectory: directory, forbidden: 0o002) {
             throw refusal(path, "\(escaped(directory)), which leads to it: \(objection)")
         }
     }
+}
+
+/// The same of a path, for files that a library reads by name.
+///
+/// - Throws: ``FileError`` about `path`, as it was given.
+package func checkUnchangeable(_ path: String) throws(FileError) {
+    do throws(FileError) {
+        try checkUnchangeable(PathWalk(path))
+    } catch {
+        throw FileError(step: error.step, path: path, code: error.code, remark: error.remark)
+    }
+}
+
+/// The bytes of a file that says whom to trust, which nobody but this user and root can change.
+///
+/// - Parameter limit: Most **bytes** it may have.
+/// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when there is no such file, with ``FileError/isRefusal`` when it
+///   is not to be trusted.
+package func readUnchangeable(_ path: String, limit: Int) throws(FileError) -> [UInt8] {
+    try checkUnchangeable(path)
+    return try readFile(path, trust: .input, limit: limit)
 }
 
 /// Why others could put something else into a directory; `nil` when they cannot, or when it is not there.

@@ -144,7 +144,7 @@ extension TransportConfiguration {
         return proxy
     }
 
-    /// Refuses what would be ignored or would fail later (S83, F057).
+    /// Refuses what would be ignored or would fail later (S83, F057), and files that others could change.
     func validate() throws(TransferError) {
         try check((1...256).contains(connections), "connections must be 1 to 256, not \(connections)")
         try check(
@@ -158,9 +158,9 @@ extension TransportConfiguration {
         try check(retry.attempts >= 1, "at least one attempt is needed")
         try check((1...50).contains(redirects.limit) || redirects.limit == 0, "redirects must be 0 to 50")
         try check((1024...(10 << 20)).contains(bufferSize), "the buffer must have 1 KiB to 10 MiB")
-        try checkReadable(tls.authorities, "the file of certificate authorities")
-        try checkReadable(tls.certificate, "the client certificate")
-        try checkReadable(tls.key, "the client key")
+        try checkTLSFile(tls.authorities, "the file of certificate authorities")
+        try checkTLSFile(tls.certificate, "the client certificate")
+        try checkTLSFile(tls.key, "the client key")
         for line in headers { try check(isHeaderLine(line), "not a header line: Name: value is needed") }
     }
 
@@ -168,12 +168,14 @@ extension TransportConfiguration {
         guard condition else { throw TransferError(code: .misuse, url: "", detail: detail) }
     }
 
-    private func checkReadable(_ path: String?, _ what: String) throws(TransferError) {
+    /// Whoever could change these would decide which servers are believed, or who we are.
+    private func checkTLSFile(_ path: String?, _ what: String) throws(TransferError) {
         guard let path else { return }
-        guard isPermitted(.read, path) else {
-            let reason = errnoText
-            throw TransferError(code: .misuse, url: "", detail: "\(what), \(path): \(reason)")
+        func refused(_ reason: String) -> TransferError {
+            TransferError(code: .misuse, url: "", detail: "\(what), \(path): \(reason)")
         }
+        try rethrowing(checkUnchangeable(path)) { (error: FileError) in refused(error.reason) }
+        guard isPermitted(.read, path) else { throw refused(errnoText) }
     }
 
     private func isHeaderLine(_ line: String) -> Bool {

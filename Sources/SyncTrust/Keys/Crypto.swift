@@ -69,27 +69,6 @@ enum Crypto {
         return Array(digest.prefix(length))
     }
 
-    /// Encrypts or decrypts, which is the same in counter mode. EVP_CipherUpdate(3)
-    ///
-    /// - Parameters:
-    ///   - key: 32 **bytes**.
-    ///   - counter: 16 **bytes**.
-    static func aes256Counter(_ bytes: [UInt8], key: [UInt8], counter: [UInt8]) throws(TrustFault) -> [UInt8]
-    {
-        guard key.count == 32, counter.count == 16, let length = Int32(exactly: bytes.count),
-            let cipher = EVP_CIPHER_fetch(nil, "AES-256-CTR", nil)
-        else { throw refused("EVP_CIPHER_fetch") }
-        defer { EVP_CIPHER_free(cipher) }
-        guard let context = EVP_CIPHER_CTX_new() else { throw refused("EVP_CIPHER_CTX_new") }
-        defer { EVP_CIPHER_CTX_free(context) }
-        var out = [UInt8](repeating: 0, count: bytes.count)
-        var written: Int32 = 0
-        guard EVP_EncryptInit_ex2(context, cipher, key, counter, nil) == 1,
-            EVP_EncryptUpdate(context, &out, &written, bytes, length) == 1, written == length
-        else { throw refused("EVP_EncryptUpdate") }
-        return out
-    }
-
     /// Bytes that nobody can guess. RAND_priv_bytes(3)
     static func random(_ count: Int) throws(TrustFault) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)

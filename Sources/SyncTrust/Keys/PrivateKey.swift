@@ -1,4 +1,5 @@
-/// An Ed25519 key that can sign, and its file: `openssh-key-v1`, with or without a passphrase. PROTOCOL.key of OpenSSH.
+/// An Ed25519 key that can sign, and its file: `openssh-key-v1` of OpenSSH's PROTOCOL.key. One with a passphrase is not
+/// opened here: that is work for ssh-keygen(1) and ssh-agent(1), which ask for it and keep it.
 package struct PrivateKey: Sendable {
     package let publicKey: PublicKey
     /// What it is for, in people's words.
@@ -9,10 +10,6 @@ package struct PrivateKey: Sendable {
     private static let begin = "-----BEGIN OPENSSH PRIVATE KEY-----"
     private static let end = "-----END OPENSSH PRIVATE KEY-----"
     private static let magic = Array("openssh-key-v1\0".utf8)
-    /// As ssh-keygen(1) has it since OpenSSH 9.4.
-    package static let usualRounds: UInt32 = 24
-    /// A file that asks for more is a trap: each round takes about **10 ms**.
-    private static let mostRounds: UInt32 = 1000
     /// A key file has about 500 **bytes**.
     package static let fileLimit = 16 << 10
 
@@ -28,55 +25,44 @@ package struct PrivateKey: Sendable {
         (publicKey, self.seed, self.comment) = (key, seed, comment)
     }
 
-    /// Reads a key file.
-    ///
-    /// - Parameter passphrase: For a file that has one; `nil` when nobody knows it.
-    package init(file text: String, passphrase: [UInt8]?) throws(TrustFault) {
+    /// The public half of a key file, whether the private one has a passphrase, and that one as it stands there.
+    package static func halves(of text: String) throws(TrustFault) -> (
+        key: PublicKey, isEncrypted: Bool, secret: [UInt8]
+    ) {
         let lines = text.split(separator: "\n").map { $0.hasSuffix("\r") ? $0.dropLast() : $0 }
-        guard lines.count >= 3, lines.first == Self.begin[...], lines.last == Self.end[...],
+        guard lines.count >= 3, lines.first == begin[...], lines.last == end[...],
             let blob = Base64.bytes(lines.dropFirst().dropLast().joined().utf8)
         else {
             throw TrustFault("not a private key in OpenSSH's format; make one with ssh-keygen -t ed25519")
         }
         var reader = WireReader(blob)
-        guard try reader.bytes(Self.magic.count) == Self.magic else {
+        guard try reader.bytes(magic.count) == magic else {
             throw TrustFault("not a private key in OpenSSH's format")
         }
-        let cipher = String(decoding: try reader.string(), as: UTF8.self)
-        let derivation = String(decoding: try reader.string(), as: UTF8.self)
-        let options = try reader.string()
+        let cipher = try reader.string()
+        _ = try reader.string()  // How a passphrase becomes a key,
+        _ = try reader.string()  // and with which salt.
         guard try reader.uint32() == 1 else { throw TrustFault("it has more than one key") }
-        let publicKey = try PublicKey(blob: try reader.string())
-        var secret = try reader.string()
-        switch (cipher, derivation) {
-        case ("none", "none"): break
-        case ("aes256-ctr", "bcrypt"):
-            guard let passphrase else {
-                throw TrustFault("it has a passphrase; give it with --passphrase-file")
-            }
-            var options = WireReader(options)
-            let salt = try options.string()
-            let rounds = try options.uint32()
-            guard (1...Self.mostRounds).contains(rounds), (1...1024).contains(salt.count) else {
-                throw TrustFault(
-                    "its key derivation uses \(rounds) rounds; 1 to \(Self.mostRounds) are accepted"
-                )
-            }
-            secret = try Self.encrypted(secret, passphrase, salt: salt, rounds: rounds)
-        default:
-            throw TrustFault(
-                "it is encrypted in an unsupported way; convert it: ssh-keygen -p -Z aes256-ctr -f FILE"
-            )
-        }
-        try self.init(secret: secret, of: publicKey, hasPassphrase: cipher != "none")
+        let key = try PublicKey(blob: try reader.string())
+        return (key, !cipher.elementsEqual("none".utf8), try reader.string())
     }
 
-    private init(secret: [UInt8], of publicKey: PublicKey, hasPassphrase: Bool) throws(TrustFault) {
+    /// Reads a key file without a passphrase.
+    package init(file text: String) throws(TrustFault) {
+        let (key, isEncrypted, secret) = try Self.halves(of: text)
+        guard !isEncrypted else {
+            throw TrustFault(
+                "it has a passphrase; give it to ssh-agent with ssh-add, and sign with --signer, or take the passphrase "
+                    + "away with ssh-keygen -p"
+            )
+        }
+        try self.init(secret: secret, of: key)
+    }
+
+    private init(secret: [UInt8], of publicKey: PublicKey) throws(TrustFault) {
         var reader = WireReader(secret)
         let check = try reader.uint32()
-        guard try reader.uint32() == check else {
-            throw TrustFault(hasPassphrase ? "the passphrase is wrong" : "it is damaged")
-        }
+        guard try reader.uint32() == check else { throw TrustFault("it is damaged") }
         try reader.expect(PublicKey.kind, "the kind of key")
         let publicBytes = try reader.string()
         let pair = try reader.string()
@@ -95,10 +81,8 @@ package struct PrivateKey: Sendable {
         }
     }
 
-    /// The text of a key file.
-    ///
-    /// - Parameter passphrase: `nil` for a file that has none.
-    package func file(passphrase: [UInt8]?, rounds: UInt32 = usualRounds) throws(TrustFault) -> String {
+    /// The text of a key file, without a passphrase.
+    package func file() throws(TrustFault) -> String {
         var secret = WireWriter()
         let check = try Crypto.random(4)
         secret.raw(check)
@@ -107,38 +91,19 @@ package struct PrivateKey: Sendable {
         secret.string(publicKey.bytes)
         secret.string(seed + publicKey.bytes)
         secret.string(comment)
-        let block = passphrase == nil ? 8 : 16
         var padding: UInt8 = 1
-        while secret.bytes.count % block != 0 {
+        while secret.bytes.count % 8 != 0 {
             secret.raw([padding])
             padding += 1
         }
-        var options = WireWriter()
-        var stored = secret.bytes
-        if let passphrase {
-            let salt = try Crypto.random(16)
-            options.string(salt)
-            options.uint32(rounds)
-            stored = try Self.encrypted(stored, passphrase, salt: salt, rounds: rounds)
-        }
         var writer = WireWriter()
         writer.raw(Self.magic)
-        writer.string(passphrase == nil ? "none" : "aes256-ctr")
-        writer.string(passphrase == nil ? "none" : "bcrypt")
-        writer.string(options.bytes)
+        writer.string("none")
+        writer.string("none")
+        writer.string("")
         writer.uint32(1)
         writer.string(publicKey.blob)
-        writer.string(stored)
+        writer.string(secret.bytes)
         return Base64.block(writer.bytes, from: Self.begin, to: Self.end)
-    }
-
-    private static func encrypted(
-        _ bytes: [UInt8],
-        _ passphrase: [UInt8],
-        salt: [UInt8],
-        rounds: UInt32
-    ) throws(TrustFault) -> [UInt8] {
-        let derived = try bcryptKey(passphrase, salt: salt, rounds: rounds, count: 48)
-        return try Crypto.aes256Counter(bytes, key: Array(derived[..<32]), counter: Array(derived[32...]))
     }
 }

@@ -198,7 +198,16 @@ package struct TrustCheck: Sendable {
             throw TrustRefusal(.older, "\(name) is root \(content.number)")
         }
         // By those who counted so far, and by those who count from now on.
-        try requireSigned(statement, name, .root, by: pin.root.content.root)
+        do throws(TrustRefusal) {
+            try requireSigned(statement, name, .root, by: pin.root.content.root)
+        } catch {
+            throw TrustRefusal(
+                error.cause,
+                error.message
+                    + "; if its publisher has told you that the root keys were lost, and what the new ones are, run: "
+                    + "syncagent trust forget \(pin.project), and pull with --trust"
+            )
+        }
         try requireSigned(statement, name, .root, by: content.root)
         pin.advance(to: TrustPin.Root(statement: statement, content: content))
     }

@@ -28,9 +28,10 @@ struct KeyChangeTests {
         #expect(try file("keys/root-2.key") == before)
         #expect(try file("keys/root-3.key") != before)
         #expect(
-            try keys("sign", "keys/2.root.pending", "--with", "drawer.key").contains(
-                "2.root has enough signatures"
-            )
+            try keys("sign", "keys/2.root.pending", "--with", "drawer.key", "--from", "keys/1.root", "--yes")
+                .contains(
+                    "2.root has enough signatures"
+                )
         )
     }
 }

@@ -176,16 +176,4 @@ struct PinFileTests {
             }
         }
     }
-
-    @Test("A passphrase that others may read is not used")
-    func passphrase() throws {
-        let scratch = try Scratch()
-        let file = try scratch.write(Data("correct horse\n".utf8), to: "words")
-        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file.path)
-        let outcome = try Tool(scratch).run([
-            "keys", "new", "keys", "--project", "p", "--passphrase-file", "words",
-        ])
-        #expect(outcome.status != 0 && outcome.error.contains("chmod 600"), "\(outcome.error)")
-        #expect(!FileManager.default.fileExists(atPath: scratch.path + "/keys/root.key"))
-    }
 }

@@ -66,25 +66,6 @@ struct TrustTests {
         #expect(set.exists("keys/release.key.2") && set.exists("keys/3.root"))
     }
 
-    @Test("A passphrase protects the keys, and nothing is published without it")
-    func passphrase() throws {
-        let scratch = try Scratch()
-        let tool = Tool(scratch)
-        try scratch.write(Data("x".utf8), to: "assets/a")
-        for (name, text) in [("right", "correct horse\n"), ("wrong", "battery\n")] {
-            let file = try scratch.write(Data(text.utf8), to: name)
-            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
-        }
-        let made = try tool.run(["keys", "new", "keys", "--project", "p", "--passphrase-file", "right"])
-        try #require(made.status == 0, "\(made.error)")
-        let publish = ["publish", "assets", "--to", "site", "--sign", "keys"]
-        #expect(try tool.run(publish).error.contains("--passphrase-file"))
-        #expect(try tool.run(publish + ["--passphrase-file", "wrong"]).error.contains("passphrase is wrong"))
-        #expect(!FileManager.default.fileExists(atPath: scratch.path + "/site/manifest.json"))
-        let outcome = try tool.run(publish + ["--passphrase-file", "right"])
-        #expect(outcome.status == 0, "\(outcome.error)")
-    }
-
     // MARK: Attacks
 
     /// What an origin does, and how it is told from a good one.
