@@ -7,6 +7,7 @@ import traceback
 
 import holes_agent
 import holes_disk
+import holes_keys
 import holes_network
 import holes_small
 import holes_tree

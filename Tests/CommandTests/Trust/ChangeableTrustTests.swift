@@ -92,7 +92,7 @@ struct ChangeableTrustTests {
     }
 
     @Test(
-        "Authorities of TLS, by the option, the configuration and the environment",
+        "Authorities of TLS, by the option, the configuration and the environment [F057]",
         arguments: Harm.possible
     )
     func authorities(_ harm: Harm) throws {
