@@ -78,7 +78,7 @@ EXAMPLES = [
                 "SyncEngine/Find/ManifestParts",
                 "SyncEngine/Find/ManifestSource",
                 "SyncEngine/Trust/SignedFiles",
-                "SyncPublisher/Former/BaseSet",
+                "SyncPublisher/Former/BasePlace",
                 "SyncPublisher/Manifest/PartMaker",
                 "SyncPublisher/Pack/OutputDirectory",
             ],

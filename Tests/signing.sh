@@ -57,7 +57,8 @@ cp keys/release.key.1 stolen/release.key
 cp keys/fresh.key keys/1.root stolen/
 echo evil >assets/a.txt
 cp -R out stolen-out
-expect 0 syncagent publish assets --to stolen-out --sign stolen
+ends 77 "--accept-base" syncagent publish assets --to stolen-out --sign stolen
+expect 0 syncagent publish assets --to stolen-out --sign stolen --accept-base
 cp -R host host.away
 cp -R stolen-out/. host/
 expect 77 pull

@@ -91,11 +91,13 @@ struct FailureTests {
         var child: Int32 = -1
         do {
             let output = try OutputDirectory(path)
-            // What fork(2) does until execve(2): another descriptor of the same open directory.
+            // What fork(2) does until execve(2): another descriptor of the same open file.
             for descriptor in Int32(3)..<4096 where child < 0 {
                 var buffer = [UInt8](repeating: 0, count: 4096)
                 let count = readlink("/proc/self/fd/\(descriptor)", &buffer, buffer.count)
-                guard count > 0, String(decoding: buffer.prefix(count), as: UTF8.self) == path else {
+                guard count > 0,
+                    String(decoding: buffer.prefix(count), as: UTF8.self) == "\(path)/\(OutputLock.name)"
+                else {
                     continue
                 }
                 child = dup(descriptor)

@@ -28,6 +28,17 @@ struct SigningTests {
         try Signing(keys, [.release, .fresh], program: program.map { ($0, []) }, now: 1_000)
     }
 
+    /// Signs what a web server may sign by itself.
+    static func fresh(
+        _ keys: KeyDirectory,
+        now: Int64,
+        memory: SigningMemory? = nil
+    ) throws(PublishError) -> Signing {
+        var signing = try Signing(keys, [.fresh], program: nil, now: now)
+        signing.memory = memory
+        return signing
+    }
+
     static func error(_ work: () throws(PublishError) -> Void) -> PublishError? {
         do throws(PublishError) {
             try work()
@@ -52,7 +63,9 @@ struct SigningTests {
     func failingSigner() throws {
         var set = try PublishedSet(Self.tree)
         let keys = try Self.keys(set)
+        let memory = SigningMemory(in: set.root.path("state"), for: set.root.path("out"))
         set.options.signing = try Self.signing(keys)
+        set.options.signing?.memory = memory
         try set.publish()
         let signed = set.root.read("out/trust/fresh")
         try set.root.write("new", to: "in/new")
@@ -63,6 +76,7 @@ struct SigningTests {
             )
         }
         set.options.signing = try Self.signing(keys, program: "/bin/false")
+        set.options.signing?.memory = memory
         let error = set.failure()
         #expect(error?.code == .cannotSign)
         #expect(error?.summary == "cannot sign: /bin/false exited with status 1")
@@ -79,7 +93,10 @@ struct SigningTests {
                 toPath: set.root.path("keys/\(name)")
             )
         }
+        // It remembers having made it.
         set.options.signing = try Self.signing(keys)
+        #expect(set.failure()?.code == .refused)
+        set.options.signing?.memory = memory
         let report = try set.publish()
         #expect(report.unchanged && report.fresh?.revision == 2)
         #expect(set.root.read("out/trust/2.release") != nil)
@@ -217,11 +234,11 @@ struct SigningTests {
         let unsigned = Self.error { () throws(PublishError) in
             _ = try Channels(set.root.path("out")).point("beta", at: .revision(1), signing: nil)
         }
-        #expect(unsigned?.code == .cannotRead && unsigned?.summary.contains("out/trust: ") == true)
+        #expect(unsigned?.code == .refused && unsigned?.summary.contains("out/trust is a ") == true)
         #expect(set.root.read("out/channels/beta.json.zst") == nil)
         try hide("channels")
         let error = set.failure()
-        #expect(error?.code == .cannotRead && error?.summary.contains("out/channels: ") == true)
+        #expect(error?.code == .refused && error?.summary.contains("out/channels is a ") == true)
         #expect(set.root.read("out/manifest.json") == before)
     }
 

@@ -60,8 +60,16 @@ struct EntriesTests {
         #expect(makeSymbolicLink("none", in: directory.raw, to: "gone") == nil)
         #expect(addName("m", in: directory.raw, to: "l", in: directory.raw) == nil)
         #expect(readLink(directory.raw, "m") == Array("a".utf8))
-        #expect(addName("n", in: directory.raw, to: "l", in: directory.raw, followsLinks: true) == nil)
-        #expect(readLink(directory.raw, "n") == nil && root.read("n") == Array("one".utf8))
+        let file = try openFile(root.path("a"), trust: .input)
+        try root.write("two", to: "b")
+        #expect(renameEntry("b", in: directory.raw, to: "a", in: directory.raw) == nil)
+        // The name leads to another file by now.
+        #expect(makeSymbolicLink("k", in: directory.raw, to: "a") == nil)
+        #expect(addName("n", in: directory.raw, toOpen: file.raw) == .noSuchFileOrDirectory)
+        let other = try openFile(root.path("l"), trust: .input)
+        #expect(addName("n", in: directory.raw, toOpen: other.raw) == nil)
+        #expect(addName("k", in: directory.raw, toOpen: other.raw) == .fileExists)
+        #expect(readLink(directory.raw, "n") == nil && root.read("n") == Array("two".utf8))
         #expect(realPath(root.path("l")) == root.path("a") && realPath(root.path("none")) == nil)
         #expect(!exists("none", in: directory.raw) && exists("l", in: directory.raw))
     }

@@ -57,6 +57,12 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(name: .customLong("no-base"), help: "Reuse nothing; write every pack.")
     var withoutBase = false
 
+    @Flag(
+        help:
+            "With --sign: sign what the base says, even if this machine has not signed it and cannot check its signature."
+    )
+    var acceptBase = false
+
     @Option(help: "The manifest's revision.  (default: the base's plus 1)".taking("n"))
     var revision: UInt64?
 
@@ -208,6 +214,9 @@ struct PublishCommand: AsyncParsableCommand {
         ] where isBoth {
             throw ValidationError("\(name) are mutually exclusive.")
         }
+        if acceptBase, signing.sign == nil, signing.signer == nil {
+            throw ValidationError("--accept-base needs --sign.")
+        }
         if verbose.verbose > 0, !isDryRun {
             throw ValidationError("-v lists what would be published; add --dry-run.")
         }
@@ -332,7 +341,8 @@ struct PublishCommand: AsyncParsableCommand {
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
         options.stampCache = try stampCache(environment)
-        options.signing = try signing.signing(for: output, [.release, .fresh])
+        options.acceptsBase = acceptBase
+        options.signing = try signing.signing(for: output, [.release, .fresh], isDryRun: isDryRun)
         // The keys know whose they are.
         options.project = options.project ?? options.signing?.root.project
         return options
@@ -431,6 +441,7 @@ extension ProgressSnapshot {
     fileprivate init(_ progress: PublishProgress) {
         let phase =
             switch progress.step {
+            case .checking: "Checking packs"
             case .walking: "Looking"
             case .sampling: "Sampling"
             case .training: "Making a dictionary"
@@ -439,7 +450,7 @@ extension ProgressSnapshot {
             case .finishing: "Finishing"
             }
         let isCounted = [.reading, .hashing, .finishing].contains(progress.step)
-        let isSampled = [.sampling, .training].contains(progress.step)
+        let isSampled = [.checking, .sampling, .training].contains(progress.step)
         self.init(
             phase: phase,
             filesDone: progress.files,

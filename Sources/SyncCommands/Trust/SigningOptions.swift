@@ -47,11 +47,13 @@ struct SigningOptions: ParsableArguments {
     }
 
     /// Who signs what is published to `output`; `nil` when nobody was named.
-    func signing(for output: String, _ roles: [Role]) throws -> Signing? {
+    ///
+    /// - Parameter isDryRun: Whether nothing may be written.
+    func signing(for output: String, _ roles: [Role], isDryRun: Bool = false) throws -> Signing? {
         guard sign != nil || signer != nil else { return nil }
         let program = try Self.program(signer)
-        let state = try? EnvironmentPaths.ofProcess.stateDirectory()
-        let memory = state.map { SigningMemory(in: "\($0)/publish", for: output) }
+        let memory = Self.memory(of: output, isDryRun)
+        if sign != nil, let fault = Self.fault(of: memory) { Output().warning(fault) }
         let keys = try sign.map { try KeyDirectory($0) } ?? published(output, memory)
         var signing = try Signing(
             keys,
@@ -63,6 +65,30 @@ struct SigningOptions: ParsableArguments {
         signing.memory = memory
         if let warning = Self.rootWarning(signing) { Output().warning(warning) }
         return signing
+    }
+
+    /// Where what is signed is remembered; `nil` where it cannot be.
+    private static func memory(of output: String, _ isDryRun: Bool) -> SigningMemory? {
+        guard let state = try? EnvironmentPaths.ofProcess.stateDirectory() else { return nil }
+        do throws(FileError) {
+            _ = try openStateDirectory("\(state)/publish", create: !isDryRun)
+        } catch {
+            guard isDryRun, error.isMissing else {
+                Output().warning("\(error); what is signed is not remembered")
+                return nil
+            }
+        }
+        return SigningMemory(in: "\(state)/publish", for: output)
+    }
+
+    /// That what was signed before is not known, though it was remembered; `nil` where that is not so.
+    private static func fault(of memory: SigningMemory?) -> String? {
+        do throws(PublishError) {
+            _ = try memory?.read()
+            return nil
+        } catch {
+            return "\(error.summary); what this machine has signed before is not known"
+        }
     }
 
     /// The roots beside what was published: with a program alone there are no others.

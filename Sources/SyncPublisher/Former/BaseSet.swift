@@ -9,12 +9,14 @@ import SyncSystem
 struct BaseSet {
     let manifest: Manifest
     /// Where it was read from.
-    let path: String
+    let place: BasePlace
     /// By the base's pack index: whether its blobs may be reused.
     private(set) var usable: [Bool]
     /// The packs with the URLs to write.
     private(set) var packs: [Manifest.Pack]
     private(set) var warnings: [String] = []
+    /// The packs whose bytes were hashed just now, by index.
+    private var hashed: Set<Int> = []
     /// The manifest's dictionary; `nil` if it has none, or its pack is not here.
     private(set) var dictionary: [UInt8]?
 
@@ -31,27 +33,27 @@ struct BaseSet {
         case .inOutput:
             // The latest release kept, in whatever channel, so that no number is used twice.
             let kept = try output.keptRevisions().last
+            try output.refuseLink(.top, "manifest.json")
             guard kept != nil || output.size(.top, "manifest.json") != nil else { return nil }
-            let path = "\(options.output)/" + (kept.map { "channels/\($0).json.zst" } ?? "manifest.json")
+            let place =
+                kept.map { BasePlace(.channels, "\($0).json.zst", of: output) }
+                ?? BasePlace(.top, "manifest.json", of: output)
             let remedy = "repair it, publish with --no-base, or name another output directory"
-            let manifest = try read(path, output, remedy: remedy)
-            return try BaseSet(manifest, path: path, options, output, ownPlace, mayBeElsewhere: false)
+            return try BaseSet(place.manifest(remedy: remedy), at: place, options, ownPlace)
         case .manifest(let path):
-            let manifest = try read(path, output, remedy: "name a manifest that this program can read")
-            return try BaseSet(manifest, path: path, options, output, ownPlace, mayBeElsewhere: true)
+            let place = BasePlace(elsewhere: path, output)
+            let manifest = try place.manifest(remedy: "name a manifest that this program can read")
+            return try BaseSet(manifest, at: place, options, ownPlace)
         }
     }
 
     private init(
         _ manifest: Manifest,
-        path: String,
+        at place: BasePlace,
         _ options: PublishOptions,
-        _ output: OutputDirectory,
-        _ ownPlace: String,
-        mayBeElsewhere: Bool
+        _ ownPlace: String
     ) throws(PublishError) {
-        self.manifest = manifest
-        self.path = path
+        (self.manifest, self.place) = (manifest, place)
         packs = manifest.packs
         // A set without packs does not reuse the base's.
         if try PublishChoices(options, base: manifest, ownPlace: ownPlace).isLoose {
@@ -59,12 +61,10 @@ struct BaseSet {
             return
         }
         usable = Array(repeating: true, count: packs.count)
-        let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
         for index in packs.indices {
             let pack = packs[index]
             let name = pack.sha256.hex + ".pack"
-            let local = pack.urls.first { !$0.contains("://") && !$0.hasPrefix("/") }
-            if let size = output.size(.packs, name) {
+            if let size = place.output.size(.packs, name) {
                 if size == pack.size {
                     packs[index].urls = [options.packURLPrefix + name]
                 } else {
@@ -73,26 +73,103 @@ struct BaseSet {
                         "pack \(name) has \(size) bytes instead of \(pack.size); it is made again"
                     )
                 }
-            } else if let local, OutputDirectory.size(directory + local) == pack.size,
-                try output.adopt(directory + local, asPack: name, pack.sha256)
-            {
+            } else if try isTakenOver(pack) {
+                hashed.insert(index)
                 packs[index].urls = [options.packURLPrefix + name]
-            } else if !mayBeElsewhere {
+            } else if !place.isElsewhere {
                 usable[index] = false
                 warnings.append("pack \(name) is missing; its files are packed again")
             } else {
                 warnings.append("pack \(name) is not here; it must stay where the base is served")
             }
         }
-        readDictionary(output)
+        readDictionary()
     }
 
-    private mutating func readDictionary(_ output: OutputDirectory) {
+    /// Takes a pack over from where the base is.
+    private func isTakenOver(_ pack: Manifest.Pack) throws(PublishError) -> Bool {
+        guard let file = place.openElsewhere(pack.sha256), status(file.raw)?.size == pack.size else {
+            return false
+        }
+        return try place.output.adopt(file.raw, asPack: pack.sha256)
+    }
+
+    /// Reads every pack that is here, once: what is signed again is what was packed, and not what somebody, or a failing disk,
+    /// has made of it since. A pack that is not is made again.
+    ///
+    /// - Parameters:
+    ///   - isRemembered: Whether to keep what was read in ``PublishOptions/packStamps``, for the next time.
+    ///   - progress: Gets the **bytes** read, and those to read.
+    mutating func checkPacks(
+        _ options: PublishOptions,
+        isRemembered: Bool,
+        isCancelled: () -> Bool,
+        progress: (UInt64, UInt64) -> Void
+    ) throws(PublishError) {
+        var known: [SHA256Digest: SourceTree.FileStamp] = [:]
+        if options.trustsStamps, let path = options.packStamps {
+            _ = StampCache.forEach(in: path) { _, stamp, digest in known[digest] = stamp }
+        }
+        var checked: [(digest: SHA256Digest, stamp: SourceTree.FileStamp)] = []
+        // A base may name packs of any size.
+        let total = packs.reduce(UInt64(0)) { sum, pack in
+            let (sum, overflow) = sum.addingReportingOverflow(pack.size)
+            return overflow ? .max : sum
+        }
+        var done: UInt64 = 0
+        for index in packs.indices where usable[index] && !hashed.contains(index) {
+            let digest = packs[index].sha256
+            let name = digest.hex + ".pack"
+            guard place.output.size(.packs, name) != nil else { continue }
+            guard let file = place.output.open(.packs, name), let before = status(file.raw) else {
+                drop(index, "cannot be read")
+                continue
+            }
+            let stamp = SourceTree.FileStamp(before)
+            if known[digest] != stamp {
+                let found = try OutputDirectory.digest(file.raw) { piece, _ in
+                    done &+= UInt64(piece.count)
+                    progress(done, total)
+                    return !isCancelled()
+                }
+                if isCancelled() { throw .cancelled }
+                guard found == digest else {
+                    drop(index, "does not have the content that its name says")
+                    continue
+                }
+            } else {
+                done &+= stamp.size
+            }
+            checked.append((digest, stamp))
+        }
+        if dictionary != nil, !isDictionaryUsable {
+            dictionary = nil
+            warnOfDictionary()
+        }
+        guard isRemembered, let path = options.packStamps, let now = options.now else { return }
+        let code = StampCache.write(checked.count, to: path, now: now) { index, add in
+            let name = Array((checked[index].digest.hex + ".pack").utf8)
+            name.withUnsafeBufferPointer { add($0, checked[index].stamp, checked[index].digest) }
+        }
+        if let code {
+            warnings.append("cannot write \(shown(path)): \(code); the next publish reads every pack again")
+        }
+    }
+
+    private mutating func drop(_ index: Int, _ reason: String) {
+        usable[index] = false
+        warnings.append("pack \(packs[index].sha256.hex).pack \(reason); its files are packed again")
+    }
+
+    private mutating func readDictionary() {
         guard let named = manifest.dictionary else { return }
         let pack = manifest.packs[Int(named.blob.pack)]
-        let (blob, digest) = (named.blob, named.digest)
-        dictionary = try? BaseParts.read("the dictionary", blob, digest, pack, manifest: path, output)
-        if dictionary == nil {
+        dictionary = try? place.read("the dictionary", named.blob, named.digest, pack)
+        if dictionary == nil { warnOfDictionary() }
+    }
+
+    private mutating func warnOfDictionary() {
+        if let pack = manifest.dictionary.map({ manifest.packs[Int($0.blob.pack)] }) {
             warnings.append(
                 "the dictionary of the base is missing or damaged (pack \(pack.sha256.hex)); what is new is stored "
                     + "without one"
@@ -121,43 +198,6 @@ struct BaseSet {
                 )
                 guard catalogue.add(place) != nil else { throw .tooManyBlobs }
             }
-        }
-    }
-
-    static func read(
-        _ path: String,
-        _ output: OutputDirectory,
-        remedy: String
-    ) throws(PublishError) -> Manifest {
-        let limit = ManifestLimits.standard.manifestBytes
-        var bytes: [UInt8]
-        do throws(FileError) { bytes = try readFile(path, trust: .input, limit: limit) } catch {
-            if error.isMissing {
-                throw .notFound("there is no base manifest \(shown(path))", remedy)
-            }
-            guard let remark = error.remark else {
-                throw .reading(path, "open the base manifest", code: error.code)
-            }
-            throw .invalidBase("the base manifest \(shown(path)) cannot be used: \(remark)", remedy)
-        }
-        do {
-            if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
-                bytes = try bytes.withUnsafeBytes { try decodeZstd($0, limit: limit) }
-            }
-            let digest = try sha256(bytes)
-            var assembly = try ManifestAssembly(bytes, digest: digest)
-            bytes = []
-            for (index, part) in assembly.parts.enumerated() {
-                let pack = assembly.pack(of: part)
-                let (blob, digest) = (part.blob, part.digest)
-                let text = try BaseParts.read("part \(index)", blob, digest, pack, manifest: path, output)
-                try text.withUnsafeBytes { try assembly.add($0) }
-            }
-            return try assembly.finish()
-        } catch let error where error is ManifestError || error is CompressionError {
-            throw .invalidBase("\(shown(path)): \(error)", remedy)
-        } catch {
-            return try calling { throw error }
         }
     }
 }

@@ -68,12 +68,15 @@ struct ManifestFiles {
     }
 
     /// Writes both files and puts them in place, the JSON last; see ``OutputDirectory/placeManifest(_:compressed:keeping:isNewest:)``.
+    ///
+    /// - Parameter beforePlacing: Gets the SHA-256 of the text.
     func write(
         to output: OutputDirectory,
         revision: UInt64,
         created: String?,
         isKept: Bool,
-        isNewest: Bool
+        isNewest: Bool,
+        beforePlacing: (SHA256Digest) throws(PublishError) -> Void
     ) throws(PublishError) -> (digest: SHA256Digest, size: UInt64, compressed: UInt64) {
         let text = try output.makeTemporary(.top)
         var size: UInt64 = 0
@@ -89,6 +92,7 @@ struct ManifestFiles {
         let digest = try calling { try hasher.finish() }
         let frame = try output.makeTemporary(.top)
         let compressed = try compress(text.descriptor.raw, size, to: frame.descriptor.raw, output)
+        try beforePlacing(digest)
         try output.placeManifest(
             text,
             compressed: frame,

@@ -35,7 +35,6 @@ struct PartMaker: ~Copyable {
     /// The catalogue's packs, by number.
     private let packs: [SHA256Digest]
     private let base: BaseSet?
-    private let output: OutputDirectory
     /// Whether changed parts are additionally written as deltas.
     private let deltas: Bool
     private var hasher: SHA256Hasher
@@ -53,7 +52,6 @@ struct PartMaker: ~Copyable {
         _ entries: ManifestEntries,
         packs: [SHA256Digest],
         _ base: BaseSet?,
-        _ output: OutputDirectory,
         deltas: Bool
     ) throws(PublishError) {
         let hasher = try calling { try SHA256Hasher() }
@@ -62,7 +60,6 @@ struct PartMaker: ~Copyable {
         self.entries = entries
         self.packs = packs
         self.base = base
-        self.output = output
         self.deltas = deltas
     }
 
@@ -115,13 +112,11 @@ struct PartMaker: ~Copyable {
         guard former.digest != draft.digest,
             former.blob.rawLength + part.blob.rawLength <= Manifest.PartDelta.longestTexts,
             // A pack that is only on the server gives no text, and so no delta.
-            let prefix = try? BaseParts.read(
+            let prefix = try? base.place.read(
                 "part \(index)",
                 former.blob,
                 former.digest,
-                base.manifest.packs[Int(former.blob.pack)],
-                manifest: base.path,
-                output
+                base.manifest.packs[Int(former.blob.pack)]
             )
         else { return nil }
         let most = Int(part.blob.storedLength) * 3 / 4
@@ -215,7 +210,7 @@ extension PublishRun {
         -> MadeParts
     {
         let packs = (base?.packs ?? []).map(\.sha256) + writer.finished.map(\.sha256)
-        var maker = try PartMaker(entries, packs: packs, base, output, deltas: options.deltas)
+        var maker = try PartMaker(entries, packs: packs, base, deltas: options.deltas)
         let (options, base) = (options, base)
         let made = try maker.run(try PackWriter(output, packSize: options.packSize)) { live in
             guard options.repack else { return [] }

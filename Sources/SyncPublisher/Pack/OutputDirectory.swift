@@ -9,11 +9,18 @@ import SyncSystem
 ///
 /// Every file is written under a temporary name, made durable, and renamed. A failed run removes its temporary files,
 /// as does the run after one that was killed.
+///
+/// Others may be able to write to it. So everything in it is reached through open directories, never through a symbolic
+/// link, and nothing is believed because of its name.
 final class OutputDirectory {
-    private let top: SharedDescriptor?
-    private var packs: SharedDescriptor?
+    /// Where a file stands.
+    enum Folder: String, CaseIterable { case top = ".", packs, manifests, channels, trust }
+
+    /// Those that are open.
+    private var folders: [Folder: SharedDescriptor] = [:]
     let path: String
     private let access: Access
+    private let lock: OutputLock?
     private var temporaries = 0
     /// Packs that this run has placed; removed again if it fails.
     private var placed: [String] = []
@@ -25,100 +32,138 @@ final class OutputDirectory {
     enum Access { case publishing, reading }
 
     /// Opens the directory. For publishing it is created if missing, locked, and cleared of leftovers; for reading
-    /// nothing is changed, and a missing one has no files.
+    /// nothing is changed, and a missing one has no files. The path itself may be a link: the user named it.
     init(_ path: String, for access: Access = .publishing) throws(PublishError) {
         self.path = path
         self.access = access
         guard access == .publishing else {
-            top = SharedDescriptor(openDirectory(path))
-            packs = SharedDescriptor(openDirectory(path + "/packs"))
+            lock = nil
+            folders[.top] = SharedDescriptor(openDirectory(path))
             return
         }
         try Self.makeDirectories(path)
-        let top = SharedDescriptor(try Self.open(path, path))
-        self.top = top
-        // Held until closed. flock(2): fcntl(2) cannot lock a directory. Where a file system has no locks we go on;
-        // only another's lock stops us.
-        guard lockWhole(top.raw) != .resourceTemporarilyUnavailable else {
-            throw PublishError(
-                .busy,
-                "another publish is writing to \(shown(path))",
-                "wait for it, or name another output directory"
+        guard let top = SharedDescriptor(openDirectory(path)) else {
+            throw .cannotCreate(
+                "cannot open the output directory \(shown(path)): \(errnoText)",
+                "name a directory that this user may write to"
             )
         }
-        packs = SharedDescriptor(openDirectory("packs", in: top.raw))
-        removeTemporaries(top.raw)
-        if let packs { removeTemporaries(packs.raw) }
-        for name in ["manifests", "channels", "trust"] {
-            if let folder = openDirectory(name, in: top.raw) { removeTemporaries(folder.raw) }
+        folders[.top] = top
+        lock = try OutputLock(top, path: path)
+        for folder in Folder.allCases {
+            let raw = descriptor(folder)
+            if raw >= 0 { removeTemporaries(raw) }
         }
     }
 
-    /// Unlocked explicitly: a program that is being started also has the descriptor, until execve(2).
-    deinit {
-        if access == .publishing, let top { unlockWhole(top.raw) }
+    /// Refuses folders that are links: what is meant to be in them would be somewhere else.
+    func checkFolders() throws(PublishError) {
+        for folder in Folder.allCases { _ = try found(folder) }
+    }
+
+    /// Opens a folder; `nil` if it does not exist.
+    private func found(_ folder: Folder) throws(PublishError) -> SharedDescriptor? {
+        if let open = folders[folder] { return open }
+        guard let top = folders[.top] else { return nil }
+        if let opened = SharedDescriptor(openDirectory(folder.rawValue, in: top.raw, .noFollow)) {
+            folders[folder] = opened
+            return opened
+        }
+        let code = Errno.last
+        try refuseLink(.top, folder.rawValue)
+        guard code == .noSuchFileOrDirectory || code == .notDirectory else {
+            throw .cannotRead(
+                "cannot open \(shown(display(folder))): \(code)",
+                "check its permissions; the published set is unchanged"
+            )
+        }
+        return nil
+    }
+
+    /// Refuses an entry that is a symbolic link: it is no part of the set.
+    func refuseLink(_ folder: Folder, _ name: String) throws(PublishError) {
+        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .link else {
+            return
+        }
+        throw .refused(
+            "\(shown(display(folder, name))) is a symbolic link, which may lead anywhere",
+            "put what it leads to in its place, or mount a directory there with mount --bind"
+        )
+    }
+
+    /// -1, which every call refuses, for a folder that is missing or cannot be used.
+    private func descriptor(_ folder: Folder) -> Int32 { (try? found(folder))?.raw ?? -1 }
+
+    /// Opens a folder, and creates it if it is missing.
+    private func made(_ folder: Folder) throws(PublishError) -> Int32 {
+        if let code = makeDirectory(folder.rawValue, in: descriptor(.top)), code != .fileExists {
+            throw .cannotCreate(
+                "cannot create \(shown(display(folder))): \(code)",
+                "make the output directory writable"
+            )
+        }
+        guard let found = try found(folder) else {
+            throw .cannotCreate(
+                "\(shown(display(folder))) is not a directory",
+                "remove it, or name another output directory"
+            )
+        }
+        return found.raw
     }
 
     /// Creates `packs/`, if it is missing.
     func makePacks() throws(PublishError) {
-        guard packs == nil, access == .publishing else { return }
-        let directory = descriptor(.top)
-        if let code = makeDirectory("packs", in: directory), code != .fileExists {
-            throw .cannotCreate(
-                "cannot create \(shown(path))/packs: \(code)",
-                "make the output directory writable"
-            )
-        }
-        packs = SharedDescriptor(try Self.open("packs", in: directory, path + "/packs"))
+        if access == .publishing { _ = try made(.packs) }
     }
-
-    /// Where a file stands.
-    enum Folder { case top, packs }
-
-    /// -1, which every call refuses, for a missing folder.
-    private func descriptor(_ folder: Folder) -> Int32 { (folder == .top ? top : packs)?.raw ?? -1 }
 
     // MARK: Signatures
 
-    /// Gives a file a second name: a hard link if possible, else a copy. linkat(2)
+    /// Gives a file a second name, as ``adopt(_:asPack:)`` does.
     ///
     /// - Parameter isReplaced: Whether what has the name gives way, from one moment to the next.
-    func give(_ source: String, _ name: String, in folder: String, replacing isReplaced: Bool = true)
-        throws(PublishError)
-    {
-        let directory = try subdirectory(folder)
-        guard isReplaced || !exists(name, in: directory.raw) else { return }
-        let temporary = "\(Self.prefix)0\(Self.suffix)"
-        removeFile(temporary, in: directory.raw)
-        if addName(temporary, in: directory.raw, to: source, in: descriptor(.top), followsLinks: false) == nil
-        {
-            if let code = renameEntry(temporary, in: directory.raw, to: name, in: directory.raw) {
-                throw .writing("\(path)/\(folder)/\(name)", "rename to", code: code)
+    func give(
+        _ source: String,
+        from: Folder = .top,
+        _ name: String,
+        in folder: Folder,
+        replacing isReplaced: Bool = true
+    ) throws(PublishError) {
+        let directory = try made(folder)
+        guard isReplaced || !exists(name, in: directory) else { return }
+        do throws(FileError) {
+            let file = try openFile(source, in: descriptor(from), trust: Self.trust)
+            let temporary = "\(Self.prefix)0\(Self.suffix)"
+            removeFile(temporary, in: directory)
+            if isOurs(file.raw), addName(temporary, in: directory, toOpen: file.raw) == nil {
+                if let code = renameEntry(temporary, in: directory, to: name, in: directory) {
+                    throw FileError(step: "rename to", path: name, code: code)
+                }
+                // If both are names of one file, rename(2) does nothing.
+                removeFile(temporary, in: directory)
+            } else {
+                try replace(name, with: try readFile(file.raw, limit: .max, shown: source), in: directory)
             }
-            // If both are names of one file, rename(2) does nothing.
-            removeFile(temporary, in: directory.raw)
-        } else {
-            // A file system without links.
-            do throws(FileError) {
-                let bytes = try readFile(source, in: descriptor(.top), trust: Self.trust, limit: .max)
-                try replace(name, with: bytes, in: directory.raw)
-            } catch {
-                throw .writing("\(path)/\(folder)/\(name)", "write", code: error.code)
-            }
+        } catch {
+            throw .writing(display(folder, name), "write", code: error.code)
         }
-        if let code = synchronize(directory.raw) { throw .writing("\(path)/\(folder)", "sync", code: code) }
+        if let code = synchronize(directory) { throw .writing(display(folder), "sync", code: code) }
+    }
+
+    /// Whether a file may get a second name: it is this user's, and not for everybody to write to.
+    private func isOurs(_ file: Int32) -> Bool {
+        owner(of: file) == CurrentProcess.user && status(file).map { $0.permissions & 0o002 == 0 } == true
     }
 
     /// Puts a small file into a folder, if it is not there.
-    func put(_ bytes: [UInt8], _ name: String, in folder: String) throws(PublishError) {
-        guard read("\(folder)/\(name)", limit: bytes.count) != bytes else { return }
-        let directory = try subdirectory(folder)
+    func put(_ bytes: [UInt8], _ name: String, in folder: Folder) throws(PublishError) {
+        guard read(folder, name, limit: bytes.count) != bytes else { return }
+        let directory = try made(folder)
         do throws(FileError) {
-            try replace(name, with: bytes, in: directory.raw)
+            try replace(name, with: bytes, in: directory)
         } catch {
-            throw .writing("\(path)/\(folder)/\(name)", error.step, code: error.code)
+            throw .writing(display(folder, name), error.step, code: error.code)
         }
-        if let code = synchronize(directory.raw) { throw .writing("\(path)/\(folder)", "sync", code: code) }
+        if let code = synchronize(directory) { throw .writing(display(folder), "sync", code: code) }
     }
 
     /// Writes a file under a temporary name, which the next publish removes if left behind, and renames it.
@@ -137,35 +182,49 @@ final class OutputDirectory {
     }
 
     /// Removes a file from a folder, if it exists.
-    func remove(_ name: String, from folder: String) throws(PublishError) {
-        let directory = try subdirectory(folder)
-        if let code = removeFile(name, in: directory.raw), code != .noSuchFileOrDirectory {
-            throw .writing("\(path)/\(folder)/\(name)", "remove", code: code)
+    func remove(_ name: String, from folder: Folder) throws(PublishError) {
+        let directory = try made(folder)
+        if let code = removeFile(name, in: directory), code != .noSuchFileOrDirectory {
+            throw .writing(display(folder, name), "remove", code: code)
         }
-        if let code = synchronize(directory.raw) { throw .writing("\(path)/\(folder)", "sync", code: code) }
+        if let code = synchronize(directory) { throw .writing(display(folder), "sync", code: code) }
     }
 
-    /// A small file; `nil` if there is none that can be read.
-    func read(_ name: String, limit: Int) -> [UInt8]? {
-        try? readFile(name, in: descriptor(.top), trust: Self.trust, limit: limit)
+    /// A whole file.
+    ///
+    /// - Parameter limit: Most **bytes** it may have.
+    func contents(_ folder: Folder, _ name: String, limit: Int) throws(FileError) -> [UInt8] {
+        try readFile(
+            name,
+            in: descriptor(folder),
+            trust: Self.trust,
+            limit: limit,
+            shown: display(folder, name)
+        )
+    }
+
+    /// The same; `nil` if there is none that can be read.
+    func read(_ folder: Folder, _ name: String, limit: Int) -> [UInt8]? {
+        try? contents(folder, name, limit: limit)
     }
 
     /// What a zstd frame holds; `nil` if it cannot be read.
-    func text(ofFrame name: String) -> [UInt8]? {
+    func text(ofFrame name: String, in folder: Folder = .top) -> [UInt8]? {
         let limit = ManifestLimits.standard.manifestBytes
-        return read(name, limit: limit).flatMap { frame in
+        return read(folder, name, limit: limit).flatMap { frame in
             frame.withUnsafeBytes { try? decodeZstd($0, limit: limit) }
         }
     }
 
     /// What is in `trust/`.
-    func statementNames() throws(PublishError) -> [String] { try names(in: "trust") ?? [] }
+    func statementNames() throws(PublishError) -> [String] { try names(in: .trust) ?? [] }
 
-    /// What is in a directory of the set; `nil` if there is none.
-    private func names(in directory: String) throws(PublishError) -> [String]? {
-        do throws(Errno) { return try directoryEntries("\(path)/\(directory)") } catch {
+    /// What is in a folder; `nil` if there is none.
+    private func names(in folder: Folder) throws(PublishError) -> [String]? {
+        guard let directory = try found(folder) else { return nil }
+        do throws(Errno) { return try directoryEntries(directory.raw) } catch {
             throw .cannotRead(
-                "cannot read \(shown(path))/\(directory): \(error)",
+                "cannot read \(shown(display(folder))): \(error)",
                 "check its permissions; the published set is unchanged"
             )
         }
@@ -174,10 +233,10 @@ final class OutputDirectory {
     // MARK: Channels
 
     /// Whether releases are kept.
-    func hasChannels() throws(PublishError) -> Bool { try names(in: "channels") != nil }
+    func hasChannels() throws(PublishError) -> Bool { try names(in: .channels) != nil }
 
     func keptRevisions() throws(PublishError) -> [UInt64] {
-        try (names(in: "channels") ?? []).compactMap { name in
+        try (names(in: .channels) ?? []).compactMap { name in
             name.hasSuffix(".json.zst") ? UInt64(name.dropLast(9)) : nil
         }.sorted()
     }
@@ -189,22 +248,16 @@ final class OutputDirectory {
             throw .writing(file.shown, "write", code: code)
         }
         try sync(file)
-        try give(frame, "manifest.json.zst", in: ".")
+        try give(frame, from: .channels, "manifest.json.zst", in: .top)
         try rename(file, to: "manifest.json")
         try syncNames(.top)
     }
 
-    private func subdirectory(_ name: String) throws(PublishError) -> Descriptor {
-        if let code = makeDirectory(name, in: descriptor(.top)), code != .fileExists {
-            throw .writing("\(path)/\(name)", "create", code: code)
-        }
-        return try Self.open(name, in: descriptor(.top), "\(path)/\(name)")
-    }
-
     // MARK: Files
 
-    private func display(_ folder: Folder, _ name: String) -> String {
-        folder == .top ? "\(path)/\(name)" : "\(path)/packs/\(name)"
+    /// A folder's path, or a file's, for people.
+    func display(_ folder: Folder, _ name: String? = nil) -> String {
+        name.map { "\(path)/\(folder.prefix)\($0)" } ?? (folder == .top ? path : "\(path)/\(folder.rawValue)")
     }
 
     /// A new file under a temporary name.
@@ -244,7 +297,7 @@ final class OutputDirectory {
         try sync(compressed)
         if let revision {
             // First, since it reserves the number.
-            try give(compressed.name, "\(revision).json.zst", in: "channels")
+            try give(compressed.name, "\(revision).json.zst", in: .channels)
             placed = []
         }
         if isNewest {
@@ -275,26 +328,24 @@ final class OutputDirectory {
 
     /// Makes the names in a folder durable.
     func syncNames(_ folder: Folder) throws(PublishError) {
-        if folder == .packs, packs == nil { return }
-        if let code = synchronize(descriptor(folder)) {
-            throw .writing(folder == .top ? path : path + "/packs", "sync", code: code)
-        }
+        guard let directory = try found(folder) else { return }
+        if let code = synchronize(directory.raw) { throw .writing(display(folder), "sync", code: code) }
     }
 
     /// After a failure: removes all temporary files and new packs.
     func clear() {
         guard access == .publishing else { return }
         removeTemporaries(descriptor(.top))
-        if packs != nil { removeTemporaries(descriptor(.packs)) }
+        removeTemporaries(descriptor(.packs))
         for name in placed { removeFile(name, in: descriptor(.packs)) }
         placed = []
     }
 
     /// Length of a regular file in **bytes**; `nil` if there is none.
-    func size(_ folder: Folder, _ name: String) -> UInt64? { Self.size(name, in: descriptor(folder)) }
-
-    static func size(_ name: String, in directory: Int32 = currentDirectory) -> UInt64? {
-        guard case .success(let found?) = status(directory, name), found.kind == .file else { return nil }
+    func size(_ folder: Folder, _ name: String) -> UInt64? {
+        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else {
+            return nil
+        }
         return found.size
     }
 
@@ -321,24 +372,24 @@ final class OutputDirectory {
         return sha256(of: file, 0..<size, with: &hasher, through: piece, taking: taking)
     }
 
-    /// Takes over a pack from elsewhere: a hard link if possible, else a copy. linkat(2).
+    /// Takes over a pack from elsewhere, after its bytes were hashed: a hard link to the open file, if it is ours and on the
+    /// same file system, else a copy. A name would prove nothing: it may lead to another file by now.
     ///
     /// - Returns: Whether it is here now, with the digest it should have.
-    func adopt(_ source: String, asPack name: String, _ digest: SHA256Digest) throws(PublishError) -> Bool {
-        try makePacks()
-        if access == .publishing,
-            addName(name, in: descriptor(.packs), to: source, in: currentDirectory, followsLinks: true) == nil
-        {
-            placed.append(name)
-            if try self.digest(.packs, name) == digest { return true }
-            removeFile(name, in: descriptor(.packs))
-            return false
+    func adopt(_ file: Int32, asPack digest: SHA256Digest) throws(PublishError) -> Bool {
+        guard access == .publishing else { return try Self.digest(file) == digest }
+        let packs = try made(.packs)
+        let name = digest.hex + ".pack"
+        if isOurs(file), status(file)?.device == status(packs)?.device {
+            guard try Self.digest(file) == digest else { return false }
+            if addName(name, in: packs, toOpen: file) == nil {
+                placed.append(name)
+                return true
+            }
         }
-        guard let original = try? openFile(source, trust: .input) else { return false }
-        if access == .reading { return try Self.digest(original.raw) == digest }
         let copy = try makeTemporary(.packs)
         var failure: Errno?
-        let found = try Self.digest(original.raw) { piece, offset in
+        let found = try Self.digest(file) { piece, offset in
             failure = writeAll(piece, to: copy.descriptor.raw, at: offset)
             return failure == nil
         }
@@ -361,18 +412,6 @@ final class OutputDirectory {
         }
     }
 
-    private static func open(
-        _ name: String,
-        in parent: Int32 = currentDirectory,
-        _ shownPath: String
-    ) throws(PublishError) -> Descriptor {
-        if let directory = openDirectory(name, in: parent) { return directory }
-        throw .cannotCreate(
-            "cannot open the output directory \(shown(shownPath)): \(errnoText)",
-            "name a directory that this user may write to"
-        )
-    }
-
     private static func makeDirectories(_ path: String) throws(PublishError) {
         do throws(FileError) {
             try SyncSystem.makeDirectories(path)
@@ -383,6 +422,11 @@ final class OutputDirectory {
             )
         }
     }
+}
+
+extension OutputDirectory.Folder {
+    /// Before the names of its files.
+    fileprivate var prefix: String { self == .top ? "" : rawValue + "/" }
 }
 
 /// A file without a final name.

@@ -26,6 +26,8 @@ package struct PublishError: Error, Sendable, Equatable {
         case busy
         /// A key is missing, or does not count.
         case cannotSign
+        /// What is in the output, or the base, may be somebody else's work.
+        case refused
         /// The caller asked to stop.
         case cancelled
         /// OpenSSL, zstd or the system refused something that cannot be refused.
@@ -60,7 +62,7 @@ package struct PublishError: Error, Sendable, Equatable {
         case .changedWhileRead, .cannotRead, .cannotWrite: .ioError
         case .cannotCreate: .cannotCreate
         case .busy: .busy
-        case .cannotSign: .refused
+        case .cannotSign, .refused: .refused
         case .cancelled: .interrupted
         case .internalError: .internalError
         }
@@ -83,6 +85,7 @@ extension PublishError {
     static func cannotRead(_ what: String, _ todo: String) -> Self { Self(.cannotRead, what, todo) }
     static func cannotCreate(_ what: String, _ todo: String) -> Self { Self(.cannotCreate, what, todo) }
     static func cannotSign(_ what: String, _ todo: String) -> Self { Self(.cannotSign, what, todo) }
+    static func refused(_ what: String, _ todo: String) -> Self { Self(.refused, what, todo) }
     static func bug(_ what: String) -> Self { Self(.internalError, what, "report this as a bug") }
 
     /// A read of the source that failed with an errno.

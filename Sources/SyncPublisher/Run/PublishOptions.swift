@@ -93,6 +93,9 @@ package struct PublishOptions: Sendable {
     /// Who signs it; `nil` for an unsigned release.
     package var signing: Signing?
 
+    /// Whether to sign what a base says that is neither one this machine has signed nor one whose signature it can check.
+    package var acceptsBase = false
+
     /// The channel that points at it from now on; `nil` for the default one, `manifest.json`.
     package var channel: String?
 
@@ -182,6 +185,9 @@ package struct PublishOptions: Sendable {
 
     /// The largest revision: a signed 64-bit number, as every JSON reader that keeps integers has it.
     static let lastRevision = UInt64(Int64.max)
+
+    /// How far a base's revision may be above the last one that this machine has signed, unless the next one is named.
+    static let mostRevisionsAtOnce: UInt64 = 1_000_000
 
     /// The first option that makes no sense, as an error for people.
     package func check() throws(PublishError) {

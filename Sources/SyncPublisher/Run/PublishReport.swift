@@ -4,17 +4,17 @@ package import SyncTrust
 /// The progress of a publish. Reported between pieces of about 1 MiB, not for each file.
 package struct PublishProgress: Sendable, Equatable {
     package enum Step: String, Sendable {
-        case walking, sampling, training, reading, hashing, finishing
+        case checking, walking, sampling, training, reading, hashing, finishing
     }
 
     package var step: Step
     /// Files read, or found while walking and sampling.
     package var files: Int
-    /// Files in all; 0 while walking, sampling and training.
+    /// Files in all; 0 while checking, walking, sampling and training.
     package var totalFiles = 0
     /// **Bytes** read.
     package var bytes: UInt64 = 0
-    /// **Bytes** in all; of the samples while sampling and training; 0 while walking.
+    /// **Bytes** in all; of packs while checking, of the samples while sampling and training; 0 while walking.
     package var totalBytes: UInt64 = 0
 }
 

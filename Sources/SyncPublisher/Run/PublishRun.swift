@@ -9,7 +9,7 @@ import SyncTrust
 struct PublishRun {
     let options: PublishOptions
     let output: OutputDirectory
-    let base: BaseSet?
+    private(set) var base: BaseSet?
     let catalogue = Catalogue()
     let project: String
     let placement: OutputPlacement
@@ -31,6 +31,7 @@ struct PublishRun {
         let base = try BaseSet.load(options, output, ownPlace: placement.ownPlace)
         self.base = base
         choices = try PublishChoices(options, base: base?.manifest, ownPlace: placement.ownPlace)
+        if !choices.isLoose { try output.checkFolders() }
         project = try ProjectName.choose(options, base: base?.manifest)
         try check()
         if let keys = options.signing?.root.project, keys != project {
@@ -44,6 +45,32 @@ struct PublishRun {
                 "revision \(revision) is not above the base's, \(base.manifest.revision)",
                 "leave --revision out, or choose a larger one"
             )
+        }
+        if let signing = options.signing {
+            try checkBase(signing)
+            if let revision = options.revision, let last = signing.known?.lastRevision, revision <= last {
+                throw .usage(
+                    "revision \(revision) is not above \(last), which this machine has signed",
+                    "leave --revision out, or choose a larger one"
+                )
+            }
+        }
+    }
+
+    /// Makes the base's packs ready for use: those that are signed again, or are not to be trusted, are read.
+    private mutating func prepareBase(
+        isPreview: Bool = false,
+        isCancelled: () -> Bool,
+        progress: (PublishProgress) -> Void
+    ) throws(PublishError) {
+        if options.signing != nil || !options.trustsStamps {
+            try base?.checkPacks(
+                options,
+                isRemembered: !isPreview,
+                isCancelled: isCancelled
+            ) { done, total in
+                progress(PublishProgress(step: .checking, files: 0, bytes: done, totalBytes: total))
+            }
         }
         try base?.register(in: catalogue)
     }
@@ -98,6 +125,7 @@ struct PublishRun {
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> PublishReport {
+        try prepareBase(isCancelled: isCancelled, progress: progress)
         let tree = try walk(root, isCancelled: isCancelled, progress: progress)
         if !choices.isLoose { try output.makePacks() }
         let purpose = choices.isLoose ? Collector.Purpose.hashing : .packing
@@ -165,6 +193,7 @@ struct PublishRun {
         isCancelled: () -> Bool,
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> PublishPreview {
+        try prepareBase(isPreview: true, isCancelled: isCancelled, progress: progress)
         let tree = try walk(root, isCancelled: isCancelled, progress: progress)
         let writer = try PackWriter(output, packSize: options.packSize)
         let purpose = choices.isLoose ? Collector.Purpose.hashing : .counting
@@ -189,7 +218,7 @@ struct PublishRun {
         progress: (PublishProgress) -> Void
     ) throws(PublishError) -> SourceTree {
         let names = ["manifest.json", "manifest.json.zst"]
-        let ownNames = placement == .same ? Set(names) : []
+        let ownNames = placement == .same ? Set(names + [OutputLock.name]) : []
         var walk = try TreeWalk(
             options,
             keeping: choices.preserve,
@@ -211,7 +240,7 @@ struct PublishRun {
             )
         }
         report.excluded = walk.notes.excluded
-        report.warnings = walk.notes.warnings + (base?.warnings ?? [])
+        report.warnings += walk.notes.warnings + (base?.warnings ?? [])
         report.warnings += GroupWarnings.make(choices.groups, base: base?.manifest.groups ?? [], walk.tree)
         report.isLoose = choices.isLoose
         report.kept = choices.kept
@@ -361,7 +390,8 @@ extension PublishRun {
 
     func nextRevision() throws(PublishError) -> UInt64 {
         if let revision = options.revision { return revision }
-        let (next, overflow) = (base?.manifest.revision ?? 0).addingReportingOverflow(1)
+        let signed = options.signing?.known?.lastRevision ?? 0
+        let (next, overflow) = max(base?.manifest.revision ?? 0, signed).addingReportingOverflow(1)
         guard !overflow, next <= PublishOptions.lastRevision else {
             throw .invalidBase(
                 "the base has the highest possible revision",
@@ -385,9 +415,12 @@ extension PublishRun {
             created: created,
             isKept: options.keepsReleases ? true : try output.hasChannels(),
             isNewest: options.channel == nil
-        )
+        ) { digest throws(PublishError) in
+            guard let signing = options.signing else { return }
+            try signing.memory?.note(made: digest, under: signing.roots, now: signing.now)
+        }
         if let channel = options.channel {
-            try output.give("channels/\(revision).json.zst", "\(channel).json.zst", in: "channels")
+            try output.give("\(revision).json.zst", from: .channels, "\(channel).json.zst", in: .channels)
             try Channels(output).note(channel, revision, project)
         }
         report.revision = revision
@@ -414,7 +447,11 @@ extension PublishRun {
     /// Remembers how the files look. A failure only costs time at the next publish.
     mutating func keepStamps(_ entries: ManifestEntries) {
         guard let path = options.stampCache, let now = options.now else { return }
-        let code = StampCache.write(entries.tree, to: path, now: now) { entries.digest(of: $0) }
+        let tree = entries.tree
+        let code = StampCache.write(tree.count, to: path, now: now) { index, add in
+            guard let digest = entries.digest(of: index) else { return }
+            tree.withPath(index) { add($0, tree.entries[index].stamp, digest) }
+        }
         guard let code else { return }
         report.warnings.append(
             "cannot write \(shown(path)): \(code); the next publish reads every file again"

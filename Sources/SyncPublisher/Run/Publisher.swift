@@ -60,8 +60,8 @@ package struct Publisher {
                 revision: report.revision,
                 digest: digest,
                 size: report.manifestBytes,
-                file: options.channel == nil
-                    ? "manifest.json.zst" : "channels/\(report.revision).json.zst",
+                frame: options.channel == nil
+                    ? (.top, "manifest.json.zst") : (.channels, "\(report.revision).json.zst"),
                 channel: options.channel
             )
         } catch {

@@ -11,6 +11,8 @@ package import SyncTrust
 /// first publish to a channel on.
 package struct Channels {
     let output: OutputDirectory
+    /// The list for people, in `channels/`.
+    private static let index = "index.json"
 
     /// What a channel is made to point at.
     package enum Target: Sendable, Equatable {
@@ -58,24 +60,25 @@ package struct Channels {
         let release = try signed?.signed(revision)
         if let release, release.content.manifest != kept.manifest.digest {
             throw .cannotSign(
-                "\(shown(output.path))/\(kept.file) is not the manifest that was signed",
+                "\(shown(output.display(kept.folder, kept.name))) is not the manifest that was signed",
                 "publish the files again with --sign"
             )
         }
         let former = try current(channel)
         // Followers of a removed channel have seen its last release.
-        if let last = [former, output.word(channel)?.fresh.revision].compactMap(\.self).max(), last > revision
-        {
+        let published = output.word(channel)?.fresh.revision
+        let signedBefore = signing?.known?[channel].revision
+        if let last = [former, published, signedBefore].compactMap(\.self).max(), last > revision {
             throw .usage(
                 "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
                 "machines do not go back: publish the older files again as a new revision"
             )
         }
         try begin()
-        try output.give(kept.file, "\(revision).json.zst", in: "channels", replacing: false)
-        let file = "channels/\(revision).json.zst"
+        let file = "\(revision).json.zst"
+        try output.give(kept.name, from: kept.folder, file, in: .channels, replacing: false)
         if let channel {
-            try output.give(file, "\(channel).json.zst", in: "channels")
+            try output.give(file, from: .channels, "\(channel).json.zst", in: .channels)
             try note(channel, revision, kept.manifest.project)
         } else if former != revision {
             try output.replaceManifest(with: kept.text, from: file)
@@ -101,7 +104,7 @@ package struct Channels {
         let fresh = try signing.map { signing throws(PublishError) in
             try SignedOutput(output: output, signing: signing).remove(channel)
         }
-        try output.remove("\(channel).json.zst", from: "channels")
+        try output.remove("\(channel).json.zst", from: .channels)
         // Last, so that until then the removal can be repeated.
         guard let project = try index()?.project else { return fresh }
         try note(channel, nil, project)
@@ -120,7 +123,7 @@ package struct Channels {
 
     /// Records for people where a channel points; `nil` if it is removed.
     func note(_ channel: String, _ revision: UInt64?, _ project: String) throws(PublishError) {
-        try output.put(try index(with: channel, at: revision, project), "index.json", in: "channels")
+        try output.put(try index(with: channel, at: revision, project), Self.index, in: .channels)
     }
 
     /// The text of the list with one channel changed. Made before that channel moves, it shows that it can be made.
@@ -140,14 +143,14 @@ package struct Channels {
 
     /// `nil` if there is none. A damaged one is never replaced: the channels in it would be lost.
     private func index() throws(PublishError) -> ChannelIndex? {
-        guard output.size(.top, ChannelIndex.path) != nil else { return nil }
-        if let json = output.read(ChannelIndex.path, limit: ChannelIndex.limit),
+        guard output.size(.channels, Self.index) != nil else { return nil }
+        if let json = output.read(.channels, Self.index, limit: ChannelIndex.limit),
             let index = try? ChannelIndex(json: json)
         {
             return index
         }
         throw .invalidBase(
-            "\(shown(output.path))/\(ChannelIndex.path) cannot be read, or is damaged",
+            "\(shown(output.display(.channels, Self.index))) cannot be read, or is damaged",
             "restore it, or remove it: channels are listed again as they are published"
         )
     }
@@ -159,7 +162,7 @@ package struct Channels {
 
     private func ofDefault() throws(PublishError) -> UInt64? {
         guard output.size(.top, "manifest.json") != nil else { return nil }
-        return try BaseSet.read("\(output.path)/manifest.json", output, remedy: "publish again").revision
+        return try BasePlace(.top, "manifest.json", of: output).manifest(remedy: "publish again").revision
     }
 
     private func revision(_ target: Target, _ signed: SignedOutput?) throws(PublishError) -> UInt64 {
@@ -188,7 +191,7 @@ package struct Channels {
             output.size(.top, "manifest.json.zst") != nil
         else { return }
         do throws(PublishError) {
-            let frame = try BaseSet.read("\(output.path)/manifest.json.zst", output, remedy: "publish again")
+            let frame = try BasePlace(.top, "manifest.json.zst", of: output).manifest(remedy: "publish again")
             // A run that was killed may have replaced only this one.
             guard frame.revision == revision else { return }
         } catch {
@@ -196,25 +199,25 @@ package struct Channels {
             guard error.code == .invalidBase else { throw error }
             return
         }
-        try output.give("manifest.json.zst", "\(revision).json.zst", in: "channels", replacing: false)
+        try output.give("manifest.json.zst", "\(revision).json.zst", in: .channels, replacing: false)
     }
 
     private func kept(_ revision: UInt64) throws(PublishError) -> (
-        manifest: Manifest, text: [UInt8], file: String
+        manifest: Manifest, text: [UInt8], folder: OutputDirectory.Folder, name: String
     ) {
-        var files = ["channels/\(revision).json.zst"]
+        var files = [(OutputDirectory.Folder.channels, "\(revision).json.zst")]
         if let release = output.release(revision) {
-            files.append("manifests/\(release.content.manifest).json.zst")
+            files.append((.manifests, "\(release.content.manifest).json.zst"))
         }
-        for file in files where output.size(.top, file) != nil {
-            let manifest = try BaseSet.read("\(output.path)/\(file)", output, remedy: "publish it again")
-            guard let text = output.text(ofFrame: file), manifest.revision == revision else {
+        for (folder, name) in files where output.size(folder, name) != nil {
+            let manifest = try BasePlace(folder, name, of: output).manifest(remedy: "publish it again")
+            guard let text = output.text(ofFrame: name, in: folder), manifest.revision == revision else {
                 throw .invalidBase(
-                    "\(shown(output.path))/\(file) is not revision \(revision)",
+                    "\(shown(output.display(folder, name))) is not revision \(revision)",
                     "publish it again"
                 )
             }
-            return (manifest, text, file)
+            return (manifest, text, folder, name)
         }
         let there = try output.keptRevisions().map { "\($0)" }
         throw .notFound(

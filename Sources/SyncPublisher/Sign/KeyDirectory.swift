@@ -45,8 +45,9 @@ package struct KeyDirectory {
     package init(published output: String, after known: TrustPin?) throws(PublishError) {
         (path, hasKeys) = (output + "/trust", false)
         roots = []
-        for number in Self.numbers(try Self.names(in: path)) {
-            let root = try Self.root(number, in: path, isOwn: false)
+        let published = try OutputDirectory(output, for: .reading)
+        for number in Self.numbers(try published.statementNames()) {
+            let root = try Self.root(number, in: published)
             if let known, number <= known.root.content.number {
                 // Roots that were never signed under here are ignored.
                 if known.roots.contains(root.statement.digest) { roots.append(root) }
@@ -132,7 +133,26 @@ package struct KeyDirectory {
     /// Reads a root, whose number must be that in its name.
     static func root(_ number: UInt64, in path: String, isOwn: Bool) throws(PublishError) -> TrustPin.Root {
         let file = "\(path)/\(number).root"
-        let root = try root(file, isOwn: isOwn)
+        return try checked(number, try root(file, isOwn: isOwn), file)
+    }
+
+    /// Reads a published root, never through a link.
+    private static func root(_ number: UInt64, in output: OutputDirectory) throws(PublishError)
+        -> TrustPin.Root
+    {
+        let name = "\(number).root"
+        let file = output.display(.trust, name)
+        let bytes: [UInt8]
+        do throws(FileError) { bytes = try output.contents(.trust, name, limit: Role.root.limit) } catch {
+            throw PublishError(error.isMissing ? .notFound : .cannotRead, "\(error)", "check the path")
+        }
+        return try checked(number, try root(bytes, file), file)
+    }
+
+    /// The number of a root must be that in its file's name.
+    private static func checked(_ number: UInt64, _ root: TrustPin.Root, _ file: String) throws(PublishError)
+        -> TrustPin.Root
+    {
         guard root.content.number == number else {
             throw unusable(file, "it is root \(root.content.number)")
         }
@@ -144,7 +164,10 @@ package struct KeyDirectory {
     /// - Parameter isOwn: Whether it says which keys count, so that nobody else may be able to change it; `false` for one
     ///   that counts only for who has signed it.
     static func root(_ path: String, isOwn: Bool) throws(PublishError) -> TrustPin.Root {
-        let bytes = try bytes(ofRoot: path, isOwn: isOwn)
+        try root(try bytes(ofRoot: path, isOwn: isOwn), path)
+    }
+
+    private static func root(_ bytes: [UInt8], _ path: String) throws(PublishError) -> TrustPin.Root {
         do throws(TrustRefusal) {
             return try TrustPin(root: bytes, basis: .file, now: 0).root
         } catch {

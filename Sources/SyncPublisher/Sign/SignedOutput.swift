@@ -24,6 +24,18 @@ struct SignedOutput {
     struct Known {
         let statement: SignedStatement
         let content: ReleaseStatement
+
+        init(statement: SignedStatement, content: ReleaseStatement) {
+            (self.statement, self.content) = (statement, content)
+        }
+
+        /// `nil` for bytes that are none.
+        init?(_ bytes: [UInt8]) {
+            guard let statement = try? SignedStatement(bytes, limit: Role.release.limit),
+                let content = try? ReleaseStatement(json: statement.json)
+            else { return nil }
+            self.init(statement: statement, content: content)
+        }
     }
 
     /// Signs a manifest that is in place, with its frame, and the channel pointing at it. The project is that of the keys.
@@ -32,10 +44,16 @@ struct SignedOutput {
         revision: UInt64,
         digest: SHA256Digest,
         size: UInt64,
-        file: String,
+        frame: (folder: OutputDirectory.Folder, name: String),
         channel: String?
     ) throws(PublishError) -> FreshStatement {
-        try output.give(file, "\(digest).json.zst", in: "manifests", replacing: false)
+        try output.give(
+            frame.name,
+            from: frame.folder,
+            "\(digest).json.zst",
+            in: .manifests,
+            replacing: false
+        )
         if let known = output.release(revision), known.content.manifest == digest, isSigned(known) {
             return try finish(known, channel)
         }
@@ -55,9 +73,10 @@ struct SignedOutput {
     /// Points a channel at a release signed before, as returned by ``signed(_:)``.
     func point(_ channel: String?, at release: Known) throws(PublishError) -> FreshStatement {
         try output.give(
-            "channels/\(release.content.revision).json.zst",
+            "\(release.content.revision).json.zst",
+            from: .channels,
             "\(release.content.manifest).json.zst",
-            in: "manifests",
+            in: .manifests,
             replacing: false
         )
         return try finish(release, channel)
@@ -115,9 +134,25 @@ struct SignedOutput {
         guard fresh.project == signing.root.project, fresh.channel == channel else {
             throw unsigned("\(name) is about another project or channel")
         }
+        if let last = signing.known?[channel].freshContent, Self.isOlder(fresh, than: last) {
+            let said =
+                last.isRemoved ? "that the channel \(channel ?? "") is removed" : "revision \(last.revision)"
+            throw .refused(
+                "\(shown(output.path)): \(name) names revision \(fresh.revision), and this machine has signed \(said): an older "
+                    + "statement was put back",
+                "restore \(name), or publish the files again with --sign where release.key is"
+            )
+        }
         guard let root = signing.roots.last(where: { statement.isSigned(.fresh, by: $0.content.fresh) })
         else { throw unsigned("no fresh key of the roots at hand has signed \(name)") }
         return (fresh, root.content.number)
+    }
+
+    /// Whether a statement takes back what another says. One that says the same is not: it was only signed before.
+    private static func isOlder(_ fresh: FreshStatement, than last: FreshStatement) -> Bool {
+        guard fresh.revision == last.revision else { return fresh.revision < last.revision }
+        return fresh.serial < last.serial
+            && (fresh.isRemoved != last.isRemoved || fresh.release != last.release)
     }
 
     /// The exact release that a statement names.
@@ -189,13 +224,13 @@ struct SignedOutput {
             isRemoved: isRemoved
         )
         let signed = try signing.sign(fresh.json, .fresh)
-        if let release { try output.put(release.bytes, "\(revision).release", in: "trust") }
+        if let release { try output.put(release.bytes, "\(revision).release", in: .trust) }
         // Late: from now on, statements of revoked keys are invalid, until the last statement is in place.
         for root in signing.roots {
-            try output.put(root.statement.bytes, "\(root.content.number).root", in: "trust")
+            try output.put(root.statement.bytes, "\(root.content.number).root", in: .trust)
         }
-        try output.put(signed.bytes, FreshStatement.name(channel), in: "trust")
-        signing.memory?.keep(signing.roots, now: signing.now)
+        try output.put(signed.bytes, FreshStatement.name(channel), in: .trust)
+        signing.memory?.keep(signed, fresh, under: signing.roots, now: signing.now)
         return fresh
     }
 
@@ -204,8 +239,12 @@ struct SignedOutput {
             && release.statement.isSigned(.release, by: signing.root.release)
     }
 
-    /// The serial of the last statement signed by a valid key; 0 if there is none.
+    /// The serial of the last statement signed by a valid key, here or by this machine; 0 if there is none.
     private func lastSerial(_ channel: String?) -> UInt64 {
+        max(publishedSerial(channel), signing.known?[channel].serial ?? 0)
+    }
+
+    private func publishedSerial(_ channel: String?) -> UInt64 {
         guard let (statement, fresh) = output.word(channel), fresh.project == signing.root.project,
             fresh.channel == channel, !statement.signers(.fresh, of: signing.root.fresh).isEmpty
         else { return 0 }
@@ -216,24 +255,15 @@ struct SignedOutput {
 extension OutputDirectory {
     /// The published fresh statement of a channel, whoever signed it; `nil` if there is none that can be read.
     func word(_ channel: String?) -> (statement: SignedStatement, fresh: FreshStatement)? {
-        statement(FreshStatement.name(channel), .fresh, FreshStatement.init(json:)).map { ($0, $1) }
+        guard let bytes = read(.trust, FreshStatement.name(channel), limit: Role.fresh.limit),
+            let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),
+            let fresh = try? FreshStatement(json: statement.json)
+        else { return nil }
+        return (statement, fresh)
     }
 
     /// The same of a revision's release.
     func release(_ revision: UInt64) -> SignedOutput.Known? {
-        statement("\(revision).release", .release, ReleaseStatement.init(json:))
-            .map(SignedOutput.Known.init)
-    }
-
-    private func statement<Content>(
-        _ name: String,
-        _ role: Role,
-        _ content: ([UInt8]) throws(TrustFault) -> Content
-    ) -> (SignedStatement, Content)? {
-        guard let bytes = read("trust/" + name, limit: role.limit),
-            let statement = try? SignedStatement(bytes, limit: role.limit),
-            let content = try? content(statement.json)
-        else { return nil }
-        return (statement, content)
+        read(.trust, "\(revision).release", limit: Role.release.limit).flatMap(SignedOutput.Known.init)
     }
 }

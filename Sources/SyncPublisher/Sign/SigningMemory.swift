@@ -3,8 +3,9 @@ import SyncModel
 import SyncSystem
 package import SyncTrust
 
-/// The roots under which this machine has signed an output directory: a file of the state directory, in the form of a
-/// pin. It keeps anyone with write access to the published directory from choosing the keys of the next publish.
+/// What this machine has signed of an output directory, and under which roots: a file of the state directory, in the form
+/// of a pin. It keeps anyone with write access to the published directory from choosing the keys of the next publish, from
+/// having something signed that this machine did not make, and from bringing back what was signed before.
 package struct SigningMemory: Sendable {
     private let directory: String
     private let output: String
@@ -48,14 +49,83 @@ package struct SigningMemory: Sendable {
 
     private static let remedy = "name the directory with the roots with --sign, and it is written again"
 
-    /// Remembers roots, oldest first. On failure, the next publish trusts at first sight again, and says so.
-    func keep(_ roots: [TrustPin.Root], now: Int64) {
-        guard let path, let first = roots.first,
+    /// What is remembered, as far as it counts under a root: a release key that the root no longer names takes its revisions
+    /// along, and a fresh key its serials, as for machines that pull. That is how a project gets out of numbers that a thief
+    /// has put too high.
+    func known(under root: RootStatement) -> TrustPin? {
+        // Whoever signs is told of one that is damaged; it is written again then.
+        guard var pin = try? read(), pin.project == root.project else { return nil }
+        let former = pin.root.content
+        if Set(former.release.keys).isDisjoint(with: root.release.keys) {
+            (pin.newest, pin.channels) = (TrustPin.Track(), [:])
+        }
+        guard Set(former.fresh.keys).isSubset(of: root.fresh.keys) else {
+            // What the statements say stays: a channel that was removed stays removed.
+            for channel in [nil] + pin.channels.keys.map(Optional.some) { pin[channel].serial = 0 }
+            return pin
+        }
+        return pin
+    }
+
+    /// Remembers a fresh statement that was published, and its roots, oldest first. On failure, what was remembered before
+    /// stays.
+    func keep(_ statement: SignedStatement, _ fresh: FreshStatement, under roots: [TrustPin.Root], now: Int64)
+    {
+        guard let root = roots.last, var pin = Self.pin(roots, now) else { return }
+        if let known = known(under: root.content) {
+            (pin.newest, pin.channels, pin.made) = (known.newest, known.channels, known.made)
+        }
+        pin[fresh.channel] = TrustPin.Track(serial: fresh.serial, revision: fresh.revision, fresh: statement)
+        if pin.channels.count > TrustPin.mostChannels {
+            // The one that was signed first, since serials come from the clock.
+            let oldest = pin.channels.filter { $0.key != fresh.channel }.min {
+                $0.value.serial < $1.value.serial
+            }
+            if let oldest { pin.channels[oldest.key] = nil }
+        }
+        try? write(pin)
+    }
+
+    /// Remembers a manifest that is about to be published and signed, so that the next publish can continue it even if this
+    /// one is killed before it has signed.
+    func note(made manifest: SHA256Digest, under roots: [TrustPin.Root], now: Int64) throws(PublishError) {
+        let former = try? read()
+        let isSame = former?.project == roots.last?.content.project
+        guard var pin = isSame ? former : Self.pin(roots, now), !pin.made.contains(manifest) else { return }
+        pin.note(made: manifest)
+        do throws(FileError) { try write(pin) } catch {
+            throw PublishError(
+                .cannotWrite,
+                "cannot remember what is signed: \(error)",
+                "free space, or set XDG_STATE_HOME to another directory; the published set is unchanged"
+            )
+        }
+    }
+
+    private static func pin(_ roots: [TrustPin.Root], _ now: Int64) -> TrustPin? {
+        guard let first = roots.first,
             var pin = try? TrustPin(root: first.statement.bytes, basis: .file, now: now)
-        else { return }
+        else { return nil }
         for root in roots.dropFirst() { pin.advance(to: root) }
-        if let former = try? read(), former.roots == pin.roots { return }
-        guard (try? openStateDirectory(directory, create: true)) != nil else { return }
-        try? replaceFile(path, with: pin.file)
+        return pin
+    }
+
+    private func write(_ pin: TrustPin) throws(FileError) {
+        guard let path else { return }
+        _ = try openStateDirectory(directory, create: true)
+        try replaceFile(path, with: pin.file)
+    }
+}
+
+extension Signing {
+    /// What this machine has signed before, as far as it counts under the newest root; `nil` if it does not know.
+    var known: TrustPin? { memory?.known(under: root) }
+}
+
+extension TrustPin {
+    /// The highest revision that was signed, in any channel; `nil` if none was.
+    var lastRevision: UInt64? {
+        let last = ([newest] + channels.values).map(\.revision).max() ?? 0
+        return last > 0 ? last : nil
     }
 }

@@ -4,7 +4,8 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// How files looked when they were last read, with their digests, so that unchanged files need not be read again.
+/// How files looked when they were last read, with their digests, so that unchanged files need not be read again: those of
+/// the source, and packs.
 ///
 /// A file of records in path order: path length (2 bytes), path, size, inode, mtime, ctime (8 bytes each, times in
 /// **nanoseconds**), SHA-256; a length of 0 ends it, followed by the SHA-256 of everything before. Little-endian. A
@@ -54,29 +55,32 @@ enum StampCache {
         return true
     }
 
-    /// Writes the records of a tree, under a temporary name that is renamed; `now` is when the walk began,
-    /// `digestOf` knows the digest of each file.
+    /// Takes a record: path, stamp and digest.
+    typealias Take = (UnsafeBufferPointer<UInt8>, SourceTree.FileStamp, SHA256Digest) -> Void
+
+    /// Writes records, under a temporary name that is renamed; `now` is when the files were looked at, and `record` passes on
+    /// the one of a number, or none.
     ///
     /// - Returns: Why it could not be written.
     static func write(
-        _ tree: SourceTree,
+        _ count: Int,
         to path: String,
         now: Int64,
-        digestOf: (Int) -> SHA256Digest?
+        record: (Int, Take) -> Void
     ) -> Errno? {
         let temporary = path + ".tmp"
         let file: Descriptor
         do throws(FileError) { file = try createFile(temporary, .writeOnly) } catch { return error.code }
-        let code = writeRecords(tree, file.raw, now, digestOf) ?? renameEntry(temporary, to: path)
+        let code = writeRecords(count, file.raw, now, record) ?? renameEntry(temporary, to: path)
         if code != nil { removeFile(temporary) }
         return code
     }
 
     private static func writeRecords(
-        _ tree: SourceTree,
+        _ count: Int,
         _ file: Int32,
         _ now: Int64,
-        _ digestOf: (Int) -> SHA256Digest?
+        _ record: (Int, Take) -> Void
     ) -> Errno? {
         // Without a digest there is no cache.
         guard var hasher = try? SHA256Hasher() else { return .noMemory }
@@ -91,20 +95,21 @@ enum StampCache {
             buffer.removeAll(keepingCapacity: true)
             return code
         }
-        for (index, entry) in tree.entries.enumerated() {
-            let stamp = entry.stamp
-            guard max(stamp.modified, stamp.changed) < now - racyTime, let digest = digestOf(index) else {
-                continue
+        for index in 0..<count {
+            record(index) { path, stamp, digest in
+                guard max(stamp.modified, stamp.changed) < now - racyTime else { return }
+                withUnsafeBytes(of: UInt16(truncatingIfNeeded: path.count).littleEndian) {
+                    buffer.append(contentsOf: $0)
+                }
+                buffer.append(contentsOf: path)
+                for number in [
+                    stamp.size, stamp.inode, UInt64(bitPattern: stamp.modified),
+                    UInt64(bitPattern: stamp.changed),
+                ] {
+                    withUnsafeBytes(of: number.littleEndian) { buffer.append(contentsOf: $0) }
+                }
+                for byte in 0..<32 { buffer.append(digest[byte: byte]) }
             }
-            withUnsafeBytes(of: entry.pathLength.littleEndian) { buffer.append(contentsOf: $0) }
-            tree.withPath(index) { buffer.append(contentsOf: $0) }
-            for number in [
-                stamp.size, stamp.inode, UInt64(bitPattern: stamp.modified),
-                UInt64(bitPattern: stamp.changed),
-            ] {
-                withUnsafeBytes(of: number.littleEndian) { buffer.append(contentsOf: $0) }
-            }
-            for byte in 0..<32 { buffer.append(digest[byte: byte]) }
             if buffer.count >= 256 << 10, let code = flush() { return code }
         }
         buffer.append(contentsOf: [0, 0])
@@ -169,6 +174,9 @@ extension PublishOptions {
         let pair = try? sha256("\(directory)\0\(output)").hex  // Without SHA-256 nothing can be published.
         return (pair ?? "unknown") + ".stamps"
     }
+
+    /// The file beside ``stampCache`` that remembers packs that were read.
+    var packStamps: String? { stampCache.map { $0 + ".packs" } }
 }
 
 extension PublishRun {

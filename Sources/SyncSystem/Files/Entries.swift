@@ -57,16 +57,23 @@ package func makeTemporaryDirectory(_ prefix: String) -> String? {
 }
 
 /// Gives a file one more name. A link gets one itself, not its target. linkat(2)
-///
-/// - Parameter followsLinks: Whether the target of a link gets it instead.
 package func addName(
     _ newName: UnsafePointer<CChar>,
     in newDirectory: Int32,
     to name: UnsafePointer<CChar>,
-    in directory: Int32,
-    followsLinks: Bool = false
+    in directory: Int32
 ) -> Errno? {
-    failure(linkat(directory, name, newDirectory, newName, followsLinks ? AT_SYMLINK_FOLLOW : 0))
+    failure(linkat(directory, name, newDirectory, newName, 0))
+}
+
+/// Gives the very file that is open one more name, whatever has its former names by now: as linkat(2) says under
+/// `AT_EMPTY_PATH`, by way of proc(5), which needs no privilege.
+package func addName(
+    _ newName: UnsafePointer<CChar>,
+    in newDirectory: Int32,
+    toOpen file: Int32
+) -> Errno? {
+    failure(linkat(AT_FDCWD, "/proc/self/fd/\(file)", newDirectory, newName, AT_SYMLINK_FOLLOW))
 }
 
 /// Makes a symbolic link. symlinkat(2)

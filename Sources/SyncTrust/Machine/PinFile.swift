@@ -42,6 +42,7 @@ extension TrustPin {
             if !asked.isEmpty {
                 line.field("x-asked", asked.map(text))
             }
+            if !made.isEmpty { line.field("x-made", made.map(\.hex)) }
             guard !penalties.isEmpty else { return }
             line.list("x-penalties", penalties) { penalty, line in
                 line.field("place", penalty.place.hex)
@@ -55,7 +56,7 @@ extension TrustPin {
         var (looked, seen, hasFallen) = (Int64(0), Int64(0), false)
         var (root, newest, channels) = (SignedStatement?.none, Track(), [String: Track]())
         var (graces, places, penalties) = ([Grace](), [SHA256Digest](), [Penalty]())
-        var asked: [SignedStatement] = []
+        var (asked, made) = ([SignedStatement](), [SHA256Digest]())
         func statement(_ reader: inout StatementReader, _ role: Role) throws(TrustFault) -> SignedStatement {
             try SignedStatement(Array(reader.string().utf8), limit: role.limit)
         }
@@ -104,6 +105,7 @@ extension TrustPin {
                     channels[name] = track
                 }
             case "x-asked": asked = try reader.array(most: Self.mostAsked, release)
+            case "x-made": made = try reader.array(most: Self.mostMade, digest)
             case "x-penalties":
                 penalties = try reader.array(most: Self.mostPenalties) { reader throws(TrustFault) in
                     var penalty = Penalty(place: .zero, until: 0)
@@ -146,7 +148,7 @@ extension TrustPin {
             asked: asked
         )
         (self.looked, self.seen, self.hasFallen) = (looked, seen, hasFallen)
-        (self.newest, self.channels) = (newest, channels)
+        (self.newest, self.channels, self.made) = (newest, channels, made)
         (self.graces, self.places, self.penalties) = (graces, places, penalties)
     }
 }

@@ -27,6 +27,15 @@ package struct TrustPin: Sendable, Equatable {
         package var fresh: SignedStatement?
         package var release: SignedStatement?
 
+        package init(
+            serial: UInt64 = 0,
+            revision: UInt64 = 0,
+            fresh: SignedStatement? = nil,
+            release: SignedStatement? = nil
+        ) {
+            (self.serial, self.revision, self.fresh, self.release) = (serial, revision, fresh, release)
+        }
+
         /// What the last fresh statement says; `nil` when none was believed yet.
         package var freshContent: FreshStatement? {
             // It was read when it was believed.
@@ -76,6 +85,8 @@ package struct TrustPin: Sendable, Equatable {
     /// The last releases that were asked for by their revision: they need not be fetched again. Whose keys have signed them is
     /// looked at each time.
     package private(set) var asked: [SignedStatement] = []
+    /// Where this machine signs: SHA-256 of the last manifests that it has made.
+    package var made: [SHA256Digest] = []
 
     package var project: String { root.content.project }
 
@@ -90,9 +101,10 @@ package struct TrustPin: Sendable, Equatable {
     static let mostGraces = 16
     static let mostPlaces = 64
     /// Channels that one machine follows.
-    static let mostChannels = 64
+    package static let mostChannels = 64
     static let mostPenalties = 64
     static let mostAsked = 4
+    static let mostMade = 16
     /// So many **milliseconds** a place that was refused is asked after all others.
     static let penaltyTime: Int64 = 86_400_000
     /// A chain as long takes centuries.
@@ -127,6 +139,11 @@ package struct TrustPin: Sendable, Equatable {
     mutating func note(asked release: SignedStatement) {
         guard !asked.contains(release) else { return }
         asked = asked.suffix(Self.mostAsked - 1) + [release]
+    }
+
+    /// Notes that this machine has made a manifest.
+    package mutating func note(made manifest: SHA256Digest) {
+        made = made.filter { $0 != manifest }.suffix(Self.mostMade - 1) + [manifest]
     }
 
     /// Notes that the project is at a place, so that the place is asked for signatures from now on.

@@ -22,8 +22,21 @@ struct SigningAdviceTests {
         )
         #expect(try set.pull().status == 0)
         #expect(try set.text("tower/a.txt") == "one")
-        let signed = try set.tool.run(["publish", "assets", "--to", "site", "--sign", "keys"])
-        #expect(signed.status == 0 && !signed.error.contains("warning"), "\(signed.error)")
+        // Nobody has signed what is there now; somebody else may have put it there.
+        let sign = ["publish", "assets", "--to", "site", "--sign", "keys"]
+        let refused = try set.tool.run(sign)
+        #expect(refused.status == 77)
+        #expect(refused.error.contains("site/manifest.json is not signed again: "), "\(refused.error)")
+        #expect(refused.error.contains("there is no trust/2.release"), "\(refused.error)")
+        let signed = try set.tool.run(sign + ["--accept-base"])
+        #expect(signed.status == 0)
+        #expect(
+            signed.error.contains("site/manifest.json was accepted as --accept-base says"),
+            "\(signed.error)"
+        )
+        // Once is enough, and the option says nothing where it is not needed.
+        let again = try set.tool.run(sign + ["--accept-base"])
+        #expect(again.status == 0 && !again.error.contains("warning"), "\(again.error)")
         #expect(try set.pull().status == 0)
         #expect(try set.text("tower/a.txt") == "two")
     }

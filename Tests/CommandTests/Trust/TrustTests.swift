@@ -278,7 +278,14 @@ struct TrustTests {
         let fine = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"])
         #expect(fine.status == 0 && !fine.error.contains("nothing points at it"), "\(fine.error)")
         try set.copy("before", to: "site/trust/fresh")
-        let outcome = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"])
+        // This machine knows that it has signed the newer one; another only sees it.
+        let refused = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"])
+        #expect(refused.status == 77)
+        #expect(refused.error.contains("this machine has signed revision 2: an older statement was put back"))
+        let outcome = try set.tool.run(
+            ["keys", "refresh", "site", "--sign", "keys"],
+            environment: ["XDG_STATE_HOME": set.scratch.path + "/another"]
+        )
         #expect(outcome.status == 0)
         #expect(outcome.error.contains("revision 2 was signed as well, but nothing points at it"))
         #expect(outcome.error.contains("publish again with --sign"))

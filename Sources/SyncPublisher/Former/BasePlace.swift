@@ -1,0 +1,145 @@
+import SyncCompression
+import SyncDigest
+import SyncFiles
+import SyncManifest
+import SyncModel
+import SyncSystem
+import SyncTrust
+
+/// Where a base manifest and its packs are: in the output directory, or in a directory elsewhere. Others may be able to
+/// write to either.
+///
+/// A pack is `packs/SHA256.pack` there, whatever the manifest calls it, and no symbolic link below the directory is
+/// followed: a base cannot name this user's other files.
+struct BasePlace {
+    /// The manifest's path, for people.
+    let path: String
+    let output: OutputDirectory
+    /// The manifest in the output; `nil` for one elsewhere.
+    private let inOutput: (folder: OutputDirectory.Folder, name: String)?
+    /// `packs/` and `trust/` elsewhere; `nil` where there is none.
+    private let packs, trust: SharedDescriptor?
+
+    /// Elsewhere others may have put anything.
+    private static let foreign = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
+
+    /// A manifest of the output directory.
+    init(_ folder: OutputDirectory.Folder, _ name: String, of output: OutputDirectory) {
+        path = output.display(folder, name)
+        (self.output, inOutput, packs, trust) = (output, (folder, name), nil, nil)
+    }
+
+    /// A manifest that the user named. Its path may contain links.
+    init(elsewhere path: String, _ output: OutputDirectory) {
+        (self.path, self.output, inOutput) = (path, output, nil)
+        if let directory = openDirectory(path.lastIndex(of: "/").map { String(path[...$0]) } ?? ".") {
+            packs = SharedDescriptor(openDirectory("packs", in: directory.raw, .noFollow))
+            trust = SharedDescriptor(openDirectory("trust", in: directory.raw, .noFollow))
+        } else {
+            (packs, trust) = (nil, nil)
+        }
+    }
+
+    /// Whether the base is somewhere else; its packs may stay where that is served.
+    var isElsewhere: Bool { inOutput == nil }
+
+    /// Opens a pack elsewhere; `nil` if it is not there.
+    func openElsewhere(_ pack: SHA256Digest) -> Descriptor? {
+        guard let packs else { return nil }
+        return try? openFile(pack.hex + ".pack", in: packs.raw, trust: Self.foreign)
+    }
+
+    /// The statement that says which manifest a revision is, whoever signed it; `nil` if there is none that can be read.
+    func release(_ revision: UInt64) -> SignedOutput.Known? {
+        guard isElsewhere else { return output.release(revision) }
+        guard let trust else { return nil }
+        let limit = Role.release.limit
+        return (try? readFile("\(revision).release", in: trust.raw, trust: Self.foreign, limit: limit))
+            .flatMap(SignedOutput.Known.init)
+    }
+
+    /// Reads the manifest, with its parts.
+    func manifest(remedy: String) throws(PublishError) -> Manifest {
+        let limit = ManifestLimits.standard.manifestBytes
+        var bytes: [UInt8]
+        do throws(FileError) {
+            if let inOutput {
+                bytes = try output.contents(inOutput.folder, inOutput.name, limit: limit)
+            } else {
+                bytes = try readFile(path, trust: .input, limit: limit)
+            }
+        } catch {
+            if error.isMissing {
+                throw .notFound("there is no base manifest \(shown(path))", remedy)
+            }
+            guard let remark = error.remark else {
+                throw .reading(path, "open the base manifest", code: error.code)
+            }
+            throw .invalidBase("the base manifest \(shown(path)) cannot be used: \(remark)", remedy)
+        }
+        do {
+            if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
+                bytes = try bytes.withUnsafeBytes { try decodeZstd($0, limit: limit) }
+            }
+            let digest = try sha256(bytes)
+            var assembly = try ManifestAssembly(bytes, digest: digest)
+            bytes = []
+            for (index, part) in assembly.parts.enumerated() {
+                let text = try read("part \(index)", part.blob, part.digest, assembly.pack(of: part))
+                try text.withUnsafeBytes { try assembly.add($0) }
+            }
+            return try assembly.finish()
+        } catch let error where error is ManifestError || error is CompressionError {
+            throw .invalidBase("\(shown(path)): \(error)", remedy)
+        } catch {
+            return try calling { throw error }
+        }
+    }
+
+    /// The raw bytes of one part, or of the dictionary, their SHA-256 checked.
+    ///
+    /// - Parameter what: What is read, for people.
+    func read(
+        _ what: String,
+        _ blob: Blob,
+        _ digest: SHA256Digest,
+        _ pack: Manifest.Pack
+    ) throws(PublishError) -> [UInt8] {
+        guard let stored = stored(blob, pack.sha256) else {
+            throw .invalidBase(
+                "\(shown(path)): \(what) is in the pack \(pack.sha256.hex), which is not here",
+                "bring the packs of the base into the output directory, or publish with --no-base"
+            )
+        }
+        let decoded = stored.withUnsafeBytes { bytes -> [UInt8]? in
+            // What cannot be decoded counts as no bytes at all, whose digest does not match.
+            try? BlobDecoder.decode(bytes, as: blob.codec, limit: Int(clamping: blob.rawLength))
+        }
+        let raw = decoded ?? []
+        let found = try calling { try sha256(raw) }
+        guard UInt64(raw.count) == blob.rawLength, found == digest else {
+            throw .invalidBase(
+                "\(shown(path)): \(what) is not what the manifest says; its pack is \(pack.sha256.hex)",
+                "repair the pack, or publish with --no-base"
+            )
+        }
+        return raw
+    }
+
+    private func stored(_ blob: Blob, _ pack: SHA256Digest) -> [UInt8]? {
+        if let file = output.open(.packs, pack.hex + ".pack"), let bytes = Self.read(file.raw, blob) {
+            return bytes
+        }
+        guard let file = openElsewhere(pack) else { return nil }
+        return Self.read(file.raw, blob)
+    }
+
+    private static func read(_ file: Int32, _ blob: Blob) -> [UInt8]? {
+        guard let count = Int(exactly: blob.storedLength), let size = status(file)?.size,
+            blob.storedLength <= size
+        else { return nil }
+        var bytes = [UInt8](repeating: 0, count: count)
+        return bytes.withUnsafeMutableBytes { readFully(file, into: $0, at: blob.offset) } == count
+            ? bytes : nil
+    }
+}

@@ -1,0 +1,81 @@
+import SyncModel
+import SyncSystem
+
+/// The right to change an output directory: a lock on a file in it that only its owner can open, so that nobody who may
+/// merely read the directory can hold it.
+///
+/// The file is removed at the end; one that a killed run has left is taken over.
+struct OutputLock: ~Copyable {
+    static let name = ".publish.lock"
+    /// Nothing in the file counts, and whoever can put one here can remove any other file as well.
+    private static let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
+    /// How often somebody else may have finished between two steps of this one.
+    private static let mostTries = 16
+
+    private let directory: SharedDescriptor
+    /// `nil` where the file system has no locks: there only the user knows that nobody else publishes.
+    private let lock: FileLock?
+
+    /// - Parameter path: Of the directory, for messages.
+    /// - Throws: ``PublishError/Code/busy`` if somebody else has it.
+    init(_ directory: SharedDescriptor, path: String) throws(PublishError) {
+        self.directory = directory
+        for _ in 0..<Self.mostTries {
+            let file = try Self.open(directory.raw, path)
+            let opened = status(file.raw)
+            let lock = try Self.lock(file, path)
+            // Whoever had it before has removed the file meanwhile.
+            guard case .success(let named?) = status(directory.raw, Self.name), let opened,
+                named.isSameFile(as: opened)
+            else { continue }
+            self.lock = lock
+            return
+        }
+        throw Self.busy(path)
+    }
+
+    /// Removed before it is given back: nobody else has it then.
+    deinit { removeFile(Self.name, in: directory.raw) }
+
+    /// - Returns: `nil` where the file system has no locks.
+    private static func lock(_ file: consuming Descriptor, _ path: String) throws(PublishError) -> FileLock? {
+        let lock: FileLock?
+        do throws(FileError) {
+            lock = try FileLock.take(file, path: "\(path)/\(name)")
+        } catch {
+            return nil
+        }
+        guard lock != nil else { throw busy(path) }
+        return lock
+    }
+
+    private static func open(_ directory: Int32, _ path: String) throws(PublishError) -> Descriptor {
+        do throws(FileError) {
+            return try openFile(
+                name,
+                in: directory,
+                [.readWrite, .create],
+                mode: 0o600,
+                trust: trust,
+                shown: "\(path)/\(name)"
+            )
+        } catch {
+            guard error.code == .permissionDenied, case .success(_?) = status(directory, name) else {
+                throw .cannotCreate("\(error)", "name a directory that this user may write to")
+            }
+            throw PublishError(
+                .busy,
+                "another user is publishing to \(shown(path)), or was killed while doing so",
+                "wait for that; if nobody is publishing there, remove \(name) in it"
+            )
+        }
+    }
+
+    private static func busy(_ path: String) -> PublishError {
+        PublishError(
+            .busy,
+            "another publish is writing to \(shown(path))",
+            "wait for it, or name another output directory"
+        )
+    }
+}
