@@ -115,6 +115,7 @@ final class Router {
             to: headers.location,
             status: headers.status,
             life: life,
+            setsCookie: headers.setsCookie,
             policy: policy,
             rewrite: { [rules] target in
                 rules.apply(to: target).map {
