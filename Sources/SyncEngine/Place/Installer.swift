@@ -146,7 +146,9 @@ final class Installer: BlobConsumer {
                 return blame(slot, source, "\(error)")
             }
         }
-        if !targets.allSatisfy(\.isStandalone) { state.withLock { $0.sources.updateValue(source, forKey: slot) } }
+        if !targets.allSatisfy(\.isStandalone) {
+            state.withLock { _ = $0.sources.updateValue(source, forKey: slot) }
+        }
         onBytes(UInt64(raw.count) &* UInt64(targets.count))
         for target in targets {
             if target.isStandalone {

@@ -116,12 +116,12 @@ package struct RedirectChain: Equatable, Sendable {
             return Self.unusable(error.description)
         }
         let rewritten = rewrite(target)
-        if rewritten == nil, current.origin.scheme == "https", target.origin.scheme == "http",
-            !policy.downgrade.covers(target.origin.host)
+        let (from, to) = (current.origin, target.origin)
+        let lead = RedirectPolicy.Lead.redirect(current, to: target)
+        if rewritten == nil,
+            let fault = policy.decide(from: from, to: to, isFromPublic: isFromPublic, by: lead)
         {
-            let (from, to) = (redacted(current), redacted(target))
-            let detail = "a redirect from https to http, \(from) to \(to)"
-            return .refuse(Fault(.policy, detail, advice: .allowDowngrade))
+            return .refuse(fault)
         }
         let next = rewritten ?? target
         guard seen.insert(next.text).inserted else {

@@ -65,7 +65,7 @@ package final class RoutedTransport: Transport {
         guard !routes[route].scope.names(target) else { return nil }
         let source = Origin(naming: referrer)
         let isFromPublic = target.host != source.host && referrer.isPublic ?? !source.isLocalByName
-        return policy.refusal(of: target, namedBy: source, isFromPublic: isFromPublic)
+        return policy.decide(from: source, to: target, isFromPublic: isFromPublic, by: .document)
     }
 
     /// A request's URLs by route, in the order in which the routes come first.

@@ -243,14 +243,14 @@ extension Fault {
     private static func refusal(by proxy: ProxyConfiguration, _ status: Int) -> Fault {
         let name = proxy.named
         return switch status {
-        case 401, 407 where proxy.user == nil:
-            Fault(.proxyAuthentication, "\(name) requires credentials (\(status))")
         case 401, 407:
-            Fault(
-                .proxyAuthentication,
-                "\(name) refuses the credentials (\(status))",
-                advice: .renewProxyCredentials
-            )
+            proxy.user == nil
+                ? Fault(.proxyAuthentication, "\(name) requires credentials (\(status))")
+                : Fault(
+                    .proxyAuthentication,
+                    "\(name) refuses the credentials (\(status))",
+                    advice: .renewProxyCredentials
+                )
         case 403:
             Fault(.proxyAuthentication, "\(name) does not allow it (\(status))", advice: .askProxyOwner)
         case 502, 503, 504: Fault(.unreachable, "\(name) cannot reach it (\(status))")

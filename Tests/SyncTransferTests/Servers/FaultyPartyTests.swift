@@ -19,7 +19,10 @@ struct FaultyPartyTests {
     func missing(status: Int, isMirrorFirst: Bool) async throws {
         let port = try ClosedPort()
         // Neither patience nor the deadline ends it: whoever waited for the mirror would wait until then.
-        let bench = try Bench { $0.patience = Patience(.seconds(3600)) }
+        let bench = try Bench {
+            $0.patience = Patience(.seconds(3600))
+            $0.patienceBesideAnswer = .milliseconds(300)
+        }
         bench.server.respondToOthers { _ in .status(status) }
         let runs = (0..<40).map { number in
             let urls = [bench.server.url("/\(number)"), port.url("/\(number)")]
