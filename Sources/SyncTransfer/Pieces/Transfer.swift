@@ -116,7 +116,7 @@ final class Transfer {
     {
         var ends = sources.compactMap(\.left)
         // Nobody else could have helped.
-        if RetryTable.remedy(for: last.kind, redirected: false) == .fail { ends = [] }
+        if RetryTable.remedy(for: last, redirected: false) == .fail { ends = [] }
         guard let first = ends.first else {
             return error(last.code, last.told(words), last)
         }
