@@ -8,11 +8,21 @@ import SyncSystem
 /// `source` is who sent the bytes, a URL of the request; `nil` if unknown, or if more than one did.
 package protocol BlobConsumer: AnyObject, Sendable {
     /// All stored bytes of a slot that fits in memory.
-    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, from source: String?, worker: inout DecodeWorker)
+    func take(
+        _ stored: UnsafeRawBufferPointer,
+        of slot: Int,
+        from source: String?,
+        worker: inout DecodeWorker
+    )
     /// A larger slot begins.
     func begin(slot: Int, worker: inout DecodeWorker)
     /// Its next stored bytes.
-    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, from source: String?, worker: inout DecodeWorker)
+    func append(
+        _ stored: UnsafeRawBufferPointer,
+        to slot: Int,
+        from source: String?,
+        worker: inout DecodeWorker
+    )
     /// Its end. When a span breaks off in a slot, the end never comes.
     func end(slot: Int, worker: inout DecodeWorker)
     /// The last byte of a part has been handled, or it broke off. `missing` are its slots not handed over.

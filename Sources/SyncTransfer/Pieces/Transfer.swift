@@ -111,7 +111,11 @@ final class Transfer {
     /// reach or keeps failing; the others are told beside it.
     ///
     /// - Parameter others: What is known of sources that were not left.
-    func error(_ last: Fault, _ words: (TransferAdvice) -> String?, others: [(url: String, detail: String)] = [])
+    func error(
+        _ last: Fault,
+        _ words: (TransferAdvice) -> String?,
+        others: [(url: String, detail: String)] = []
+    )
         -> TransferError
     {
         var ends = sources.compactMap(\.left)

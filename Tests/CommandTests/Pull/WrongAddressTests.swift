@@ -26,7 +26,9 @@ struct WrongAddressTests {
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/no"))
     }
 
-    @Test("However a server answers for a directory without its slash, the manifest in it is meant, dots or not")
+    @Test(
+        "However a server answers for a directory without its slash, the manifest in it is meant, dots or not"
+    )
     func slashless() throws {
         let set = try ScriptedSet()
         let answers: [FaultAnswer] = [

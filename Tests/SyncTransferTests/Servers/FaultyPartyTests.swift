@@ -33,7 +33,10 @@ struct FaultyPartyTests {
             #expect(error.code == (status < 404 ? .authentication : .badStatus(status)))
             #expect(error.detail.hasPrefix("status \(status)"), "\(error.detail)")
             #expect(error.url == bench.server.url("/\(number)"))
-            #expect(error.detail.contains("http://127.0.0.1:\(port.port)"), "the mirror is told, too: \(error)")
+            #expect(
+                error.detail.contains("http://127.0.0.1:\(port.port)"),
+                "the mirror is told, too: \(error)"
+            )
         }
     }
 
@@ -158,7 +161,10 @@ struct FaultyPartyTests {
         }
     }
 
-    @Test("What comes through a proxy in the clear may be the proxy's, and is told so", arguments: [403, 502])
+    @Test(
+        "What comes through a proxy in the clear may be the proxy's, and is told so",
+        arguments: [403, 502]
+    )
     func clear(status: Int) async throws {
         let proxy = try FaultServer()
         proxy.respondToOthers { _ in .status(status) }
@@ -167,10 +173,15 @@ struct FaultyPartyTests {
             $0.retry.attempts = 1
         }
         let error = try await bench.failure(bench.start(object, from: ["http://files.example/a"]))
-        #expect(error.detail.hasPrefix("status \(status) (the server's, or that of the proxy \(proxy.url("")))"))
+        #expect(
+            error.detail.hasPrefix("status \(status) (the server's, or that of the proxy \(proxy.url("")))")
+        )
     }
 
-    @Test("A proxy's own credentials that are refused are called refused [F054]", arguments: ["http", "https"])
+    @Test(
+        "A proxy's own credentials that are refused are called refused [F054]",
+        arguments: ["http", "https"]
+    )
     func refusedProxyCredentials(scheme: String) async throws {
         let proxy = try FaultServer()
         proxy.respondToOthers { _ in .status(407).setting("Proxy-Authenticate", "Basic realm=\"p\"") }
