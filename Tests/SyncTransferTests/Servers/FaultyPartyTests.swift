@@ -69,7 +69,7 @@ struct FaultyPartyTests {
     // MARK: - Other objects of the same host
 
     @Test(
-        "An object that a host does not have says nothing about its others [S108]",
+        "An object that a host does not have says nothing about its others [F027]",
         arguments: [401, 403, 404, 410]
     )
     func others(status: Int) async throws {
