@@ -112,8 +112,8 @@ struct SyncagentCommand: CommandGroup {
 
             Exit status: 0 done, 1 internal error, 2 incomplete or differing files, 5 files in place but a \
             hook failed, 64 usage, 65 manifest or data invalid, 66 manifest not found, 69 no server reachable, \
-            73 cannot create destination or state, 74 I/O error or disk full, 75 session busy, 77 refused by \
-            policy, 78 configuration, 130 or 143 interrupted, with everything fetched so far kept.
+            73 cannot create destination or state, 74 I/O error or disk full, 75 session busy, 77 refused by a \
+            server or by policy, 78 configuration, 130 or 143 interrupted, with everything fetched so far kept.
             """,
         version: syncagentVersion,
         subcommands: [

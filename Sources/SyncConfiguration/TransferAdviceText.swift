@@ -5,6 +5,7 @@ extension TransferAdvice {
     package var words: String {
         switch self {
         case .nameCredentials: "it asks for credentials: --credentials names a file with them"
+        case .renewCredentials: "are those of --credentials right and still valid, and may they read this?"
         case .checkAccess:
             "it refuses access: are credentials missing (--credentials), or has a link expired?"
         case .checkUpload:
@@ -12,6 +13,11 @@ extension TransferAdvice {
         case .waitForServer: "the server is overloaded or broken; pull again later"
         case .nameProxyCredentials:
             "set proxy.user and proxy.password_file, or add a section for the proxy to the credentials file"
+        case .renewProxyCredentials:
+            "are proxy.user and proxy.password_file, or the proxy's section of the credentials file, right?"
+        case .askProxyOwner:
+            "ask whoever runs it to allow that host, or name the host with --noproxy to go there directly"
+        case .checkProxy: "is that a proxy? --proxy names it"
         case .logIn: "open any page of that host in a browser, log in, and pull again"
         case .sendUncompressed: "make the server send these files uncompressed"
         case .checkVersion:
@@ -25,6 +31,10 @@ extension TransferAdvice {
         case .checkClock: "is this machine's clock right?"
         case .renewCertificate: "its owner has to renew it; is this machine's clock right?"
         case .allowDowngrade: "if that is intended, add --allow-redirect-downgrade HOST"
+        case .leaveLoop:
+            "it leads in a circle: are the host and the scheme, http or https, what the server calls itself?"
+        case .doWithoutCookie:
+            "it sets a cookie and expects it back, as a log-in or consent page does: use a URL that works without one"
         case .allowPrivateTarget: "if that is intended, add --allow-private-redirect HOST"
         }
     }

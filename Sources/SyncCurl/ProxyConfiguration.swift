@@ -1,4 +1,5 @@
 import CCurl
+import SyncModel
 
 /// An HTTP proxy and what to tell it.
 package struct ProxyConfiguration: Sendable {
@@ -21,6 +22,9 @@ package struct ProxyConfiguration: Sendable {
 }
 
 extension ProxyConfiguration {
+    /// For people, without user and password.
+    package var named: String { "the proxy \(SyncModel.redacted(url: url))" }
+
     /// Whether a host is asked directly: it, a domain it is in, or a network its address is in is an exception.
     /// The forms are those of curl(1) `--noproxy`; libcurl itself gets none, so that only one place decides.
     ///

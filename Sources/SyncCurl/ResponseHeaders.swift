@@ -15,6 +15,8 @@ package struct ResponseHeaders: Equatable {
     package var cacheControl: String?
     package var expires: String?
     package var acceptRanges: String?
+    /// Whether a cookie is to be set, of which nothing is kept.
+    package var setsCookie = false
     /// A header of which there may be one came twice with different values.
     package var contradiction: String?
 
@@ -53,6 +55,7 @@ package struct ResponseHeaders: Equatable {
         case "cache-control": cacheControl = cacheControl.map { "\($0), \(value)" } ?? value
         case "expires": expires = value
         case "accept-ranges": acceptRanges = value
+        case "set-cookie": setsCookie = true
         default: break
         }
     }

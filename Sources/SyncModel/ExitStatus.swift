@@ -22,7 +22,7 @@ public enum ExitStatus: Int32, Sendable, CaseIterable {
     case ioError = 74
     /// Another process holds the session or the destination.
     case busy = 75
-    /// A policy forbids it: signature, rollback, redirect.
+    /// A policy forbids it (signature, rollback, redirect), or a server denies access.
     case refused = 77
     /// The configuration is wrong.
     case configuration = 78

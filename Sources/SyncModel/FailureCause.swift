@@ -73,6 +73,9 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
             }
     }
 
+    /// Whether a server denies access, or a policy forbids to go where it leads: it is there, and asking again does not help.
+    package var isRefusal: Bool { self == .access || self == .refusedRedirect }
+
     /// Whether the local disk, or what is on it, is at fault, and no server.
     package var isOfDisk: Bool { [.diskFull, .noPermission, .diskTrouble, .inTheWay].contains(self) }
 }

@@ -73,6 +73,8 @@ public struct TransferError: Error, Sendable {
     public var detail: String
     /// HTTP requests sent for this transfer.
     public var requests: Int
+    /// The status of the answer that decided, if one did: more than ``code`` says of a server that refuses.
+    package var status: Int?
     /// The cause, for advice; set by transports that know more than ``code`` says.
     package var cause: FailureCause
 
@@ -82,6 +84,7 @@ public struct TransferError: Error, Sendable {
         self.url = redacted(url: url)
         self.detail = detail
         self.requests = requests
+        status = code.status
         cause = code.cause
     }
 }

@@ -102,6 +102,9 @@ public struct ResponseHead: Sendable {
     public var validator: Validator
     /// `Content-Type`, lower case, without parameters.
     public var contentType: String?
+    /// Which of the request's URLs answers, as ``TransferRequest/urls`` has it, whatever it redirects to: who is to be
+    /// blamed if the bytes that follow are wrong. `nil` if the transport does not tell.
+    public var source: String?
 
     /// Makes a head; see the properties.
     public init(
@@ -109,13 +112,15 @@ public struct ResponseHead: Sendable {
         bodyOffset: UInt64 = 0,
         objectSize: UInt64? = nil,
         validator: Validator = Validator(),
-        contentType: String? = nil
+        contentType: String? = nil,
+        source: String? = nil
     ) {
         self.status = status
         self.bodyOffset = bodyOffset
         self.objectSize = objectSize
         self.validator = validator
         self.contentType = contentType
+        self.source = source
     }
 }
 
@@ -177,7 +182,7 @@ public protocol SplittableSink: TransferSink {
 public struct TransferReport: Sendable {
     /// The last answer.
     public var response: ResponseHead
-    /// Which of the request's URLs delivered, by index.
+    /// Which of the request's URLs delivered last, by index; ``ResponseHead/source`` says it of each answer.
     public var sourceIndex: Int
     /// The final URL after redirects and rules. Not redacted: for requests, not for logs.
     public var currentURL: String

@@ -9,6 +9,8 @@ package final class Buffer: @unchecked Sendable {  // Safe: one thread at a time
     package var count = 0
     /// Offset in the object of the first **byte**.
     package var offset: UInt64 = 0
+    /// Who sent them: ``ResponseHead/source``.
+    package var source: String?
 
     init(capacity: Int) { bytes = .allocate(byteCount: capacity, alignment: 64) }
 

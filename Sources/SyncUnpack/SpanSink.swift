@@ -24,6 +24,8 @@ package final class SpanSink: SplittableSink {
     /// Touched by the transport's thread only, as ``TransferSink`` promises.
     private final class Confined: @unchecked Sendable {  // Safe: only the transport's thread touches it.
         var current: Buffer?
+        /// Who sends what comes now.
+        var source: String?
         var next: UInt64
         /// One past the last **byte** that is wanted here; smaller once the end has been given away.
         var end: UInt64
@@ -63,6 +65,9 @@ package final class SpanSink: SplittableSink {
     /// two answers was the wrong one only the digests can tell. Starting over here would throw verified blobs away.
     package func begin(_ response: ResponseHead) -> UInt64 {
         waiting.isAway.store(false, ordering: .releasing)
+        // A buffer has bytes of one sender.
+        if response.source != state.source { passOn() }
+        state.source = response.source
         return state.next
     }
 
@@ -84,7 +89,7 @@ package final class SpanSink: SplittableSink {
         var rest = bytes
         while !rest.isEmpty {
             guard let buffer = state.current ?? fresh.popLast() else { return .stop }
-            if state.current == nil { buffer.offset = state.next }
+            if state.current == nil { (buffer.offset, buffer.source) = (state.next, state.source) }
             let count = min(buffer.room, rest.count)
             buffer.append(UnsafeRawBufferPointer(rebasing: rest[..<count]))
             rest = UnsafeRawBufferPointer(rebasing: rest[count...])

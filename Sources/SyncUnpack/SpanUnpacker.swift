@@ -4,13 +4,25 @@ import SyncSystem
 
 /// Takes the blobs of spans, on worker threads. Calls for one part of a span come in order, never two at once; a
 /// span has one part until its end is given to another connection.
+///
+/// `source` is who sent the bytes, a URL of the request; `nil` if unknown, or if more than one did.
 package protocol BlobConsumer: AnyObject, Sendable {
     /// All stored bytes of a slot that fits in memory.
-    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout DecodeWorker)
+    func take(
+        _ stored: UnsafeRawBufferPointer,
+        of slot: Int,
+        from source: String?,
+        worker: inout DecodeWorker
+    )
     /// A larger slot begins.
     func begin(slot: Int, worker: inout DecodeWorker)
     /// Its next stored bytes.
-    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout DecodeWorker)
+    func append(
+        _ stored: UnsafeRawBufferPointer,
+        to slot: Int,
+        from source: String?,
+        worker: inout DecodeWorker
+    )
     /// Its end. When a span breaks off in a slot, the end never comes.
     func end(slot: Int, worker: inout DecodeWorker)
     /// The last byte of a part has been handled, or it broke off. `missing` are its slots not handed over.
@@ -59,6 +71,8 @@ package final class SpanUnpacker: WorkItem {
     private final class Confined: @unchecked Sendable {  // Safe: `run` never overlaps.
         var next: Int
         var carry: [UInt8] = []
+        /// Who sent ``carry``; `nil` for several.
+        var source: String?
         /// **Bytes** at the start of ``carry`` that the consumer keeps.
         var kept = 0
         var streaming = false
@@ -148,7 +162,7 @@ package final class SpanUnpacker: WorkItem {
                 return (inbox.buffers, inbox.ended, inbox.last)
             }
             for buffer in buffers {
-                unpack(buffer.filled, at: buffer.offset, before: last, &worker)
+                unpack(buffer, before: last, &worker)
                 pool.give(buffer)
             }
             guard buffers.isEmpty else {
@@ -163,12 +177,8 @@ package final class SpanUnpacker: WorkItem {
         }
     }
 
-    private func unpack(
-        _ bytes: UnsafeRawBufferPointer,
-        at offset: UInt64,
-        before last: Int,
-        _ worker: inout DecodeWorker
-    ) {
+    private func unpack(_ buffer: Buffer, before last: Int, _ worker: inout DecodeWorker) {
+        let (bytes, offset, source) = (buffer.filled, buffer.offset, buffer.source)
         let end = offset &+ UInt64(bytes.count)
         while position.next < last {
             let slot = plan.slots[position.next]
@@ -180,13 +190,15 @@ package final class SpanUnpacker: WorkItem {
             let isComplete = upTo == slot.range.upperBound
             let isSmall = slot.range.length <= Self.smallLimit && slot.rawLength <= Self.smallLimit
             if isSmall, part.count == Int(slot.range.length) {
-                consumer.take(part, of: position.next, worker: &worker)
+                consumer.take(part, of: position.next, from: source, worker: &worker)
             } else if !isSmall || isLoose {
-                stream(part, isComplete: isComplete, &worker)
+                stream(part, from: source, isComplete: isComplete, &worker)
             } else {
-                carry(part, from: Int(from - slot.range.lowerBound), of: Int(slot.range.length))
+                carry(part, of: source, at: Int(from - slot.range.lowerBound), length: Int(slot.range.length))
                 if isComplete {
-                    position.carry.withUnsafeBytes { consumer.take($0, of: position.next, worker: &worker) }
+                    position.carry.withUnsafeBytes {
+                        consumer.take($0, of: position.next, from: position.source, worker: &worker)
+                    }
                     // Every open span has one of these: none is kept.
                     position.carry = []
                     position.kept = 0
@@ -197,7 +209,8 @@ package final class SpanUnpacker: WorkItem {
         }
     }
 
-    private func carry(_ part: UnsafeRawBufferPointer, from start: Int, of length: Int) {
+    private func carry(_ part: UnsafeRawBufferPointer, of source: String?, at start: Int, length: Int) {
+        if position.source != source { position.source = position.carry.isEmpty ? source : nil }
         if position.carry.isEmpty {
             if start > 0 { position.carry = consumer.kept(slot: position.next, count: start) }
             position.kept = start
@@ -216,12 +229,17 @@ package final class SpanUnpacker: WorkItem {
         position.kept = position.carry.count
     }
 
-    private func stream(_ part: UnsafeRawBufferPointer, isComplete: Bool, _ worker: inout DecodeWorker) {
+    private func stream(
+        _ part: UnsafeRawBufferPointer,
+        from source: String?,
+        isComplete: Bool,
+        _ worker: inout DecodeWorker
+    ) {
         if !position.streaming {
             position.streaming = true
             consumer.begin(slot: position.next, worker: &worker)
         }
-        consumer.append(part, to: position.next, worker: &worker)
+        consumer.append(part, to: position.next, from: source, worker: &worker)
         if isComplete {
             position.streaming = false
             consumer.end(slot: position.next, worker: &worker)

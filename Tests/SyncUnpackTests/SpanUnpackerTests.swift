@@ -17,11 +17,19 @@ private final class Collector: BlobConsumer {
         var ended: Set<Int> = []
         var nextSlot: Int?
         var mistakes: [String] = []
+        /// Who sent each slot, in order; `nil` for several at once.
+        var sources: [Int: [String?]] = [:]
     }
     let state = Mutex(State())
 
-    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout DecodeWorker) {
+    func take(
+        _ stored: UnsafeRawBufferPointer,
+        of slot: Int,
+        from source: String?,
+        worker: inout DecodeWorker
+    ) {
         state.withLock {
+            $0.sources[slot, default: []].append(source)
             if $0.whole[slot] != nil { $0.mistakes.append("slot \(slot) came twice") }
             $0.whole[slot] = Array(stored)
         }
@@ -34,8 +42,14 @@ private final class Collector: BlobConsumer {
         }
     }
 
-    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout DecodeWorker) {
+    func append(
+        _ stored: UnsafeRawBufferPointer,
+        to slot: Int,
+        from source: String?,
+        worker: inout DecodeWorker
+    ) {
         state.withLock {
+            if $0.sources[slot]?.last != source { $0.sources[slot, default: []].append(source) }
             if $0.streamed[slot] == nil { $0.mistakes.append("slot \(slot) did not begin") }
             $0.streamed[slot]?.append(contentsOf: stored)
         }
@@ -212,6 +226,38 @@ struct SpanUnpackerTests {
         #expect(collector.complete.count == whole)
         #expect(collector.state.withLock { $0.nextSlot } == whole)
         #expect(pool.take(8, orCall: {}) != nil)
+    }
+
+    @Test("Each blob knows who sent it, and of one that two have sent nobody is told", arguments: [8, 64])
+    func senders(bufferSize: Int) throws {
+        // The last is too long to be handed over whole.
+        let long = SpanUnpacker.smallLimit + 10
+        let slots: [Range<UInt64>] = [0..<10, 10..<20, 20..<30, 30..<(30 + long)]
+        let plan = Self.plan(slots, length: 30 + long)
+        let body = patternedBytes(size: Int(30 + long), seed: 5)
+        let workers = try WorkerPool(count: 1)
+        let pool = BufferPool(count: 64, bufferSize: bufferSize)
+        let collector = Collector()
+        let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: collector, pool: pool, workers: workers)
+        let sink = SpanSink(unpacker: unpacker, range: plan.spans[0].range, pool: pool, resume: {})
+        func send(_ part: Range<Int>) {
+            for start in stride(from: part.lowerBound, to: part.upperBound, by: 4) {
+                let piece = body[start..<min(start + 4, part.upperBound)]
+                while case .paused = piece.withUnsafeBytes({ sink.receive($0, at: 1_000 + UInt64(start)) }) {
+                    workers.drain()
+                }
+            }
+        }
+        for (source, part) in [("a", 0..<15), ("b", 15..<40), ("c", 40..<Int(30 + long))] {
+            _ = sink.begin(ResponseHead(status: 206, source: source))
+            send(part)
+            sink.interrupted()
+        }
+        sink.finish()
+        workers.drain()
+        workers.close()
+        #expect(collector.complete == Self.expected(slots, body))
+        #expect(collector.state.withLock(\.sources) == [0: ["a"], 1: [nil], 2: ["b"], 3: ["b", "c"]])
     }
 
     @Test("A sink refuses bytes that do not follow what it has")

@@ -17,11 +17,21 @@ private final class SlotList: BlobConsumer {
     var came: [Int: [UInt8]] { state.withLock { $0.came } }
     var missing: [Range<Int>] { state.withLock { $0.missing.sorted { $0.lowerBound < $1.lowerBound } } }
 
-    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout DecodeWorker) {
+    func take(
+        _ stored: UnsafeRawBufferPointer,
+        of slot: Int,
+        from source: String?,
+        worker: inout DecodeWorker
+    ) {
         state.withLock { $0.came[slot] = Array(stored) }
     }
     func begin(slot: Int, worker: inout DecodeWorker) {}
-    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout DecodeWorker) {}
+    func append(
+        _ stored: UnsafeRawBufferPointer,
+        to slot: Int,
+        from source: String?,
+        worker: inout DecodeWorker
+    ) {}
     func end(slot: Int, worker: inout DecodeWorker) {}
     func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker) {
         state.withLock { $0.missing.append(missing) }

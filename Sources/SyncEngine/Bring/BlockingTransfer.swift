@@ -46,6 +46,8 @@ final class MemorySink: TransferSink {
     private struct State {
         var bytes: [UInt8] = []
         var overflowed = false
+        /// Who sent the bytes from each of these places on.
+        var sources: [(start: Int, source: String?)] = []
     }
     private let state = Mutex(State())
     private let limit: Int
@@ -60,12 +62,22 @@ final class MemorySink: TransferSink {
     /// What has arrived so far.
     var bytes: [UInt8] { state.withLock(\.bytes) }
 
+    /// Who sent a part of what has arrived; `nil` for several.
+    func source(of part: Range<Int>) -> String? {
+        state.withLock { state in
+            let last = state.sources.lastIndex { $0.start <= part.lowerBound } ?? 0
+            let senders = state.sources[last...].prefix { $0.start < part.upperBound }.map(\.source)
+            return senders.dropFirst().allSatisfy { $0 == senders.first } ? senders.first ?? nil : nil
+        }
+    }
+
     /// Whether there was more than the limit.
     var overflowed: Bool { state.withLock(\.overflowed) }
 
     func begin(_ response: ResponseHead) -> UInt64 {
         state.withLock { state in
-            if first == nil { state.bytes = [] }
+            if first == nil { (state.bytes, state.sources) = ([], []) }
+            state.sources.append((state.bytes.count, response.source))
             return (first ?? 0) + UInt64(state.bytes.count)
         }
     }

@@ -228,6 +228,7 @@ struct FetchRounds: Sendable {
         _ ends: [SpanEnd]
     ) -> [RowFailure] {
         var failures: [Int: RowFailure] = [:]
+        var blamed: Set<String> = []
         for trouble in installer.troubles {
             switch trouble.cause {
             case .disk(let error):
@@ -249,16 +250,18 @@ struct FetchRounds: Sendable {
                 failures[trouble.row] = failure
             case .wrongBytes(let reason, let found):
                 let words = Self.words(reason, found: found, wanted: manifest.files.digest(trouble.row))
-                if let span = trouble.span { tell(trouble.row, ends[span].url, words, found: found) }
+                let sender = trouble.span.flatMap { ends[$0].sender(trouble.source) }
+                if let sender { tell(trouble.row, sender, words, found: found) }
                 if let known = failures[trouble.row], known.cause.isOfDisk || trouble.span == nil {
                     continue
                 }
-                let end = trouble.span.map { ends[$0] }
                 failures[trouble.row] = RowFailure(
                     row: trouble.row,
-                    wrongBytes: end.map { "\(redacted(url: $0.url)): \(words)" } ?? reason
+                    wrongBytes: sender.map { "\(redacted(url: $0)): \(words)" } ?? reason
                 )
-                if let end { environment.transport.blame(url: end.url, reason: "wrong bytes") }
+                if let sender, blamed.insert(sender).inserted {
+                    environment.transport.blame(url: sender, reason: "wrong bytes")
+                }
             }
         }
         let missing = installer.missing

@@ -9,9 +9,14 @@ import SyncUnpack
 extension FetchRounds {
     /// How one span's transfer ended.
     struct SpanEnd: Sendable {
-        /// The URL that delivered; after a failure the first one. Absolute.
-        var url: String
+        /// The URLs that were asked for it, absolute.
+        var urls: [String]
         var error: TransferError?
+
+        /// Who sent bytes of it that are wrong; `nil` if it cannot be told, as when several have sent some of one blob.
+        ///
+        /// - Parameter source: What the transport says of them.
+        func sender(_ source: String?) -> String? { source ?? (urls.count == 1 ? urls.first : nil) }
     }
 
     private struct State: Sendable {
@@ -29,9 +34,12 @@ extension FetchRounds {
     ) -> [SpanEnd] {
         guard !plan.spans.isEmpty else { return [] }
         let urls = plan.spans.map { self.urls(of: $0, in: plan) }
-        let state = Monitor(
-            State(open: plan.spans.count, ends: urls.map { SpanEnd(url: $0.first ?? "") })
-        )
+            .map { urls in
+                // Only one kind of place per transfer: remote mirrors of a local pack are asked once it is gone.
+                let isLocal = urls.first?.hasPrefix("file:") == true
+                return urls.filter { $0.hasPrefix("file:") == isLocal }
+            }
+        let state = Monitor(State(open: plan.spans.count, ends: urls.map { SpanEnd(urls: $0) }))
         let tasks = environment.live.tasks
         let numbers = environment.events.subjects.begin(
             plan.spans.count,
@@ -43,15 +51,13 @@ extension FetchRounds {
         for (span, number) in zip(plan.spans.indices, numbers) {
             let identifier = TransferID(rawValue: number)
             tasks?.give(plan.rows(of: span), to: number)
-            // Only one kind of place per transfer: remote mirrors of a local pack are asked once it is gone.
             let isLocal = urls[span].first?.hasPrefix("file:") == true
-            let kind = urls[span].filter { $0.hasPrefix("file:") == isLocal }
             let transport = isLocal ? environment.localTransport : environment.transport
             identifiers.append((identifier, transport))
             let (range, size) = (plan.spans[span].range, objectSize(of: plan.spans[span].source))
             let request = TransferRequest(
                 id: identifier,
-                urls: kind,
+                urls: urls[span],
                 range: range == 0..<size ? nil : range,
                 objectSize: size,
                 limit: range.length,
@@ -72,9 +78,6 @@ extension FetchRounds {
                 let isLast = state.withLock { state in
                     state.open -= 1
                     if case .failure(let error) = result { state.ends[span].error = error }
-                    if case .success(let report) = result, kind.indices.contains(report.sourceIndex) {
-                        state.ends[span].url = kind[report.sourceIndex]
-                    }
                     return state.open == 0
                 }
                 // If eight thousand end at once, signal once.

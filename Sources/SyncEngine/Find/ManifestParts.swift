@@ -187,7 +187,9 @@ struct ManifestParts: Sendable {
                 // Reading a local file again gives the same bytes.
                 guard repetition <= Self.repetitions, !isLocal(wanted) else { break }
                 wrong = came
-                source.transport.blame(url: came.url, reason: "a part of the manifest is wrong")
+                if let url = came.url {
+                    source.transport.blame(url: url, reason: "a part of the manifest is wrong")
+                }
             }
             switch PartFetch.again(wanted, source) {
             case .success(let came): received = came

@@ -38,10 +38,11 @@ struct ManifestSource: Sendable {
         do throws(EngineError) {
             return try fetch(location)
         } catch {
-            // A directory without a final slash is answered with a page, an error or nothing.
-            let isName = plain.split(separator: "/").last?.contains(".") == true
-            let isPlace = [.noInput, .dataInvalid].contains(error.status) || error.isForbidden
-            guard !isName, isPlace, !stop.isStopped else { throw error }
+            // A directory without a final slash is answered with a page, an error, nothing, or a redirect that may lead
+            // anywhere.
+            let isAnswered =
+                [.noInput, .dataInvalid, .refused].contains(error.status) || error.cause == .other
+            guard !Self.isFile(plain), isAnswered, !stop.isStopped else { throw error }
             do throws(EngineError) {
                 return try fetch(inside)
             } catch let second {
@@ -104,10 +105,11 @@ struct ManifestSource: Sendable {
             return openDirectory(location) != nil ? inside(location) : location
         }
         let plain = location.prefix { $0 != "?" && $0 != "#" }
-        let isFile =
-            !plain.hasSuffix("/") && !isBare(plain) && plain.split(separator: "/").last?.contains(".") == true
-        return isFile ? location : inside(String(plain)) + location[plain.endIndex...]
+        return isFile(plain) ? location : inside(String(plain)) + location[plain.endIndex...]
     }
+
+    /// Whether a URL's path ends as a manifest's does. A directory may have dots in its name: many are named as projects.
+    private static func isFile(_ url: Substring) -> Bool { url.hasSuffix(".json") || url.hasSuffix(".zst") }
 
     /// The manifest of a directory.
     private static func inside(_ directory: String) -> String {
@@ -388,9 +390,6 @@ struct ManifestSource: Sendable {
         if error.code.status == 404 || error.code.status == 410 {
             return EngineError(.noInput, "\(error.url): no manifest there (\(error.detail))")
         }
-        let message = "cannot fetch the manifest: \(error)"
-        var refusal = EngineError(error.exitStatus, message, cause: error.cause)
-        refusal.isForbidden = error.code.status == 403
-        return refusal
+        return EngineError(error.exitStatus, "cannot fetch the manifest: \(error)", cause: error.cause)
     }
 }

@@ -22,10 +22,16 @@ final class PartFetch: Sendable {
         var isDelta = false
     }
 
-    /// A part as received, and from where.
+    /// A part as received, and from where; `nil` if from several places.
     struct Received: Sendable {
         var bytes: [UInt8]
-        var url: String
+        var url: String?
+    }
+
+    /// What a request brought.
+    private struct Whole: Sendable {
+        var bytes: [UInt8]
+        var source: @Sendable (Range<Int>) -> String?
     }
 
     private struct Request: Sendable {
@@ -36,7 +42,7 @@ final class PartFetch: Sendable {
     private struct State: Sendable {
         var started = 0
         var identifiers: [TransferID] = []
-        var ends: [Int: Result<Received, TransferError>] = [:]
+        var ends: [Int: Result<Whole, TransferError>] = [:]
         /// Requests whose parts were given away.
         var taken: Set<Int> = []
     }
@@ -104,7 +110,7 @@ final class PartFetch: Sendable {
                 guard end <= whole.bytes.count else { continue }
                 let isWhole = end - start == whole.bytes.count
                 let bytes = isWhole ? whole.bytes : Array(whole.bytes[start..<end])
-                parts[part.index] = Received(bytes: bytes, url: whole.url)
+                parts[part.index] = Received(bytes: bytes, url: whole.source(start..<end))
             }
             return parts
         }
@@ -146,7 +152,9 @@ final class PartFetch: Sendable {
     static func again(_ part: Wanted, _ source: ManifestSource) -> Result<Received, TransferError> {
         let end = Monitor<Result<Received, TransferError>?>(nil)
         start(TransferNumbers.next(), part, part.blob.range, source, reload: true) { result in
-            end.change { $0 = result }
+            end.change {
+                $0 = result.map { Received(bytes: $0.bytes, url: $0.source(0..<$0.bytes.count)) }
+            }
         }
         return end.wait { $0 }
     }
@@ -157,7 +165,7 @@ final class PartFetch: Sendable {
         _ range: Range<UInt64>,
         _ source: ManifestSource,
         reload: Bool = false,
-        _ completion: @escaping @Sendable (Result<Received, TransferError>) -> Void
+        _ completion: @escaping @Sendable (Result<Whole, TransferError>) -> Void
     ) {
         let isLocal = part.urls.first?.hasPrefix("file:") == true
         let urls = part.urls.filter { $0.hasPrefix("file:") == isLocal }
@@ -178,8 +186,9 @@ final class PartFetch: Sendable {
             completion(
                 result.map { report in
                     if !isLocal { source.tally.received(report.bytesReceived) }
-                    let url = urls.indices.contains(report.sourceIndex) ? urls[report.sourceIndex] : ""
-                    return Received(bytes: sink.bytes, url: url)
+                    return Whole(bytes: sink.bytes) { part in
+                        sink.source(of: part) ?? (urls.count == 1 ? urls.first : nil)
+                    }
                 }
             )
         }

@@ -22,14 +22,17 @@ final class Installer: BlobConsumer {
             case disk(FileError)
         }
         var row: Int
-        /// The span that delivered the bytes, if one did.
+        /// The span that delivered the bytes, if one did, and the URL of it that sent them; `nil` for several.
         var span: Int?
+        var source: String?
         var cause: Cause
     }
 
     private struct State {
         var parts: [Int: PartFile] = [:]
         var streams: [Int: BlobStream] = [:]
+        /// Who sent the slots that are parts of files: their bytes may turn out to be wrong later. `nil` for several.
+        var sources: [Int: String?] = [:]
         var troubles: [Trouble] = []
         /// Rows that the disk did not take: they get one trouble each, and no source is blamed for them.
         var unwritable: Set<Int> = []
@@ -75,17 +78,22 @@ final class Installer: BlobConsumer {
 
     // MARK: BlobConsumer
 
-    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout DecodeWorker) {
+    func take(
+        _ stored: UnsafeRawBufferPointer,
+        of slot: Int,
+        from source: String?,
+        worker: inout DecodeWorker
+    ) {
         let wanted = plan.slots[slot]
-        if let delta = wanted.delta { return apply(delta, stored, slot, &worker) }
-        if !wanted.codec.isCompressed { return install(stored, slot, &worker) }
+        if let delta = wanted.delta { return apply(delta, stored, slot, source, &worker) }
+        if !wanted.codec.isCompressed { return install(stored, slot, source, &worker) }
         let raw = worker.scratch(Int(wanted.rawLength))
         do {
             try worker.decoder.decode(stored, as: wanted.codec, with: dictionary, into: raw)
         } catch {
-            return blame(slot, "\(error)")
+            return blame(slot, source, "\(error)")
         }
-        install(UnsafeRawBufferPointer(raw), slot, &worker)
+        install(UnsafeRawBufferPointer(raw), slot, source, &worker)
     }
 
     /// Rebuilds a blob from its delta and a local base; nothing is written before the digest is right.
@@ -93,6 +101,7 @@ final class Installer: BlobConsumer {
         _ delta: Int,
         _ stored: UnsafeRawBufferPointer,
         _ slot: Int,
+        _ source: String?,
         _ worker: inout DecodeWorker
     ) {
         let wanted = plan.slots[slot]
@@ -104,7 +113,7 @@ final class Installer: BlobConsumer {
                 try worker.decoder.decode(delta: stored, behind: base, into: raw)
                 let digest = try worker.hasher.digest(of: UnsafeRawBufferPointer(raw))
                 guard digest != plan.digest(of: wanted, in: manifest.files) else {
-                    return install(UnsafeRawBufferPointer(raw), slot, &worker)
+                    return install(UnsafeRawBufferPointer(raw), slot, source, &worker)
                 }
                 reason = "the delta gives other bytes"
             } catch {
@@ -116,7 +125,12 @@ final class Installer: BlobConsumer {
         }
     }
 
-    private func install(_ raw: UnsafeRawBufferPointer, _ slot: Int, _ worker: inout DecodeWorker) {
+    private func install(
+        _ raw: UnsafeRawBufferPointer,
+        _ slot: Int,
+        _ source: String?,
+        _ worker: inout DecodeWorker
+    ) {
         let wanted = plan.slots[slot]
         let targets = plan.targets[wanted.targets]
         let wantedDigest = plan.digest(of: wanted, in: manifest.files)
@@ -125,11 +139,15 @@ final class Installer: BlobConsumer {
             do {
                 let digest = try worker.hasher.digest(of: raw)
                 guard digest == wantedDigest else {
-                    return blame(slot, "the bytes have SHA-256 \(digest), not \(wantedDigest)", found: digest)
+                    let reason = "the bytes have SHA-256 \(digest), not \(wantedDigest)"
+                    return blame(slot, source, reason, found: digest)
                 }
             } catch {
-                return blame(slot, "\(error)")
+                return blame(slot, source, "\(error)")
             }
+        }
+        if !targets.allSatisfy(\.isStandalone) {
+            state.withLock { _ = $0.sources.updateValue(source, forKey: slot) }
         }
         onBytes(UInt64(raw.count) &* UInt64(targets.count))
         for target in targets {
@@ -170,19 +188,24 @@ final class Installer: BlobConsumer {
             let copied = copies?.takeBack(blobs, of: target.row) ?? []
             let others = blobs.filter { !copied.contains($0) }
             if others.isEmpty, !copied.isEmpty { return }
-            // Blobs left by an earlier run have no span.
-            for span in Set(others.compactMap { span(of: $0, in: target.row) }) {
-                report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason, found: found)))
+            // Blobs left by an earlier run have no slot.
+            let slots = others.compactMap { slot(of: $0, in: target.row) }
+            var told: Set<[String?]> = []
+            for slot in slots {
+                guard let span = self.span(toBlameFor: slot) else { continue }
+                let source = sender(of: slot)
+                guard told.insert(["\(span)", source]).inserted else { continue }
+                let cause = Trouble.Cause.wrongBytes(reason, found: found)
+                report(Trouble(row: target.row, span: span, source: source, cause: cause))
             }
             report(Trouble(row: target.row, cause: .wrongBytes(reason)))
         }
     }
 
-    /// The span that delivered a blob of a row. Looked up only after wrong bytes.
-    private func span(of blob: Int, in row: Int) -> Int? {
+    /// The slot that delivered a blob of a row. Looked up only after wrong bytes.
+    private func slot(of blob: Int, in row: Int) -> Int? {
         plan.targets.firstIndex { $0.row == row && $0.blob == blob }
             .flatMap { target in plan.slots.firstIndex { $0.targets.contains(target) } }
-            .flatMap { source(of: $0) }
     }
 
     private func part(for target: Plan.Target) -> PartFile? {
@@ -206,12 +229,23 @@ final class Installer: BlobConsumer {
             )
             state.withLock { $0.streams[slot] = stream }
         } catch {
-            blame(slot, "\(error)")
+            // It is this machine that lacks something.
+            blame(slot, nil, "\(error)")
         }
     }
 
-    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout DecodeWorker) {
-        guard let stream = state.withLock({ $0.streams[slot] }) else { return }
+    func append(
+        _ stored: UnsafeRawBufferPointer,
+        to slot: Int,
+        from source: String?,
+        worker: inout DecodeWorker
+    ) {
+        let stream = state.withLock { state in
+            let isOnlySource = state.sources[slot].map { $0 == source } ?? true
+            state.sources.updateValue(isOnlySource ? source : nil, forKey: slot)
+            return state.streams[slot]
+        }
+        guard let stream else { return }
         let targets = plan.targets[plan.slots[slot].targets]
         let failure = stream.decode(stored) { raw, offset in
             onBytes(UInt64(raw.count) &* UInt64(targets.count))
@@ -225,7 +259,7 @@ final class Installer: BlobConsumer {
         guard let failure else { return }
         state.withLock { $0.streams[slot] = nil }
         switch failure {
-        case .wrong(let reason): blame(slot, reason)
+        case .wrong(let reason): blame(slot, sender(of: slot), reason)
         case .crowded(let window):
             for target in targets { report(Trouble(row: target.row, cause: .crowded(window: window))) }
         }
@@ -234,7 +268,7 @@ final class Installer: BlobConsumer {
     func end(slot: Int, worker: inout DecodeWorker) {
         guard let stream = state.withLock({ $0.streams.removeValue(forKey: slot) }) else { return }
         guard stream.isComplete else {
-            return blame(slot, "the stored bytes end too early")
+            return blame(slot, sender(of: slot), "the stored bytes end too early")
         }
         for target in plan.targets[plan.slots[slot].targets] {
             if !isUnwritable(target.row), let part = part(for: target) { complete(part, target, &worker) }
@@ -271,18 +305,22 @@ final class Installer: BlobConsumer {
 
     // MARK: Trouble
 
-    /// The span whose source is responsible for a slot; `nil` if its first bytes come from an earlier process or another
-    /// source, and may have been changed since.
-    private func source(of slot: Int) -> Int? {
+    /// Who sent a slot that is a part of a file; `nil` for several.
+    private func sender(of slot: Int) -> String? { state.withLock { $0.sources[slot] ?? nil } }
+
+    /// The span that is responsible for a slot; `nil` if its first bytes come from an earlier process or another transfer,
+    /// and may have been changed since.
+    private func span(toBlameFor slot: Int) -> Int? {
         if let place = place(of: slot) { return context.partialBlobs.isMixed(place) ? nil : span(of: slot) }
         // The rest of a loose file.
         return plan.slots[slot].range.lowerBound > 0 ? nil : span(of: slot)
     }
 
-    private func blame(_ slot: Int, _ reason: String, found: SHA256Digest? = nil) {
-        let span = source(of: slot)
+    private func blame(_ slot: Int, _ source: String?, _ reason: String, found: SHA256Digest? = nil) {
+        let span = span(toBlameFor: slot)
         for target in plan.targets[plan.slots[slot].targets] {
-            report(Trouble(row: target.row, span: span, cause: .wrongBytes(reason, found: found)))
+            let cause = Trouble.Cause.wrongBytes(reason, found: found)
+            report(Trouble(row: target.row, span: span, source: source, cause: cause))
         }
     }
 

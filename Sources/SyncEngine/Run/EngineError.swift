@@ -9,8 +9,6 @@ package struct EngineError: Error, Sendable, Equatable {
     package var message: String
     /// What matters for what to do.
     package var cause: FailureCause
-    /// Whether a server answered 403.
-    var isForbidden = false
 
     /// - Parameter cause: `nil` where ``status`` says it.
     package init(_ status: ExitStatus, _ message: String, cause: FailureCause? = nil) {
@@ -50,9 +48,7 @@ func usable<R: ~Copyable>(
 
 extension TransferError {
     /// What a command ends with that this error ended.
-    var exitStatus: ExitStatus {
-        [.refusedByPolicy, .redirectRefused].contains(code) ? .refused : .unavailable
-    }
+    var exitStatus: ExitStatus { cause.isRefusal ? .refused : .unavailable }
 }
 
 extension EngineError: CustomStringConvertible {

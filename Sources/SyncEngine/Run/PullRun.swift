@@ -325,7 +325,7 @@ struct PullRun {
             if failure.cause.isOfDisk { report.status = .ioError }
         }
         guard report.status == .done, !failures.isEmpty, !environment.stop.isStopped else { return }
-        if failures.allSatisfy({ $0.cause == .refusedRedirect }) {
+        if failures.allSatisfy(\.cause.isRefusal) {
             report.status = .refused
         } else if files.states.count(.installed) == 0, failures.allSatisfy(\.isUnreachable) {
             report.status = .unavailable

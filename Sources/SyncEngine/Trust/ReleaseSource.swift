@@ -196,7 +196,6 @@ struct ReleaseSource {
                         other = other ?? error.told
                     } else {
                         refusal = refusal ?? error.told
-                        source.transport.blame(url: place, reason: "its signatures are not valid")
                     }
                     // An unreachable place may be back the next time, or this machine was offline.
                     if places.count > 1, ![.clock, .unreachable].contains(cause.cause) {
@@ -289,14 +288,14 @@ struct ReleaseSource {
         let place = asked.place
         let url = resolve("trust/\(name)", against: place)
         let served = try source.statement(url, limit: limit, reload: asked.reload, until: asked.end)
-        if let served { believed.isPublic = served.isPublic }
-        if served == nil, isNotThere(check) {
+        if served.bytes != nil { believed.isPublic = served.isPublic }
+        if served.bytes == nil, isNotThere(check) {
             let names = wanted.revision == nil ? source.channels(besides: place) : nil
             throw .engine(wanted.isMissing(redacted(url: place), names))
         }
         var refusal: TrustRefusal?
         let number = check.pin.root.content.number
-        do throws(TrustRefusal) { try check.take(served?.bytes) } catch { refusal = error }
+        do throws(TrustRefusal) { try check.take(served.bytes) } catch { refusal = error }
         if check.pin.root.content.number > number { asked.beginAnew() }
         // An accepted root stays, whatever comes after it. TUF 5.3.8.
         if check.pin != believed.pin, believed.kept != nil {
@@ -305,9 +304,13 @@ struct ReleaseSource {
             believed.pin = check.pin
         }
         guard let refusal else { return }
+        // Not that it is missing: perhaps only we may not have it.
+        if let denied = served.refusal, [.unsigned, .mixed].contains(refusal.cause) {
+            throw ManifestSource.refusal(denied)
+        }
         guard refusal.cause == .removed else {
             // Without a newer root, it concerns what was fetched before.
-            guard served == nil, case .root = check.want else { throw .refused(refusal, url: url) }
+            guard served.bytes == nil, case .root = check.want else { throw .refused(refusal, url: url) }
             throw .refused(
                 refusal,
                 url: resolve("trust/" + FreshStatement.name(wanted.channel), against: place)

@@ -9,18 +9,25 @@ import SyncTrust
 // Fetches statements, and manifests by digest. Everything is bounded, and the manifest is the one asked for; whether
 // it is signed is up to ``ReleaseSource``.
 extension ManifestSource {
-    /// A statement; `nil` if there is none.
-    ///
+    /// A statement, or that there is none.
+    struct Statement {
+        /// `nil` if there is none.
+        var bytes: [UInt8]?
+        var isPublic: Bool?
+        /// The server's refusal, by which there may be one: buckets answer 403 for what they do not have.
+        var refusal: TransferError?
+    }
+
     /// - Parameter end: Until when it has to be here.
     func statement(
         _ url: String,
         limit: Int,
         reload: Bool,
         until end: SuspendingClock.Instant
-    ) throws(ReleaseSource.Failure) -> (bytes: [UInt8], isPublic: Bool?)? {
+    ) throws(ReleaseSource.Failure) -> Statement {
         let sink = MemorySink(limit: limit)
         switch fetch(url, limit: limit, sink, reload: reload, until: end) {
-        case .success(let report): return (sink.bytes, report.isPublic)
+        case .success(let report): return Statement(bytes: sink.bytes, isPublic: report.isPublic)
         case .failure(let error):
             if stop.isStopped {
                 throw .engine(EngineError(.interrupted, "stopped while looking at signatures"))
@@ -28,13 +35,19 @@ extension ManifestSource {
             if sink.overflowed || error.code == .tooLarge {
                 throw .refused(TrustRefusal(.malformed, "it has more than \(limit) bytes"), url: url)
             }
-            // Buckets may answer 403 for what they do not have.
-            if let status = error.code.status, [403, 404, 410].contains(status) { return nil }
-            if error.exitStatus == .refused {
-                throw .engine(EngineError(.refused, "cannot fetch a signature: \(error)", cause: error.cause))
+            switch error.status {
+            case 404, 410: return Statement()
+            case 403: return Statement(refusal: error)
+            default: break
             }
+            if error.exitStatus == .refused { throw Self.refusal(error) }
             throw Self.silence(error, url, until: end)
         }
+    }
+
+    /// A server, or a policy, denies it.
+    static func refusal(_ error: TransferError) -> ReleaseSource.Failure {
+        .engine(EngineError(.refused, "cannot fetch a signature: \(error)", cause: error.cause))
     }
 
     /// Nothing arrived that could be checked.
@@ -99,7 +112,7 @@ extension ManifestSource {
             if stop.isStopped {
                 throw .engine(EngineError(.interrupted, "stopped while fetching the manifest"))
             }
-            if let status = error.code.status, [403, 404, 410].contains(status) {
+            if error.status == 404 || error.status == 410 {
                 throw .refused(TrustRefusal(.mixed, "the signed manifest is not there"), url: url)
             }
             if bound < most, sink.overflowed || error.code == .tooLarge {

@@ -129,7 +129,9 @@ struct TrustAnchoring {
         let url = resolve("trust/\(number).root", against: manifestURL(location))
         do throws(ReleaseSource.Failure) {
             let served = try source.statement(url, limit: Role.root.limit, reload: false, until: end)
-            return (served?.bytes, redacted(url: url))
+            // Without the first there is nothing; behind the last there may be nothing to deny.
+            if number == 1, let denied = served.refusal { throw ManifestSource.refusal(denied) }
+            return (served.bytes, redacted(url: url))
         } catch {
             throw error.told
         }

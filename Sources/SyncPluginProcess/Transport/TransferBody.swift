@@ -11,7 +11,7 @@ extension TransferPump {
         let isPart = transfer.start > 0 || request.range != nil
         func refuse(_ detail: String) { fail(transfer, attempt, .badAnswer, detail, requests: 1) }
 
-        guard let head = TransferAnswer.head(value) else {
+        guard var head = TransferAnswer.head(value) else {
             return refuse("the plugin's transport.head is malformed")
         }
         if head.status == 304, isPart || request.knownValidator?.isEmpty ?? true {
@@ -32,6 +32,7 @@ extension TransferPump {
         attempt.head = head
         attempt.lastByte = now
         if head.status != 304 { transfer.validator = head.validator.isEmpty ? nil : head.validator }
+        head.source = transfer.request.urls[attempt.source]
         let wanted = transfer.sink.begin(head)
         transfer.wanted = wanted
         attempt.position = head.bodyOffset

@@ -32,6 +32,8 @@ package struct TransportConfiguration: Sendable {
     package var resourceDeadline: Duration = .seconds(7 * 86_400)
     /// How long to wait for silent servers; `nil` for as long as ``resourceDeadline``.
     package var patience: Patience?
+    /// How long to wait for silent servers where another source of the same object has answered that it does not give it.
+    package var patienceBesideAnswer: Duration = .seconds(10)
     /// Attempts and the waits between them.
     package var retry = RetryPolicy()
     /// How long a source that failed or sent wrong bytes is asked only after the others.

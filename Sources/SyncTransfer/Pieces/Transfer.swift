@@ -89,19 +89,54 @@ final class Transfer {
         )
     }
 
-    func fail(_ code: TransferError.Code, _ detail: String, cause: FailureCause? = nil) {
+    func fail(_ error: TransferError) {
         pieces = []
-        var error = TransferError(code: code, url: lastURL, detail: detail, requests: requests)
-        if let cause { error.cause = cause }
         completion(.failure(error))
+    }
+
+    /// An error about the URL that was asked last.
+    ///
+    /// - Parameter fault: What it came from, if from one.
+    func error(_ code: TransferError.Code, _ detail: String, _ fault: Fault? = nil) -> TransferError {
+        var error = TransferError(code: code, url: lastURL, detail: detail, requests: requests)
+        error.status = error.status ?? fault?.status
+        if let cause = fault?.cause { error.cause = cause }
+        return error
+    }
+
+    /// Whether a source has answered, and not with the object: then little is expected of one that does not answer.
+    var isAnswered: Bool { sources.contains { $0.left?.fault.status != nil } }
+
+    /// The error to end with, of what its sources have said. The first that was left says more than one that is out of
+    /// reach or keeps failing; the others are told beside it.
+    ///
+    /// - Parameter others: What is known of sources that were not left.
+    func error(
+        _ last: Fault,
+        _ words: (TransferAdvice) -> String?,
+        others: [(url: String, detail: String)] = []
+    )
+        -> TransferError
+    {
+        var ends = sources.compactMap(\.left)
+        // Nobody else could have helped.
+        if RetryTable.remedy(for: last, redirected: false) == .fail { ends = [] }
+        guard let first = ends.first else {
+            return error(last.code, last.told(words), last)
+        }
+        let rest = ends.dropFirst().map { (url: $0.url, detail: $0.fault.detail) } + others
+        let beside = rest.prefix(3).map { "\(redacted(url: $0.url)): \($0.detail)" }
+        let told = ([first.fault.told(words)] + beside).joined(separator: "; also ")
+        lastURL = first.url
+        return error(first.fault.code, told, first.fault)
     }
 }
 
 /// One URL of a transfer, and what this transfer knows of it.
 struct Source {
     let url: CurlURL
-    /// Not asked any more by this transfer.
-    var isSpent = false
+    /// Why, and where, it is not asked any more by this transfer.
+    var left: (fault: Fault, url: String)?
     /// One-time remedies already used.
     var strikes: Set<RetryTable.Strike> = []
     /// The resolvers' answer; `nil` before they were asked.
@@ -111,6 +146,8 @@ struct Source {
     /// The origin of its last request; `nil` before that.
     var asked: Origin?
 
+    /// Not asked any more by this transfer.
+    var isSpent: Bool { left != nil }
     /// Ask without `Range`.
     var wholeOnly: Bool { strikes.contains(.withoutRange) }
     /// Ask with `Cache-Control: no-cache`.

@@ -180,7 +180,7 @@ package final class FileTransport: Transport {
         guard range.upperBound - range.lowerBound <= request.limit else {
             throw error(.tooLarge, "more than the \(request.limit) bytes allowed")
         }
-        let head = ResponseHead(status: 200, objectSize: status.size)
+        let head = ResponseHead(status: 200, objectSize: status.size, source: url)
         let begin = min(max(sink.begin(head), range.lowerBound), range.upperBound)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(Self.step), alignment: 64)
         defer { buffer.deallocate() }

@@ -31,6 +31,8 @@ package struct RedirectChain: Equatable, Sendable {
     /// **Seconds** for which the chain may be reused: the shortest of its hops.
     package private(set) var life = Int64.max
     private var seen: Set<String>
+    /// Whether one of the answers wanted to set a cookie.
+    private var setsCookie = false
     /// Headers from a resolver, and the origin they are for.
     private var resolverHeaders: (origin: Origin, fields: [HeaderField])?
 
@@ -86,6 +88,7 @@ package struct RedirectChain: Equatable, Sendable {
     /// - Parameters:
     ///   - location: The `Location` header as it came: absolute, relative or scheme-relative.
     ///   - life: For how many **seconds** the answer may be used again.
+    ///   - setsCookie: Whether the answer sets a cookie, which no later request sends.
     ///   - rewrite: Gives another URL for the target where a rule of the user's says so. Such a target is
     ///     the user's own wish and is not held against the policy.
     /// - Returns: Where to ask next, or the rule that was broken. A refusal changes nothing.
@@ -93,11 +96,14 @@ package struct RedirectChain: Equatable, Sendable {
         to location: String?,
         status: Int,
         life: Int64 = 0,
+        setsCookie: Bool = false,
         policy: RedirectPolicy,
         rewrite: (CurlURL) -> CurlURL? = { _ in nil }
     ) -> Step {
+        let setsCookie = self.setsCookie || setsCookie
         guard hops < policy.limit else {
-            return .refuse(Fault(.redirect, "more than \(policy.limit) redirects"))
+            let advice: TransferAdvice? = setsCookie ? .doWithoutCookie : nil
+            return .refuse(Fault(.redirect, "more than \(policy.limit) redirects", advice: advice))
         }
         guard let location, !location.isEmpty else { return Self.unusable("no Location header") }
         guard !location.hasEncodedControl else {
@@ -110,17 +116,19 @@ package struct RedirectChain: Equatable, Sendable {
             return Self.unusable(error.description)
         }
         let rewritten = rewrite(target)
-        if rewritten == nil, current.origin.scheme == "https", target.origin.scheme == "http",
-            !policy.downgrade.covers(target.origin.host)
+        let (from, to) = (current.origin, target.origin)
+        let lead = RedirectPolicy.Lead.redirect(current, to: target)
+        if rewritten == nil,
+            let fault = policy.decide(from: from, to: to, isFromPublic: isFromPublic, by: lead)
         {
-            let (from, to) = (redacted(current), redacted(target))
-            let detail = "a redirect from https to http, \(from) to \(to)"
-            return .refuse(Fault(.policy, detail, advice: .allowDowngrade))
+            return .refuse(fault)
         }
         let next = rewritten ?? target
         guard seen.insert(next.text).inserted else {
-            return .refuse(Fault(.redirect, "a redirect loop, back to \(redacted(next))"))
+            let advice = setsCookie ? TransferAdvice.doWithoutCookie : .leaveLoop
+            return .refuse(Fault(.redirect, "a redirect loop, back to \(redacted(next))", advice: advice))
         }
+        self.setsCookie = setsCookie
         current = next
         isByRule = rewritten != nil
         firstStatus = firstStatus ?? status

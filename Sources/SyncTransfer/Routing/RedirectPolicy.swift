@@ -40,26 +40,35 @@ package struct RedirectPolicy: Sendable, Equatable {
 }
 
 extension RedirectPolicy {
-    /// Why a document from a server may not name a URL there: a redirect to it would not be followed either (V25, V29).
-    func refusal(of target: Origin, namedBy referrer: Origin, isFromPublic: Bool) -> Fault? {
-        if referrer.scheme == "https", target.scheme == "http", !downgrade.covers(target.host) {
-            return Fault(
-                .policy,
-                "the manifest was fetched over https and names http://\(target.host)",
-                advice: .allowDowngrade
-            )
-        }
-        guard isFromPublic, refusesByName(target) else { return nil }
-        return Fault(
-            .policy,
-            "the manifest of a public server names the private address \(target.host)",
-            advice: .allowPrivateTarget
-        )
+    /// What leads from one place to another.
+    enum Lead {
+        /// A redirect, be it one that was remembered.
+        case redirect(CurlURL, to: CurlURL)
+        /// A document from a server that names URLs: it may lead where a redirect might.
+        case document
     }
 
-    /// Whether a target that a public server leads to is refused before anything connects: its very name is private.
-    func refusesByName(_ target: Origin) -> Bool {
-        target.isLocalByName && !privateTargets.covers(target.host)
+    /// Why nobody may be led from one place to another; `nil` if it is allowed. The one decision about that, before anything
+    /// connects (V25, V29). What the user's own rules and resolvers choose is not asked about.
+    ///
+    /// - Parameter isFromPublic: Whether what leads there came from a public address.
+    func decide(from: Origin, to: Origin, isFromPublic: Bool, by lead: Lead) -> Fault? {
+        if from.scheme == "https", to.scheme == "http", !downgrade.covers(to.host) {
+            let detail =
+                switch lead {
+                case .redirect(let url, let target):
+                    "a redirect from https to http, \(redacted(url)) to \(redacted(target))"
+                case .document: "the manifest was fetched over https and names http://\(to.host)"
+                }
+            return Fault(.policy, detail, advice: .allowDowngrade)
+        }
+        guard isFromPublic, to.isLocalByName, !privateTargets.covers(to.host) else { return nil }
+        let detail =
+            switch lead {
+            case .redirect: "a redirect from a public server to the private address \(to.host)"
+            case .document: "the manifest of a public server names the private address \(to.host)"
+            }
+        return Fault(.policy, detail, advice: .allowPrivateTarget)
     }
 }
 

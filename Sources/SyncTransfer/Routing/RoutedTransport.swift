@@ -65,7 +65,7 @@ package final class RoutedTransport: Transport {
         guard !routes[route].scope.names(target) else { return nil }
         let source = Origin(naming: referrer)
         let isFromPublic = target.host != source.host && referrer.isPublic ?? !source.isLocalByName
-        return policy.refusal(of: target, namedBy: source, isFromPublic: isFromPublic)
+        return policy.decide(from: source, to: target, isFromPublic: isFromPublic, by: .document)
     }
 
     /// A request's URLs by route, in the order in which the routes come first.
@@ -96,7 +96,7 @@ package final class RoutedTransport: Transport {
         do throws(TransferError) {
             let legs = try legs(of: request)
             guard !legs.isEmpty else { return others.start(request, sink: sink, completion: completion) }
-            start(request, legs: legs[...], spent: 0, sink: sink, completion: completion)
+            start(request, legs: legs[...], spent: 0, nil, sink: sink, completion: completion)
         } catch {
             completion(.failure(error))
         }
@@ -106,6 +106,7 @@ package final class RoutedTransport: Transport {
         _ request: TransferRequest,
         legs: ArraySlice<(route: Int, places: [Int])>,
         spent: Int,
+        _ earlier: TransferError?,
         sink: any TransferSink,
         completion: @escaping TransferCompletion
     ) {
@@ -140,10 +141,13 @@ package final class RoutedTransport: Transport {
                 if legs.count > 1, error.code != .cancelled, error.code != .stoppedBySink {
                     let rest = legs.dropFirst()
                     let sum = spent + error.requests
-                    return start(request, legs: rest, spent: sum, sink: sink, completion: completion)
+                    let told = error.orBetter(earlier)
+                    return start(request, legs: rest, spent: sum, told, sink: sink, completion: completion)
                 }
                 state.withLock { $0.owners[id] = nil }
-                error.requests += spent
+                let sum = spent + error.requests
+                if error.code != .cancelled, error.code != .stoppedBySink { error = error.orBetter(earlier) }
+                error.requests = sum
                 completion(.failure(error))
             }
         }
@@ -194,5 +198,14 @@ package final class RoutedTransport: Transport {
     package func shutdown() {
         for route in routes { route.transport.shutdown() }
         others.shutdown()
+    }
+}
+
+extension TransferError {
+    /// Of this error and an earlier one of the same transfer, the one to tell: that one place has answered says more than
+    /// that another is silent, and the first more than those after it.
+    fileprivate func orBetter(_ earlier: TransferError?) -> TransferError {
+        guard let earlier, earlier.cause != .unreachable || cause == .unreachable else { return self }
+        return earlier
     }
 }

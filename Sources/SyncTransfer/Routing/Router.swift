@@ -58,12 +58,13 @@ final class Router {
     /// Whether a redirect to the target would be followed now: the process that learnt it may have had other rules and
     /// a laxer policy.
     private func isAllowed(_ lesson: RedirectMemory.Lesson, from entry: CurlURL) -> Bool {
-        let target = lesson.target.origin
         guard policy.limit > 0, rules.apply(to: lesson.target) == nil else { return false }
-        if entry.origin.scheme == "https", target.scheme == "http", !policy.downgrade.covers(target.host) {
-            return false
-        }
-        return !(lesson.originIsPublic && policy.refusesByName(target))
+        return policy.decide(
+            from: entry.origin,
+            to: lesson.target.origin,
+            isFromPublic: lesson.originIsPublic,
+            by: .redirect(entry, to: lesson.target)
+        ) == nil
     }
 
     /// Whether a local address may answer at the end of a chain.
@@ -75,10 +76,11 @@ final class Router {
     /// are exempt.
     func refusal(of chain: RedirectChain, for transfer: Transfer) -> Fault? {
         guard let referrer = transfer.referrer, chain.entry == chain.original else { return nil }
-        return policy.refusal(
-            of: chain.entry.origin,
-            namedBy: referrer.origin,
-            isFromPublic: isFromPublic(chain.entry, for: transfer)
+        return policy.decide(
+            from: referrer.origin,
+            to: chain.entry.origin,
+            isFromPublic: isFromPublic(chain.entry, for: transfer),
+            by: .document
         )
     }
 
@@ -115,6 +117,7 @@ final class Router {
             to: headers.location,
             status: headers.status,
             life: life,
+            setsCookie: headers.setsCookie,
             policy: policy,
             rewrite: { [rules] target in
                 rules.apply(to: target).map {
@@ -126,10 +129,6 @@ final class Router {
         switch step {
         case .refuse(let fault): return .refuse(fault)
         case .follow(let target, let rewritten):
-            if rewritten == nil, chain.isFromPublic, policy.refusesByName(target.origin) {
-                let detail = "a redirect from a public server to the private address \(target.origin.host)"
-                return .refuse(Fault(.policy, detail, advice: .allowPrivateTarget))
-            }
             return .follow(chain, target: target, rewritten: rewritten.map { ($0, rule) })
         }
     }

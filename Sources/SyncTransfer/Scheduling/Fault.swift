@@ -8,6 +8,8 @@ package import SyncPlugins
 package enum TransferAdvice: Hashable, Sendable, CaseIterable {
     /// The server asks for credentials.
     case nameCredentials
+    /// The server refuses the credentials that were sent.
+    case renewCredentials
     /// Access is refused: credentials are missing, or a link has expired.
     case checkAccess
     /// The object is not there: look at what was uploaded.
@@ -16,6 +18,10 @@ package enum TransferAdvice: Hashable, Sendable, CaseIterable {
     case waitForServer
     /// The proxy asks for credentials.
     case nameProxyCredentials
+    /// The proxy refuses the credentials that were sent.
+    case renewProxyCredentials
+    /// The proxy does not allow the server, or it is no proxy.
+    case askProxyOwner, checkProxy
     /// A captive portal wants a login.
     case logIn
     /// The server compresses what must come as it is.
@@ -34,6 +40,10 @@ package enum TransferAdvice: Hashable, Sendable, CaseIterable {
     case renewCertificate
     /// A policy forbids http after https, or a private address that a public server names (V25, V29).
     case allowDowngrade, allowPrivateTarget
+    /// Redirects lead in a circle.
+    case leaveLoop
+    /// The server wants a cookie back before it stops redirecting, as for a log-in or consent page.
+    case doWithoutCookie
 }
 
 /// What went wrong in one attempt.
@@ -124,6 +134,21 @@ package struct Fault: Error, Equatable, Sendable {
         }
     }
 
+    /// The status of the answer, where that is what was wrong.
+    package var status: Int? { if case .status(let status) = kind { status } else { nil } }
+
+    /// Whether it says something about the host, and so about its other objects. What a host does not have, or does not
+    /// give to us, may be another project's.
+    package var isOfHost: Bool {
+        switch kind {
+        case .unreachable, .idle, .slow, .broken, .tls, .malformed: true
+        case .status: RetryTable.remedy(for: self, redirected: false) == .again
+        case .proxyAuthentication, .unwantedForm, .wrongRange, .otherSize, .captivePortal, .redirect, .policy,
+            .tooLarge, .rewound, .superseded, .noRanges, .stopped, .libcurl:
+            false
+        }
+    }
+
     /// The cause, where ``code`` is not specific enough; else `nil`.
     package var cause: FailureCause? {
         switch kind {
@@ -168,17 +193,68 @@ extension Fault {
             return
         }
         if let fault = exchange.fault {
-            self = fault
+            self = fault.attributed(to: exchange.plan)
             return
         }
         if result == CURLE_OK || exchange.isServed { return nil }
-        let tunnel = exchange.easy.long(CURLINFO_HTTP_CONNECTCODE)
-        if [401, 403, 407].contains(tunnel), !exchange.isConnected {
-            self.init(.proxyAuthentication, "the proxy refuses the tunnel (\(tunnel))")
-        } else {
-            let text = Self.withoutTime(exchange.easy.message(for: result))
-            let kind = Self.kind(of: result, text: text, exchange)
-            self.init(kind, text, advice: Self.advice(on: result, text: text, exchange))
+        if let fault = Self.ofProxy(result, exchange) {
+            self = fault
+            return
+        }
+        let text = Self.withoutTime(exchange.easy.message(for: result))
+        let kind = Self.kind(of: result, text: text, exchange)
+        self.init(kind, text, advice: Self.advice(on: result, text: text, exchange))
+    }
+
+    /// The fault of an answer, with what the request says about whose it is: of credentials that were shown, or of a proxy
+    /// that may have answered in the server's place.
+    private func attributed(to plan: Exchange.Plan) -> Fault {
+        if kind == .proxyAuthentication, let proxy = plan.proxy { return Self.refusal(by: proxy, 407) }
+        guard let status else { return self }
+        var (detail, given) = (detail, given)
+        if plan.showsCredentials, status == 401 || status == 403 {
+            detail += ", the credentials are refused"
+            given = .renewCredentials
+        }
+        if let proxy = plan.proxy, plan.chain.current.origin.scheme == "http" {
+            detail += " (the server's, or that of \(proxy.named))"
+        }
+        return Fault(kind, detail, retryAfter: retryAfter, advice: given)
+    }
+
+    /// The fault of a proxy that gave no way to the server; `nil` where there is none in between, or it did.
+    private static func ofProxy(_ result: CURLcode, _ exchange: Exchange) -> Fault? {
+        guard let proxy = exchange.plan.proxy, !exchange.isConnected else { return nil }
+        switch exchange.easy.long(CURLINFO_HTTP_CONNECTCODE) {
+        case 200..<300: return nil
+        case let status where status > 0: return refusal(by: proxy, status)
+        default: break
+        }
+        // Through SOCKS, nothing but these says whether the server was reached.
+        let isSocks = proxy.url.lowercased().hasPrefix("socks")
+        guard !isSocks || [CURLE_COULDNT_CONNECT, CURLE_COULDNT_RESOLVE_PROXY, CURLE_PROXY].contains(result)
+        else { return nil }
+        let text = withoutTime(exchange.easy.message(for: result))
+        let kind = kind(of: result, text: text, exchange)
+        return Fault(kind, "\(proxy.named): \(text)", advice: advice(on: result, text: text, exchange))
+    }
+
+    /// What a proxy answers in place of a way to the server.
+    private static func refusal(by proxy: ProxyConfiguration, _ status: Int) -> Fault {
+        let name = proxy.named
+        return switch status {
+        case 401, 407:
+            proxy.user == nil
+                ? Fault(.proxyAuthentication, "\(name) requires credentials (\(status))")
+                : Fault(
+                    .proxyAuthentication,
+                    "\(name) refuses the credentials (\(status))",
+                    advice: .renewProxyCredentials
+                )
+        case 403:
+            Fault(.proxyAuthentication, "\(name) does not allow it (\(status))", advice: .askProxyOwner)
+        case 502, 503, 504: Fault(.unreachable, "\(name) cannot reach it (\(status))")
+        default: Fault(.broken, "\(name) gives no tunnel (\(status))", advice: .checkProxy)
         }
     }
 

@@ -70,15 +70,14 @@ struct SilenceWatch {
     ///
     /// - Returns: When it is to be looked at; `nil` when that is arranged.
     func begin(_ host: HostState, now: Duration) -> Duration? {
-        guard let limit else { return nil }
         // A host that was not asked was not silent; after a long time without requests it starts anew.
         let idle =
             host.running == 0 ? max(.zero, now - max(host.silence.idleSince, host.backoff.until)) : .zero
-        let isNew = idle >= max(limit, .seconds(1))
+        let isNew = idle >= max(limit ?? .zero, .seconds(1))
         let since = isNew ? now : host.silence.since.map { min(now, $0 + idle) } ?? now
         host.silence.since = since
         host.silence.isBusy(until: now)
-        guard host.silence.lookAt == nil else { return nil }
+        guard let limit, host.silence.lookAt == nil else { return nil }
         let time = max(now, since + limit)
         host.silence.lookAt = time
         return time
@@ -108,8 +107,11 @@ struct SilenceWatch {
         if RetryTable.remedy(for: fault, redirected: false) != .again { host.silence.since = nil }
     }
 
-    func isSilent(_ host: HostState?, now: Duration) -> Bool {
-        guard let limit, let since = host?.silence.since else { return false }
+    /// - Parameter most: How long it may be silent, if that is less than patience allows.
+    func isSilent(_ host: HostState?, for most: Duration? = nil, now: Duration) -> Bool {
+        guard let limit = [limit, most].compactMap(\.self).min(), let since = host?.silence.since else {
+            return false
+        }
         return now - since >= limit
     }
 

@@ -11,6 +11,8 @@ final class Agenda {
         case release(HostState)
         case patience(HostState)
         case deadline(TransferID)
+        /// Whether to wait any longer for a source beside one that has answered.
+        case besideAnswer(TransferID)
         case resolverDeadline(UInt64)
         case credentialDeadline(Origin, UInt64)
     }

@@ -218,8 +218,7 @@ final class CurlWorker {
             let last = dispatcher.lastFault(of: transfer)?.detail
             dispatcher.abandon(
                 transfer,
-                code: .cancelled,
-                detail: last ?? "cancelled before there was an answer"
+                transfer.error(.cancelled, last ?? "cancelled before there was an answer")
             )
         case .blame(let url, _): blame(url)
         case .resolved(let number, let answers, let failures):
@@ -258,12 +257,10 @@ final class CurlWorker {
             guard let transfer = dispatcher.transfers[id], transfer.deadline <= now else { return }
             let fault = dispatcher.lastFault(of: transfer)
             let last = "last: \(fault?.detail ?? "under way")"
-            dispatcher.abandon(
-                transfer,
-                code: fault?.code ?? .timedOut,
-                detail: "not done within \(dispatcher.longest); \(last)",
-                cause: fault?.cause
-            )
+            let detail = "not done within \(dispatcher.longest); \(last)"
+            dispatcher.abandon(transfer, transfer.error(fault?.code ?? .timedOut, detail, fault))
+        case .besideAnswer(let id):
+            if let transfer = dispatcher.transfers[id] { dispatcher.lookBesideAnswer(transfer) }
         case .resolverDeadline(let number): handle(dispatcher.resolving.passDeadline(of: number))
         case .credentialDeadline(let origin, let number):
             if dispatcher.credentials.passDeadline(of: dispatcher.hosts[origin], number) {
@@ -277,7 +274,7 @@ final class CurlWorker {
         case .requeue(let piece, let ticket): piece.ticket == ticket
         case .release(let host): host.notBefore == time
         case .patience(let host): host.silence.lookAt == time
-        case .deadline(let id): dispatcher.transfers[id] != nil
+        case .deadline(let id), .besideAnswer(let id): dispatcher.transfers[id] != nil
         case .resolverDeadline(let number): dispatcher.resolving.isWaiting(for: number)
         case .credentialDeadline(let origin, let number):
             dispatcher.credentials.isWaiting(dispatcher.hosts[origin], for: number)
@@ -289,7 +286,9 @@ final class CurlWorker {
             switch outcome {
             case .goesOn(let piece, let isUrgent): dispatcher.enqueue(piece, isUrgent: isUrgent)
             case .cancelled(let piece, let reason):
-                dispatcher.abandon(piece.transfer, code: .refusedByPolicy, detail: reason, cause: .cancelled)
+                var error = piece.transfer.error(.refusedByPolicy, reason)
+                error.cause = .cancelled
+                dispatcher.abandon(piece.transfer, error)
             }
         }
     }

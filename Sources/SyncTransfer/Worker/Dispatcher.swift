@@ -82,12 +82,7 @@ final class Dispatcher {
         transfer.succeed()
     }
 
-    func abandon(
-        _ transfer: Transfer,
-        code: TransferError.Code,
-        detail: String,
-        cause: FailureCause? = nil
-    ) {
+    func abandon(_ transfer: Transfer, _ error: TransferError) {
         guard !transfer.hasEnded else { return }
         close(transfer)
         for piece in transfer.pieces {
@@ -97,11 +92,13 @@ final class Dispatcher {
             piece.take(.over)
             endScouting(piece)
         }
-        transfer.fail(code, detail, cause: cause)
+        transfer.fail(error)
     }
 
     func abandonAll(_ code: TransferError.Code, _ detail: String) {
-        for transfer in Array(transfers.values) { abandon(transfer, code: code, detail: detail) }
+        for transfer in Array(transfers.values) {
+            abandon(transfer, transfer.error(code, detail))
+        }
     }
 
     private func close(_ transfer: Transfer) {
@@ -230,7 +227,6 @@ final class Dispatcher {
         piece.chain = chain
         let transfer = piece.transfer
         transfer.lastURL = chain.current.text
-        transfer.lastSource = piece.sourceIndex
         resolving.leaveAhead(&transfer.sources[piece.sourceIndex])
         transfer.sources[piece.sourceIndex].asked = host.origin
         watchSilence(of: host)
@@ -340,33 +336,49 @@ final class Dispatcher {
         }
     }
 
-    /// Whether all remaining sources of a transfer have been silent for as long as patience allows.
+    /// Whether all remaining sources of a transfer have been silent for as long as patience allows, which is less where
+    /// another has answered.
     func isOutOfPatience(_ transfer: Transfer) -> Bool {
-        guard silence.patience != nil else { return false }
+        let isAnswered = transfer.isAnswered
+        guard silence.patience != nil || isAnswered else { return false }
+        func isSilent(_ origin: Origin) -> Bool {
+            // One that has answered before gets the time that it would get alone.
+            let isDead = hosts[origin].map { $0.isOutOfReach || $0.firstByte == nil } ?? false
+            let most = isAnswered && isDead ? configuration.patienceBesideAnswer : nil
+            return silence.isSilent(hosts[origin], for: most, now: now)
+        }
         return transfer.sources.allSatisfy { source in
             source.isSpent || source.asked.map(isSilent) == true
                 || isSilent(router.entry(of: source).origin)
         }
     }
 
-    private func isSilent(_ origin: Origin) -> Bool { silence.isSilent(hosts[origin], now: now) }
+    /// A source has answered, and others have not: looks now, and from time to time, whether these are worth waiting for.
+    func lookBesideAnswer(_ transfer: Transfer) {
+        guard !transfer.hasEnded, transfer.isAnswered else { return }
+        guard !isOutOfPatience(transfer) else { return giveUp(transfer) }
+        agenda.add(.besideAnswer(transfer.id), at: now + configuration.patienceBesideAnswer)
+    }
 
     /// Fails a transfer whose sources have been silent for too long.
     func giveUp(_ transfer: Transfer) {
         let fault = lastFault(of: transfer)
-        let tried = transfer.sources.filter { !$0.isSpent }.map { $0.asked ?? router.entry(of: $0).origin }
+        let waiting = transfer.sources.filter { !$0.isSpent }
+        let tried = waiting.map { $0.asked ?? router.entry(of: $0).origin }
+        if transfer.isAnswered, let fault = transfer.sources.lazy.compactMap(\.left).first?.fault {
+            let others = zip(waiting, tried).map { source, origin in
+                (url: source.url.text, detail: hosts[origin]?.lastFault?.detail ?? "no answer")
+            }
+            return abandon(transfer, transfer.error(fault, configuration.advise, others: others))
+        }
         var names: [String] = []
         for origin in tried where !names.contains(origin.description) { names.append(origin.description) }
         let time = (silence.limit ?? .zero).components.seconds
         let told = fault?.kind == .captivePortal ? fault?.told(configuration.advise) : fault?.detail
         let what = told ?? "no answer"
         let shown = names.prefix(3).joined(separator: ", ") + (names.count > 3 ? ", …" : "")
-        abandon(
-            transfer,
-            code: fault?.code ?? .timedOut,
-            detail: time > 0 ? "\(what); nothing came from \(shown) for \(time) s" : what,
-            cause: fault?.cause
-        )
+        let detail = time > 0 ? "\(what); nothing came from \(shown) for \(time) s" : what
+        abandon(transfer, transfer.error(fault?.code ?? .timedOut, detail, fault))
     }
 
     /// The fault that last held a transfer up.

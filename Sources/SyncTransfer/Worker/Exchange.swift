@@ -22,11 +22,15 @@ final class Exchange {
         let chain: RedirectChain
         /// Whether a local address may answer although the origin is public.
         let mayBeLocal: Bool
-        /// Whether a proxy is in between, so that the connected address says nothing about the server.
-        let isProxied: Bool
+        /// The proxy in between, with which the connected address says nothing about the server; `nil` for none.
+        let proxy: ProxyConfiguration?
+        /// Whether the server is shown credentials, from wherever they are.
+        let showsCredentials: Bool
         let isSmall: Bool
         let startedAt: Duration
         let unixTime: Int64
+
+        var isProxied: Bool { proxy != nil }
     }
 
     let id: ExchangeID
@@ -278,9 +282,11 @@ final class Exchange {
             bodyOffset: bodyOffset,
             objectSize: total,
             validator: Validator(etag: headers.etag, lastModified: headers.lastModified),
-            contentType: headers.mediaType
+            contentType: headers.mediaType,
+            source: piece.transfer.request.urls[piece.sourceIndex]
         )
         piece.transfer.lastHead = head
+        piece.transfer.lastSource = piece.sourceIndex
         piece.ifRange = headers.ifRange
         piece.ifRangeSource = piece.sourceIndex
         if headers.status == 304 {
@@ -305,7 +311,6 @@ final class Exchange {
         pieces.append(piece)
         piece.take(.joined(id))
         piece.transfer.lastURL = plan.chain.current.text
-        piece.transfer.lastSource = piece.sourceIndex
         guard phase == .body else { return }  // Else it begins with the others.
         begin(piece)
         if piece.isServed { dispatcher.reap(self) }

@@ -25,13 +25,17 @@ struct RequestWriter {
             chain: chain,
             wholeOnly: isRangeless || piece.source.wholeOnly
         )
+        let kind = handleKind(for: chain, at: host, hasRange: question.first != nil)
+        let ownHeaders = chain.ownHeaders.map(\.name) + (kind.isAtHome ? configuration.headers : [])
         return Exchange.Plan(
-            kind: handleKind(for: chain, at: host, hasRange: question.first != nil),
+            kind: kind,
             question: question,
             isBoundToVersion: question.first != nil && ifRange(for: piece) != nil,
             chain: chain,
             mayBeLocal: mayBeLocal,
-            isProxied: configuration.proxy(for: chain.current.origin) != nil,
+            proxy: configuration.proxy(for: chain.current.origin),
+            showsCredentials: kind.credential != 0
+                || ownHeaders.contains { $0.lowercased().hasPrefix("authorization") },
             isSmall: isSmall(piece),
             startedAt: agenda.now,
             unixTime: agenda.unixTime

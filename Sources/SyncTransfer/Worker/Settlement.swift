@@ -140,6 +140,7 @@ final class Settlement {
         // What ``PieceAction/backOff(times:)`` found.
         var wait = Duration.zero
         for action in actions { perform(action, on: piece, fault: fault, chain: chain, &wait) }
+        if fault.status != nil { dispatcher.lookBesideAnswer(piece.transfer) }
     }
 
     private func failure(of piece: Piece, fault: Fault, chain: RedirectChain) -> PieceFailure {
@@ -209,14 +210,14 @@ final class Settlement {
             retry(piece, fault, after: time)
         case .awaitConnectivity: awaitConnectivity(piece, fault: fault, chain: chain)
         case .fail:
-            let told = fault.told(configuration.advise)
-            dispatcher.abandon(transfer, code: fault.code, detail: told, cause: fault.cause)
+            let others = piece.source.isSpent ? [] : [(url: transfer.lastURL, detail: fault.detail)]
+            dispatcher.abandon(transfer, transfer.error(fault, configuration.advise, others: others))
         case .forgetLesson: router.forget(chain.entry)
         case .expireResolution: dispatcher.resolving.expire(&transfer.sources[index], chain, after: fault)
         case .strike(let strike): transfer.sources[index].strikes.insert(strike)
         case .postponeSource: dispatcher.penalise(chain.original)
         case .penaliseSource: penalise(piece, fault: fault, source: chain.original)
-        case .dropSource: transfer.sources[index].isSpent = true
+        case .dropSource: transfer.sources[index].left = (fault, chain.current.text)
         case .blameHost: dispatcher.host(for: chain.current.origin).lastFault = fault
         case .backOff(let times): wait = backOff(at: chain.current.origin, times)
         case .holdHost(let seconds):
@@ -290,7 +291,7 @@ final class Settlement {
 
     private func penalise(_ piece: Piece, fault: Fault, source: CurlURL) {
         dispatcher.penalise(source)
-        dispatcher.health[source.origin].addFailure()
+        if fault.isOfHost { dispatcher.health[source.origin].addFailure() }
         // With a single source there is nothing to prefer, and the failure itself is reported.
         if piece.transfer.sources.count > 1 { announcer.penalty(piece, fault, of: source) }
     }

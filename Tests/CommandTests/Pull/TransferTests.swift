@@ -253,6 +253,45 @@ struct TransferTests {
     }
 
     @Test(
+        "Each stretch of wrong bytes is blamed on who sent it, not on who came before or after [S128 F043]",
+        arguments: [false, true]
+    )
+    func liar(isFirst: Bool) throws {
+        var files: [String: Data] = [:]
+        for number in 0..<12 {
+            files["f\(number).bin"] = Data(patternedBytes(size: 50_000, seed: UInt64(number + 1)))
+        }
+        let set = try ScriptedSet(files: files) { text in
+            guard let start = text.range(of: "\"url\":\"packs/"),
+                let end = text[start.upperBound...].firstIndex(of: "\"")
+            else { return text }
+            let pack = text[start.upperBound..<end]
+            let urls = (isFirst ? ["liar", "honest"] : ["honest", "liar"]).map { "\"\($0)/\(pack)\"" }
+            return text.replacingCharacters(
+                in: start.lowerBound...end,
+                with: "\"urls\":[\(urls.joined(separator: ","))]"
+            )
+        }
+        let pack = try #require(try set.scratch.contents(of: "site/packs").first)
+        let right = try #require(
+            FileManager.default.contents(atPath: set.scratch.path + "/site/packs/\(pack)")
+        )
+        let (liar, honest) = ("/site/liar/\(pack)", "/site/honest/\(pack)")
+        let good = FaultAnswer.object(ServedObject(Array(right)))
+        // It breaks off behind the byte that is wrong, and has nothing more to say.
+        set.server.script(liar, good.flippingByte(at: 20_000).dropping(at: 300_000), .status(404))
+        // The other is asked before it and has nothing yet, or goes on behind it.
+        set.server.script(honest, isFirst ? good : .status(404), good)
+        let outcome = try set.pull([set.manifest])
+        let sources = try outcome.events().filter { $0["event"] as? String == "source.wrong_bytes" }
+            .compactMap { $0["source"] as? String }
+        #expect(Set(sources) == [set.server.url(liar)], "\(sources) \(outcome.error)")
+        guard isFirst else { return }
+        #expect(outcome.status == 0 && set.isPulled(), "\(outcome.error)")
+        #expect(set.server.log.requests(to: liar).count == 2, "asked again only after the honest one")
+    }
+
+    @Test(
         "plan --explain tells rules, credentials and redirects of each place, and fetches one byte of each [S130]"
     )
     func explain() throws {

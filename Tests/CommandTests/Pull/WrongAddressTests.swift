@@ -1,5 +1,6 @@
 import CommandTestSupport
 import Foundation
+import SyncTestKit
 import Testing
 
 /// What people type by mistake, and what they are told.
@@ -23,6 +24,34 @@ struct WrongAddressTests {
         let empty = try set.tool.run(["pull", base + "/nothing/", "--into", "no"])
         #expect(empty.status == 66 && empty.error.contains("/nothing/manifest.json: no manifest there"))
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/no"))
+    }
+
+    @Test(
+        "However a server answers for a directory without its slash, the manifest in it is meant, dots or not"
+    )
+    func slashless() throws {
+        let set = try ScriptedSet()
+        let answers: [FaultAnswer] = [
+            .status(403), .status(401), .status(400), .status(404),
+            .redirect(to: "/site/", status: 301), .redirect(to: "/site"),
+            .status(200, text: "<!DOCTYPE html><html>Index</html>"), .status(200, text: "[]"), .status(200),
+        ]
+        for path in try set.scratch.contents(of: "site") {
+            let file = set.scratch.url.appendingPathComponent("site/\(path)")
+            guard let data = FileManager.default.contents(atPath: file.path) else { continue }
+            set.server.serve(ServedObject(Array(data)), at: "/sets/com.example.tower-1.0/\(path)")
+        }
+        for (number, answer) in answers.enumerated() {
+            for (count, directory) in ["/site", "/sets/com.example.tower-1.0"].enumerated() {
+                set.server.script(directory, answer)
+                let outcome = try set.tool.run([
+                    "pull", set.server.url(directory), "--into", "d\(number).\(count)",
+                ])
+                #expect(outcome.status == 0, "\(directory), \(number): \(outcome.error)")
+            }
+        }
+        let empty = try set.tool.run(["pull", set.server.url("/sets/com.example"), "--into", "no"])
+        #expect(empty.status == 66, "\(empty.error)")
     }
 
     @Test("A web page in place of a manifest is told as that, with 65")

@@ -1,5 +1,6 @@
 import CommandTestSupport
 import Foundation
+import SyncTestKit
 import Testing
 
 @Suite(.timeLimit(.minutes(10)))
@@ -219,5 +220,34 @@ struct ExitStatusTests {
         _ = try output.fileHandleForReading.readToEnd()
         process.waitUntilExit()
         #expect(process.terminationStatus == 143)
+    }
+
+    @Test(
+        "A server that refuses ends a pull with 77, a manifest as its packs, and one that refuses what was shown says so",
+        arguments: [401, 403]
+    )
+    func refusal(status: Int) throws {
+        let set = try ScriptedSet()
+        let packs = try set.scratch.contents(of: "site/packs")
+        for pack in packs { set.server.script("/site/packs/\(pack)", .status(status)) }
+        let partly = try set.pull([set.manifest])
+        #expect(partly.status == 77 && partly.error.contains("status \(status)"), "\(partly.error)")
+        #expect(try partly.events().last?["result"] as? String == "failed")
+        for verb in ["pull", "plan", "verify", "ls"] {
+            let target = verb == "ls" ? [] : ["--into", "none"]
+            let outcome = try set.tool.run([verb, set.server.url("/other/manifest.json")] + target)
+            #expect(outcome.status == 66, "\(outcome.error)")
+        }
+        set.server.respondToOthers { _ in .status(status) }
+        for verb in ["pull", "plan", "verify", "ls"] {
+            let target = verb == "ls" ? [] : ["--into", "none"]
+            let outcome = try set.tool.run([verb, set.server.url("/other/manifest.json")] + target)
+            #expect(outcome.status == 77, "\(verb): \(outcome.error)")
+            #expect(outcome.error.contains("status \(status)"), "\(outcome.error)")
+        }
+        try set.secret("[\(set.server.url(""))]\ntype = bearer\ntoken = canary\n", to: "credentials")
+        let shown = try set.pull([set.server.url("/other/"), "--credentials", "credentials"])
+        #expect(shown.status == 77 && shown.error.contains("refused"), "\(shown.error)")
+        #expect(!(shown.output + shown.error).contains("canary"))
     }
 }

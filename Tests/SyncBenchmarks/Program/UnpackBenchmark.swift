@@ -76,7 +76,12 @@ enum UnpackBenchmark {
 
         init(_ plan: Plan, _ files: FileTable) { (self.plan, self.files) = (plan, files) }
 
-        func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout DecodeWorker) {
+        func take(
+            _ stored: UnsafeRawBufferPointer,
+            of slot: Int,
+            from source: String?,
+            worker: inout DecodeWorker
+        ) {
             let wanted = plan.slots[slot]
             do {
                 var raw = stored
@@ -94,7 +99,12 @@ enum UnpackBenchmark {
         }
 
         func begin(slot: Int, worker: inout DecodeWorker) {}
-        func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout DecodeWorker) {}
+        func append(
+            _ stored: UnsafeRawBufferPointer,
+            to slot: Int,
+            from source: String?,
+            worker: inout DecodeWorker
+        ) {}
         func end(slot: Int, worker: inout DecodeWorker) {}
         func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker) {}
     }

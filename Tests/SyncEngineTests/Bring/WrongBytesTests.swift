@@ -269,6 +269,7 @@ struct WrongBytesTests {
         arguments: [
             (TransferError.Code.unreachable, ExitCode.unavailable), (.timedOut, .unavailable),
             (.redirectRefused, .refused), (.refusedByPolicy, .refused), (.badStatus(404), .incomplete),
+            (.authentication, .refused), (.badStatus(403), .refused),
         ]
     )
     func noSource(code: TransferError.Code, status: ExitCode) throws {

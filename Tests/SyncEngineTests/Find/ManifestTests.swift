@@ -58,18 +58,24 @@ struct ManifestTests {
         #expect(try scene.pull().status == .unavailable)
     }
 
-    @Test("A directory that its server lists for nobody stands for the manifest in it")
-    func unlistedDirectory() throws {
+    @Test(
+        "A directory that its server does not list, or lists elsewhere, stands for the manifest in it",
+        arguments: [
+            TransferError.Code.badStatus(403), .authentication, .badStatus(405), .refusedByPolicy,
+            .redirectRefused,
+        ]
+    )
+    func unlistedDirectory(code: TransferError.Code) throws {
         try scene.publish(Self.tree())
         let directory = String(Scene.base.dropLast())
-        scene.transport.script(directory, .fail(.badStatus(403)))
+        scene.transport.script(directory, .fail(code))
         #expect(try scene.pull(manifest: directory).status == .done)
         // Where nothing is inside, what was asked for is what counts.
         let other = directory + "/other"
-        scene.transport.script(other, .fail(.badStatus(403)))
+        scene.transport.script(other, .fail(code))
         let outcome = try scene.pull(manifest: other)
-        #expect(outcome.status == .unavailable)
-        #expect(outcome.error?.message.contains("403") == true)
+        #expect(outcome.status == (code == .badStatus(405) ? .unavailable : .refused))
+        #expect(outcome.error?.message.contains(code.name) == true)
     }
 
     @Test("A manifest file that is not there is 66; another scheme is wrong usage")

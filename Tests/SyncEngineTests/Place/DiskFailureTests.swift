@@ -203,7 +203,9 @@ struct DiskFailureTests {
         var worker = try DecodeWorker(number: 0)
         installer.begin(slot: 0, worker: &worker)
         let piece = [UInt8](repeating: 7, count: 1 << 20)
-        for _ in 0..<40 { piece.withUnsafeBytes { installer.append($0, to: 0, worker: &worker) } }
+        for _ in 0..<40 {
+            piece.withUnsafeBytes { installer.append($0, to: 0, from: nil, worker: &worker) }
+        }
         installer.end(slot: 0, worker: &worker)
         #expect(installer.troubles.count == 1)
         guard case .disk(let error)? = installer.troubles.first?.cause else {

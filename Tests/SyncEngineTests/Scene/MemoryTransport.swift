@@ -173,7 +173,8 @@ final class MemoryTransport: Transport {
         var head = ResponseHead(
             status: 200,
             objectSize: UInt64(bytes.count),
-            validator: Validator(etag: etag)
+            validator: Validator(etag: etag),
+            source: url
         )
         if request.knownValidator?.etag == etag {
             head.status = 304

@@ -102,7 +102,9 @@ struct RedirectChainTests {
         var chain = try Self.chain("http://a.example/0")
         #expect(
             chain.redirected(to: "/0", status: 302, policy: RedirectPolicy())
-                == .refuse(Fault(.redirect, "a redirect loop, back to http://a.example/0"))
+                == .refuse(
+                    Fault(.redirect, "a redirect loop, back to http://a.example/0", advice: .leaveLoop)
+                )
         )
         for hop in 1...10 {
             let step = chain.redirected(to: "/\(hop)", status: 302, policy: RedirectPolicy())
