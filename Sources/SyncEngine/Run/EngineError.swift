@@ -9,6 +9,8 @@ package struct EngineError: Error, Sendable, Equatable {
     package var message: String
     /// What matters for what to do.
     package var cause: FailureCause
+    /// Whether a run in the store says it.
+    var isOnRecord = false
 
     /// - Parameter cause: `nil` where ``status`` says it.
     package init(_ status: ExitStatus, _ message: String, cause: FailureCause? = nil) {
