@@ -310,7 +310,9 @@ struct ScheduleTests {
     @Test("'schedule apply' says what is wrong with a file without the control characters in it")
     func appliedControlCharacters() throws {
         let set = try ScheduledSet()
-        for (key, value) in [("nightly", "\\u001b[31m"), ("session", "\\u001b]0;x\\u0007"), ("connections", "\\u001b[2J")] {
+        for (key, value) in [
+            ("nightly", "\\u001b[31m"), ("session", "\\u001b]0;x\\u0007"), ("connections", "\\u001b[2J"),
+        ] {
             let file = """
                 {"format": "syncagent-schedules/1", "schedules": [{"name": "a", "manifest": "https://h.example/m.json",
                  "into": "/srv/a", "nightly": "02:00", "\(key)": "\(value)"}]}

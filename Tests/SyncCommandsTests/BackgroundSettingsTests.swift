@@ -54,7 +54,9 @@ struct BackgroundSettingsTests {
         ] as [(String, UInt64?, Int?, [Int?])]
     )
     func tightest(file: String, rate: UInt64?, connections: Int?, expected: [Int?]) throws {
-        let root = FileManager.default.temporaryDirectory.appendingPathComponent("tightest-\(UUID().uuidString)")
+        let root = FileManager.default.temporaryDirectory.appendingPathComponent(
+            "tightest-\(UUID().uuidString)"
+        )
         defer { try? FileManager.default.removeItem(at: root) }
         let directory = root.appendingPathComponent("syncagent")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)

@@ -481,7 +481,8 @@ struct AgentTests {
             requests[4 + place].session = name
         }
         let texts =
-            ["absolute path", "“none”", "1 to 64", "credentials file"] + Array(repeating: "session: 1 to 255", count: 5)
+            ["absolute path", "“none”", "1 to 64", "credentials file"]
+            + Array(repeating: "session: 1 to 255", count: 5)
         for (request, text) in zip(requests, texts) {
             do {
                 _ = try await agent.enqueue(request)

@@ -367,7 +367,9 @@ struct ConditionTests {
         #expect(bench.tree.problems(in: bench.destination) == [])
     }
 
-    @Test("Behind its time of day the usual rate holds again: the tightest of what the run and the settings say")
+    @Test(
+        "Behind its time of day the usual rate holds again: the tightest of what the run and the settings say"
+    )
     func usualRate() async throws {
         let bench = try AgentBench()
         let limits = Mutex<[UInt64?]>([])

@@ -38,7 +38,8 @@ struct AmbiguousRequestTests {
     )
     func refused(request: String) async throws {
         for answering in [
-            HTTPServer.Answering.atOnce { _ in HTTPResponse(status: 200) }, .later { _ in HTTPResponse(status: 200) },
+            HTTPServer.Answering.atOnce { _ in HTTPResponse(status: 200) },
+            .later { _ in HTTPResponse(status: 200) },
         ] {
             let said = try await serving(answering) { port in
                 let client = try Client(port)
@@ -53,7 +54,8 @@ struct AmbiguousRequestTests {
     @Test(
         "What is clear is answered, however unusual",
         arguments: [
-            "GET /a HTTP/1.1\r\n\(host)\r\n", "GET /a HTTP/1.0\r\n\r\n", "GET /a HTTP/1.1\r\nhOST:h:80\r\n\r\n",
+            "GET /a HTTP/1.1\r\n\(host)\r\n", "GET /a HTTP/1.0\r\n\r\n",
+            "GET /a HTTP/1.1\r\nhOST:h:80\r\n\r\n",
             "GET /a HTTP/1.1\r\nHost: \t [::1]:80 \r\n\r\n", "GET /a HTTP/1.1\r\nHost:\r\n\r\n",
             "GET /a HTTP/1.1\r\n\(host)X:\r\nX: \r\nX: \u{FC}\r\nCookie: a=b; c=\"d e\"\r\n\r\n",
             "GET /a?b=%20&c HTTP/1.1\r\n\(host)\r\n", "GET /\u{FC} HTTP/1.1\r\n\(host)\r\n",

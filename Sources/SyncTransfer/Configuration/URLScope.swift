@@ -90,8 +90,8 @@ package struct URLScope: Sendable, Equatable {
         guard let scheme = urlScheme(of: text) else { return false }
         let plain = scheme + text.dropFirst(scheme.utf8.count).prefix { !$0.endsPath }
         // What `..` means is up to the plugin, however it is written.
-        let steps = plain.lowercased().replacing("%2e", with: ".").replacing("%2f", with: "/").split(separator: "/")
-        guard !steps.contains("..") else { return false }
+        let path = plain.lowercased().replacing("%2e", with: ".").replacing("%2f", with: "/")
+        guard !path.split(separator: "/").contains("..") else { return false }
         return patterns.contains { pattern in
             guard case .prefix(let prefix) = pattern, plain.hasPrefix(prefix) else { return false }
             return prefix.hasSuffix("/") || plain.count == prefix.count
