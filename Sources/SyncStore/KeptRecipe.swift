@@ -60,7 +60,6 @@ struct KeptRecipe: Sendable, Equatable {
             case ("manifest_from", "private"?): facts.isPublic = false
             case ("max_delete", let value?): recipe.maxDelete = Int(value)
             case ("backup_dir", let value?): recipe.backupDir = Self.text(value)
-            case ("umask", let value?): recipe.umask = Umask(value)
             case ("expected_bytes", let value?): recipe.expectedBytes = UInt64(value)
             case ("user_data", let value?): facts.userData = Self.text(value)
             case ("signed", nil): facts.isSigned = true
@@ -80,7 +79,6 @@ struct KeptRecipe: Sendable, Equatable {
         if let isPublic = facts.isPublic { words.append("manifest_from=\(isPublic ? "public" : "private")") }
         if let most = recipe.maxDelete { words.append("max_delete=\(most)") }
         if let path = recipe.backupDir { words.append("backup_dir=\(Self.digits(path))") }
-        if let mask = recipe.umask { words.append("umask=\(mask)") }
         if let bytes = recipe.expectedBytes { words.append("expected_bytes=\(bytes)") }
         if let text = facts.userData { words.append("user_data=\(Self.digits(text))") }
         if recipe.allowOlder { words.append("allow_older") }
@@ -89,7 +87,6 @@ struct KeptRecipe: Sendable, Equatable {
         var rest = recipe
         (rest.connections, rest.limitRate, rest.prune, rest.force) = (nil, nil, false, false)
         (rest.maxDelete, rest.backupDir, rest.allowOlder, rest.expectedBytes) = (nil, nil, false, nil)
-        rest.umask = nil
         if rest != RunRecipe(manifest: "") {
             // Blanks are in strings only.
             let json = String(decoding: try StoredJSON.encoder.encode(rest), as: UTF8.self)

@@ -9,12 +9,12 @@ struct KeptRecipeTests {
     func words() throws {
         let kept = try KeptRecipe(
             stored: "connections=4 limit_rate=1000 prune force manifest_from=public max_delete=7 "
-                + "backup_dir=2f61 umask=027 expected_bytes=9 user_data=372e3530 allow_older signed revision=42 later=1 more"
+                + "backup_dir=2f61 expected_bytes=9 user_data=372e3530 allow_older signed revision=42 later=1 more"
         )
         #expect(kept.recipe.connections == 4 && kept.recipe.limitRate == 1000)
         #expect(kept.recipe.prune && kept.recipe.force && kept.recipe.allowOlder)
         #expect(kept.recipe.maxDelete == 7 && kept.recipe.backupDir == "/a")
-        #expect(kept.recipe.expectedBytes == 9 && kept.recipe.umask == Umask(bits: 0o027))
+        #expect(kept.recipe.expectedBytes == 9)
         var facts = ManifestFacts(revision: 42, isPublic: true, isSigned: true)
         facts.userData = "7.50"
         #expect(kept.facts == facts)
