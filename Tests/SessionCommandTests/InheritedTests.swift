@@ -87,7 +87,7 @@ struct InheritedTests {
         try expectModes(of: background, in: "b", file: 0o664, directory: 0o775)
     }
 
-    @Test("A caller that ignores or blocks SIGCHLD takes no hook, verifier or condition its exit status")
+    @Test("A caller that ignores and blocks SIGCHLD takes no hook, verifier or condition its exit status")
     func childSignal() throws {
         let background = try BackgroundSet()
         let (published, tool, url) = (background.published, background.tool, background.published.url)
@@ -100,7 +100,11 @@ struct InheritedTests {
                 "pull", url, "--into", place, "--session", place, "--hook", "./hook.sh", "--verify-program",
                 "./verify.sh",
             ]
-            let outcome = try run(tool, after: "trap '' CHLD USR1 ALRM", words + background)
+            let process = tool.process(words)
+            process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+            let signals = ["--ignore-signal=CHLD,USR1,ALRM", "--block-signal=CHLD,USR2", Tool.url.path]
+            process.arguments = signals + words + background
+            let outcome = try tool.run(process)
             #expect(outcome.status == 0, "\(outcome.error)")
             let wait = try tool.run(["wait", place])
             #expect(wait.status == 0, "\(wait.error) \(try tool.run(["hooks", "list"]).output)")
