@@ -24,7 +24,7 @@ FILES = [
     ("~/.config/syncagent/plugins/syncagent-plugin-*", "Plugins; used only if the configuration selects them."),
     ("~/.config/syncagent/schedules/", "Schedules, one file per schedule."),
     ("~/.local/state/syncagent/", "Sessions, runs, hooks and events, and manifests as they were received."),
-    ("$XDG_RUNTIME_DIR/syncagent/agent.sock", "The agent's socket; in the state directory if there is no XDG_RUNTIME_DIR."),
+    ("$XDG_RUNTIME_DIR/syncagent/agent.sock", "The agent's socket; in the state directory if there is no such directory."),
     ("DESTINATION/.syncagent/", "An index of verified files, and files in transit."),
 ]
 ENVIRONMENT = [

@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <locale.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <curl/curl.h>
 
@@ -50,6 +52,26 @@ static inline curl_socket_t sa_curl_socket(const struct curl_sockaddr *address, 
     if (descriptor < 0) return CURL_SOCKET_BAD;
     if (buffer > 0) (void)setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
     return descriptor;
+}
+
+/* A locale whose text is UTF-8, made once; 0 where the C library has none. */
+static locale_t sa_utf8_locale_made;
+static inline void sa_make_utf8_locale(void) { sa_utf8_locale_made = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0); }
+
+/* curl_url_get(3) with host names as they are asked for, "xn--…". libidn2 reads a name in the locale of its thread, which is
+   "C" where nobody has set one, and knows no letter of UTF-8 then: uselocale(3). */
+static inline CURLUcode sa_curl_url_get_ascii(CURLU *url, CURLUPart part, char **text, unsigned int flags) {
+#ifdef CURLU_PUNYCODE
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, sa_make_utf8_locale);
+    locale_t before = sa_utf8_locale_made ? uselocale(sa_utf8_locale_made) : (locale_t)0;
+    CURLUcode code = curl_url_get(url, part, text, flags | CURLU_PUNYCODE);
+    if (before) (void)uselocale(before);
+    /* What libidn2 refuses comes back as no memory. */
+    return code == CURLUE_OUT_OF_MEMORY ? CURLUE_BAD_HOSTNAME : code;
+#else
+    return curl_url_get(url, part, text, flags);
+#endif
 }
 
 /* The bytes of a literal IP address, 16 at most, and how many they are; 0 for any other text. inet_pton(3) */

@@ -34,15 +34,55 @@ static inline struct MHD_Daemon *sa_http_start(
         {MHD_OPTION_END, 0, NULL},
     };
     struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+#if MHD_VERSION >= 0x00097601
+    const enum MHD_OPTION strict = MHD_OPTION_CLIENT_DISCIPLINE_LVL;
+#else
+    const enum MHD_OPTION strict = MHD_OPTION_STRICT_FOR_CLIENT;
+#endif
     return MHD_start_daemon(
         flags, 0, NULL, NULL, answer, server,
         MHD_OPTION_ARRAY, threads > 1 ? pool : none,
+        strict, 1,
         MHD_OPTION_CONNECTION_LIMIT, connections,
         MHD_OPTION_CONNECTION_TIMEOUT, stall,
         MHD_OPTION_URI_LOG_CALLBACK, begun, server,
         MHD_OPTION_NOTIFY_COMPLETED, completed, server,
         MHD_OPTION_NOTIFY_CONNECTION, changed, server,
         MHD_OPTION_END);
+}
+
+/* Before 0.9.76 libmicrohttpd lets through what two readers understand in two ways: it ends strings at a NUL, takes CR or LF
+   alone for the end of a line, skips blanks in the first line, and glues a folded line to the name before it. All of that
+   shows in where its strings stand: they are pieces of the lines as they came, with zeros for what it has read
+   (connection.c, get_next_header_line, parse_initial_message_line and process_broken_line). Later ones refuse it. */
+static inline int sa_http_shows_lines(void) {
+    static const char *const versions[] = {"0.9.73", "0.9.74", "0.9.75"};
+    const char *running = MHD_get_version();
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
+        if (strcmp(running, versions[i]) == 0) return 1;
+    return 0;
+}
+
+/* Whether the first line is `method`, one blank, `target_length` bytes, one blank, `version`, CR LF. */
+static inline int sa_http_first_line_is_whole(
+    const char *method, const char *target, size_t target_length, const char *version
+) {
+    if (!sa_http_shows_lines()) return 1;
+    if (method == NULL || target == NULL || version == NULL || method + strlen(method) + 1 != target) return 0;
+    if (target + target_length + 1 != version) return 0;
+    /* Two zeros for CR LF: another line follows, if only the empty one. */
+    return version[strlen(version) + 1] == 0;
+}
+
+/* Whether a line of the head is a name, a colon, blanks, a value, CR LF. */
+static inline int sa_http_line_is_whole(
+    const char *name, size_t name_length, const char *value, size_t value_length
+) {
+    if (!sa_http_shows_lines()) return 1;
+    if (name == NULL || value == NULL || value <= name + name_length) return 0;
+    for (const char *blank = name + name_length + 1; blank < value; blank++)
+        if (*blank != ' ' && *blank != '\t') return 0;
+    return value[value_length] == 0 && value[value_length + 1] == 0;
 }
 
 /* The connection's descriptor, -1 where there is none. */

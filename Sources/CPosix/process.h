@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -169,6 +170,42 @@ static inline void sa_block_pipe_signal(void) {
     sigemptyset(&set);
     sigaddset(&set, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &set, 0);
+}
+
+/* What a program inherits of whoever started it and no command here can work with, exec(3): ignored signals and the mask
+   of blocked ones. With SIGCHLD ignored no child has an exit status. An ignored SIGHUP, SIGINT or SIGQUIT is what nohup(1)
+   and a shell's `&` ask for, and job control belongs to the shell: those stay. To be called before the first thread. */
+static inline void sa_reset_signals(void) {
+    for (int number = 1; number < 65; number++) {
+        struct sigaction found;
+        switch (number) {
+        case SIGHUP: case SIGINT: case SIGQUIT: case SIGPIPE: case SIGTSTP: case SIGTTIN: case SIGTTOU: continue;
+        default: break;
+        }
+        if (sigaction(number, 0, &found) == 0 && found.sa_handler == SIG_IGN) signal(number, SIG_DFL);
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, 0);
+}
+
+/* The umask of this process, umask(2) and proc_pid_status(5). Without proc(5) it is asked for by setting it, which other
+   threads can see for a moment. */
+static inline mode_t sa_umask(void) {
+#ifdef __linux__
+    char text[4096];
+    FILE *file = fopen("/proc/self/status", "re");
+    if (file != NULL) {
+        size_t count = fread(text, 1, sizeof text - 1, file);
+        fclose(file);
+        text[count] = 0;
+        const char *field = strstr(text, "\nUmask:\t");
+        if (field != NULL) return (mode_t)strtoul(field + 8, NULL, 8) & 0777;
+    }
+#endif
+    mode_t mask = umask(077);
+    umask(mask);
+    return mask;
 }
 
 /* Lets a signal reach the calling thread: a process can be started with all of them blocked. pthread_sigmask(3) */

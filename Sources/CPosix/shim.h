@@ -243,15 +243,20 @@ static inline void sa_set_close_on_exec(int fd) { (void)fcntl(fd, F_SETFD, FD_CL
 /* UTIME_OMIT, which Swift does not see. */
 static inline long sa_utime_omit(void) { return UTIME_OMIT; }
 
-/* Whether new directories get something from this one that a moved one does not: mkdir(2), acl(5). */
-static inline int sa_hands_down(int directory) {
-    struct stat status;
-    if (fstat(directory, &status) != 0 || (status.st_mode & S_ISGID) != 0) return 1;
+/* Whether a default ACL says what new files in this directory permit, and no umask: acl(5), umask(2). */
+static inline int sa_has_default_acl(int directory) {
 #ifdef __linux__
     return fgetxattr(directory, "system.posix_acl_default", NULL, 0) > 0;
 #else
     return 0;
 #endif
+}
+
+/* Whether new directories get something from this one that a moved one does not: mkdir(2), acl(5). */
+static inline int sa_hands_down(int directory) {
+    struct stat status;
+    if (fstat(directory, &status) != 0 || (status.st_mode & S_ISGID) != 0) return 1;
+    return sa_has_default_acl(directory);
 }
 
 /* renameat2(2) with RENAME_NOREPLACE: EEXIST where there is something of that name. Where the file system cannot, a look

@@ -32,13 +32,22 @@ struct AgentCall: Sendable {
         _ cancellation: StopFlag,
         receive: @escaping (UnsafeRawBufferPointer, Int) -> Bool
     ) throws -> Int {
+        // libcurl would look for a host of that name.
+        guard UnixAddress(socketPath) != nil else {
+            throw ControlError(
+                .failed,
+                "The path of the agent's socket is longer than 107 bytes: \(escaped(socketPath)). Set XDG_RUNTIME_DIR, or "
+                    + "XDG_STATE_HOME, to a shorter directory.",
+                exitStatus: .configuration
+            )
+        }
         let call: HTTPCall
         do throws(CurlError) {
             call = try prepared()
         } catch {
             throw ControlError(
                 .unreachable,
-                "Cannot connect to the agent's socket: \(escaped(socketPath)). Is the path longer than 107 bytes?",
+                "Cannot connect to the agent's socket \(escaped(socketPath)): \(error)",
                 exitStatus: .configuration
             )
         }

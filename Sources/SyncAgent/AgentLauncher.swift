@@ -36,11 +36,14 @@ public struct AgentLauncher: Sendable {
     /// calls at the same time are safe: the lock lets only one survive.
     ///
     /// - Throws: `ControlError`, with exit status 73 for a state directory that is not private to this user.
-    public func start() throws(ControlError) {
+    public func start() throws(ControlError) { _ = try launch() }
+
+    /// - Returns: What tells how it ends; `nil` where none was started.
+    fileprivate func launch() throws(ControlError) -> LaunchedAgent? {
         let log: Descriptor
         do throws(FileError) {
             _ = try openStateDirectory(place.stateDirectory, create: true)
-            if place.isLocked { return }
+            if place.isLocked { return nil }
             log = try openFile(logFile, [.writeOnly, .create, .append], trust: .ownState)
         } catch {
             throw ControlError(.failed, "Cannot start the agent. \(error.ofState)", exitStatus: .cannotCreate)
@@ -49,14 +52,54 @@ public struct AgentLauncher: Sendable {
         let variables = environment.filter { !$0.key.contains("=") }.map { "\($0.key)=\($0.value)" }.sorted()
         var start = ProgramStart([program] + arguments, variables: variables)
         start.output = log.raw
-        start.mask = 0o077
         do throws(FileError) {
+            let agent = LaunchedAgent(logFile: logFile, loggedBefore: status(log.raw)?.size ?? 0)
             let child = try start.start()
             // Its end is taken, so that a program that lives long keeps no zombie. waitpid(2)
-            _ = try? WorkerThread(name: "child") { child.wait() }
+            _ = try? WorkerThread(name: "child") { agent.ended(child.wait()) }
+            return agent
         } catch {
             throw ControlError(.unreachable, "Cannot start the agent: \(error).", exitStatus: .unavailable)
         }
+    }
+}
+
+/// An agent that has been started, and how it ended if it did not stay.
+private final class LaunchedAgent: Sendable {
+    private let logFile: String
+    /// **Bytes** of the log that are not its own.
+    private let loggedBefore: UInt64
+    private let end = Mutex<StartedProgram.End?>(nil)
+
+    init(logFile: String, loggedBefore: UInt64) {
+        (self.logFile, self.loggedBefore) = (logFile, loggedBefore)
+    }
+
+    func ended(_ found: StartedProgram.End?) { end.withLock { $0 = found } }
+
+    /// Why it does not run; `nil` while it does, and when it has left the work to another one.
+    var failure: ControlError? {
+        let words: String
+        let status: ExitStatus
+        switch end.withLock({ $0 }) {
+        case nil, .unknown, .exited(ExitStatus.done.rawValue), .exited(ExitStatus.busy.rawValue): return nil
+        case .exited(let number):
+            (words, status) = ("exited with status \(number)", ExitStatus(rawValue: number) ?? .unavailable)
+        case .signalled(let number): (words, status) = ("was killed by signal \(number)", .unavailable)
+        }
+        let reason = lastLine.map { ": \(escaped($0))" } ?? "; see \(escaped(logFile))"
+        return ControlError(.failed, "The agent cannot start: it \(words)\(reason)", exitStatus: status)
+    }
+
+    /// Of what it has written.
+    private var lastLine: String? {
+        guard let log = try? openFile(logFile, trust: .ownState), let size = SyncSystem.status(log.raw)?.size
+        else { return nil }
+        let start = max(loggedBefore < size ? loggedBefore : 0, size - min(size, 4_096))
+        var bytes = [UInt8](repeating: 0, count: Int(size - start))
+        let count = bytes.withUnsafeMutableBytes { readFully(log.raw, into: $0, at: start) }
+        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(whereSeparator: \.isNewline)
+            .last { line in !line.allSatisfy(\.isWhitespace) }.map(String.init)
     }
 }
 
@@ -67,7 +110,8 @@ extension ControlClient {
     ///   - launcher: How to start it.
     ///   - patience: The longest time to wait for it.
     /// - Returns: The agent's status.
-    /// - Throws: `ControlError` with code `unreachable` if none answers in time; `CancellationError`.
+    /// - Throws: `ControlError` with code `unreachable` if none answers in time, with `failed` and its exit status at once if
+    ///   it cannot start; `CancellationError`.
     @discardableResult
     public func reach(
         starting launcher: AgentLauncher,
@@ -75,6 +119,7 @@ extension ControlClient {
     ) async throws -> AgentStatus {
         let end = ContinuousClock.now + patience
         var next = ContinuousClock.now
+        var launched: LaunchedAgent?
         while true {
             var problem = "The agent is stopping."
             do {
@@ -82,9 +127,10 @@ extension ControlClient {
                 if status.state != .stopping { return status }
             } catch let error as ControlError where error.code == .unreachable {
                 problem = error.message
+                if let failure = launched?.failure { throw failure }
                 // Again now and then: one that was going down when it was looked at has gone by now.
                 if ContinuousClock.now >= next {
-                    try launcher.start()
+                    launched = try launcher.launch() ?? launched
                     next = .now + .milliseconds(500)
                 }
             }
@@ -126,7 +172,22 @@ public struct AgentPlace: Sendable, Equatable {
     public init?(environment: [String: String]) {
         let directories = BaseDirectories { environment[$0] }
         guard let state = directories.state else { return nil }
-        self.init(stateDirectory: state + "/syncagent", runtimeDirectory: directories.runtime)
+        self = Self.found(stateDirectory: state + "/syncagent", runtimeDirectory: directories.runtime)
+    }
+
+    /// Where the agent is, or is to be: an agent that was started where there was no runtime directory, as by cron, is found
+    /// where it listens; where that directory is missing now, as in a container, the state directory serves.
+    package static func found(stateDirectory: String, runtimeDirectory: String?) -> AgentPlace {
+        let place = AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: runtimeDirectory)
+        let other = AgentPlace(stateDirectory: stateDirectory, runtimeDirectory: nil)
+        guard let runtimeDirectory, !exists(place.socketPath) else { return place }
+        return !exists(runtimeDirectory) || isListening(other.socketPath) ? other : place
+    }
+
+    /// Whether a process of this user takes connections at a Unix socket. unix(7)
+    private static func isListening(_ path: String) -> Bool {
+        guard let socket = UnixAddress(path)?.connected() else { return false }
+        return peerUser(of: socket.raw) == CurrentProcess.user
     }
 
     /// Uses the given directories; without a runtime directory the socket is in the state directory.

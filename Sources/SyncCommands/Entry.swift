@@ -10,6 +10,7 @@ import SyncSystem
 ///
 /// Not an asynchronous `main`: that starts libdispatch's threads, and the agent does without (``TaskThreads``).
 package func runSyncagent() -> Never {
+    CurrentProcess.resetSignals()
     CurrentProcess.holdStandardDescriptors()
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)

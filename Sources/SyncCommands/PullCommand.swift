@@ -142,6 +142,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
             let limit = reporting.json ? .seconds(5) : StopSignals.onlooker
             return try await StopSignals.ending(within: limit) { try await background.run() }
         }
+        CurrentProcess.clearUmask()  // The recipe has one.
         let report = try await engine.pull(recipe)
         output.message(Self.summary(report))
         guard report.status == .done else { throw CommandFailure(report.status) }

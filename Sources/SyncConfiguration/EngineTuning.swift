@@ -53,10 +53,11 @@ package struct EngineTuning: Sendable {
         }
         try self.init(settings, needs.recipe, stateDirectory: stateDirectory)
         var transfer = settings.transfer
-        transfer.rateLimit = transfer.rateLimit ?? needs.recipe?.limitRate
-        if transfer.connections == nil, let count = needs.recipe?.connections {
+        // The tightest of what is said holds, wherever it is said.
+        transfer.rateLimit = [transfer.rateLimit, needs.recipe?.limitRate].compactMap(\.self).min()
+        if let count = needs.recipe?.connections, count < transfer.plannedConnections ?? .max {
             transfer.connections = count
-            transfer.connectionsPerHost = count
+            transfer.connectionsPerHost = min(transfer.connectionsPerHost ?? count, count)
         }
         transfer.deadline = needs.deadline
         self.settings.transfer = transfer

@@ -138,6 +138,8 @@ public struct RunStatus: Sendable, Equatable, Codable {
     public var userData: JSONValue?
     /// How many **bytes** its client expects to come.
     public var expectedBytes: UInt64?
+    /// What its files and directories are made without.
+    public var umask: Umask?
     /// What transfers wait for at present, for people; at most ten lines.
     public var waits: [String]
 

@@ -3,7 +3,7 @@ import SyncModel
 
 /// Scheme, host and port: what credentials, policies and limits are keyed by. RFC 6454.
 ///
-/// The host is lower case and otherwise as written, so `host.` is another origin than `host` (V31).
+/// The host is lower case, in ASCII (`xn--…`) and otherwise as written, so `host.` is another origin than `host` (V31).
 package struct Origin: Hashable, Sendable, CustomStringConvertible {
     /// `http` or `https`.
     package let scheme: String
@@ -38,7 +38,7 @@ package struct URLError: Error, Equatable, CustomStringConvertible {
 ///
 /// What libcurl connects to is what the policies here have seen, because one parser reads both.
 package struct CurlURL: Hashable, Sendable {
-    /// The URL as it will be asked, without fragment.
+    /// The URL as it will be asked, without fragment, its host in ASCII.
     package let text: String
     /// Scheme, host and port.
     package let origin: Origin
@@ -89,7 +89,7 @@ extension CurlURL {
 
         let flags = UInt32(CURLU_DISALLOW_USER | CURLU_URLENCODE | CURLU_NON_SUPPORT_SCHEME)
         if let base { try check(curl_url_set(handle, CURLUPART_URL, base, flags)) }
-        try check(curl_url_set(handle, CURLUPART_URL, text, flags))
+        try check(curl_url_set(handle, CURLUPART_URL, withPlainDots(text), flags))
         try check(curl_url_set(handle, CURLUPART_FRAGMENT, nil, 0))
 
         let scheme = try part(CURLUPART_SCHEME, of: handle, flags: 0).lowercased()
@@ -112,13 +112,25 @@ extension CurlURL {
         )
     }
 
+    /// Text of a URL whose steps `.` and `..` are not written as `%2e`: servers and RFC 3986 §6.2.2 make no difference, and
+    /// what compares paths must see where they lead. libcurl takes plain ones out.
+    private static func withPlainDots(_ text: String) -> String {
+        guard text.contains("%2e") || text.contains("%2E") else { return text }
+        let end = text.firstIndex { $0 == "?" || $0 == "#" } ?? text.endIndex
+        let steps = text[..<end].split(separator: "/", omittingEmptySubsequences: false).map { step in
+            let plain = step.replacing("%2e", with: ".").replacing("%2E", with: ".")
+            return plain == "." || plain == ".." ? plain[...] : step
+        }
+        return steps.joined(separator: "/") + text[end...]
+    }
+
     private static func part(
         _ what: CURLUPart,
         of handle: OpaquePointer,
         flags: UInt32
     ) throws(URLError) -> String {
         var text: UnsafeMutablePointer<CChar>?
-        try check(curl_url_get(handle, what, &text, flags))
+        try check(sa_curl_url_get_ascii(handle, what, &text, flags))
         guard let text else { return "" }
         defer { curl_free(text) }
         return String(cString: text)

@@ -26,16 +26,19 @@ extension ProxyConfiguration {
     package var named: String { "the proxy \(SyncModel.redacted(url: url))" }
 
     /// Whether a host is asked directly: it, a domain it is in, or a network its address is in is an exception.
-    /// The forms are those of curl(1) `--noproxy`; libcurl itself gets none, so that only one place decides.
+    /// The forms are those of curl(1) `--noproxy`; libcurl itself gets none, so that only one place decides. The dot that ends
+    /// a whole domain name counts on neither side.
     ///
     /// - Parameter host: In lower case; an IPv6 address has its brackets.
     package func isException(_ host: String) -> Bool {
         let address = addressBytes(host)
+        let host = host.hasSuffix(".") ? host.dropLast() : host[...]
         return exceptions.contains { exception in
             if exception == "*" { return true }
-            let name = exception.lowercased().drop { $0 == "." }
+            var name = exception.lowercased().drop { $0 == "." }
             if let address { return isAddress(address, in: name) }
-            return host == name || (!name.isEmpty && host.hasSuffix("." + name))
+            if name.last == "." { name.removeLast() }
+            return !name.isEmpty && (host == name || host.hasSuffix("." + name))
         }
     }
 }

@@ -117,6 +117,9 @@ package struct EngineHandle: Sendable {
     private let client: EngineClient
     /// Ends its transports; blocks for a moment.
     package var end: @Sendable () -> Void
+    /// The limit on its rate that it is made with, in body **bytes** a second: the tightest that its recipe and its settings
+    /// say; `nil` for none.
+    package var rateLimit: UInt64?
     /// Changes the limit on its rate, in body **bytes** a second; `nil` for none.
     package var setRateLimit: @Sendable (UInt64?) -> Void = { _ in }
     /// Body **bytes** it has received so far.

@@ -128,9 +128,10 @@ struct JobWork: Sendable {
             handle = try environment.engine(needs).get()
         }
         defer { handle.end() }
-        job.opened(handle, limit: run.recipe.limitRate)
         var limited = handle
+        limited.rateLimit = [handle.rateLimit, run.recipe.limitRate].compactMap(\.self).min()
         limited.setRateLimit = { [job] in job.setOwnLimit($0) }
+        job.opened(handle, limit: limited.rateLimit)
         job.conditions?.opened(limited)
         do throws(EngineError) {
             let report = try handle.engine.work(on: run)

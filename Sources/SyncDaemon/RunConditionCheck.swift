@@ -22,7 +22,6 @@ final class RunConditionCheck: Sendable {
     private let destination: String
     /// Body **bytes** that earlier attempts have received.
     private let earlier: UInt64
-    private let usualRate: UInt64?
     private let state = Mutex(State())
 
     /// `nil` for a run without conditions.
@@ -39,7 +38,6 @@ final class RunConditionCheck: Sendable {
         self.run = run.identifier
         self.destination = destination
         earlier = run.counts.bytes.received
-        usualRate = run.recipe.limitRate
     }
 
     /// What blocked at the last evaluation.
@@ -72,11 +70,11 @@ final class RunConditionCheck: Sendable {
         return !report.isBlocked
     }
 
-    /// Applies the rate limit for this time of day.
+    /// Applies the rate limit for this time of day: outside of all windows the one that the engine is made with.
     func holdRate() {
-        guard !wanted.rates.isEmpty else { return }
+        guard !wanted.rates.isEmpty, let usual = state.withLock(\.handle).map(\.rateLimit) else { return }
         let now = environment.now()
-        let held = rate(at: now, of: wanted.rates, usual: usualRate, clock: environment.windowClock)
+        let held = rate(at: now, of: wanted.rates, usual: usual, clock: environment.windowClock)
         let handle = state.withLock { state -> EngineHandle? in
             guard let handle = state.handle, state.rate.map(\.limit) != .some(held.limit) else { return nil }
             state.rate = held

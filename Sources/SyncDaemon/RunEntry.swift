@@ -9,6 +9,8 @@ extension Agent {
     package func enqueue(_ request: EnqueueRequest) async throws(ControlError) -> EnqueueReply {
         try refuseIfStopping()
         try check(request)
+        var request = request
+        request.umask = request.umask ?? CurrentProcess.umask
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
@@ -184,7 +186,8 @@ extension Agent {
             try require(batches.contains(batch), "hooks: batch is 1 to \(batches.upperBound), not \(batch)")
         }
         try require((request.label ?? "").utf8.count <= 4096, "label: at most 4096 bytes")
-        try require(request.session != "", "session: the name is empty")
+        let fault = request.session.flatMap(RunRecipe.objection(toSession:))
+        try require(fault == nil, "session: \(fault ?? "")")
         try require((1...64).contains(request.connections ?? 1), "connections: 1 to 64")
         let objection = request.channel.flatMap(ChannelName.objection)
         try require(objection == nil, "channel: \(objection ?? "")")

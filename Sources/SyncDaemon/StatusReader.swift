@@ -176,6 +176,7 @@ extension RunStatus {
         requests = run.counts.requests
         userData = run.recipe.userData
         expectedBytes = run.recipe.expectedBytes
+        umask = run.recipe.umask
         (channel, revision) = (run.recipe.channel, run.recipe.revision)
     }
 }

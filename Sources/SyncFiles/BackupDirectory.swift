@@ -1,3 +1,4 @@
+import SyncModel
 package import SyncSystem
 
 /// Keeps what a run removes or replaces under the same relative path: `--backup-dir`, as in rclone.
@@ -8,13 +9,15 @@ package final class BackupDirectory: Sendable {
     /// As the user gave it, absolute.
     package let path: String
     private let root: Descriptor
+    private let umask: Umask
 
     /// Most backups per name.
     private static let limit = 9_999
 
-    private init(path: String, root: consuming Descriptor) {
+    private init(path: String, root: consuming Descriptor, umask: Umask) {
         self.path = path
         self.root = root
+        self.umask = umask
     }
 
     /// Opens the directory, creating it if missing.
@@ -25,7 +28,7 @@ package final class BackupDirectory: Sendable {
         -> BackupDirectory
     {
         let step = "use --backup-dir"
-        try makeDirectories(path)
+        try makeDirectories(path, umask: destination.umask)
         guard let root = openDirectory(path), let found = status(root.raw),
             let there = status(destination.root)
         else { throw .last(step, path) }
@@ -45,7 +48,7 @@ package final class BackupDirectory: Sendable {
                 remark: "it is on another file system than the destination; choose one beside it"
             )
         }
-        return BackupDirectory(path: path, root: root)
+        return BackupDirectory(path: path, root: root, umask: destination.umask)
     }
 
     /// Makes backups, for one thread.
@@ -55,7 +58,7 @@ package final class BackupDirectory: Sendable {
 
         package init(_ backup: BackupDirectory) {
             self.backup = backup
-            directories = Directories(below: backup.root.raw)
+            directories = Directories(below: backup.root.raw, umask: backup.umask)
         }
 
         /// Keeps what is at a path, by a hard link if possible, so that the path is never empty; otherwise by moving

@@ -1,3 +1,4 @@
+package import SyncModel
 package import SyncSystem
 
 /// A session's destination directory, by descriptor: nothing in it is reached through a path that leaves it (V5–V8).
@@ -15,6 +16,8 @@ package final class Destination: Sendable {
     /// Identifies the directory, whatever its name is later.
     package let device: UInt64
     package let inode: UInt64
+    /// What files and directories of a set are made without. Our own have modes of their own.
+    package let umask: Umask
 
     package static let stateName = ".syncagent"
 
@@ -22,7 +25,8 @@ package final class Destination: Sendable {
         path: String,
         root: consuming Descriptor,
         state: consuming Descriptor?,
-        status: FileStatus
+        status: FileStatus,
+        umask: Umask
     ) {
         self.path = path
         rootDirectory = root
@@ -30,6 +34,7 @@ package final class Destination: Sendable {
         self.state = stateDirectory?.raw ?? -1
         device = status.device
         inode = status.inode
+        self.umask = umask
     }
 
     /// Opens a destination, creating it and its state directory if asked.
@@ -37,24 +42,26 @@ package final class Destination: Sendable {
     /// - Parameters:
     ///   - create: Without it nothing is created; a missing state directory leaves ``state`` at -1.
     ///   - usesState: Without it ``state`` is -1, whoever it belongs to.
+    ///   - umask: What is made here is made without. The process's own has its say, too: one that works for several clears it.
     /// - Throws: ``FileError``; callers exit with 73. A state directory of another user, or one that others may
     ///   write to, is refused: what stands in it is what we write to and remove.
     package static func open(
         path: String,
         create: Bool,
-        usesState: Bool = true
+        usesState: Bool = true,
+        umask: Umask = CurrentProcess.umask
     ) throws(FileError) -> Destination {
-        if create { try makeDirectories(path) }
+        if create { try makeDirectories(path, umask: umask) }
         guard let root = openDirectory(path), let status = SyncSystem.status(root.raw) else {
             throw .last("open the destination", path)
         }
         guard usesState, let state = try openState(below: root.raw, path, create: create) else {
-            return Destination(path: path, root: root, state: nil, status: status)
+            return Destination(path: path, root: root, state: nil, status: status, umask: umask)
         }
         if create, let code = makeDirectory("staging", in: state.raw, mode: 0o700), code != .fileExists {
             throw FileError(step: "create", path: "\(path)/\(stateName)/staging", code: code)
         }
-        return Destination(path: path, root: root, state: state, status: status)
+        return Destination(path: path, root: root, state: state, status: status, umask: umask)
     }
 
     private static func openState(

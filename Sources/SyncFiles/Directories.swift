@@ -1,3 +1,4 @@
+package import SyncModel
 package import SyncSystem
 
 /// Opens directories below a destination, each once while it is needed, and makes missing ones.
@@ -9,6 +10,8 @@ package import SyncSystem
 package final class Directories {
     private let root: Int32
     private let capacity: Int
+    /// What missing ones are made without.
+    private let umask: Umask
     private var open: [[UInt8]: SharedDescriptor] = [:]
     private var order: [[UInt8]] = []
     private var lastPath: [UInt8] = []
@@ -19,12 +22,15 @@ package final class Directories {
     package var opened: ((_ path: [UInt8], _ descriptor: Int32) -> Void)?
 
     package convenience init(_ destination: Destination, capacity: Int = 64) {
-        self.init(below: destination.root, capacity: capacity)
+        self.init(below: destination.root, umask: destination.umask, capacity: capacity)
     }
 
-    /// - Parameter root: Stays open as long as this object lives.
-    package init(below root: Int32, capacity: Int = 64) {
+    /// - Parameters:
+    ///   - root: Stays open as long as this object lives.
+    ///   - umask: What missing ones are made without.
+    package init(below root: Int32, umask: Umask, capacity: Int = 64) {
         self.root = root
+        self.umask = umask
         self.capacity = max(1, capacity)
     }
 
@@ -125,7 +131,8 @@ package final class Directories {
             let step = Array(path[..<end])
             let name = Array(step[(step.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0)...])
             let parent = above?.raw ?? root
-            switch withCString(name, { makeDirectory($0, in: parent) }) {
+            let mode = umask.holding(in: parent).less(0o777)
+            switch withCString(name, { makeDirectory($0, in: parent, mode: mode) }) {
             case nil, .fileExists: break
             case let code?: throw Self.error("create directory", step, code)
             }

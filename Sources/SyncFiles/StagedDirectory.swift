@@ -27,7 +27,7 @@ extension Staging {
 
     /// Creates a file of a directory, with all of `bytes`, which the caller has verified; makes the directory, too.
     ///
-    /// - Parameter executable: Gives mode 0777 instead of 0666, less the umask.
+    /// - Parameter executable: Gives mode 0777 instead of 0666, less the run's umask.
     /// - Returns: What the file system says of the file; nothing of that changes when the directory is moved.
     package func write(
         _ bytes: UnsafeRawBufferPointer,
@@ -36,7 +36,7 @@ extension Staging {
         executable: Bool
     ) throws(FileError) -> FileStatus {
         let opened = try open(target, make: true)
-        guard let made = Self.create(leaf, in: opened.raw, executable: executable) else {
+        guard let made = create(leaf, in: opened.raw, executable: executable) else {
             throw .last("create", shown(leaf, target))
         }
         do throws(Errno) { return try Self.fill(made, with: bytes) } catch {
@@ -163,6 +163,10 @@ final class UnderWay: Sendable {
     /// Most descriptors kept open.
     private static let capacity = 64
     private let state = Mutex(State())
+    /// What they are made without.
+    private let umask: Umask
+
+    init(_ umask: Umask) { self.umask = umask }
 
     func identity(of target: Staging.Directory) -> FileStatus? { state.withLock { $0.identities[target] } }
 
@@ -187,7 +191,7 @@ final class UnderWay: Sendable {
             }
             if known == nil {
                 guard make else { throw failure(.noSuchFileOrDirectory) }
-                try Self.make(name, in: parent, shown: shown)
+                try self.make(name, in: parent, shown: shown)
             }
             let opened = SharedDescriptor(openDirectory(name, in: parent, .noFollow))
             if opened == nil,
@@ -208,10 +212,11 @@ final class UnderWay: Sendable {
         }
     }
 
-    private static func make(_ name: String, in parent: Int32, shown: String) throws(FileError) {
-        guard var code = makeDirectory(name, in: parent) else { return }
+    private func make(_ name: String, in parent: Int32, shown: String) throws(FileError) {
+        let mode = umask.less(0o777)
+        guard var code = makeDirectory(name, in: parent, mode: mode) else { return }
         if code == .fileExists, removeTree(name, in: parent) {
-            guard let again = makeDirectory(name, in: parent) else { return }
+            guard let again = makeDirectory(name, in: parent, mode: mode) else { return }
             code = again
         }
         throw FileError(step: "create", path: "\(shown)/\(name)", code: code)

@@ -19,7 +19,9 @@ package final class Staging: Sendable {
     /// The largest serial number in use.
     private let lastSerial = Atomic<UInt32>(0)
     /// The directories being assembled.
-    let underWay = UnderWay()
+    let underWay: UnderWay
+    /// What files here are made without; nothing where a default ACL decides.
+    private let umask: Umask
 
     /// Opens the staging directory with one lane per worker, and one more for parts of large files.
     package init(_ destination: Destination, lanes count: Int) throws(FileError) {
@@ -32,6 +34,8 @@ package final class Staging: Sendable {
         }
         own = try openPrivateDirectory("staging", in: destination.state, create: false, shown: path)
         let directory = own.raw
+        umask = destination.umask.holding(in: directory)
+        underWay = UnderWay(umask)
         var opened: [SharedDescriptor] = []
         // Includes the lanes of an earlier run with more workers.
         let existing = try entries(directory).compactMap { name in
@@ -83,7 +87,7 @@ package final class Staging: Sendable {
 
     /// Creates `file` with all of `bytes`, which the caller has verified.
     ///
-    /// - Parameter executable: Gives mode 0777 instead of 0666, less the umask.
+    /// - Parameter executable: Gives mode 0777 instead of 0666, less the run's umask.
     /// - Returns: What the file system says of it.
     @discardableResult
     package func write(
@@ -123,11 +127,21 @@ package final class Staging: Sendable {
 
     /// Creates `file`, empty, for writing; `nil` on failure, and ``Errno/last`` says why. A leftover is replaced.
     package func create(_ file: File, executable: Bool) -> Descriptor? {
-        file.name.withCString { Self.create($0, in: descriptor(lane: file.lane), executable: executable) }
+        file.name.withCString { create($0, in: descriptor(lane: file.lane), executable: executable) }
     }
 
-    static func create(_ name: UnsafePointer<CChar>, in directory: Int32, executable: Bool) -> Descriptor? {
-        makeFile(name, in: directory, mode: executable ? 0o777 : 0o666)
+    func create(_ name: UnsafePointer<CChar>, in directory: Int32, executable: Bool) -> Descriptor? {
+        makeFile(name, in: directory, mode: mode(executable: executable))
+    }
+
+    private func mode(executable: Bool) -> FileMode { umask.less(executable ? 0o777 : 0o666) }
+
+    /// Gives what an earlier run has left the mode that it would have if it were made now: that run may have had another
+    /// umask. Where a default ACL has given it permissions, only the right to execute it changes.
+    package func renew(_ descriptor: Int32, executable: Bool) -> Errno? {
+        let isByACL = Umask(bits: 0o777).holding(in: directory).bits == 0
+        return isByACL
+            ? setExecutable(descriptor, executable) : setMode(descriptor, mode(executable: executable))
     }
 
     /// Creates a symbolic link under a staged name.

@@ -155,20 +155,31 @@ private let changed: MHD_NotifyConnectionCallback = { context, raw, place, event
 /// The first line of a request is there.
 private let begun: sa_http_begun = { _, target, raw in
     let text = target.map { String(cString: $0) } ?? ""
-    connection(of: raw)?.exchange = ServerExchange(target: text)
+    connection(of: raw)?.exchange = ServerExchange(target: text, length: target.map { strlen($0) } ?? 0)
     return nil
 }
 
 /// The head is there; then each piece of the body; then that there is no more; then that the connection was woken.
-private let answer: MHD_AccessHandlerCallback = { context, raw, _, method, _, bytes, count, _ in
+private let answer: MHD_AccessHandlerCallback = { context, raw, target, method, version, bytes, count, _ in
     guard let service = Service.from(context), let raw, let connection = connection(of: raw),
         let exchange = connection.exchange, let count
     else { return .NO }
+    var objection: String?
     let isFirst = exchange.begin {
-        HTTPRequest(
+        let lines = lines(of: raw)
+        let isWhole = sa_http_first_line_is_whole(method, target, exchange.targetLength, version) != 0
+        let head = RequestHead(
             method: method.map { String(cString: $0) } ?? "",
             target: exchange.target,
-            headers: headers(of: raw),
+            version: version.map { String(cString: $0) } ?? "",
+            fields: lines.fields,
+            isWhole: isWhole && lines.areWhole
+        )
+        objection = head.objection
+        return HTTPRequest(
+            method: head.method,
+            target: head.target,
+            headers: head.fields,
             body: .bytes([]),
             client: connection.client,
             peerUser: connection.peerUser
@@ -176,7 +187,9 @@ private let answer: MHD_AccessHandlerCallback = { context, raw, _, method, _, by
     }
     if isFirst {
         service.table.hasHead(connection)
-        return .YES
+        guard let objection else { return .YES }
+        // At once: where its body ends is not known.
+        return service.send(HTTPResponse(refusing: objection), exchange, connection, raw)
     }
     if count.pointee > 0 {
         exchange.take(
@@ -214,23 +227,32 @@ private let completed: MHD_RequestCompletedCallback = { context, raw, _, reason 
     service.table.hasAnswered(connection)
 }
 
-private func headers(of raw: OpaquePointer) -> HTTPFields {
+/// The lines of a request's head, and whether each came as it is told here.
+private struct HeadLines {
     var fields: HTTPFields = [:]
-    withUnsafeMutablePointer(to: &fields) { target in
-        _ = MHD_get_connection_values(
+    var areWhole = true
+}
+
+private func lines(of raw: OpaquePointer) -> HeadLines {
+    var lines = HeadLines()
+    withUnsafeMutablePointer(to: &lines) { target in
+        _ = MHD_get_connection_values_n(
             raw,
             .HEADER_KIND,
-            { context, _, name, value in
+            { context, _, name, nameLength, value, valueLength in
                 guard let context, let name else { return .YES }
-                let fields = context.assumingMemoryBound(to: HTTPFields.self)
-                fields.pointee.append(
+                let lines = context.assumingMemoryBound(to: HeadLines.self)
+                lines.pointee.fields.append(
                     HTTPFields.Name(String(cString: name)),
                     value.map { String(cString: $0) } ?? ""
                 )
+                if sa_http_line_is_whole(name, nameLength, value, valueLength) == 0 {
+                    lines.pointee.areWhole = false
+                }
                 return .YES
             },
             target
         )
     }
-    return fields
+    return lines
 }

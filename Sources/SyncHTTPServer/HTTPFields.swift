@@ -46,6 +46,9 @@ package struct HTTPFields: Sendable, Equatable, ExpressibleByDictionaryLiteral {
         }
     }
 
+    /// The values of every line with a name.
+    func values(of name: Name) -> [String] { lines.filter { $0.name == name }.map(\.value) }
+
     /// Every line.
     func forEach(_ body: (_ name: String, _ value: String) -> Void) {
         for line in lines { body(line.name.text, line.value) }
@@ -56,6 +59,8 @@ extension HTTPFields.Name {
     package static let acceptRanges = Self("Accept-Ranges")
     package static let allow = Self("Allow")
     package static let cacheControl = Self("Cache-Control")
+    package static let connection = Self("Connection")
+    package static let contentLength = Self("Content-Length")
     package static let contentRange = Self("Content-Range")
     package static let contentType = Self("Content-Type")
     package static let date = Self("Date")
@@ -69,5 +74,6 @@ extension HTTPFields.Name {
     package static let lastModified = Self("Last-Modified")
     package static let range = Self("Range")
     package static let retryAfter = Self("Retry-After")
+    package static let transferEncoding = Self("Transfer-Encoding")
     package static let xContentTypeOptions = Self("X-Content-Type-Options")
 }

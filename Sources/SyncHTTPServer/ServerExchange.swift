@@ -36,8 +36,10 @@ final class ServerExchange: Sendable {
 
     private let state = Mutex(State())
     let target: String
+    /// **Bytes** of ``target`` as it came.
+    let targetLength: Int
 
-    init(target: String) { self.target = target }
+    init(target: String, length: Int) { (self.target, targetLength) = (target, length) }
 
     /// What libmicrohttpd is to do next.
     enum Next {

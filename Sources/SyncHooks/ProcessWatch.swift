@@ -55,7 +55,10 @@ struct ProcessWatch: ~Copyable {
                 switch taken {
                 case .exited(let status): .exited(status)
                 case .signalled(let number): .signalled(number)
-                case .unknown: .notStarted("Another part of this process took the program's exit status.")
+                case .unknown:
+                    .unknown(
+                        "it ran and ended, but its exit status is lost: this process ignores SIGCHLD, or another part of it took it"
+                    )
                 }
             supervision.leaderEnded(at: now)
         }

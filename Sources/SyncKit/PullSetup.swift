@@ -70,6 +70,8 @@ struct PullSetup {
             guard isGood else { throw Sync.Failure(.usage, reason()) }
         }
         try refuse(unless: !pull.destination.isEmpty, "The destination is an empty string: name a directory.")
+        let fault = options.session.flatMap(RunRecipe.objection(toSession:))
+        try refuse(unless: fault == nil, "session: \(fault ?? "")")
         try refuse(
             unless: options.stateDirectory != "",
             "stateDirectory is an empty string: name a directory, or leave it nil."

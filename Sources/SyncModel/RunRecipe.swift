@@ -54,6 +54,9 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     public var maxDelete: Int?
     /// Where what is removed or replaced is kept, absolute; `nil` for nowhere.
     public var backupDir: String?
+    /// The permissions that files and directories are made without, unless the manifest keeps their modes; `nil` for those
+    /// of the process that works on it.
+    public var umask: Umask?
     /// Install a manifest whose revision is older than what is installed (V35).
     @Omittable public var allowOlder = false
     /// Where trust in the project begins: the absolute path of a root's file, `SHA256:HEX` of one, or `first`; `nil` to keep
@@ -85,6 +88,22 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     /// Whether patterns decide which files are wanted: then no group of the manifest is whole but “all”, which is all that is
     /// asked for.
     package var hasPatterns: Bool { !include.isEmpty || !exclude.isEmpty }
+
+    /// What is wrong with the name of a session; `nil` when nothing is. The rule is that of a manifest's `project`.
+    package static func objection(toSession name: String) -> String? {
+        if isIdentifier(name) { return nil }
+        return
+            "1 to 255 letters, digits, '.', '_', '-' and ':' are expected, not beginning with '.', '-' or ':'; not '\(escaped(name))'"
+    }
+
+    /// Whether text is 1 to 255 letters, digits, `.`, `_`, `-` and `:` of ASCII that begin with one of the first two or `_`.
+    package static func isIdentifier(_ text: String) -> Bool {
+        guard text.utf8.count <= 255, let first = text.utf8.first, isAlphanumeric(first) || first == 0x5F
+        else { return false }
+        return text.utf8.allSatisfy {
+            isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D || $0 == 0x3A
+        }
+    }
 
     /// What ``userData`` may have as text, in **bytes**.
     package static let longestUserData = 64 << 10

@@ -53,5 +53,6 @@ private func fault(of outcome: HookOutcome) -> String? {
     case .timedOut: "it did not end in time\(words)"
     case .stopped: "it was stopped\(words)"
     case .notStarted(let reason): "it was not started: \(reason)"
+    case .unknown(let reason): reason
     }
 }

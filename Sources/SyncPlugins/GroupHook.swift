@@ -45,6 +45,8 @@ public struct HookOutcome: Sendable, Equatable {
         case stopped
         /// It could not be started; the reason is for people.
         case notStarted(String)
+        /// It ran, but how it ended cannot be known; the reason is for people.
+        case unknown(String)
     }
 
     /// Why it ended.

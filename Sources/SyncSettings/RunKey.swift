@@ -32,6 +32,12 @@ package struct RunKey: Sendable {
             directory,
             "Move removed and replaced files to this directory, which must be on the same file system as the destination and outside it."
         ),
+        RunKey(
+            "umask",
+            \.umask,
+            mask,
+            "Make files and directories without these permissions, as umask(1) does; a background run and a schedule remember it.  (default: the umask of this command)"
+        ),
     ]
 
     /// The option's name.
@@ -58,6 +64,21 @@ package struct RunKey: Sendable {
         try base.absolute(text)
     } node: { object, key, base throws(SettingsError) in
         try object.path(key, base)
+    }
+
+    private static let mask = Kind<Umask>(placeholder: "mask") { text, _ throws(SettingsError) in
+        try umask(text)
+    } node: { object, key, _ throws(SettingsError) in
+        guard let text = try object.text(key, "an octal number such as \"022\""), let node = object.node(key)
+        else { return nil }
+        return try object.reading(node, key, umask(text))
+    }
+
+    private static func umask(_ text: String) throws(SettingsError) -> Umask {
+        guard let mask = Umask(text) else {
+            throw SettingsError("an octal number from 000 to 777 is expected, not '\(escaped(text))'")
+        }
+        return mask
     }
 
     private init<Value: Sendable>(

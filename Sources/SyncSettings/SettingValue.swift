@@ -35,14 +35,15 @@ package enum SettingValue {
     package static func host(_ text: String) throws(SettingsError) -> String {
         var host = text.lowercased()
         if host.filter({ $0 == ":" }).count > 1, !host.hasPrefix("[") { host = "[\(host)]" }
-        guard let url = try? CurlURL("https://\(host)/"), url.origin.host == host, url.path == "/",
-            url.query == nil
+        guard let url = try? CurlURL("https://\(host)/"),
+            url.origin.host == host || !host.utf8.allSatisfy({ $0 < 0x80 }),
+            url.text == "https://\(url.origin.host)/"
         else {
             throw SettingsError(
                 "'\(escaped(text))' is not a host; write its name alone, such as cdn.example.com"
             )
         }
-        return host
+        return url.origin.host
     }
 
     /// A host, or `all`.
@@ -98,7 +99,8 @@ package enum SettingValue {
         guard let url = try? CurlURL("http://\(rest)/"), url.path == "/", url.query == nil else {
             throw SettingsError("this is not a proxy's URL; write it as http://host:port")
         }
-        return ProxySettings(url: "\(scheme)://\(rest)", user: user, password: password)
+        let place = url.text.dropFirst("http://".count).dropLast()
+        return ProxySettings(url: "\(scheme)://\(place)", user: user, password: password)
     }
 
     private static let proxySchemes: Set = ["http", "https", "socks5h", "socks5", "socks4a", "socks4"]

@@ -322,6 +322,24 @@ struct ScheduleTests {
         #expect(try set.add(night + ["--stale", "7d"]).status == 64)
     }
 
+    @Test("'schedule apply' says what is wrong with a file without the control characters in it")
+    func appliedControlCharacters() throws {
+        let set = try ScheduledSet()
+        for (key, value) in [
+            ("nightly", "\\u001b[31m"), ("session", "\\u001b]0;x\\u0007"), ("connections", "\\u001b[2J"),
+        ] {
+            let file = """
+                {"format": "syncagent-schedules/1", "schedules": [{"name": "a", "manifest": "https://h.example/m.json",
+                 "into": "/srv/a", "nightly": "02:00", "\(key)": "\(value)"}]}
+                """.replacingOccurrences(of: key == "nightly" ? #""nightly": "02:00", "# : "\0", with: "")
+            try set.published.scratch.write(Data(file.utf8), to: "schedules.json")
+            let outcome = try set.tool.run(["schedule", "apply", "schedules.json"])
+            #expect(outcome.status == 65, "\(outcome.error)")
+            #expect(outcome.error.contains("\\u{1b}"), "\(outcome.error)")
+            #expect(!(outcome.error + outcome.output).unicodeScalars.contains("\u{1B}"))
+        }
+    }
+
     @Test("--dry-run prints what would be installed and changes nothing")
     func dryRun() throws {
         let set = try ScheduledSet()

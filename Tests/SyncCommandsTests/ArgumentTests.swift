@@ -21,6 +21,8 @@ struct ArgumentTests {
             ["pull", "m", "--deadline", "soon"], ["pull", "m", "--force"],
             ["pull", "m", "--max-delete", "5"], ["pull", "m", "--prune", "--max-delete=-1"],
             ["pull", "m", "--prune", "--max-delete", "x"], ["pull", "m", "--backup-dir", ""],
+            ["pull", "m", "--umask", "8"], ["pull", "m", "--umask", "1000"],
+            ["pull", "m", "--umask", "u=rwx"],
             ["pull", "http://"],
             ["pull", "https:///m.json"], ["pull", "m", "--into", ""], ["pull", "m", "--group", ""],
             ["pull", "m", "--session", ""], ["pull", "m", "--session", "../x"],
@@ -101,8 +103,12 @@ struct ArgumentTests {
         }
         let kept = try recipe()
         #expect(kept.maxDelete == 9 && kept.backupDir == directory + "/kept")
-        let said = try recipe("--max-delete=0", "--backup-dir", "/elsewhere")
-        #expect(said.maxDelete == 0 && said.backupDir == "/elsewhere")
+        let said = try recipe("--max-delete=0", "--backup-dir", "/elsewhere", "--umask", "027")
+        #expect(said.maxDelete == 0 && said.backupDir == "/elsewhere" && said.umask == Umask(bits: 0o027))
+        try Data(#"{umask: "2"}"#.utf8).write(to: URL(fileURLWithPath: file))
+        #expect(try recipe().umask == Umask(bits: 0o002))
+        try Data(#"{umask: "9"}"#.utf8).write(to: URL(fileURLWithPath: file))
+        #expect(throws: (any Error).self) { try recipe() }
     }
 
     @Test(

@@ -43,6 +43,33 @@ struct BackgroundSettingsTests {
         #expect(four.connections == 4 && four.connectionsPerHost == 4)
     }
 
+    @Test(
+        "Of a run's own limits and those of the agent's file the tightest holds",
+        arguments: [
+            (#"{limit_rate: 2000, connections: 8}"#, 500, 2, [500, 2, 2]),
+            (#"{limit_rate: 2000, connections: 8}"#, 9_000, 12, [2_000, 8, nil]),
+            (#"{connections: 8, connections_per_host: 3}"#, nil, 5, [nil, 8, 3]),
+            (#"{limit_rate: 2000, connections: 8, connections_per_host: 6}"#, nil, 5, [2_000, 5, 5]),
+            (#"{}"#, 500, 2, [500, 2, 2]),
+        ] as [(String, UInt64?, Int?, [Int?])]
+    )
+    func tightest(file: String, rate: UInt64?, connections: Int?, expected: [Int?]) throws {
+        let root = FileManager.default.temporaryDirectory.appendingPathComponent(
+            "tightest-\(UUID().uuidString)"
+        )
+        defer { try? FileManager.default.removeItem(at: root) }
+        let directory = root.appendingPathComponent("syncagent")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        try Data(file.utf8).write(to: directory.appendingPathComponent("config.json"))
+        let path = root.path
+        let environment = EnvironmentPaths(home: nil) { ["XDG_CONFIG_HOME": path][$0] }
+        var recipe = RunRecipe(manifest: "/m.json")
+        (recipe.limitRate, recipe.connections) = (rate, connections)
+        let needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
+        let found = try EngineTuning(needs, environment.settings, stateDirectory: "/").settings.transfer
+        #expect([found.rateLimit.map(Int.init), found.connections, found.connectionsPerHost] == expected)
+    }
+
     @Test("Whatever a run asks for, it gets no more than its share of the agent's connections [S85]")
     func share() throws {
         for (arguments, expected) in [([], (5, 5, 5)), (["--connections", "3"], (3, 3, 3))]

@@ -25,6 +25,7 @@ struct RecipeTests {
         "Omittable<Array<RunHook>>": .array([.object(["arguments": .array([.string("/bin/h")])])]),
         "Omittable<RunConditions>": .object(["power": .bool(true)]),
         "Omittable<Origin>": .string("hook"),
+        "Optional<Umask>": .string("027"),
         "Optional<WallTime>": .string("2026-11-20T12:00:00Z"),
         "Optional<JSONValue>": .object(["a b": .integer(1)]),
     ]

@@ -15,7 +15,9 @@ struct ProxyExceptionTests {
             ("10.0.0.0/33", "10.0.0.1", false), ("fe80::/10", "[fe80::1]", true),
             ("fe80::/10", "[fc00::1]", false),
             ("[::1]", "[::1]", true), ("::1", "[0:0::1]", true), ("::/0", "10.0.0.1", false),
-            (".", "a.", false),
+            ("example.com", "www.example.com.", true), ("example.com.", "www.example.com", true),
+            ("example.com.", "example.com.", true), ("example.com", "badexample.com.", false),
+            (".", "a.", false), (".", "", false),
             ("", "a", false),
         ]
     )

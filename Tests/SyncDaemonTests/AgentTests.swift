@@ -472,18 +472,24 @@ struct AgentTests {
     func refused() async throws {
         let bench = try AgentBench()
         let agent = bench.agent()
-        var requests = [EnqueueRequest](repeating: bench.request(), count: 4)
+        var requests = [EnqueueRequest](repeating: bench.request(), count: 9)
         requests[0].destination = "relative"
         requests[1].hooks = [.init(group: "none", arguments: ["/bin/true"])]
         requests[2].connections = 65
         requests[3].manifest = bench.manifest.replacingOccurrences(of: "//", with: "//user:secret@")
-        for (request, text) in zip(requests, ["absolute path", "“none”", "1 to 64", "credentials file"]) {
+        for (place, name) in ["", "../x", "a\u{1B}[31mb", "-x", "a b"].enumerated() {
+            requests[4 + place].session = name
+        }
+        let texts =
+            ["absolute path", "“none”", "1 to 64", "credentials file"]
+            + Array(repeating: "session: 1 to 255", count: 5)
+        for (request, text) in zip(requests, texts) {
             do {
                 _ = try await agent.enqueue(request)
                 Issue.record("\(text): accepted")
             } catch {
                 #expect(error.message.contains(text), "\(error.message)")
-                #expect(!error.message.contains("secret"))
+                #expect(!error.message.contains("secret") && !error.message.contains("\u{1B}"))
             }
         }
         #expect(try bench.store.runs().isEmpty)

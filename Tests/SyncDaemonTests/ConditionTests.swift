@@ -367,6 +367,45 @@ struct ConditionTests {
         #expect(bench.tree.problems(in: bench.destination) == [])
     }
 
+    @Test(
+        "Behind its time of day the usual rate holds again: the tightest of what the run and the settings say"
+    )
+    func usualRate() async throws {
+        let bench = try AgentBench()
+        let limits = Mutex<[UInt64?]>([])
+        let isOpen = Mutex(true)
+        let agent = bench.agent { environment in
+            let engine = environment.engine
+            environment.engine = { needs in
+                engine(needs).map { handle in
+                    var handle = handle
+                    handle.rateLimit = 700
+                    handle.setRateLimit = { limit in limits.withLock { $0.append(limit) } }
+                    return handle
+                }
+            }
+            environment.windowClock = { _, now in
+                WindowTimes(end: isOpen.withLock { $0 } ? now + 1_000 : nil, nextBegin: now + 86_400_000)
+            }
+            environment.lookInterval = .milliseconds(5)
+        }
+        bench.stall()
+        try await whileRunning(agent) {
+            var request = bench.request()
+            request.limitRate = 900
+            let window = DailyWindow(startMinute: 0, lengthMinutes: 60, timeZone: "UTC")
+            request.conditions.rates = [RateWindow(window: window, limit: 5_000_000)]
+            _ = try await agent.enqueue(request)
+            try await bench.until(.running)
+            while limits.withLock({ $0.isEmpty }) { try await Task.sleep(for: .milliseconds(5)) }
+            isOpen.withLock { $0 = false }
+            while limits.withLock({ $0.count < 2 }) { try await Task.sleep(for: .milliseconds(5)) }
+            #expect(limits.withLock { $0 } == [5_000_000, 700])
+            bench.free()
+            try await bench.until(.finished)
+        }
+    }
+
     @Test("Windows that no clock has are refused", arguments: [(-1, 60), (1_440, 60), (0, 0), (0, 1_441)])
     func badWindow(start: Int, length: Int) async throws {
         let bench = try AgentBench()

@@ -5,7 +5,7 @@ import Testing
 @testable import SyncHTTPServer
 
 /// A connection to a server on the loopback address that says what a test wants.
-private final class Client: Sendable {
+final class Client: Sendable {
     private let descriptor: Int32
 
     init(_ port: Int, receives: Int32? = nil) throws {
@@ -55,7 +55,7 @@ private final class Client: Sendable {
     }
 }
 
-private let limits = HTTPServer.Limits(
+let limits = HTTPServer.Limits(
     maximumConnections: 64,
     idleTimeout: .seconds(20),
     requestTimeout: .seconds(20),
@@ -65,7 +65,7 @@ private let limits = HTTPServer.Limits(
 )
 
 /// Runs a server for as long as `body` runs.
-private func serving<R: Sendable>(
+func serving<R: Sendable>(
     _ answering: HTTPServer.Answering,
     _ limits: HTTPServer.Limits = limits,
     _ body: @escaping @Sendable (_ port: Int) async throws -> R

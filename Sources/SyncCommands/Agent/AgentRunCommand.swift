@@ -50,6 +50,7 @@ struct AgentRunCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        CurrentProcess.clearUmask()
         let output = Output()
         let state = try StateAccess(output: output)
         let lock = try await lock(state)
@@ -184,6 +185,7 @@ extension AgentRunCommand {
                         let patience = said.map { Patience($0) } ?? EngineTuning.patience(needs)
                         parts.assembled.web.setWaiting(deadline: needs.deadline, patience: patience)
                     }
+                    handle.rateLimit = tuning.settings.transfer.rateLimit
                     handle.setRateLimit = { parts.assembled.web.setRateLimit($0) }
                     handle.received = { parts.assembled.received }
                     return .success(handle)

@@ -72,7 +72,7 @@ struct ConditionOptions: ParsableArguments {
                 )
             }
             let isPath = plugin.hasPrefix("/")
-            guard isPath || TargetOptions.isIdentifier(plugin) else {
+            guard isPath || RunRecipe.isIdentifier(plugin) else {
                 throw ValidationError(
                     "--condition takes the name of a plugin or an absolute path, not '\(escaped(plugin))'."
                 )

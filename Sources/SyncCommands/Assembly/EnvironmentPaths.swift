@@ -161,21 +161,8 @@ struct EnvironmentPaths: Sendable {
 
 extension EnvironmentPaths {
     /// Where the agent's socket and state are.
-    ///
-    /// An agent that was started where there was no runtime directory, as by cron, is found where it listens.
     func agentPlace() throws(CommandFailure) -> AgentPlace {
-        let place = AgentPlace(stateDirectory: try statePath(), runtimeDirectory: baseDirectories.runtime)
-        let other = AgentPlace(stateDirectory: place.stateDirectory, runtimeDirectory: nil)
-        guard place != other, !exists(place.socketPath), Self.isListening(other.socketPath) else {
-            return place
-        }
-        return other
-    }
-
-    /// Whether a process of this user takes connections at a Unix socket. unix(7)
-    private static func isListening(_ path: String) -> Bool {
-        guard let socket = UnixAddress(path)?.connected() else { return false }
-        return peerUser(of: socket.raw) == CurrentProcess.user
+        AgentPlace.found(stateDirectory: try statePath(), runtimeDirectory: baseDirectories.runtime)
     }
 
     /// The run whose hook this process belongs to, if any.

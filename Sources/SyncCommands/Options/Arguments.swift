@@ -133,11 +133,8 @@ struct TargetOptions: ParsableArguments {
     func validate() throws {
         try requireLocation(manifest, "MANIFEST")
         if destination == "" { throw ValidationError("--into wants a directory, not an empty string.") }
-        if let session, !Self.isIdentifier(session) {
-            throw ValidationError(
-                "--session takes 1 to 255 letters, digits, '.', '_', '-' and ':', and must not begin with '.', '-' or ':'; "
-                    + "not '\(escaped(session))'."
-            )
+        if let objection = session.flatMap(RunRecipe.objection(toSession:)) {
+            throw ValidationError("--session: \(objection).")
         }
         if let path = paths.first(where: Glob.isPattern) {
             throw ValidationError("PATH '\(escaped(path))' is a pattern: use --include.")
@@ -154,17 +151,6 @@ struct TargetOptions: ParsableArguments {
             }
         }
         if groups.contains("") { throw ValidationError("--group wants a name, not an empty string.") }
-    }
-
-    /// Whether `text` can name a session, by the rule that a manifest's `project` follows.
-    static func isIdentifier(_ text: String) -> Bool {
-        guard text.utf8.count <= 255, let first = text.utf8.first, isAlphanumeric(first) || first == 0x5F
-        else {
-            return false
-        }
-        return text.utf8.allSatisfy {
-            isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D || $0 == 0x3A
-        }
     }
 }
 

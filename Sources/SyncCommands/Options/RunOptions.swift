@@ -66,10 +66,11 @@ extension RunOptions {
         recipe.hooks = try runHooks(environment)
         try refuseChangeable(recipe.hooks, .refused)
         try refuseChangeable(settings.hooks.values, .configuration)
-        recipe.limitRate = settings.transfer.rateLimit
+        recipe.limitRate = said.rateLimit
         downgrade.apply(to: &recipe)
         recipe.verifiers = try absoluteCommands(programs.verifiers)
         try pruning.apply(to: &recipe, settings, environment)
+        recipe.umask = recipe.umask ?? CurrentProcess.umask
         try trust.apply(to: &recipe, environment)
         handedOn.apply(to: &recipe)
         return (recipe, settings)

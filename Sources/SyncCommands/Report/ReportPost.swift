@@ -63,7 +63,8 @@ struct ReportPost: Sendable {
         let place = (try? CurlURL(url)).map { escaped("\($0.origin)") } ?? "the webhook"
         switch outcome.end {
         case .timedOut: throw CommandFailure(.unavailable, "\(place): no answer within 60 s.")
-        case .notStarted(let reason): throw CommandFailure(.unavailable, "\(place): \(escaped(reason))")
+        case .notStarted(let reason), .unknown(let reason):
+            throw CommandFailure(.unavailable, "\(place): \(escaped(reason))")
         case .exited, .signalled, .stopped:
             let line = outcome.output.split(separator: "\n").first.map(String.init) ?? "no answer"
             throw CommandFailure(.unavailable, "\(place): the report was not accepted: \(escaped(line))")

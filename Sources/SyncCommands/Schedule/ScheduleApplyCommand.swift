@@ -114,7 +114,9 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
                 plan.definition.paused = isPaused ? true : nil
                 plans.append((add, plan))
             } catch {
-                let words = ScheduleAddCommand.message(for: error)
+                // The parser repeats what the file has, as it is.
+                let words = ScheduleAddCommand.message(for: error).split(separator: "\n")
+                    .map { escaped(String($0)) }.joined(separator: "\n")
                 let failure = CommandFailure(error) ?? CommandFailure(.usage, words)
                 let status = failure.status == .usage ? .dataInvalid : failure.status
                 throw CommandFailure(status, "\(entry.place): \(failure.message)")

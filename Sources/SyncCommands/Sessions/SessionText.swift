@@ -64,6 +64,7 @@ struct SessionText: Sendable {
             ["asked for", moment(run.created)],
         ]
         if let bytes = run.expectedBytes { rows.append(["expected", ByteCount(bytes).description]) }
+        if let umask = run.umask { rows.append(["umask", umask.description]) }
         if let started = run.started { rows.append(["started", moment(started)]) }
         if let finished = run.finished { rows.append(["finished", moment(finished)]) }
         if run.finished == nil, let deadline = run.deadline { rows.append(["deadline", moment(deadline)]) }

@@ -155,7 +155,7 @@ final class PartFiles: Sendable {
     /// Reopens a leftover with the mode its row has now; `nil` on failure, so that it is fetched anew.
     private func reopen(_ file: Staging.File, row: Int, whole: Bool) -> PartFile? {
         guard let descriptor = staging.open(file) else { return nil }
-        guard setExecutable(descriptor.raw, manifest.files.kind(row) == .executable) == nil else {
+        guard staging.renew(descriptor.raw, executable: manifest.files.kind(row) == .executable) == nil else {
             return nil
         }
         return try? part(descriptor, file, row, whole: whole)  // No memory to hash with: fetched anew.

@@ -122,7 +122,7 @@ private final class LocalCopier {
         let size = files.size(row)
         guard let reading = staging.open(file),
             transfer(from: reading.raw, to: nil, size: size) == files.digest(row),
-            setExecutable(reading.raw, files.kind(row) == .executable) == nil,
+            staging.renew(reading.raw, executable: files.kind(row) == .executable) == nil,
             let found = status(reading.raw), found.size == size
         else {
             // The next run looks again.

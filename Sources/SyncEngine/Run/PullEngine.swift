@@ -83,7 +83,9 @@ package struct PullEngine: Sendable {
             if recorded == nil { try recipe.requirePaths(of: manifest, environment.stop) }
             if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
         }
-        let destination = try usable(Destination.open(path: path, create: true))
+        let destination = try usable(
+            Destination.open(path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask)
+        )
         let lock = try Self.lock(destination)
         if recorded == nil {
             try settle(recipe.session ?? found.project, in: destination, resuming: true)

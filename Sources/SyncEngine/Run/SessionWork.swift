@@ -72,7 +72,8 @@ extension PullEngine {
     /// - Throws: ``EngineError``; 75 when another process works on the session.
     package func enqueue(_ prepared: PreparedRun, isBehind: Bool = false) throws(EngineError) -> StartedRun {
         let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
-        let destination = try usable(Destination.open(path: path, create: true))
+        let umask = prepared.recipe.umask ?? CurrentProcess.umask
+        let destination = try usable(Destination.open(path: path, create: true, umask: umask))
         let lease = try isBehind ? nil : environment.lease(prepared.session)
         let started = try environment.begin(prepared, in: destination, isHeld: false, isBehind: isBehind)
         _ = consume lease

@@ -143,6 +143,7 @@ struct OwedHooks {
         case .timedOut: "timeout"
         case .stopped: "stopped"
         case .notStarted(let reason): "\(StoredHook.notStarted): \(reason)"
+        case .unknown(let reason): "unknown: \(reason)"
         }
     }
 }

@@ -1,4 +1,5 @@
 import CPosix
+package import SyncModel
 
 // Names in directories. `in` takes an open directory; a name may be a path below it, or absolute.
 
@@ -184,13 +185,21 @@ package func forEachName<Failure: Error>(
 }
 
 /// Makes every missing directory of `path`, as mkdir(1) `-p` does.
-package func makeDirectories(_ path: String, mode: FileMode = 0o777) throws(FileError) {
+///
+/// - Parameter umask: What they are made without, besides the process's own.
+package func makeDirectories(
+    _ path: String,
+    mode: FileMode = 0o777,
+    umask: Umask = Umask(bits: 0)
+) throws(FileError) {
     var prefix = path.hasPrefix("/") ? "/" : ""
     for component in path.split(separator: "/") {
+        let above = prefix.isEmpty ? "." : prefix
         prefix += prefix.isEmpty || prefix.hasSuffix("/") ? String(component) : "/" + component
-        guard let code = makeDirectory(prefix, mode: mode), code != .fileExists, !exists(prefix) else {
-            continue
-        }
+        var mask = umask
+        if umask.bits != 0, let opened = openDirectory(above) { mask = umask.holding(in: opened.raw) }
+        guard let code = makeDirectory(prefix, mode: mask.less(mode)), code != .fileExists, !exists(prefix)
+        else { continue }
         throw FileError(step: "create", path: prefix, code: code)
     }
 }

@@ -1,5 +1,5 @@
 import CPosix
-import SyncModel
+package import SyncModel
 
 /// Gives an open file or directory its permission bits. fchmod(2)
 package func setMode(_ descriptor: Int32, _ mode: FileMode) -> Errno? {
@@ -80,6 +80,16 @@ package func nextData(_ descriptor: Int32, _ offset: Int64) -> Int64 { sa_next_d
 
 /// Whether new directories get something from this one that a moved one does not. mkdir(2), acl(5)
 package func handsDownTraits(_ directory: Int32) -> Bool { sa_hands_down(directory) != 0 }
+
+extension Umask {
+    /// What counts for new files in a directory: nothing where a default ACL decides. umask(2), acl(5)
+    package func holding(in directory: Int32) -> Umask {
+        bits != 0 && sa_has_default_acl(directory) != 0 ? Umask(bits: 0) : self
+    }
+
+    /// The mode that is left of another one.
+    package func less(_ mode: FileMode) -> FileMode { mode & ~FileMode(bits) }
+}
 
 /// Locks an open file or directory for this process alone, until its descriptor closes. flock(2)
 ///

@@ -1,4 +1,5 @@
 import CPosix
+package import SyncModel
 
 /// What the system knows of this process.
 package enum CurrentProcess {
@@ -24,6 +25,26 @@ package enum CurrentProcess {
         for descriptor in STDIN_FILENO...STDERR_FILENO where sa_is_open(descriptor) == 0 {
             _ = Descriptor(opening: "/dev/null", .readWrite)?.release()
         }
+    }
+
+    /// Undoes what whoever started this program has left it and nothing here can work with: ignored signals, such as a SIGCHLD
+    /// that leaves programs without exit status, and blocked ones. What nohup(1) asks for stays. To be called first of all.
+    package static func resetSignals() { sa_reset_signals() }
+
+    /// What it had before ``clearUmask()``.
+    private static let ownUmask = Mutex<Umask?>(nil)
+
+    /// Permission bits that files of a set do not get where nobody says otherwise: as whoever started this process said.
+    package static var umask: Umask {
+        ownUmask.withLock { $0 } ?? Umask(bits: UInt16(truncatingIfNeeded: sa_umask()))
+    }
+
+    /// From here on this process takes no permissions from what it makes: it works for several, each with a umask of its own.
+    /// umask(2) is one for all threads.
+    package static func clearUmask() {
+        let own = umask
+        ownUmask.withLock { $0 = own }
+        _ = CPosix.umask(0)
     }
 
     /// The machine's name, as it calls itself; `nil` when it has none. gethostname(2)

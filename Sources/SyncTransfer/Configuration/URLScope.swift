@@ -89,8 +89,9 @@ package struct URLScope: Sendable, Equatable {
     func names(_ text: String) -> Bool {
         guard let scheme = urlScheme(of: text) else { return false }
         let plain = scheme + text.dropFirst(scheme.utf8.count).prefix { !$0.endsPath }
-        // What `..` means is up to the plugin.
-        guard !plain.split(separator: "/").contains(where: { $0 == ".." }) else { return false }
+        // What `..` means is up to the plugin, however it is written.
+        let path = plain.lowercased().replacing("%2e", with: ".").replacing("%2f", with: "/")
+        guard !path.split(separator: "/").contains("..") else { return false }
         return patterns.contains { pattern in
             guard case .prefix(let prefix) = pattern, plain.hasPrefix(prefix) else { return false }
             return prefix.hasSuffix("/") || plain.count == prefix.count

@@ -1,0 +1,82 @@
+/// The head of a request, as far as it says where the request ends and whom it is for.
+///
+/// What two readers can understand in two ways is refused: a proxy in front of this server may have understood the other
+/// one. RFC 9112 §3.2, §5.1, §6.3, §11.2.
+struct RequestHead {
+    let method: String
+    let target: String
+    let version: String
+    let fields: HTTPFields
+    /// Whether every line came as it is told here: without NUL, folded lines, stray blanks, and CR or LF alone.
+    let isWhole: Bool
+
+    /// Why it is refused; `nil` when it is clear.
+    var objection: String? {
+        guard isWhole else { return "a line of the head has a NUL, stray blanks, or another end than CR LF" }
+        guard version == "HTTP/1.1" || version == "HTTP/1.0" else { return "the version is not HTTP/1.1" }
+        guard Self.isToken(method) else { return "the method is not a token" }
+        guard !target.isEmpty, target.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else {
+            return "the target has blanks or control characters"
+        }
+        if let objection = fieldObjection { return objection }
+        let hosts = fields.values(of: .host)
+        guard hosts.count == 1 || hosts.isEmpty && version == "HTTP/1.0" else {
+            return "there must be one Host, and there are \(hosts.count)"
+        }
+        guard hosts.allSatisfy({ host in host.utf8.allSatisfy { !Self.endsHost.contains($0) } }) else {
+            return "the Host is not a host"
+        }
+        return lengthObjection
+    }
+
+    /// What no name of a host has.
+    private static let endsHost = Set(" \t,/?#@\\\"<>".utf8)
+
+    private var fieldObjection: String? {
+        var objection: String?
+        fields.forEach { name, value in
+            if !Self.isToken(name) {
+                objection = "the name of a field is not a token"
+            } else if value.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) {
+                objection = "the value of a field has control characters"
+            }
+        }
+        return objection
+    }
+
+    private var lengthObjection: String? {
+        let (lengths, codings) = (fields.values(of: .contentLength), fields.values(of: .transferEncoding))
+        guard lengths.count <= 1 else { return "there are \(lengths.count) Content-Lengths" }
+        guard lengths.allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }) else {
+            return "the Content-Length is not a number"
+        }
+        guard !codings.isEmpty else { return nil }
+        guard lengths.isEmpty else { return "there are a Content-Length and a Transfer-Encoding" }
+        guard codings.count == 1, codings[0].lowercased() == "chunked", version == "HTTP/1.1" else {
+            return "the only Transfer-Encoding is chunked, once, with HTTP/1.1"
+        }
+        return nil
+    }
+
+    /// RFC 9110 §5.6.2.
+    private static func isToken(_ text: String) -> Bool {
+        !text.isEmpty
+            && text.utf8.allSatisfy { byte in
+                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+                    || marks.contains(byte)
+            }
+    }
+
+    private static let marks = Set("!#$%&'*+-.^_`|~".utf8)
+}
+
+extension HTTPResponse {
+    /// To a request that is not clear. Nothing more is read on that connection: nobody knows where the next one begins.
+    init(refusing objection: String) {
+        self.init(
+            status: 400,
+            headers: [.contentType: "text/plain; charset=utf-8", .connection: "close"],
+            body: .bytes(Array("Bad request: \(objection).\n".utf8))
+        )
+    }
+}

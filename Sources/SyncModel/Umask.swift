@@ -1,0 +1,41 @@
+/// Permission bits that new files and directories do not get. umask(2)
+///
+/// A process has one, an agent works for many: each run has its own, that of whoever asked for it.
+public struct Umask: Sendable, Hashable, Codable, CustomStringConvertible {
+    /// 0...0o777.
+    public let bits: UInt16
+
+    /// Takes the bits that are permissions.
+    public init(bits: UInt16) { self.bits = bits & 0o777 }
+
+    /// Reads one to four octal digits, such as `022`, as umask(1) takes and prints them.
+    ///
+    /// - Returns: `nil` for other text, and for bits that are no permissions.
+    public init?(_ text: some StringProtocol) {
+        guard (1...4).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x37).contains($0) }),
+            let bits = UInt16(text, radix: 8), bits <= 0o777
+        else { return nil }
+        self.bits = bits
+    }
+
+    /// Three octal digits.
+    public var description: String { FileTraits.text(mode: bits) }
+
+    /// Reads a string of octal digits.
+    public init(from decoder: any Decoder) throws {
+        let value = try decoder.singleValueContainer()
+        guard let found = Umask(try value.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(
+                in: value,
+                debugDescription: "up to three octal digits are expected, such as \"022\""
+            )
+        }
+        self = found
+    }
+
+    /// Writes three octal digits as a string.
+    public func encode(to encoder: any Encoder) throws {
+        var value = encoder.singleValueContainer()
+        try value.encode(description)
+    }
+}

@@ -1,0 +1,149 @@
+import CommandTestSupport
+import Foundation
+import Testing
+
+/// What a process inherits of whoever starts it does not reach what it does for others.
+@Suite("What belongs to one process stays there", .timeLimit(.minutes(10)))
+struct InheritedTests {
+    /// Runs the program after commands of a shell.
+    private func run(_ tool: Tool, after words: String, _ arguments: [String]) throws -> Tool.Outcome {
+        let process = tool.process(arguments)
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = ["-c", "\(words); exec \"$0\" \"$@\"", Tool.url.path] + arguments
+        return try tool.run(process)
+    }
+
+    private func mode(_ path: String) throws -> Int? {
+        try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+    }
+
+    private func expectModes(of background: BackgroundSet, in place: String, file: Int, directory: Int) throws
+    {
+        let place = background.published.scratch.path + "/" + place
+        #expect(try mode(place) == directory)
+        #expect(try mode(place + "/sheets") == directory)
+        #expect(try mode(place + "/a.txt") == file)
+        #expect(try mode(place + "/sheets/b.txt") == file)
+        #expect(try mode(place + "/.syncagent") == 0o700)
+    }
+
+    @Test("A background pull installs with the umask of whoever asked, not of whoever started the agent")
+    func background() throws {
+        let background = try BackgroundSet()
+        let (tool, url) = (background.tool, background.published.url)
+        // The agent is of somebody who keeps everything to himself.
+        let first = ["pull", url, "--background", "--session", "own", "--into", "own"]
+        #expect(try run(tool, after: "umask 077", first).status == 0)
+        #expect(try tool.run(["wait", "own"]).status == 0)
+        try expectModes(of: background, in: "own", file: 0o600, directory: 0o700)
+        let second = ["pull", url, "--background", "--session", "web", "--into", "web"]
+        #expect(try run(tool, after: "umask 022", second).status == 0)
+        #expect(try tool.run(["wait", "web"]).status == 0)
+        try expectModes(of: background, in: "web", file: 0o644, directory: 0o755)
+        let third = ["pull", url, "--background", "--session", "team", "--into", "team", "--umask", "002"]
+        #expect(try run(tool, after: "umask 077", third).status == 0)
+        #expect(try tool.run(["wait", "team"]).status == 0)
+        try expectModes(of: background, in: "team", file: 0o664, directory: 0o775)
+
+        let status = try #require(try tool.run(["status", "web", "--json"]).events().first)
+        #expect((status["run"] as? [String: Any])?["umask"] as? String == "022")
+        #expect(try tool.run(["status", "team"]).output.contains("umask        002"))
+        let state = background.published.scratch.path + "/.local/state/syncagent"
+        for name in try FileManager.default.subpathsOfDirectory(atPath: state) {
+            let found = try #require(try mode(state + "/" + name))
+            #expect(found & 0o077 == 0, "\(name): \(String(found, radix: 8))")
+        }
+    }
+
+    @Test("A pull in the foreground keeps to its own umask, or to --umask")
+    func foreground() throws {
+        let background = try BackgroundSet()
+        let (tool, url) = (background.tool, background.published.url)
+        #expect(try run(tool, after: "umask 027", ["pull", url, "--into", "own"]).status == 0)
+        try expectModes(of: background, in: "own", file: 0o640, directory: 0o750)
+        let wider = ["pull", url, "--session", "web", "--into", "web", "--umask", "0"]
+        #expect(try run(tool, after: "umask 077", wider).status == 0)
+        try expectModes(of: background, in: "web", file: 0o666, directory: 0o777)
+    }
+
+    @Test("A schedule's runs have the umask of 'schedule add', or the one that is said there")
+    func schedule() throws {
+        let background = try BackgroundSet()
+        let (tool, url) = (background.tool, background.published.url)
+        for (name, umask, said) in [("a", "022", []), ("b", "077", ["--umask", "002"])] {
+            let words = [
+                "schedule", "add", url, "--into", name, "--session", name, "--name", name, "--nightly",
+                "02:00",
+                "--backend", "agent",
+            ]
+            #expect(try run(tool, after: "umask \(umask)", words + said).status == 0)
+        }
+        #expect(try tool.run(["agent", "stop"]).status == 0)
+        for name in ["a", "b"] {
+            let outcome = try run(tool, after: "umask 077", ["schedule", "run", name, "--now"])
+            #expect(outcome.status == 0, "\(outcome.error)")
+        }
+        try expectModes(of: background, in: "a", file: 0o644, directory: 0o755)
+        try expectModes(of: background, in: "b", file: 0o664, directory: 0o775)
+    }
+
+    @Test("A caller that ignores and blocks SIGCHLD takes no hook, verifier or condition its exit status")
+    func childSignal() throws {
+        let background = try BackgroundSet()
+        let (published, tool, url) = (background.published, background.tool, background.published.url)
+        try published.script("hook.sh", "echo ran >> ../ran; exit 0")
+        try published.script("verify.sh", "cat > /dev/null; exit 0")
+        for (place, background) in [
+            ("front", []), ("back", ["--background", "--condition-program", "/bin/true"]),
+        ] {
+            let words = [
+                "pull", url, "--into", place, "--session", place, "--hook", "./hook.sh", "--verify-program",
+                "./verify.sh",
+            ]
+            let process = tool.process(words)
+            process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+            let signals = ["--ignore-signal=CHLD,USR1,ALRM", "--block-signal=CHLD,USR2", Tool.url.path]
+            process.arguments = signals + words + background
+            let outcome = try tool.run(process)
+            #expect(outcome.status == 0, "\(outcome.error)")
+            let wait = try tool.run(["wait", place])
+            #expect(wait.status == 0, "\(wait.error) \(try tool.run(["hooks", "list"]).output)")
+        }
+        #expect(try published.text("ran") == "ran\nran\n")
+    }
+
+    @Test("Without its runtime directory the agent listens in the state directory")
+    func noRuntimeDirectory() throws {
+        let background = try BackgroundSet()
+        let (tool, gone) = (background.tool, ["XDG_RUNTIME_DIR": background.published.scratch.path + "/gone"])
+        let words = ["pull", background.published.url, "--into", "tower", "--background"]
+        let outcome = try tool.run(words, environment: gone)
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(FileManager.default.fileExists(atPath: background.socket))
+        #expect(try tool.run(["wait"], environment: gone).status == 0)
+        #expect(try tool.run(["agent", "status"]).status == 0)
+    }
+
+    @Test("An agent that cannot start is told of with its own words and status")
+    func cannotStart() throws {
+        let background = try BackgroundSet()
+        let (tool, scratch) = (background.tool, background.published.scratch)
+        let words = ["pull", background.published.url, "--into", "tower", "--background"]
+        func refused(_ runtime: String, status: Int32, _ text: String) throws {
+            let outcome = try tool.run(words, environment: ["XDG_RUNTIME_DIR": runtime])
+            #expect(outcome.status == status && outcome.error.contains(text), "\(outcome.error)")
+            #expect(!outcome.error.contains("host name") && !outcome.error.contains("in time"))
+        }
+        // A name that is taken, as where somebody else's directory cannot be written to.
+        try scratch.write(Data(), to: "taken/syncagent")
+        try refused(scratch.path + "/taken", status: 73, "/taken/syncagent for the socket")
+        // Others may write to it.
+        let open = scratch.path + "/open"
+        try FileManager.default.createDirectory(atPath: open, withIntermediateDirectories: true)
+        try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: open)
+        try refused(open, status: 73, "/open")
+        let long = scratch.path + "/" + String(repeating: "d", count: 90)
+        try FileManager.default.createDirectory(atPath: long, withIntermediateDirectories: true)
+        try refused(long, status: 78, "longer than 107 bytes")
+    }
+}
