@@ -9,6 +9,7 @@ import holes_agent
 import holes_disk
 import holes_network
 import holes_small
+import holes_systems
 import holes_tree
 from holes_place import ATTACKS, NotShown, Place
 
