@@ -94,8 +94,9 @@ package final class SpanSink: SplittableSink {
         }
         // A sink that gets nothing more keeps no buffer: the transfer may have other parts that wait for one.
         // On a slow network the worker waits for us: what it has is safe, what is here is lost with the process.
+        let few = pool.bufferSize / (unpacker.writesAtOnce ? 32 : 8)
         if let current = state.current,
-            state.next >= state.end || current.count >= pool.bufferSize / 8 && unpacker.isIdle
+            state.next >= state.end || current.count >= few && unpacker.isIdle
         {
             passOn()
         }
