@@ -1,4 +1,6 @@
 import Foundation
+import SyncEngine
+import SyncModel
 import SyncTestKit
 import Testing
 
