@@ -164,11 +164,9 @@ package final class Staging: Sendable {
     private func mode(executable: Bool) -> FileMode { umask.less(executable ? 0o777 : 0o666) }
 
     /// Gives what an earlier run has left the mode that it would have if it were made now: that run may have had another
-    /// umask. Where a default ACL has given it permissions, only the right to execute it changes.
+    /// umask.
     package func renew(_ descriptor: Int32, executable: Bool) -> Errno? {
-        let isByACL = Umask(bits: 0o777).holding(in: directory).bits == 0
-        return isByACL
-            ? setExecutable(descriptor, executable) : setMode(descriptor, mode(executable: executable))
+        setMode(descriptor, mode(executable: executable))
     }
 
     /// Creates a symbolic link under a staged name.

@@ -179,7 +179,15 @@ final class Installer: BlobConsumer {
     }
 
     private func complete(_ part: PartFile, _ target: Plan.Target, _ worker: inout DecodeWorker) {
-        switch context.parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher) {
+        take(
+            context.parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher),
+            part,
+            target
+        )
+    }
+
+    private func take(_ outcome: PartFiles.Outcome, _ part: PartFile, _ target: Plan.Target) {
+        switch outcome {
         case .incomplete: return
         case .verified:
             context.committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
@@ -240,12 +248,8 @@ final class Installer: BlobConsumer {
         from source: String?,
         worker: inout DecodeWorker
     ) {
-        let stream = state.withLock { state in
-            let isOnlySource = state.sources[slot].map { $0 == source } ?? true
-            state.sources.updateValue(isOnlySource ? source : nil, forKey: slot)
-            return state.streams[slot]
-        }
-        guard let stream else { return }
+        note(source, of: slot)
+        guard let stream = state.withLock({ $0.streams[slot] }) else { return }
         let targets = plan.targets[plan.slots[slot].targets]
         let failure = stream.decode(stored) { raw, offset in
             onBytes(UInt64(raw.count) &* UInt64(targets.count))
@@ -272,6 +276,29 @@ final class Installer: BlobConsumer {
         }
         for target in plan.targets[plan.slots[slot].targets] {
             if !isUnwritable(target.row), let part = part(for: target) { complete(part, target, &worker) }
+        }
+    }
+
+    func put(
+        _ bytes: UnsafeRawBufferPointer,
+        of slot: Int,
+        at offset: UInt64,
+        from source: String?,
+        worker: inout DecodeWorker
+    ) {
+        note(source, of: slot)
+        let targets = plan.targets[plan.slots[slot].targets]
+        onBytes(UInt64(bytes.count) &* UInt64(targets.count))
+        for target in targets {
+            guard !isUnwritable(target.row), let part = part(for: target) else { continue }
+            let outcome = context.parts.put(
+                bytes,
+                at: offset,
+                in: part,
+                row: target.row,
+                hasher: &worker.hasher
+            )
+            take(outcome, part, target)
         }
     }
 
@@ -305,6 +332,14 @@ final class Installer: BlobConsumer {
 
     // MARK: Trouble
 
+    /// Notes who sent a part of a slot.
+    private func note(_ source: String?, of slot: Int) {
+        state.withLock { state in
+            let isOnlySource = state.sources[slot].map { $0 == source } ?? true
+            state.sources.updateValue(isOnlySource ? source : nil, forKey: slot)
+        }
+    }
+
     /// Who sent a slot that is a part of a file; `nil` for several.
     private func sender(of slot: Int) -> String? { state.withLock { $0.sources[slot] ?? nil } }
 
@@ -312,8 +347,8 @@ final class Installer: BlobConsumer {
     /// and may have been changed since.
     private func span(toBlameFor slot: Int) -> Int? {
         if let place = place(of: slot) { return context.partialBlobs.isMixed(place) ? nil : span(of: slot) }
-        // The rest of a loose file.
-        return plan.slots[slot].range.lowerBound > 0 ? nil : span(of: slot)
+        // Some of a loose file may be from an earlier process.
+        return plan.targets[plan.slots[slot].targets.lowerBound].isGap ? nil : span(of: slot)
     }
 
     private func blame(_ slot: Int, _ source: String?, _ reason: String, found: SHA256Digest? = nil) {

@@ -32,13 +32,13 @@ struct ChunkReuse {
         copies = ChunkCopies(context, local.sources, rows: wanted)
     }
 
-    /// The plan for what is neither in place nor in local files; see ``LocalBytes/plan(connections:isResumed:prefix:)``.
+    /// The plan for what is neither in place nor in local files; see ``LocalBytes/plan(connections:isResumed:gaps:)``.
     func plan(
         connections: Int,
         isResumed: Bool,
-        prefix: (_ row: Int) -> UInt64
+        gaps: (_ row: Int) -> [Range<UInt64>]?
     ) throws(PlanError) -> Plan {
-        try local.plan(connections: connections, isResumed: isResumed, prefix: prefix)
+        try local.plan(connections: connections, isResumed: isResumed, gaps: gaps)
     }
 
     /// Rows that get something from local files and nothing from the network.

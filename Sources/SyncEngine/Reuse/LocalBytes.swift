@@ -70,7 +70,7 @@ struct LocalBytes: Sendable {
     func plan(
         connections: Int,
         isResumed: Bool = false,
-        prefix: (_ row: Int) -> UInt64 = { _ in 0 }
+        gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil }
     ) throws(PlanError) -> Plan {
         let skipping = { isHere($0, $1) || sources.has(row: $0, blob: $1) }
         var rule = FetchRounds.rule(
@@ -84,7 +84,7 @@ struct LocalBytes: Sendable {
             manifest,
             wanted: wanted,
             rule: rule,
-            prefix: prefix,
+            gaps: gaps,
             skipping: skipping,
             delta: { bases?.delta(row: $0, blob: $1) }
         )

@@ -25,12 +25,17 @@ struct RequestWriter {
             chain: chain,
             wholeOnly: isRangeless || piece.source.wholeOnly
         )
-        let kind = handleKind(for: chain, at: host, hasRange: question.first != nil)
+        let kind = handleKind(
+            for: chain,
+            at: host,
+            hasRange: question.first != nil,
+            isLarge: question.objectSize ?? 0 > configuration.largeSize
+        )
         let ownHeaders = chain.ownHeaders.map(\.name) + (kind.isAtHome ? configuration.headers : [])
         return Exchange.Plan(
             kind: kind,
             question: question,
-            isBoundToVersion: question.first != nil && ifRange(for: piece) != nil,
+            version: question.first == nil ? nil : ifRange(for: piece),
             chain: chain,
             mayBeLocal: mayBeLocal,
             proxy: configuration.proxy(for: chain.current.origin),
@@ -63,11 +68,17 @@ struct RequestWriter {
         return question
     }
 
-    private func handleKind(for chain: RedirectChain, at host: HostState, hasRange: Bool) -> HandleKind {
+    private func handleKind(
+        for chain: RedirectChain,
+        at host: HostState,
+        hasRange: Bool,
+        isLarge: Bool
+    ) -> HandleKind {
         let http2 =
             switch configuration.http2 {
             case .never: false
-            case .wholeObjects: !hasRange
+            // A large one is divided among connections, which streams of one connection would not help.
+            case .wholeObjects: !hasRange && !isLarge
             case .always: true
             }
         return HandleKind(
