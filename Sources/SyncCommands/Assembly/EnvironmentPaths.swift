@@ -51,10 +51,14 @@ struct EnvironmentPaths: Sendable {
         try own(baseDirectories.configuration, "XDG_CONFIG_HOME")
     }
 
-    /// The configuration file that is read when nobody names another; `nil` without a home directory.
-    var configurationFile: String? {
-        // Without a home nobody has put a file there.
-        (try? configurationDirectory()).map { $0 + "/config.json" }
+    /// The machine's configuration file, for every user of it.
+    static let machineConfiguration = "/etc/syncagent/config.json"
+
+    /// The configuration files that are read when nobody names another: the user's, then the machine's.
+    var configurationFiles: [String] {
+        // Without a home nobody has put a file there. In an image the directory of the configuration may be the machine's.
+        let own = (try? configurationDirectory()).map { $0 + "/config.json" } ?? Self.machineConfiguration
+        return own == Self.machineConfiguration ? [own] : [own, Self.machineConfiguration]
     }
 
     /// What relative paths on the command line are relative to.
@@ -63,7 +67,7 @@ struct EnvironmentPaths: Sendable {
     }
 
     var settings: RunSettings.Environment {
-        RunSettings.Environment(base: pathBase, file: configurationFile, lookup: lookup)
+        RunSettings.Environment(base: pathBase, files: configurationFiles, lookup: lookup)
     }
 
     /// The program a name without a slash means: the first match in `PATH`. execvp(3).
@@ -179,7 +183,7 @@ extension EnvironmentPaths {
 extension EnvironmentPaths {
     /// Where plugins are: `$XDG_CONFIG_HOME/syncagent/plugins`, and their pipes below the runtime directory.
     var pluginPlace: PluginPlace {
-        let file = configurationFile ?? "/etc/syncagent/config.json"
+        let file = configurationFiles.first ?? Self.machineConfiguration
         let directory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined()
         return PluginPlace(
             directory: directory + "/plugins",

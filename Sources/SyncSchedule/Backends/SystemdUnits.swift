@@ -21,7 +21,7 @@ struct SystemdUnits: Sendable {
     let calendar: [String]
 
     init(_ start: ScheduledStart, scope: Scope) {
-        let (timing, zone, delay) = (start.clock.timing, start.clock.zone, start.clock.delay)
+        let (timing, delay) = (start.clock.timing, start.clock.delay)
         (name, self.timing, program, self.scope) = (start.name, timing, start.program, scope)
         let zoneName = timing.timeZone.map { " " + $0 } ?? ""
         let calendar = TimerLine.lines(timing, delay: delay).flatMap { line in
