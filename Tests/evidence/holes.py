@@ -9,6 +9,8 @@ import holes_agent
 import holes_disk
 import holes_keys
 import holes_network
+import holes_publish
+import holes_served
 import holes_small
 import holes_tree
 from holes_place import ATTACKS, NotShown, Place
