@@ -84,14 +84,31 @@ struct EnvironmentPaths: Sendable {
     /// A path need not exist yet, since a pull may bring it; a bare name has to be in `PATH` now.
     func absoluteProgram(_ text: String, option: String) throws -> String {
         guard !text.isEmpty, !text.contains("\0") else { throw ValidationError("\(option) wants a program.") }
-        if isHookProgram(text) { return text }
-        if text.contains("/") { return try Self.absolute(text) }
+        if isHookProgram(text), !text.hasPrefix("/") { return text }
+        if text.contains("/"), try exists(Self.absolute(text)) || !isCommandLine(text) {
+            return try Self.absolute(text)
+        }
+        if isCommandLine(text) {
+            throw ValidationError(
+                "\(option) takes a program without arguments, not '\(escaped(text))': write a script that calls it"
+                    + (option.hasSuffix("hook")
+                        ? ", or name a hook in the manifest that has \"arguments\" in the configuration file." : ".")
+            )
+        }
         guard let found = program(named: text) else {
             throw ValidationError(
                 "\(option): no program '\(escaped(text))' in PATH; write ./\(escaped(text)) for one in this directory."
             )
         }
         return found
+    }
+
+    /// Whether words follow what is a program by itself, as in a shell.
+    private func isCommandLine(_ text: String) -> Bool {
+        guard let space = text.firstIndex(of: " ") else { return false }
+        let word = String(text[..<space])
+        guard word.contains("/") else { return program(named: word) != nil }
+        return (try? Self.absolute(word)).map { isPermitted(.execute, $0) } ?? false
     }
 
     /// A path against the working directory.

@@ -291,7 +291,7 @@ struct ReleaseSource {
         let served = try source.statement(url, limit: limit, reload: asked.reload, until: asked.end)
         if let served { believed.isPublic = served.isPublic }
         if served == nil, isNotThere(check) {
-            let names = wanted.revision == nil ? source.channels(besides: place) : nil
+            let names = wanted.revision == nil ? source.channels(besides: place)?.names : nil
             throw .engine(wanted.isMissing(redacted(url: place), names))
         }
         var refusal: TrustRefusal?
@@ -314,7 +314,7 @@ struct ReleaseSource {
             )
         }
         throw .settled(
-            wanted.isMissing(redacted(url: place), source.channels(besides: place), wasRemoved: true)
+            wanted.isMissing(redacted(url: place), source.channels(besides: place)?.names, wasRemoved: true)
         )
     }
 
