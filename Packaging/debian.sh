@@ -28,7 +28,7 @@ DESTDIR=$tree "$root/Packaging/install.sh" "$work/syncagent" /usr >/dev/null
 
 # The archive: everything below one directory, to be unpacked anywhere.
 cp -R "$tree/usr" "$work/syncagent-$version"
-for file in README.md LICENSE CHANGELOG.md Documentation Examples; do cp -R "$root/$file" "$work/syncagent-$version/"; done
+for file in README.md LICENSE CHANGELOG.md Documentation Examples Manifests; do cp -R "$root/$file" "$work/syncagent-$version/"; done
 tar --directory "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
     --mode=go=rX,u+rw -cf - "syncagent-$version" | gzip -9n >"$out/syncagent-$version-$architecture.tar.gz"
 
@@ -38,23 +38,24 @@ mv "$tree/usr/share/zsh/site-functions/_syncagent" "$tree/usr/share/zsh/vendor-c
 rmdir "$tree/usr/share/zsh/site-functions"
 gzip -9n "$tree/usr/share/man/man1/syncagent.1"
 
-# Units: the agent of a user, and pulls by name of the user syncagent. Neither is enabled: whoever wants them enables them.
+# Units: the agent of a user, pulls by name of the user syncagent, and what signs anew what is the newest. None is enabled: whoever wants them enables them.
 systemd=$root/Examples/systemd
 mkdir -p "$tree/usr/lib/systemd/user" "$tree/usr/lib/systemd/system" "$tree/usr/lib/sysusers.d" "$tree/usr/lib/tmpfiles.d"
 sed 's|/usr/local/bin/|/usr/bin/|' "$systemd/syncagent.service" | sed '2,/^\[Unit\]/{/^#     /d}' \
     >"$tree/usr/lib/systemd/user/syncagent.service"
-for unit in syncagent-pull@.service syncagent-pull@.timer; do
+for unit in syncagent-pull@.service syncagent-pull@.timer syncagent-refresh@.service syncagent-refresh@.timer; do
     sed 's|/usr/local/bin/|/usr/bin/|' "$systemd/$unit" | sed '/^# The files go to/,/^#     install/d' \
         >"$tree/usr/lib/systemd/system/$unit"
 done
 echo 'u syncagent - "Pulls of asset sets" /var/lib/syncagent' >"$tree/usr/lib/sysusers.d/syncagent.conf"
-echo 'd /srv/syncagent 0755 syncagent syncagent' >"$tree/usr/lib/tmpfiles.d/syncagent.conf"
+printf '%s\n' 'd /var/lib/syncagent 0700 syncagent syncagent' 'd /srv/syncagent 0755 syncagent syncagent' \
+    >"$tree/usr/lib/tmpfiles.d/syncagent.conf"
 
 documents=$tree/usr/share/doc/syncagent
 mkdir -p "$documents" "$tree/DEBIAN"
 cp "$root/README.md" "$documents/"
-cp -R "$root/Documentation" "$root/Examples" "$documents/"
-rm -rf "$documents/Examples/quickstart.sh" "$documents/Examples/systemd" "$documents/Examples/watch-session"
+cp -R "$root/Documentation" "$root/Examples" "$root/Manifests" "$documents/"
+rm -rf "$documents/Examples/quickstart.sh" "$documents/Examples/watch-session"
 gzip -9nc "$root/CHANGELOG.md" >"$documents/CHANGELOG.md.gz"
 printf 'syncagent (%s) stable; urgency=medium\n\n  * CHANGELOG.md.gz says what is new.\n\n -- %s  %s\n' "$version" "$MAINTAINER" \
     "$(LC_ALL=C date --utc --date="@$SOURCE_DATE_EPOCH" '+%a, %d %b %Y %H:%M:%S +0000')" | gzip -9n >"$documents/changelog.gz"
@@ -101,14 +102,41 @@ if [ "$1" = configure ]; then
     if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 fi
 END
+cat >"$tree/DEBIAN/prerm" <<'END'
+#!/bin/sh
+set -e
+# Agents and pulls come to rest with everything kept: nobody could ask them anything without the program.
+if [ "$1" = remove ]; then
+    start-stop-daemon --stop --quiet --oknodo --exec /usr/bin/syncagent --retry TERM/10 || true
+fi
+END
 cat >"$tree/DEBIAN/postrm" <<'END'
 #!/bin/sh
 set -e
-# What was pulled stays, in /srv/syncagent: it is not this package's. State goes.
-if [ "$1" = purge ]; then rm -rf /var/lib/syncagent; fi
+# What was pulled stays, in /srv/syncagent: it is not this package's. State goes, and what would call the program.
+if [ "$1" = purge ]; then
+    rm -rf /var/lib/syncagent
+    for unit in /etc/systemd/system/syncagent-schedule-*; do
+        grep -qs "^# Written by 'syncagent schedule add'" "$unit" || continue
+        name=${unit##*/}
+        if [ -d /run/systemd/system ]; then systemctl disable --now "$name" || true; fi
+        rm -f "$unit" "/etc/systemd/system/timers.target.wants/$name"
+    done
+    if command -v crontab >/dev/null; then
+        for table in /var/spool/cron/crontabs/*; do
+            grep -qs '^# syncagent schedule .*: do not edit;' "$table" || continue
+            # A block without its end is its first line alone: the lines after it may be anybody's.
+            awk '/^# syncagent schedule .*: do not edit;/ { printf "%s", block; block = ""; inside = 1; next }
+                /^# syncagent schedule .*: end$/ && inside { block = ""; inside = 0; next }
+                inside { block = block $0 "\n"; next }
+                { print }
+                END { printf "%s", block }' "$table" | crontab -u "${table##*/}" - || true
+        done
+    fi
+fi
 if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 END
-chmod 755 "$tree/DEBIAN/postinst" "$tree/DEBIAN/postrm"
+chmod 755 "$tree/DEBIAN/postinst" "$tree/DEBIAN/prerm" "$tree/DEBIAN/postrm"
 (cd "$tree" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$tree/DEBIAN/md5sums"
 find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 dpkg-deb --root-owner-group -Zxz --build "$tree" "$out/syncagent_${version}_$architecture.deb" >/dev/null

@@ -52,6 +52,10 @@ within() { unshare --mount --pid --fork chroot "$root" env -i PATH=/usr/sbin:/us
 
 expect "it installs, with what it needs" within "apt-get -qq update && apt-get -qq -y --no-install-recommends install /tmp/one.deb"
 expect "its user is there, and has no shell" within "getent passwd syncagent | grep -q nologin"
+expect "its home is there and its own" within "[ \"\$(stat -c '%U %a' /var/lib/syncagent)\" = 'syncagent 700' ]"
+expect "formats, examples and all units come with it" within "ls /usr/share/doc/syncagent/Manifests/FORMAT.md \
+    /usr/share/doc/syncagent/Examples/systemd/syncagent-refresh@.timer /usr/lib/systemd/system/syncagent-refresh@.service \
+    /usr/lib/systemd/system/syncagent-pull@.timer /usr/lib/systemd/user/syncagent.service"
 expect "nothing is enabled by itself" within "! find /etc/systemd -name '*syncagent*' | grep -q ."
 expect "units are in order" within "systemd-analyze verify /usr/lib/systemd/system/syncagent-pull@.service 2>&1 | grep -v \"Command 'man\" | (! grep -i syncagent)"
 # Neither /proc nor a resolver nor time zones are here.
@@ -80,8 +84,18 @@ expect "manual page and completions are where they are looked for" within "ls /u
     /usr/share/fish/vendor_completions.d/syncagent.fish"
 expect "it is upgraded, and goes on with its state" within "apt-get -qq -y install /tmp/two.deb && cd /tmp &&
     syncagent pull site/manifest.json --into tower 2>&1 | grep -q '2 unchanged'"
+# What schedules leave: a block of the user's, one whose end is gone, and another's line.
+within "mkdir -p /etc/systemd/system && printf \"# Written by 'syncagent schedule add'; it replaces this file.\\n\" \
+        >/etc/systemd/system/syncagent-schedule-tower.timer
+    apt-get -qq -y --no-install-recommends install cron && printf '%s\\n' '1 1 * * * /bin/mine' \
+        \"# syncagent schedule tower: do not edit; 'syncagent schedule remove tower' removes it\" \
+        '0 2 * * * /usr/bin/syncagent schedule run tower' '# syncagent schedule tower: end' \
+        \"# syncagent schedule bridge: do not edit; 'syncagent schedule remove bridge' removes it\" \
+        '2 2 * * * /bin/mine-too' | crontab -u syncagent -" >"$work/said" 2>&1 || complain "cron: $(tail -3 "$work/said")"
 expect "it is removed; what was pulled stays" within "apt-get -qq -y remove syncagent && ! command -v syncagent && cmp /tmp/set/ls /tmp/tower/ls"
 expect "it is purged, and leaves nothing but its user" within "mkdir -p /var/lib/syncagent && apt-get -qq -y purge syncagent &&
     ! find /etc /usr /var/lib -name '*syncagent*' -not -path '/var/lib/dpkg/*' | grep ."
+expect "nor its lines in a crontab, with all others kept" within "crontab -u syncagent -l | grep -v '^#' >/tmp/lines &&
+    printf '%s\\n' '1 1 * * * /bin/mine' '2 2 * * * /bin/mine-too' | cmp - /tmp/lines"
 [ "$failures" = 0 ] || { echo "$failures of the package's promises do not hold." >&2; exit 1; }
 ls -l "$work/one" | awk 'NR > 1 { printf "%.1f MB  %s\n", $5 / 1e6, $NF }'

@@ -74,7 +74,7 @@ extension Agent: AgentControl {
         try await wish(.paused, session)
     }
 
-    /// Lets a run go on; where the last one has ended and files are missing, the same is asked for again.
+    /// Lets a run go on; where the last one was cancelled, or has ended and files are missing, the same is asked for again.
     package func resume(_ session: String) async throws(ControlError) -> SessionStatus {
         try refuseIfStopping()
         if let request = try requestAgain(session) {
@@ -84,12 +84,12 @@ extension Agent: AgentControl {
         return try await wish(.resumed, session)
     }
 
-    /// What the last run of a session was asked for, if it has failed and nothing is under way.
+    /// What the last run of a session was asked for, if it has failed or was cancelled and nothing is under way.
     private func requestAgain(_ session: String) throws(ControlError) -> EnqueueRequest? {
         try asking { () throws(StoreError) in
             guard try openRun(of: session) == nil, let place = try store.session(session)?.destination,
-                let run = try store.runs(session: session, limit: 1).first, run.state == .finished,
-                run.result != .ok
+                let run = try store.runs(session: session, limit: 1).first,
+                run.state == .cancelled || run.state == .finished && run.result != .ok
             else { return nil }
             var request = run.recipe
             request.destination = place

@@ -107,6 +107,31 @@ package struct ConfigurationFile: Sendable, Equatable {
         return settings
     }
 
+    /// Reads the files that count where nobody names one: each counts where those before it say nothing.
+    ///
+    /// - Parameters:
+    ///   - paths: Absolute, the user's before the machine's. Those that do not exist say nothing.
+    ///   - home: For paths that begin with `~/`.
+    package static func usual(_ paths: [String], home: String?) throws(SettingsError) -> ConfigurationFile {
+        var found = ConfigurationFile()
+        for path in paths { if let lower = try read(path, home: home) { found.put(over: lower) } }
+        return found
+    }
+
+    /// Puts what a lower file says where this one says nothing. Lists are put together, these first.
+    private mutating func put(over lower: ConfigurationFile) {
+        transfer = transfer.over(lower.transfer)
+        hooks.merge(lower.hooks) { mine, _ in mine }
+        plugins.directory = plugins.directory ?? lower.plugins.directory
+        plugins.uses += lower.plugins.uses
+        metricsFile = metricsFile ?? lower.metricsFile
+        trust.pins.merge(lower.trust.pins) { mine, _ in mine }
+        // Whoever of the two refuses: a file that says nothing about it cannot be told from one that accepts.
+        if lower.trust.unsigned == .refuse { trust.unsigned = .refuse }
+        for row in RunKey.all { row.merge(&run, lower.run) }
+        agentRateLimit = agentRateLimit ?? lower.agentRateLimit
+    }
+
     /// Reads the text of a file.
     ///
     /// - Parameters:

@@ -19,7 +19,7 @@ package struct RunSettings: Sendable {
 
     /// Which configuration file is read.
     package enum Source: Sendable, Equatable {
-        /// The user's, if there is one.
+        /// The user's and, below it, the machine's, if there are any.
         case usual
         case none
         /// This one, absolute.
@@ -30,14 +30,14 @@ package struct RunSettings: Sendable {
     package struct Environment: Sendable {
         /// For paths, and for `~/`.
         package var base: PathBase
-        /// The user's configuration file; `nil` without a home directory.
-        package var file: String?
+        /// The configuration files that are read where nobody names one, the user's before the machine's.
+        package var files: [String]
         /// Gives a variable's value.
         package var lookup: @Sendable (String) -> String?
 
-        package init(base: PathBase, file: String?, lookup: @escaping @Sendable (String) -> String?) {
+        package init(base: PathBase, files: [String], lookup: @escaping @Sendable (String) -> String?) {
             self.base = base
-            self.file = file
+            self.files = files
             self.lookup = lookup
         }
     }
@@ -99,10 +99,7 @@ package struct RunSettings: Sendable {
     {
         switch source {
         case .none: nil
-        case .usual:
-            try environment.file.flatMap { path throws(SettingsError) in
-                try ConfigurationFile.read(path, home: environment.base.home)
-            }
+        case .usual: try ConfigurationFile.usual(environment.files, home: environment.base.home)
         case .named(let path): try ConfigurationFile.read(path, home: environment.base.home)
         }
     }

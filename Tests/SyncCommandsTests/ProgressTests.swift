@@ -255,6 +255,21 @@ struct OutputTests {
         )
     }
 
+    @Test("A log gets a line a minute, and none for what has no number")
+    func logLines() throws {
+        let looking = ProgressSnapshot(phase: "Looking", unit: .nothing)
+        let fetching = ProgressSnapshot(phase: "Fetching", filesDone: 3, filesTotal: 7)
+        func lines(_ snapshots: [ProgressSnapshot], drawInterval: Double?) throws -> String {
+            try Self.captured { output in
+                let display = ProgressDisplay(output: output, style: .lines, drawInterval: drawInterval)
+                for snapshot in snapshots { display.report(snapshot) }
+            }.1
+        }
+        #expect(try lines([looking, fetching], drawInterval: nil) == "")
+        #expect(try lines([looking], drawInterval: 0) == "")
+        #expect(try lines([looking, fetching], drawInterval: 0).hasPrefix("Fetching"))
+    }
+
     @Test("A terminal is redrawn at most ten times a second, and the line is gone at the end [S116]")
     func redrawsAreLimited() async throws {
         let pipe = Pipe()

@@ -153,6 +153,47 @@ struct AgentTests {
         #expect(try bench.disorder() == [])
     }
 
+    @Test("A directory stands for the files below it; its name with letters behind it is none [S89]")
+    func prioritizedDirectory() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(bench.request())
+            try await bench.until(.running)
+            await #expect(throws: ControlError.self) {
+                try await agent.prioritize(session, paths: ["fx"])
+            }
+            let wanted = Task { try await agent.prioritize(session, paths: ["f"]) }
+            while try bench.store.runs(limit: 1).first?.firstPaths.isEmpty ?? true {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            bench.free()
+            _ = try await wanted.value
+            try await bench.until(.finished)
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+    }
+
+    @Test("A cancelled run is asked for again by resume, with the same hooks [S102]")
+    func resumedAfterCancel() async throws {
+        let bench = try AgentBench()
+        bench.stall()
+        let agent = bench.agent()
+        try await whileRunning(agent) {
+            let first = try await agent.enqueue(bench.request(hook: try bench.hook("exit 0")))
+            try await bench.until(.running)
+            _ = try await agent.cancel(session)
+            bench.free()
+            _ = try await agent.resume(session)
+            try await bench.until(.finished)
+            let last = try #require(try bench.store.runs(limit: 1).first)
+            #expect(last.identifier != first.run && last.result == .ok)
+            #expect(try bench.store.hooks(run: last.identifier).map(\.state) == [.done])
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+    }
+
     @Test("Paths that the manifest does not name are refused, and the run goes on as it was [S89]")
     func prioritizedNothing() async throws {
         let bench = try AgentBench()
@@ -443,7 +484,7 @@ struct AgentTests {
             request.connections = 1
             _ = try await agent.enqueue(request)
             try await bench.until(.running)
-            let wanted = Task { try await agent.prioritize(session, paths: ["f/59", "not/there"]) }
+            let wanted = Task { try await agent.prioritize(session, paths: ["f/59", "not/there", "f"]) }
             while try bench.store.runs(limit: 1).first?.firstPaths.isEmpty ?? true {
                 try await Task.sleep(for: .milliseconds(5))
             }
@@ -452,7 +493,7 @@ struct AgentTests {
             try await bench.until(.finished)
         }
         let run = try #require(try bench.store.runs(limit: 1).first)
-        #expect(run.firstPaths == ["f/59", "not/there"])
+        #expect(run.firstPaths == ["f/59", "not/there", "f"])
         #expect(bench.tree.problems(in: bench.destination) == [])
         #expect(try bench.disorder() == [])
     }

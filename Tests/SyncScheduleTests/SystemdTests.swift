@@ -81,7 +81,8 @@ private func start(
     name: String = "tower",
     program: String = "/bin/true",
     zone: String? = "Europe/Berlin",
-    delay: Int = 0
+    delay: Int = 0,
+    today: CivilDay = CivilDay(year: 2026, month: 11, day: 21)
 ) throws -> ScheduledStart {
     var timing = ScheduleTiming(recurrence)
     timing.timeZone = zone
@@ -93,7 +94,7 @@ private func start(
             arguments: ["schedule", "run", name, "50% \"of\" $HOME \\n it's ünï"],
             variables: ["XDG_STATE_HOME=/var/my \"state\" %h $HOME \\x"]
         ),
-        today: CivilDay(year: 2026, month: 11, day: 21)
+        today: today
     )
 }
 
@@ -175,6 +176,7 @@ struct SystemdTests {
             ("Europe/Berlin", "0 */6 * * *", "2027-03-27", 0),
             ("Europe/Berlin", "15 2,3 * * *", "2027-03-27", 1_000),
             ("Africa/Cairo", "0 */2 * * *", "2027-04-29", 7),
+            ("Africa/Casablanca", "30 2 * * *", "2027-03-12", 45),
             ("America/New_York", "0 9 * * 1-5", "2026-11-27", 0), ("UTC", "5 4 13 * fri", "2026-11-01", 0),
             ("UTC", "0 0 */2 * 1", "2026-11-01", 0), ("UTC", "0 12 29 2 *", "2026-11-01", 0),
             ("Pacific/Apia", "*/90 * * * *", "2026-11-01", 0),
@@ -213,6 +215,32 @@ struct SystemdTests {
         }
         let last = try #require(ours.last)
         #expect(found.filter { $0 <= last }.sorted() == ours)
+    }
+
+    @Test(
+        "Units of a place that changes its clocks by a rule say the rule, and are the same in every year [S132]",
+        arguments: [
+            ("Europe/Berlin", "02:30", "Sun *-03-25,26,27,28,29,30,31 03:00:00 Europe/Berlin"),
+            ("America/New_York", "02:00", "Sun *-03-08,09,10,11,12,13,14 03:00:00 America/New_York"),
+            ("Australia/Lord_Howe", "02:10", "Sun *-10-01,02,03,04,05,06,07 02:30:00 Australia/Lord_Howe"),
+            ("Africa/Cairo", "00:20", "Fri *-04-24,25,26,27,28,29,30 01:00:00 Africa/Cairo"),
+        ]
+    )
+    func everyYear(zone: String, nightly: String, line: String) throws {
+        func calendar(_ year: Int64) throws -> [String] {
+            let rule = Recurrence.daily(at: ScheduleTiming.minutes(nightly) ?? -1, on: [])
+            let today = CivilDay(year: year, month: 5, day: 1)
+            return SystemdUnits(try start(rule, zone: zone, today: today), scope: .user).calendar
+        }
+        #expect(try calendar(2026) == ["*-*-* \(nightly):00 \(zone)", line])
+        #expect(try calendar(2031) == calendar(2026))
+    }
+
+    @Test("Where no rule says when clocks change, as in Morocco, units have the dates of eleven years [S132]")
+    func datesWithoutRule() throws {
+        let calendar = SystemdUnits(try start(zone: "Africa/Casablanca"), scope: .user).calendar
+        #expect((9...12).contains(calendar.count - 1), "\(calendar)")
+        #expect(calendar.dropFirst().allSatisfy { $0.hasPrefix("20") && $0.hasSuffix(" 03:00:00 Africa/Casablanca") })
     }
 
     @Test("What is not caught up is not persistent; the rule is in the unit's description")

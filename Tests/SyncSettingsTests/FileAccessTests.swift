@@ -1,5 +1,6 @@
 import Foundation
 import SyncCurl
+import SyncModel
 import SyncTestKit
 import SyncTransfer
 import Testing
@@ -59,6 +60,48 @@ struct FileAccessTests {
             message { _ = try ConfigurationFile.read(path, home: nil) }
                 == "\(path): its directory \(root.path): others may write to it; run: chmod go-w \(root.path)"
         )
+    }
+
+    @Test("The machine's configuration counts where the user's says nothing; a file that is named stands alone")
+    func machine() throws {
+        let machine = try write(
+            """
+            {connections: 3, limit_rate: '1M', rewrite: ['http://a/ http://b/'], max_delete: 5, trust: {unsigned: 'refuse',
+             pins: {tower: 'SHA256:\(String(repeating: "1", count: 64))', bridge: '/machine.root'}},
+             hooks: {index: {program: '/machine'}, mail: {program: '/mail'}}, metrics: {textfile: '/m.prom'},
+             plugins: {use: [{plugin: 'low', point: 'verifier'}]}}
+            """,
+            to: "machine.json",
+            mode: 0o644
+        )
+        let own = try write(
+            """
+            {connections: 7, rewrite: ['http://c/ http://d/'], trust: {pins: {bridge: '/own.root'}},
+             hooks: {index: {program: '/own'}}, plugins: {use: [{plugin: 'high', point: 'verifier'}]}}
+            """,
+            to: "own.json",
+            mode: 0o644
+        )
+        let both = try ConfigurationFile.usual([own, machine], home: nil)
+        #expect(both.transfer.connections == 7)
+        #expect(both.transfer.rateLimit == 1 << 20)
+        #expect(both.transfer.rewrite == ["http://c/ http://d/", "http://a/ http://b/"])
+        #expect(both.run.maxDelete == 5)
+        #expect(both.trust.unsigned == .refuse)
+        #expect(both.trust.pins["bridge"] == "/own.root" && both.trust.pins["tower"] != nil)
+        #expect(both.hooks["index"]?.hook.arguments == ["/own"] && both.hooks["mail"] != nil)
+        #expect(both.metricsFile == "/m.prom")
+        #expect(both.plugins.uses.map(\.plugin) == ["high", "low"])
+
+        let environment = RunSettings.Environment(
+            base: PathBase(directory: "/", home: nil),
+            files: [root.path("none"), machine],
+            lookup: { _ in nil }
+        )
+        #expect(try RunSettings(TransferSettings(), .usual, environment).transfer.connections == 3)
+        let named = try RunSettings(TransferSettings(), .named(own), environment)
+        #expect(named.transfer.connections == 7 && named.transfer.rateLimit == nil)
+        #expect(try RunSettings(TransferSettings(), .none, environment).transfer.connections == nil)
     }
 
     @Test("A file that is not there is none; one that is no file, or too long, is refused")

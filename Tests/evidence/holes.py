@@ -9,6 +9,7 @@ import holes_agent
 import holes_disk
 import holes_keys
 import holes_network
+import holes_publish
 import holes_requests
 import holes_small
 import holes_systems

@@ -4,7 +4,7 @@
 # usage: holes.sh PROGRAM [ITEM…]
 #
 #   PROGRAM   the syncagent to attack; an older one has holes to show
-#   ITEM      only these: 1, 14, "keys", "requests", "inherited" or "small"; without one all
+#   ITEM      only these: 1, 14, "publish", "keys", "places", "requests", "inherited" or "small"; without one all
 #
 # Each attack prints a line: its number, what was tried, and "held", "OPEN: what happened" or "not shown here: why".
 # All of it happens in a directory of its own and, where the kernel lets this user, in namespaces of its own for network,

@@ -1,5 +1,6 @@
 """Attacks on serve with requests that a proxy in front of it may read in another way, and on what a process inherits."""
 
+import json
 import os
 import re
 import socket
@@ -68,3 +69,29 @@ def children(place):
     done = place.run("pull", "site/manifest.json", "--into", "dest", "--hook", hook,
                      wrap=("env", "--ignore-signal=CHLD"))
     return None if done.status == 0 else f"{done}"
+
+
+@attack("requests", "requests to the agent that can be read in two ways")
+def ambiguous_agent(place):
+    _, send = place.agent()
+    assert b" 200 " in (send(b"GET /v1/agent HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n") or b"").split(b"\r\n")[0]
+    taken = []
+    for words, request in AMBIGUOUS.items():
+        said = send(request.replace(b" /a", b" /v1/agent").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1), 5)
+        if b" 200 " in (said or b"").split(b"\r\n")[0]:
+            taken.append(words)
+    return "answered as if it were clear: " + ", ".join(taken) if taken else None
+
+
+@attack("requests", "a session by the control API whose name no command takes")
+def odd_session(place):
+    place.publish({"a": b"1"})
+    _, send = place.agent()
+    for name in ("../x", "a/b", "-x", "a b", "x" * 300, "."):
+        refused = place.run("pull", "site/manifest.json", "--into", "dest", "--session", name, "--dry-run").status == 64
+        body = json.dumps({"manifest": place.path("site/manifest.json"), "destination": place.path("dest"), "session": name})
+        said = send(f"POST /v1/runs HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+                    .encode())
+        if refused and (said or b"").split(b" ", 2)[1:2] in ([b"200"], [b"201"], [b"202"]):
+            return f"{name!r:.20} is taken by the API, and refused by the command"
+    return None

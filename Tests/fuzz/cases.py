@@ -26,6 +26,7 @@ class Case:
         self.digests = set(fixtures.known)
         self.planted = set()
         self.set = None
+        self.judges_output = self.served_keys = False
 
     def path(self, *parts):
         return os.path.join(self.directory, *parts)
@@ -604,6 +605,154 @@ def hostile_statement(case):
     return value
 
 
+# MARK: What a publisher meets
+
+PUBLISH = ["publish", "src", "--to", "site", "--project", sets.PROJECT, "--pack-size", "64K"]
+PUBLISH_FILE = """{
+  "groups": { "docs": ["d/**"] }, "exclude": ["*.tmp", "/cache/"], "exclude_from": "leave-out",
+}
+"""
+IGNORED = "# What stays here.\n*.tmp\n/cache/\n!keep.tmp\nbuild/**/out-[0-9]\n"
+
+
+def publishing(case):
+    """What is published already, the keys, and what in the source says how to publish. Whoever can write the output must
+    reach nothing but it: no private byte gets there, and nothing is signed that nobody of this machine has said."""
+    random = case.random
+    case.lay("publisher")
+    case.arguments = PUBLISH + ["--group", "docs=d/**"]
+    signs = random.randrange(3) > 0
+    if signs:
+        case.arguments += ["--sign", "keys"]
+    for _ in range(random.choice([1, 1, 1, 2])):
+        random.choice([published_manifest, published_packs, published_statements, planted_output, publish_file,
+                       key_files, private_source])(case)
+    kind = random.randrange(8)
+    if kind == 0 and signs:
+        case.arguments = ["keys", "refresh", "site", "--sign", "keys"]
+    elif kind == 1 and signs:
+        case.arguments = ["channel", "set", "site", random.choice(["beta", "default"]), random.choice(["1", "2", "default"]),
+                          "--sign", "keys"]
+    elif kind == 2:
+        case.arguments += ["--base", "site/manifest.json"]
+    elif kind == 3:
+        case.arguments += random.choice([["--manifest-parts"], ["--dictionary", "always"], ["--repack"], ["--json"],
+                                         ["--channel", "beta"], ["--dry-run"]])
+    case.judges_output = True
+
+
+def published_manifest(case):
+    random = case.random
+    try:
+        document = sets.manifest(case.directory)
+    except ValueError:
+        return  # It has been through here already.
+    if random.randrange(3):
+        values = hostile(case)
+
+        def value(container, key):
+            if key in ("url", "urls"):
+                found = random.choice(["../keys/release.key", "../canary/secret", "packs/../../canary/secret",
+                                       case.path("canary/secret"), "../keys/fresh.key"])
+                return found if key == "url" else [found]
+            return values(container, key)
+
+        of_json(random, document, value)
+        if isinstance(document, dict):
+            if random.randrange(3) == 0:
+                document["revision"] = random.choice([2, 3, 2**31, 2**53, 2**63 - 3, 2**63 - 1])
+            if random.randrange(3) == 0:
+                document[random.choice(["x-user-data", "x-a"])] = random.choice([{"foreign": 1}, "foreign"])
+            if random.randrange(3) == 0:
+                document["groups"] = [{"name": "foreign", "include": ["**"], "hooks": ["foreign"]}]
+        data = json_text(random, document)
+    else:
+        data = of_bytes(random, case.read("site", "manifest.json"))
+    case.write(data, "site", "manifest.json")
+    if random.randrange(2) and os.path.exists(case.path("site", "manifest.json.zst")):
+        os.remove(case.path("site", "manifest.json.zst"))
+
+
+def published_packs(case):
+    for file in some(case.random, case.files("site", "packs")):
+        with open(file, "rb") as opened:
+            data = of_bytes(case.random, opened.read())
+        if case.random.randrange(4):
+            # As long as it was: lengths alone do not tell.
+            with open(file, "rb") as opened:
+                data = bytearray(opened.read())
+            data[case.random.randrange(len(data))] ^= 1 << case.random.randrange(8)
+        with open(file, "wb") as opened:
+            opened.write(data)
+
+
+def published_statements(case):
+    random = case.random
+    targets = case.files("site", "trust") + case.files("site", "manifests") + case.files("site", "channels")
+    pool = case.files("former")
+    for _ in range(random.choice([1, 1, 2])):
+        target = random.choice(targets)
+        kind = random.randrange(6)
+        if kind == 0 and os.path.exists(target):
+            os.remove(target)
+        elif kind < 3:
+            # What was the newest at some time, put back.
+            name = random.choice(pool)
+            with open(name, "rb") as file:
+                data = file.read()
+            case.write(data, "site", os.path.relpath(name, case.path("former")))
+        elif os.path.exists(target):
+            with open(target, "rb") as file:
+                data = file.read()
+            data = of_bytes(random, data, most=4) if kind < 5 else statement(case, data, targets and [target])
+            with open(target, "wb") as file:
+                file.write(data)
+
+
+def planted_output(case):
+    names = ["packs", "trust", "channels", "manifests", "manifest.json", "manifest.json.zst", "trust/fresh", "trust/1.root",
+             "trust/2.release", "channels/index.json", "channels/beta.json.zst", ".syncagent-lock"]
+    names += [os.path.relpath(file, case.path("site")) for file in case.files("site", "packs")]
+    plant(case, "site", case.random.choice(names))
+
+
+def publish_file(case):
+    random = case.random
+    text = PUBLISH_FILE.replace("leave-out", random.choice(["leave-out", "../canary/secret", case.path("canary/secret"),
+                                                             "/dev/zero", "/proc/self/environ", "d"]))
+    case.write(text.encode() if random.randrange(2) else of_bytes(random, text.encode()), "src", "publish.json")
+    ignored = IGNORED + random.choice(["", "*" * 60 + "a\n", "**/" * 400 + "x\n", "[a-" * 100 + "\n", "?*" * 2000 + "\n"])
+    case.write(ignored.encode() if random.randrange(2) else of_bytes(random, ignored.encode()), "src", ".syncignore")
+    if random.randrange(3) == 0:
+        plant(case, "src", random.choice(["publish.json", ".syncignore", "d", "leave-out"]))
+
+
+def key_files(case):
+    for file in some(case.random, case.files("keys")):
+        with open(file, "rb") as opened:
+            data = of_bytes(case.random, opened.read())
+        with open(file, "wb") as opened:
+            opened.write(data)
+
+
+def private_source(case):
+    """Keys and secrets where they would be published."""
+    random = case.random
+    kind = random.randrange(4) if os.path.exists(case.path("keys")) else 3
+    if kind == 0:
+        os.rename(case.path("keys"), case.path("src", "keys"))
+        case.arguments = [word.replace("keys", "src/keys") if word == "keys" else word for word in case.arguments]
+    elif kind == 1:
+        os.rename(case.path("keys"), case.path("site", "keys"))
+        case.arguments = [word.replace("keys", "site/keys") if word == "keys" else word for word in case.arguments]
+        case.served_keys = True
+    elif kind == 2:
+        case.write(case.read("keys", "release.key"), "src", "d", random.choice(["id", "release.key", "f9.txt"]))
+    else:
+        os.symlink(random.choice(["../canary/secret", case.path("canary/secret"), "../../canary/secret"]),
+                   case.path("src", random.choice(["link", "d/link"])))
+
+
 AREAS = [(manifest_values, 30), (manifest_bytes, 14), (compressed_manifest, 2), (parts, 8), (packs, 12), (answers, 5),
          (own_files, 12), (index_values, 6), (planted, 22), (composed, 5), (bombs, 4), (configuration, 10), (store, 14),
-         (trust, 20), ("control", 30)]
+         (trust, 20), ("control", 30), (publishing, 30)]

@@ -49,6 +49,9 @@ class Sets:
         self._signed()
         self._keep("signed")
         self.names.remove("signed")  # Only for those who know what is signed.
+        self._publisher()
+        self._keep("publisher")
+        self.names.remove("publisher")
         for path in ("one", "two", "evil"):
             shutil.rmtree(os.path.join(root, path))
 
@@ -118,6 +121,21 @@ class Sets:
         shutil.rmtree(site + ".good")
         for name in ("keys", "thief"):
             shutil.rmtree(os.path.join(self.place, name))
+
+    def _publisher(self):
+        """Who signs: keys, what was published, what is to be published next, and what was the newest before."""
+        os.makedirs(self.place, exist_ok=True)
+        self._run("keys", "new", "keys", "--project", PROJECT)
+        arguments = ["--to", "site", "--project", PROJECT, "--pack-size", "64K", "--group", "docs=d/**", "--sign", "keys"]
+        shutil.copytree(os.path.join(self.root, "one"), os.path.join(self.place, "src"), symlinks=True)
+        self._run("publish", "src", *arguments, "--channel", "beta")
+        self._run("channel", "set", "site", "default", "beta", "--sign", "keys")
+        shutil.copytree(os.path.join(self.place, "site"), os.path.join(self.place, "former"))
+        with open(os.path.join(self.place, "src", "d", "f3.txt"), "ab") as file:
+            file.write(b" and more")
+        self._run("publish", "src", *arguments)
+        shutil.rmtree(os.path.join(self.place, "src"))
+        shutil.copytree(os.path.join(self.root, "two"), os.path.join(self.place, "src"), symlinks=True)
 
     def _begin(self):
         """Cuts every pack off after most of it, so that parts stay in staging."""

@@ -82,10 +82,14 @@ struct EnvironmentPaths: Sendable {
         try own(baseDirectories.configuration, "XDG_CONFIG_HOME")
     }
 
-    /// The configuration file that is read when nobody names another; `nil` without a home directory.
-    var configurationFile: String? {
-        // Without a home nobody has put a file there.
-        (try? configurationDirectory()).map { $0 + "/config.json" }
+    /// The machine's configuration file, for every user of it.
+    static let machineConfiguration = "/etc/syncagent/config.json"
+
+    /// The configuration files that are read when nobody names another: the user's, then the machine's.
+    var configurationFiles: [String] {
+        // Without a home nobody has put a file there. In an image the directory of the configuration may be the machine's.
+        let own = (try? configurationDirectory()).map { $0 + "/config.json" } ?? Self.machineConfiguration
+        return own == Self.machineConfiguration ? [own] : [own, Self.machineConfiguration]
     }
 
     /// What relative paths on the command line are relative to.
@@ -94,7 +98,7 @@ struct EnvironmentPaths: Sendable {
     }
 
     var settings: RunSettings.Environment {
-        RunSettings.Environment(base: pathBase, file: configurationFile, lookup: lookup)
+        RunSettings.Environment(base: pathBase, files: configurationFiles, lookup: lookup)
     }
 
     /// The program a name without a slash means: the first match in `PATH`. execvp(3).
@@ -111,14 +115,31 @@ struct EnvironmentPaths: Sendable {
     /// A path need not exist yet, since a pull may bring it; a bare name has to be in `PATH` now.
     func absoluteProgram(_ text: String, option: String) throws -> String {
         guard !text.isEmpty, !text.contains("\0") else { throw ValidationError("\(option) wants a program.") }
-        if isHookProgram(text) { return text }
-        if text.contains("/") { return try Self.absolute(text) }
+        if isHookProgram(text), !text.hasPrefix("/") { return text }
+        if text.contains("/"), try exists(Self.absolute(text)) || !isCommandLine(text) {
+            return try Self.absolute(text)
+        }
+        if isCommandLine(text) {
+            throw ValidationError(
+                "\(option) takes a program without arguments, not '\(escaped(text))': write a script that calls it"
+                    + (option.hasSuffix("hook")
+                        ? ", or name a hook in the manifest that has \"arguments\" in the configuration file." : ".")
+            )
+        }
         guard let found = program(named: text) else {
             throw ValidationError(
                 "\(option): no program '\(escaped(text))' in PATH; write ./\(escaped(text)) for one in this directory."
             )
         }
         return found
+    }
+
+    /// Whether words follow what is a program by itself, as in a shell.
+    private func isCommandLine(_ text: String) -> Bool {
+        guard let space = text.firstIndex(of: " ") else { return false }
+        let word = String(text[..<space])
+        guard word.contains("/") else { return program(named: word) != nil }
+        return (try? Self.absolute(word)).map { isPermitted(.execute, $0) } ?? false
     }
 
     /// A path against the working directory.
@@ -197,7 +218,7 @@ extension EnvironmentPaths {
 extension EnvironmentPaths {
     /// Where plugins are: `$XDG_CONFIG_HOME/syncagent/plugins`, and their pipes below the runtime directory.
     var pluginPlace: PluginPlace {
-        let file = configurationFile ?? "/etc/syncagent/config.json"
+        let file = configurationFiles.first ?? Self.machineConfiguration
         let directory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined()
         return PluginPlace(
             directory: directory + "/plugins",

@@ -20,7 +20,7 @@ struct PluginsCommand: CommandGroup {
 struct PluginSource: ParsableArguments {
     @Option(
         name: .customLong("config"),
-        help: "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json)".taking("file"),
+        help: "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json over /etc/syncagent/config.json)".taking("file"),
         completion: .file(extensions: ["json", "json5"])
     )
     var configurationFile: String?
@@ -41,8 +41,8 @@ struct PluginSource: ParsableArguments {
                 throw SettingsError("\(escaped(path)): there is no such configuration file")
             }
             settings = file.plugins
-        } else if let path = environment.configurationFile {
-            settings = try ConfigurationFile.read(path, home: base.home)?.plugins ?? settings
+        } else {
+            settings = try ConfigurationFile.usual(environment.configurationFiles, home: base.home).plugins
         }
         if let directory { settings.directory = try base.absolute(directory) }
         settings.directory = settings.directory ?? environment.pluginPlace.directory

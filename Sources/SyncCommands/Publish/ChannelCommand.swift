@@ -1,5 +1,7 @@
 import ArgumentParser
 import Foundation
+import SyncEngine
+import SyncManifest
 import SyncModel
 import SyncPublisher
 import SyncTrust
@@ -19,18 +21,40 @@ struct ChannelCommand: CommandGroup {
 struct ChannelListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List the channels and the revision that each points at."
+        abstract: "List the channels and the revision that each points at.",
+        discussion: "Of a URL, the manifest is checked as by a pull; the list of the other channels is not signed."
     )
 
-    @Argument(help: "The published directory.", completion: .directory)
+    @Argument(help: "The published directory, or its URL.", completion: .directory)
     var directory: String
+
+    @OptionGroup
+    var trust: TrustOptions
+
+    @OptionGroup(title: "Transfer")
+    var transfer: TransferOptions
 
     @OptionGroup(title: "Output")
     var format: JSONFlag
 
+    func validate() throws { try requireLocation(directory, "DIRECTORY") }
+
     func run() async throws {
         let output = Output()
-        for (channel, revision) in try Channels(directory, isReadOnly: true).list() {
+        let found: [(channel: String?, revision: UInt64)]
+        if urlScheme(of: directory) != nil {
+            var options = ReadingOptions()
+            (options.trust, options.transfer) = (trust, transfer)
+            var reporting = ReportingOptions()
+            (reporting.json, reporting.quiet) = (format.json, true)
+            found = try await options.reading([RunRecipe(manifest: directory)], reporting, output) { engine, found in
+                let hand = try engine.read(found[0])
+                return [(nil, hand.manifest.revision)] + hand.channels().map { ($0.name, $0.revision) }
+            }
+        } else {
+            found = try Channels(directory, isReadOnly: true).list()
+        }
+        for (channel, revision) in found {
             let name = channel ?? ChannelName.ofDefault
             if format.json {
                 let line = JSONLine.object { line in

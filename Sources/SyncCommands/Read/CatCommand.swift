@@ -47,7 +47,7 @@ struct CatCommand: AsyncParsableCommand {
             EnvironmentPaths.ofProcess.lookup("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
         try await options.reading([recipe], reporting, output) { engine, found in
             let hand = try engine.read(found[0])
-            guard let row = hand.row(of: path) else { throw Self.unknown(path, hand.manifest) }
+            guard let row = hand.row(of: path) else { throw Self.unknown(path, hand) }
             try hand.bring(row, spoolDirectory: temporary) { piece throws(EngineError) in
                 output.clearProgress()
                 guard let code = writeAll(Array(piece), to: STDOUT_FILENO) else { return }
@@ -58,39 +58,18 @@ struct CatCommand: AsyncParsableCommand {
         }
     }
 
-    /// A path that no entry has: 66, with the one that was probably meant.
-    private static func unknown(_ path: String, _ manifest: Manifest) -> EngineError {
-        let below = manifest.files.rows(below: Array(path.utf8))
+    /// A path that no file has: 66.
+    private static func unknown(_ path: String, _ hand: ManifestInHand) -> EngineError {
+        let below = hand.manifest.files.rows(below: Array(path.utf8))
         if !below.isEmpty {
             return EngineError(
                 .noInput,
                 "\(escaped(path)) is a directory with \(Figures.count(below.count, "file")); 'syncagent ls' lists them"
             )
         }
-        if manifest.directories.rows(below: Array(path.utf8)).count > 0 {
+        if hand.manifest.directories.rows(below: Array(path.utf8)).count > 0 {
             return EngineError(.noInput, "\(escaped(path)) is an empty directory")
         }
-        let hint = nearest(path, in: manifest.files).map { "; did you mean \(escaped($0))?" }
-        return EngineError(.noInput, "the manifest has no file \(escaped(path))\(hint ?? "")")
-    }
-
-    /// Paths that are compared letter by letter, at most.
-    private static let mostCompared = 2_000
-
-    /// The path that was probably meant: one of the same name, or a similar one below the nearest directory there is.
-    private static func nearest(_ path: String, in files: FileTable) -> String? {
-        func name(_ path: String) -> String { path.split(separator: "/").last?.lowercased() ?? path }
-        let wanted = name(path)
-        if let same = files.indices.first(where: { name(files.path($0)) == wanted }) {
-            return files.path(same)
-        }
-        var directory = path.split(separator: "/").dropLast()
-        while true {
-            let rows = files.rows(below: Array(directory.joined(separator: "/").utf8))
-            if !rows.isEmpty {
-                return SyncSettings.nearest(path, in: rows.prefix(mostCompared).map { files.path($0) })
-            }
-            guard directory.popLast() != nil else { return nil }
-        }
+        return hand.unknown(path)
     }
 }

@@ -12,16 +12,21 @@ struct LsCommand: AsyncParsableCommand {
         abstract: "List the files of a manifest.",
         discussion: """
             Prints one line per file, ordered by path: its size in bytes; - for a file, x for an executable, l for a \
-            link, d for a directory that is empty or has its own mode or time; and its groups. Fetches only the manifest.
+            link, d for a directory that is empty or has its own mode or time; and its groups. With PATH, only that file, or \
+            what is below that directory. Fetches only the manifest.
 
             Examples:
 
               syncagent ls https://cdn.example.com/tower/manifest.json --group maps
+              syncagent ls https://cdn.example.com/tower/manifest.json sheets/north
             """
     )
 
     @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests)
     var manifest: String
+
+    @Argument(help: "Only these files and what is below these directories, as in the manifest.".taking("path"))
+    var paths: [String] = []
 
     @Option(name: .customLong("group"), help: "Only the files of this group; repeatable.".taking("name"))
     var groups: [String] = []
@@ -32,17 +37,29 @@ struct LsCommand: AsyncParsableCommand {
     @OptionGroup(title: "Output")
     var reporting: ReportingOptions
 
-    func validate() throws { try requireLocation(manifest, "MANIFEST") }
+    func validate() throws {
+        try requireLocation(manifest, "MANIFEST")
+        if paths.contains(where: { $0.isEmpty || $0.hasPrefix("/") }) {
+            throw ValidationError("PATH is as in the manifest, without a slash at its beginning.")
+        }
+    }
 
     func run() async throws {
         let output = reporting.output()
-        let (recipe, groups) = (options.recipe(manifest), groups)
+        let (recipe, groups, paths) = (options.recipe(manifest), groups, paths)
         let (hand, rows, directories) = try await options.reading([recipe], reporting, output) {
             engine,
             found in
             let hand = try engine.read(found[0])
             let rows = try hand.rows(of: groups)
-            return (hand, rows, hand.directories(of: groups, with: rows))
+            let directories = hand.directories(of: groups, with: rows)
+            guard !paths.isEmpty else { return (hand, rows, directories) }
+            let below = try paths.map { path throws(EngineError) in try hand.rows(below: path) }
+            return (
+                hand,
+                rows.filter { row in below.contains { $0.files.contains(row) } },
+                directories.filter { row in below.contains { $0.directories.contains(row) } }
+            )
         }
         let files = Listing(hand.manifest, \.files)
         let folders = Listing(hand.manifest, \.directories)

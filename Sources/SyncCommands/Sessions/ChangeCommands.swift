@@ -82,7 +82,7 @@ struct ResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
         abstract: "Resume a session's paused run, or start one that was enqueued paused.",
-        discussion: "If the last run has ended with files missing, this starts the same pull again."
+        discussion: "If the last run was cancelled, or has ended with files missing, this starts the same pull again."
     )
 
     @OptionGroup
@@ -108,13 +108,13 @@ struct PrioritizeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "prioritize",
         abstract: "Fetch these files of a session's run before all others.",
-        discussion: "Paths are relative to the destination, as in the manifest."
+        discussion: "Paths are relative to the destination, as in the manifest. A directory stands for all files below it."
     )
 
     @Argument(help: "The session.".taking("session"), completion: .custom { _, _, _ in knownSessions() })
     var session: String
 
-    @Argument(help: "Paths of files, as in the manifest.".taking("path"))
+    @Argument(help: "Paths of files and directories, as in the manifest.".taking("path"))
     var paths: [String]
 
     @OptionGroup(title: "Output")
@@ -127,7 +127,8 @@ struct PrioritizeCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let paths = paths
+        // A shell completes a directory with a slash.
+        let paths = paths.map { $0.hasSuffix("/") ? String($0.dropLast()) : $0 }
         try await SessionChange.apply(to: session, json: format.json) { client, name in
             try await client.prioritize(name, paths: paths)
         }

@@ -3,7 +3,7 @@ import SyncControlServer
 import SyncEngine
 import SyncSystem
 
-/// Shows progress: on a terminal one line that is redrawn, elsewhere a line every few seconds, or nothing.
+/// Shows progress: on a terminal one line that is redrawn, elsewhere a line a minute, or nothing.
 package final class ProgressDisplay: Sendable {
     package enum Style: Sendable, Equatable {
         /// One line, redrawn.
@@ -32,18 +32,20 @@ package final class ProgressDisplay: Sendable {
     private let hasColour: Bool
     private let start = ContinuousClock.now
 
-    /// In **seconds**: a terminal is redrawn at most ten times a second (S116), a log gets a line every five.
-    private var drawInterval: Double { style == .terminal ? 0.1 : 5 }
+    /// In **seconds**: a terminal is redrawn at most ten times a second (S116), a log gets a line a minute: cron mails it.
+    private let drawInterval: Double
 
     /// A display on `output`; `columns` asks for the terminal's present width.
     package init(
         output: Output,
         style: Style,
         hasColour: Bool = false,
+        drawInterval: Double? = nil,
         columns: @escaping @Sendable () -> Int = ProgressDisplay.terminalColumns
     ) {
         self.output = output
         self.style = style
+        self.drawInterval = drawInterval ?? (style == .terminal ? 0.1 : 60)
         self.hasColour = hasColour
         self.columns = columns
     }
@@ -107,6 +109,8 @@ package final class ProgressDisplay: Sendable {
         let lines: [String]? = state.withLock { state in
             let first = state.lastDraw == -.infinity
             guard style != .none, !state.isFinished, let snapshot = state.snapshot else { return nil }
+            // In a log, only what has a number is worth a line.
+            if style == .lines, snapshot.unit == .nothing { return nil }
             // The first line of a log comes after one interval: a short run needs none.
             if first, style == .lines { state.lastDraw = 0 }
             guard now - state.lastDraw >= drawInterval else { return nil }

@@ -53,7 +53,7 @@ struct BringStep {
     }
 
     /// - Parameters:
-    ///   - first: The most urgent paths: they are fetched before everything else is even planned (S89, S162).
+    ///   - first: The most urgent paths, of files and of directories: they are fetched before everything else is even planned (S89, S162).
     ///   - planned: Told the plan for what is to be fetched.
     ///   - outcome: Takes what became of the rows, as far as it is known when this throws.
     /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place, and in `outcome`.
@@ -93,8 +93,9 @@ struct BringStep {
         _ adopted: Leftovers.Adopted
     ) throws(PlanError) -> [RowFailure] {
         guard !paths.isEmpty, !context.isStopped else { return [] }
-        let paths = Set(paths)
-        let first = open.filter { paths.contains(manifest.files.path($0)) }
+        var isFirst = [Bool](repeating: false, count: manifest.files.count)
+        for path in paths { for row in manifest.files.rows(below: Array(path.utf8)) { isFirst[row] = true } }
+        let first = open.filter { isFirst[$0] }
         guard !first.isEmpty else { return [] }
         open = open.without(Set(first))
         let plan = try makePlan(

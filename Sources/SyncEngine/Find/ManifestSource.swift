@@ -68,7 +68,7 @@ struct ManifestSource: Sendable {
             }
         } catch {
             guard error.status == .noInput, !stop.isStopped else { throw error }
-            throw wanted.isMissing(ManifestPlace(location).shown, channels(besides: location))
+            throw wanted.isMissing(ManifestPlace(location).shown, channels(besides: location)?.names)
         }
         guard let revision = wanted.revision else { return found }
         let manifest = try found.decode()
@@ -81,8 +81,8 @@ struct ManifestSource: Sendable {
         return found
     }
 
-    /// The channels that are published there; `nil` if none are.
-    func channels(besides location: String) -> [String]? {
+    /// The channels that are published there; `nil` if none are, or the list cannot be had.
+    func channels(besides location: String) -> ChannelIndex? {
         let url = resolve(ChannelIndex.path, against: manifestURL(location))
         let sink = MemorySink(limit: ChannelIndex.limit)
         let request = TransferRequest(
@@ -96,7 +96,7 @@ struct ManifestSource: Sendable {
         guard case .success = from.run(request, sink: sink, stop: stop, until: .now + .seconds(10)),
             let index = try? ChannelIndex(json: sink.bytes)
         else { return nil }
-        return index.channels.keys.sorted()
+        return index
     }
 
     /// The location most likely meant, without a request: a directory stands for the manifest in it.

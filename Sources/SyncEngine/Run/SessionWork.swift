@@ -119,7 +119,7 @@ extension PullEngine {
         return result.removed
     }
 
-    /// Whether the manifest of a run names at least one of some paths.
+    /// Whether the manifest of a run has a file at, or below, at least one of some paths.
     ///
     /// - Throws: ``EngineError``, also when that manifest cannot be had any more.
     package func names(_ paths: [String], _ run: StoredRun) throws(EngineError) -> Bool {
@@ -132,9 +132,7 @@ extension PullEngine {
             isPublic: run.facts.isPublic
         )
         let files = try found.decode().files
-        return paths.contains { path in
-            Array(path.utf8).withUnsafeBufferPointer { files.row(of: $0) != nil }
-        }
+        return paths.contains { !files.rows(below: Array($0.utf8)).isEmpty }
     }
 
     /// Works on a run that is waiting in the store; the caller holds its session's lease.

@@ -290,7 +290,7 @@ struct ReleaseSource {
         let served = try source.statement(url, limit: limit, reload: asked.reload, until: asked.end)
         if served.bytes != nil { believed.isPublic = served.isPublic }
         if served.bytes == nil, isNotThere(check) {
-            let names = wanted.revision == nil ? source.channels(besides: place) : nil
+            let names = wanted.revision == nil ? source.channels(besides: place)?.names : nil
             throw .engine(wanted.isMissing(redacted(url: place), names))
         }
         var refusal: TrustRefusal?
@@ -317,7 +317,7 @@ struct ReleaseSource {
             )
         }
         throw .settled(
-            wanted.isMissing(redacted(url: place), source.channels(besides: place), wasRemoved: true)
+            wanted.isMissing(redacted(url: place), source.channels(besides: place)?.names, wasRemoved: true)
         )
     }
 

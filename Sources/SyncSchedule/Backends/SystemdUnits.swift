@@ -16,29 +16,18 @@ struct SystemdUnits: Sendable {
     private let scope: Scope
     /// The times, as systemd.time(7) writes them.
     ///
-    /// systemd passes over a time that does not exist on the day when clocks are put forward: those days get a line
-    /// each, with the first minute that there is. A time that comes twice is taken once, the first.
+    /// systemd passes over a time that does not exist on the day when clocks are put forward: those days get lines of
+    /// their own, with the first minute that there is. A time that comes twice is taken once, the first.
     let calendar: [String]
 
     init(_ start: ScheduledStart, scope: Scope) {
-        let (timing, zone, delay) = (start.clock.timing, start.clock.zone, start.clock.delay)
+        let (timing, delay) = (start.clock.timing, start.clock.delay)
         (name, self.timing, program, self.scope) = (start.name, timing, start.program, scope)
         let zoneName = timing.timeZone.map { " " + $0 } ?? ""
-        var calendar = TimerLine.lines(timing, delay: delay).flatMap { line in
+        let calendar = TimerLine.lines(timing, delay: delay).flatMap { line in
             Self.dates(line.days).map { "\($0) \(Self.clock(line))\(zoneName)" }
         }
-        // From the first of January on, so that the units are the same from day to day.
-        let first = CivilDay(year: start.today.date.year, month: 1, day: 1)
-        for day in (Int64(0)..<4_018).map(first.adding) where zone.steadyOffset(around: day) == nil {
-            for occurrence in timing.occurrences(on: day, in: zone, delay: delay) {
-                let wanted = Int64(occurrence.slot.minute * 60 + delay)
-                let found = zone.local(zone.first(wanted, of: day))
-                if found.second != wanted % 86_400 {
-                    calendar.append("\(found.day) \(Self.clock(found.second))\(zoneName)")
-                }
-            }
-        }
-        self.calendar = calendar
+        self.calendar = calendar + Self.leftOut(start, zoneName)
     }
 
     var stem: String { Self.stem(name) }
@@ -59,6 +48,46 @@ struct SystemdUnits: Sendable {
             return [date(days.weekdays, days.monthDays)]
         }
         return [date(days.weekdays, []), date([], days.monthDays)]
+    }
+
+    /// Lines for the days on which clocks are put forward over a time of the schedule.
+    ///
+    /// Most places change clocks on the first, second or last Sunday of a month: such a rule is one line that holds
+    /// every year. Only where there is none, as where Ramadan decides, are there dates, for eleven years.
+    private static func leftOut(_ start: ScheduledStart, _ zoneName: String) -> [String] {
+        struct Rule: Hashable {
+            let month: Int64
+            let weekday: Weekday
+            let second: Int64
+        }
+        let (timing, zone, delay) = (start.clock.timing, start.clock.zone, start.clock.delay)
+        // From the first of January on, so that the units are the same from day to day. After 28 years each date has
+        // been each day of the week.
+        let first = CivilDay(year: start.today.date.year, month: 1, day: 1)
+        let days = (Int64(0)..<28 * 365 + 7).map(first.adding)
+        var changes: [Rule: [CivilDay]] = [:]
+        for day in days where zone.steadyOffset(around: day) == nil {
+            for occurrence in timing.occurrences(on: day, in: zone, delay: delay) {
+                let wanted = Int64(occurrence.slot.minute * 60 + delay)
+                let found = zone.local(zone.first(wanted, of: day))
+                guard found.second != wanted % 86_400 else { continue }
+                let rule = Rule(month: found.day.date.month, weekday: found.day.weekday, second: found.second)
+                if changes[rule]?.last != found.day { changes[rule, default: []].append(found.day) }
+            }
+        }
+        return changes.flatMap { rule, found in
+            let monthDays = Set(found.map(\.date.day))
+            let everyYear = days.filter {
+                $0.date.month == rule.month && monthDays.contains($0.date.day) && $0.weekday == rule.weekday
+            }
+            guard everyYear == found else {
+                return found.filter { $0.number < first.number + 4_018 }
+                    .map { "\($0) \(clock(rule.second))\(zoneName)" }
+            }
+            let numbers = monthDays.sorted().map { padded(Int($0), 2) }.joined(separator: ",")
+            let month = padded(Int(rule.month), 2)
+            return ["\(day(rule.weekday)) *-\(month)-\(numbers) \(clock(rule.second))\(zoneName)"]
+        }.sorted()
     }
 
     private static func clock(_ line: TimerLine) -> String {

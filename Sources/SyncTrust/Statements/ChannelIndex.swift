@@ -7,6 +7,9 @@ package struct ChannelIndex: Sendable, Equatable {
     /// The revision that each one points at, by name.
     package var channels: [String: UInt64] = [:]
 
+    /// Sorted.
+    package var names: [String] { channels.keys.sorted() }
+
     /// From the manifest's place.
     package static let path = "channels/index.json"
     /// Most **bytes** of it.

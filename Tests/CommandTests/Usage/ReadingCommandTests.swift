@@ -23,6 +23,37 @@ struct ReadingCommandTests {
         #expect(state == [])
     }
 
+    @Test("ls lists one file, or what is below a directory; a path that nothing has ends with 66 and a hint")
+    func listBelow() throws {
+        let set = try ServedSet()
+        for path in ["sheets", "sheets/", "./sheets", "sheets/b.txt"] {
+            #expect(try set.tool.run(["ls", set.url, path]).output == "3 - sheets/b.txt  (sheets)\n", "\(path)")
+        }
+        let both = "3 - a.txt\n3 - sheets/b.txt  (sheets)\n"
+        #expect(try set.tool.run(["ls", "site", "sheets", "a.txt"]).output == both)
+        #expect(try set.tool.run(["ls", "site", "."]).output == both)
+        let none = try set.tool.run(["ls", set.url, "a.txt", "sheets/c.txt"])
+        #expect(none.status == 66 && none.output == "")
+        #expect(none.error.contains("has no file sheets/c.txt; did you mean sheets/b.txt?"), "\(none.error)")
+    }
+
+    @Test("channel list shows the same of a URL as of the directory behind it")
+    func channels() throws {
+        let set = try ServedSet()
+        try set.scratch.write(Data("beta".utf8), to: "assets/beta.txt")
+        let beta = try set.tool.run(["publish", "assets", "--to", "site", "--channel", "beta"])
+        #expect(beta.status == 0, "\(beta.error)")
+        let here = try set.tool.run(["channel", "list", "site"])
+        #expect(here.output.contains("default      1\n") && here.output.contains("beta         2\n"), "\(here)")
+        for url in [set.url, set.url.replacing("/manifest.json", with: "/")] {
+            let there = try set.tool.run(["channel", "list", url])
+            #expect(there.status == 0 && there.output == here.output, "\(there)")
+        }
+        let objects = try set.tool.run(["channel", "list", set.url, "--json"]).objects()
+        #expect(objects.map { $0["channel"] as? String } == ["default", "beta"])
+        #expect(objects.map { $0["revision"] as? Int } == [1, 2])
+    }
+
     @Test("diff ends with 0 for the same files and 1 for others, and says what an update fetches")
     func difference() throws {
         let set = try ServedSet()
