@@ -38,8 +38,13 @@ package func runSyncagent() -> Never {
         while true { pause() }
     } catch {
         let words = arguments()
-        if CommandFailure(error) == nil, words.first == "pull", words.contains("--json") {
-            PullEnd().tell(error, on: Output())
+        if CommandFailure(error) == nil, words.contains("--json") {
+            switch words.first {
+            case "pull": PullEnd().tell(error, on: Output())
+            case "publish" where !SyncagentCommand.exitCode(for: error).isSuccess:
+                PublishCommand.tell(error, isDryRun: words.contains("--dry-run"), 0, Output())
+            default: break
+            }
         }
         leave(because: error)
     }

@@ -166,12 +166,12 @@ extension EventName {
         case .publishFinished:
             EventFields(
                 "\(Self.published) packs parts deltas repack_pays",
-                optional: "channel signed manifest_sha256"
+                optional: "channel signed manifest_sha256 error"
             )
         case .lsFile: EventFields("path kind groups", optional: "size sha256 mode mtime link")
         case .diffFile: EventFields("path change size fetch", optional: "from what")
         case .diffFinished: EventFields("old_revision new_revision different files fetch")
-        case .publishPlanned: EventFields("\(Self.published) changes", optional: "base_revision")
+        case .publishPlanned: EventFields("\(Self.published) changes", optional: "base_revision error")
         case .publishFile: EventFields("path change size")
 
         case .progress:

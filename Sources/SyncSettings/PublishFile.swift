@@ -3,7 +3,7 @@ import SyncSystem
 
 /// `publish.json`: what does not change from one publish of a directory to the next. JSON5, as the configuration file.
 ///
-/// It lies in a tree that many may write to, so it names no programs and no keys.
+/// It lies in a tree that many may write to, so it names no programs and no keys, and no files but those beside and below it.
 package struct PublishFile: Sendable, Equatable {
     /// The name of the file in the published directory.
     package static let name = "publish.json"
@@ -21,8 +21,8 @@ package struct PublishFile: Sendable, Equatable {
     package var preserve: [Preserved]?
     /// Patterns as in groups.
     package var exclude: [String] = []
-    /// Files of patterns, absolute.
-    package var excludeFrom: [String] = []
+    /// Files of patterns.
+    package var excludeFrom: [PatternFile] = []
     /// **Bytes**.
     package var packSize: UInt64?
     /// zstd's.
@@ -37,6 +37,12 @@ package struct PublishFile: Sendable, Equatable {
         package var name: String
         package var include: [String]
         package var hooks: [String]
+    }
+
+    /// A file of patterns: its path, relative to the directory of `publish.json`, and its text.
+    package struct PatternFile: Sendable, Equatable {
+        package var path: String
+        package var text: [UInt8]
     }
 
     /// What can be kept of files besides their content.
@@ -56,32 +62,71 @@ package struct PublishFile: Sendable, Equatable {
         "dictionary", "deltas", "manifest_parts", "safe_links", "preserve",
     ]
     private static let groupKeys = ["include", "hooks"]
+    private static let mostPatternFiles = 64
+    /// Largest file of patterns, in **bytes**.
+    private static let largestPatternFile = 1 << 20
 
     package init() {}
 
-    /// Reads a file.
+    /// Reads a file, and the files of patterns that it names.
     ///
-    /// - Parameter base: What paths in it are relative to: its own directory.
+    /// - Parameters:
+    ///   - directory: Its directory. Files of patterns are there or below, and no link leads to them.
+    ///   - mayBeLink: Whether it may be a symbolic link: somebody has named it.
     /// - Returns: `nil` when there is no such file.
     /// - Throws: ``SettingsError`` with path, line and key.
-    package static func read(_ path: String, _ base: PathBase) throws(SettingsError) -> PublishFile? {
+    package static func read(
+        _ name: String,
+        in directory: String,
+        mayBeLink: Bool
+    ) throws(SettingsError) -> PublishFile? {
+        let path = directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)"
+        guard let folder = openDirectory(directory) else { return nil }
+        let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: mayBeLink)
         let bytes: [UInt8]
         do throws(FileError) {
-            bytes = try readFile(path, trust: .input, limit: ConfigurationFile.maximumSize)
+            bytes = try readFile(
+                name,
+                in: folder.raw,
+                trust: trust,
+                limit: ConfigurationFile.maximumSize,
+                shown: path
+            )
         } catch {
             if error.isMissing { return nil }
             throw SettingsError(error)
         }
-        return try parse(bytes, base: base, shown: escaped(path))
+        let raw = folder.raw
+        return try parse(bytes, shown: escaped(path)) { path throws(SettingsError) in
+            try patterns(path, in: raw)
+        }
+    }
+
+    /// The text of a file of patterns below a directory; no link leads to it.
+    private static func patterns(_ path: String, in directory: Int32) throws(SettingsError) -> [UInt8] {
+        guard let file = openBeneath(directory, path, .unwaiting) else {
+            switch Errno.last {
+            case .tooManySymbolicLinkLevels: throw SettingsError("there is a symbolic link in it")
+            case let code: throw SettingsError("cannot open it: \(code)")
+            }
+        }
+        guard status(file.raw)?.kind == .file else { throw SettingsError("it is not a regular file") }
+        do throws(FileError) {
+            return try readFile(file.raw, limit: largestPatternFile, shown: path)
+        } catch {
+            throw SettingsError(error.reason)
+        }
     }
 
     /// Reads the text of a file.
     ///
-    /// - Parameter shown: The file's name for messages.
+    /// - Parameters:
+    ///   - shown: The file's name for messages.
+    ///   - patterns: Reads a file of patterns by its path, which is relative, without `..`.
     package static func parse(
         _ bytes: [UInt8],
-        base: PathBase,
-        shown: String
+        shown: String,
+        patterns: (String) throws(SettingsError) -> [UInt8]
     ) throws(SettingsError) -> PublishFile {
         let root = try StrictObject(text: bytes, keys: keys, shown: shown)
         var file = PublishFile()
@@ -103,7 +148,18 @@ package struct PublishFile: Sendable, Equatable {
         }
         file.exclude = try root.texts("exclude", "patterns")?.map(\.text) ?? []
         for (text, place) in try root.texts("exclude_from", "paths of files") ?? [] {
-            file.excludeFrom.append(try place.reading(base.absolute(text)))
+            guard file.excludeFrom.count < mostPatternFiles else {
+                throw place.fault("at most \(mostPatternFiles) files of patterns can be named")
+            }
+            guard !text.hasPrefix("/"), !text.hasPrefix("~"), !text.contains("\0"),
+                !text.split(separator: "/").contains("..")
+            else {
+                throw place.fault(
+                    "“\(escaped(text))” is not beside this file or below it; name others with --exclude-from"
+                )
+            }
+            let read = try place.reading(try patterns(text))
+            file.excludeFrom.append(PatternFile(path: text, text: read))
         }
         file.packSize = try root.byteCount("pack_size")
         file.level = try root.integer("level", in: 1...19)

@@ -60,6 +60,7 @@ struct PublishCommandTests {
              exclude: ["*.tmp"], exclude_from: ["list"], pack_size: "1M", level: 7, dictionary: "never", deltas: false}
             """.utf8
         ).write(to: URL(fileURLWithPath: directory + "/publish.json"))
+        try Data("*.bak\n".utf8).write(to: URL(fileURLWithPath: directory + "/list"))
         func options(_ more: String...) throws -> PublishOptions {
             let arguments = ["publish", directory, "--to", "out"] + more
             let command = try #require(try SyncagentCommand.parseAsRoot(arguments) as? PublishCommand)
@@ -68,7 +69,11 @@ struct PublishCommandTests {
         let plain = try options()
         #expect(plain.project == "com.example.file" && plain.groups?.map(\.name) == ["maps"])
         #expect(plain.mirrors == ["https://m.example/"] && plain.isLoose == true && plain.filesURL == .asBase)
-        #expect(plain.exclude == ["*.tmp"] && plain.excludeFrom == [directory + "/list"])
+        #expect(plain.exclude == ["*.tmp"] && plain.excludeFrom == [])
+        #expect(
+            plain.givenPatterns.map(\.name) == ["list"]
+                && plain.givenPatterns.map(\.text) == [Array("*.bak\n".utf8)]
+        )
         #expect(plain.packSize == 1 << 20 && plain.level == 7 && plain.dictionary == .never && !plain.deltas)
         #expect(plain.ownNames == ["publish.json"])
         #expect(plain.channel == "beta" && plain.keepsReleases)

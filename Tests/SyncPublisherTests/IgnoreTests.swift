@@ -1,8 +1,10 @@
 import Foundation
+import SyncManifest
 import SyncModel
-import SyncPublisher
 import SyncTestKit
 import Testing
+
+@testable import SyncPublisher
 
 /// `.syncignore` and `--exclude-from` are read as git reads `.gitignore`: each case is held against git itself where it is
 /// installed.
@@ -170,6 +172,63 @@ struct IgnoreTests {
         let deep = String(repeating: "**/", count: 400)
         try place.ignore("\(many)b\n\(deep)\(many)b\n", in: "")
         #expect(try place.published().count == 2)
+    }
+
+    @Test(
+        "Patterns have the budget that those of a manifest's groups have, and a request to stop is heard meanwhile"
+    )
+    func budget() throws {
+        let names = (0..<120).map { String(repeating: "ab", count: 50) + "\($0)" }
+        let place = try IgnoredTree(names)
+        try place.ignore(String(repeating: String(repeating: "*a", count: 3_000) + "c\n", count: 40), in: "")
+        var options = PublishOptions(directory: place.root.path("in"), output: place.root.path("out"))
+        options.limits.patternBytes = 30_000_000
+        func failure(_ isCancelled: () -> Bool = { false }) -> PublishError? {
+            SigningTests.error { () throws(PublishError) in
+                _ = try Publisher(options).preview(isCancelled: isCancelled)
+            }
+        }
+        #expect(failure()?.exitStatus == .dataInvalid)
+        #expect(failure()?.summary.contains("tried on more than 30000000 bytes of paths") == true)
+        // Deaf, it would get as far as before.
+        #expect(failure { true }?.code == .cancelled)
+
+        // Those of the command line count as well.
+        try place.ignore("", in: "")
+        options.exclude = Array(repeating: String(repeating: "*a", count: 3_000) + "c", count: 40)
+        #expect(failure()?.exitStatus == .dataInvalid)
+        #expect(failure { true }?.code == .cancelled)
+    }
+
+    @Test(
+        "Patterns that take too much memory are refused by their line, also those of many directories together"
+    )
+    func memory() throws {
+        let place = try IgnoredTree(["a", "b/a", "b/b/a"])
+        try place.ignore(String(repeating: "?a\n", count: 40_000), in: "")
+        let one = place.failure()
+        #expect(one?.exitStatus == .dataInvalid && one?.summary.hasPrefix(".syncignore:") == true)
+        for directory in ["", "b", "b/b"] {
+            try place.ignore(String(repeating: "?a\n", count: 12_000), in: directory)
+        }
+        #expect(place.failure()?.summary.hasPrefix("b/b/.syncignore:") == true)
+    }
+
+    @Test("Groups whose patterns readers would refuse are refused, before anything is written")
+    func groups() throws {
+        let set = try PublishedSet(.manySmall(40))
+        func failure(_ limit: WritableKeyPath<ManifestLimits, Int>, _ value: Int) -> PublishError? {
+            set.failure {
+                $0.groups = [Manifest.Group(name: "maps", include: ["**/*.map", "**/*.pdf"], hooks: [])]
+                $0.limits[keyPath: limit] = value
+            }
+        }
+        #expect(failure(\.patternMatches, 79)?.summary.hasPrefix("group maps, **/*.pdf: ") == true)
+        #expect(failure(\.patternBytes, 600)?.exitStatus == .dataInvalid)
+        #expect(failure(\.patternsPerGroup, 1)?.exitStatus == .usage)
+        #expect(failure(\.groups, 0)?.exitStatus == .usage)
+        #expect(try set.bytes(below: "out").isEmpty)
+        #expect(failure(\.patternMatches, 80) == nil)
     }
 
     @Test("A .syncignore that is no file is refused by name, and so is a line that is no pattern")

@@ -237,7 +237,7 @@ struct SigningTests {
         #expect(unsigned?.code == .refused && unsigned?.summary.contains("out/trust is a ") == true)
         #expect(set.root.read("out/channels/beta.json.zst") == nil)
         try hide("channels")
-        let error = set.failure()
+        let error = set.failure { $0.permits = .unsigned }
         #expect(error?.code == .refused && error?.summary.contains("out/channels is a ") == true)
         #expect(set.root.read("out/manifest.json") == before)
     }

@@ -132,7 +132,10 @@ struct ExclusionTests {
     func excludes(index: Int) throws {
         let (patterns, kept, excluded) = Self.cases[index]
         let set = try PublishedSet(Self.tree)
-        let report = try set.publish { $0.exclude = patterns }
+        let report = try set.publish {
+            $0.exclude = patterns
+            $0.permits = [.versionControl, .fewerFiles]
+        }
         let files = try set.manifest().files
         #expect(files.indices.map { files.path($0) } == kept)
         #expect(report.excluded == excluded)
@@ -141,10 +144,13 @@ struct ExclusionTests {
     @Test("What is excluded cannot be refused")
     func excludedIsNotRefused() throws {
         let set = try PublishedSet(Self.tree)
-        try set.root.write("x", to: "in/.syncagent/index")
+        try set.root.write("x", to: "in/.SyncAgent/index")
         try set.root.link("in/d/out", to: "/etc")
         #expect(set.failure()?.details.count == 2)
-        try set.publish { $0.exclude = [".syncagent", "d/out"] }
+        try set.publish {
+            $0.exclude = [".SyncAgent", "d/out"]
+            $0.permits = .versionControl
+        }
         #expect(try set.unpacked().nodes == Self.tree.nodes)
     }
 
@@ -162,11 +168,14 @@ struct ExclusionTests {
         tree.nodes["through"] = .link("f/../a.txt")
         tree.nodes["g/kept"] = .file([0x78], executable: false)
         #expect(set.failure()?.details.count == 3)
-        let report = try set.publish { $0.leavesOutUnsafeLinks = true }
+        let permits = PublishOptions.Permits.versionControl
+        let report = try set.publish { ($0.leavesOutUnsafeLinks, $0.permits) = (true, permits) }
         #expect(report.warnings == ["3 links that leave the tree are left out"])
         let directories = try set.manifest().directories
         #expect(directories.indices.map { directories.path($0) } == ["f", "g/deep"])
-        #expect(try !set.publish { $0.leavesOutUnsafeLinks = true }.warnings.isEmpty)
+        #expect(
+            try !set.publish { ($0.leavesOutUnsafeLinks, $0.permits) = (true, permits) }.warnings.isEmpty
+        )
         #expect(try set.unpacked().nodes == tree.nodes)
     }
 

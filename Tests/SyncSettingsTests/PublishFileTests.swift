@@ -1,3 +1,4 @@
+import SyncTestKit
 import Testing
 
 @testable import SyncSettings
@@ -5,21 +6,20 @@ import Testing
 @Suite(.timeLimit(.minutes(10)))
 struct PublishFileTests {
     private func parse(_ text: String) throws -> PublishFile {
-        try PublishFile.parse(
-            Array(text.utf8),
-            base: PathBase(directory: "/set", home: nil),
-            shown: "publish.json"
-        )
+        try PublishFile.parse(Array(text.utf8), shown: "publish.json") { path throws(SettingsError) in
+            if path == "none" { throw SettingsError("it is not there") }
+            return Array("of \(path)".utf8)
+        }
     }
 
-    @Test("Every key reaches its place; paths are relative to the file")
+    @Test("Every key reaches its place")
     func all() throws {
         let file = try parse(
             """
             { "project": "com.example.tower", // what it is
               "channel": "beta", "groups": { "maps": ["maps/**"], "sheets": { "include": ["s/*"], "hooks": ["reindex"] } },
               "mirrors": ["https://m.example/"], "files_url": "files/", "loose": false,
-              "exclude": ["**/*.tmp"], "exclude_from": ["list", "/etc/list"],
+              "exclude": ["**/*.tmp"], "exclude_from": ["list", "lists/one"],
               "pack_size": "16M", "level": 9, "dictionary": "never", "deltas": false,
               "manifest_parts": true, "safe_links": true }
             """
@@ -31,13 +31,46 @@ struct PublishFileTests {
             PublishFile.Group(name: "sheets", include: ["s/*"], hooks: ["reindex"]),
         ]
         (wanted.mirrors, wanted.filesURL, wanted.isLoose) = (["https://m.example/"], "files/", false)
-        (wanted.exclude, wanted.excludeFrom) = (["**/*.tmp"], ["/set/list", "/etc/list"])
+        wanted.exclude = ["**/*.tmp"]
+        wanted.excludeFrom = ["list", "lists/one"].map {
+            PublishFile.PatternFile(path: $0, text: Array("of \($0)".utf8))
+        }
         (wanted.packSize, wanted.level, wanted.dictionary) = (16 << 20, 9, .never)
         (wanted.deltas, wanted.manifestParts, wanted.safeLinks) = (false, true, true)
         #expect(file == wanted)
         #expect(try parse("{}") == PublishFile())
         #expect(try parse("{groups: {}}").groups == [])
         #expect(try parse("{channel: 'default'}").channel == "default")
+    }
+
+    @Test("No link leads to publish.json or to a file of patterns, and nothing else but a file is read")
+    func links() throws {
+        let root = try TemporaryRoot()
+        try root.write("*.o", to: "elsewhere/list")
+        try root.write("*.o", to: "set/lists/good")
+        try root.link("set/linked", to: root.path("elsewhere/list"))
+        try root.link("set/away", to: root.path("elsewhere"))
+        func read(_ list: String) throws -> PublishFile? {
+            try root.write("{exclude_from: ['\(list)']}", to: "set/publish.json")
+            return try PublishFile.read("publish.json", in: root.path("set"), mayBeLink: false)
+        }
+        #expect(try read("lists/good")?.excludeFrom.map(\.text) == [Array("*.o".utf8)])
+        for (list, words) in [
+            ("linked", "symbolic link"), ("away/list", "symbolic link"), ("lists", "not a regular file"),
+            ("none", "No such file"),
+        ] {
+            let error = #expect(throws: SettingsError.self) { try read(list) }
+            #expect(error?.description.contains("exclude_from[0]: ") == true)
+            #expect(error?.description.contains(words) == true, "\(String(describing: error))")
+        }
+        try root.write("{level: 9}", to: "elsewhere/settings")
+        try root.link("other/publish.json", to: root.path("elsewhere/settings"))
+        let error = #expect(throws: SettingsError.self) {
+            try PublishFile.read("publish.json", in: root.path("other"), mayBeLink: false)
+        }
+        #expect(error?.description.contains("symbolic link") == true)
+        #expect(try PublishFile.read("publish.json", in: root.path("other"), mayBeLink: true)?.level == 9)
+        #expect(try PublishFile.read("publish.json", in: root.path("none"), mayBeLink: false) == nil)
     }
 
     static let refusals = [
@@ -54,6 +87,13 @@ struct PublishFileTests {
         ("{level: 20}", "publish.json:1: level: 20 was found; a whole number from 1 to 19 is expected"),
         ("{dictionary: 'sometimes'}", "publish.json:1: dictionary: a string was found; \"auto\" or"),
         ("{exclude: 'x'}", "publish.json:1: exclude: a string was found; a list of patterns is expected"),
+        ("{exclude_from: ['none']}", "publish.json:1: exclude_from[0]: it is not there"),
+        (
+            "{exclude_from: ['/etc/list']}",
+            "publish.json:1: exclude_from[0]: “/etc/list” is not beside this file"
+        ),
+        ("{exclude_from: ['~/list']}", "publish.json:1: exclude_from[0]: “~/list” is not beside"),
+        ("{exclude_from: ['a/../../list']}", "publish.json:1: exclude_from[0]: “a/../../list” is not beside"),
         ("", "publish.json:1:1: the file is empty"),
     ]
 

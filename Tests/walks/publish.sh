@@ -26,6 +26,25 @@ said "3 new, 0 changed, 0 unchanged, 0 removed"
 [ ! -e site ] || fail "a dry run has made something"
 [ ! -e state ] || fail "a dry run has kept something"
 
+step "what is left out without being asked, and what is refused until it is meant"
+mkdir assets/.git
+echo secret >assets/.git/config
+expect 0 syncagent publish assets --to site --dry-run --project com.example.tower
+said "Left out: .git"
+rm -r assets/.git
+printf -- '-----BEGIN PRIVATE KEY-----\n' >assets/server.key
+expect 77 syncagent publish assets --to site --project com.example.tower
+said "  server.key"
+said "--allow-private-keys"
+rm assets/server.key
+mkdir unmounted
+expect 77 syncagent publish unmounted --to site
+said "--allow-fewer"
+expect 64 syncagent publish assets --to cdn.example.com:tower
+said "of this machine"
+[ ! -e site/manifest.json ] || fail "what was refused is published"
+rm -rf site
+
 step "publish with a group, and again without saying it"
 expect 0 syncagent publish assets --to site --project com.example.tower --group 'maps=maps/**'
 serve site

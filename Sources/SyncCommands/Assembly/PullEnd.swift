@@ -37,7 +37,7 @@ final class PullEnd: Sendable {
     /// - Parameter error: What the process ends with; `nil` when all went well.
     func tell(_ error: (any Error)?, on output: Output) {
         let (told, transport) = state.withLock { ($0.told, $0.transport) }
-        let cause = error.map(Self.cause)
+        let cause = error.map { Self.cause($0) }
         var event = told
         if let (status, message) = cause, status != ExitStatus.done.rawValue {
             let end = told ?? Self.unknown(transport, since: start)
@@ -64,11 +64,17 @@ final class PullEnd: Sendable {
     }
 
     /// What the process is about to exit with, and why.
-    private static func cause(_ error: any Error) -> (status: Int32, message: String) {
+    ///
+    /// - Parameter stopped: Says it of a command that was stopped; by default as a pull does.
+    static func cause(
+        _ error: any Error,
+        stopped: (() -> String)? = nil
+    ) -> (status: Int32, message: String) {
         guard let failure = CommandFailure(error) else {
             return (SyncagentCommand.exitCode(for: error).rawValue, SyncagentCommand.message(for: error))
         }
-        return (failure.status.rawValue, failure.message.isEmpty ? stopped(failure.status) : failure.message)
+        let message = failure.message.isEmpty ? stopped?() ?? Self.stopped(failure.status) : failure.message
+        return (failure.status.rawValue, message)
     }
 
     private static func stopped(_ status: ExitStatus) -> String {

@@ -133,6 +133,7 @@ struct TargetOptions: ParsableArguments {
     func validate() throws {
         try requireLocation(manifest, "MANIFEST")
         if destination == "" { throw ValidationError("--into wants a directory, not an empty string.") }
+        if let destination { try requireLocal(destination, "--into", "run the pull there") }
         if let objection = session.flatMap(RunRecipe.objection(toSession:)) {
             throw ValidationError("--session: \(objection).")
         }
@@ -161,6 +162,21 @@ func requireLocation(_ location: String, _ name: String) throws {
     guard location[colon.upperBound...].first.map({ $0 != "/" && $0 != "?" && $0 != "#" }) == true else {
         throw ValidationError("\(name) is a URL without a host: \(redacted(url: location))")
     }
+}
+
+/// Refuses a place on another machine where a directory would be made of that name.
+///
+/// As rsync(1) and scp(1) tell them apart: a colon before the first slash, which a path such as `./a:b` has not.
+func requireLocal(_ path: String, _ option: String, _ remedy: String) throws {
+    guard let colon = path.firstIndex(of: ":"), colon > path.startIndex, !path[..<colon].contains("/") else {
+        return
+    }
+    // Who logs in there is nobody's business.
+    let place =
+        path.contains("://") ? redacted(url: path) : escaped(String(path.split(separator: "@").last ?? ""))
+    throw ValidationError(
+        "\(option) wants a directory of this machine, not '\(place)': \(remedy); for a directory of that name, begin with ./"
+    )
 }
 
 /// Reads the value of an option such as `--limit-rate`: `65536`, `64K`, `1.5MB`; more than nothing.

@@ -191,6 +191,9 @@ struct PublishCommand: AsyncParsableCommand {
     )
     var manifestParts: Bool?
 
+    @OptionGroup(title: "Safeguards")
+    var permitted: PublishPermits
+
     @OptionGroup(title: "Signatures")
     var signing: SigningOptions
 
@@ -222,12 +225,34 @@ struct PublishCommand: AsyncParsableCommand {
         }
         if directory.isEmpty { throw ValidationError("DIRECTORY wants a path, not an empty string.") }
         if output.isEmpty { throw ValidationError("--to wants a directory, not an empty string.") }
+        try requireLocal(output, "--to", "publish to a directory here and copy it there, as with rsync")
         _ = try declaredGroups()
     }
 
     func run() async throws {
-        let start = ContinuousClock.now
-        let output = reporting.output()
+        let (output, start) = (reporting.output(), ContinuousClock.now)
+        do {
+            try await publish(output, start)
+        } catch {
+            let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
+            if reporting.json { Self.tell(error, isDryRun: isDryRun, elapsed, output) }
+            throw error
+        }
+    }
+
+    /// The last line of `publish --json` that has failed, however early.
+    ///
+    /// - Parameter elapsed: **Milliseconds**.
+    static func tell(_ error: any Error, isDryRun: Bool, _ elapsed: Int64, _ output: Output) {
+        let cause = PullEnd.cause(error) { "stopped; what was published before is unchanged" }
+        let line =
+            isDryRun
+            ? PublishPreview().json(time: now(), elapsed: elapsed, failure: cause)
+            : PublishReport().json(time: now(), elapsed: elapsed, failure: cause)
+        output.event(line, flushing: true)
+    }
+
+    private func publish(_ output: Output, _ start: ContinuousClock.Instant) async throws {
         let options = try publishOptions(environment: .ofProcess)
         let display = reporting.display(on: output)
         if isDryRun {
@@ -246,6 +271,7 @@ struct PublishCommand: AsyncParsableCommand {
             output.event(report.json(time: Self.now(), elapsed: elapsed), flushing: true)
         }
         if !report.kept.isEmpty { output.message(PublishText.kept(report.kept)) }
+        if let text = PublishText.leftOut(report.usuallyLeftOut) { output.message(text) }
         output.message(PublishText.summary(report, milliseconds: elapsed))
         if let fresh = report.fresh {
             output.message(
@@ -270,6 +296,7 @@ struct PublishCommand: AsyncParsableCommand {
             output.flush()
         }
         if !preview.report.kept.isEmpty { output.message(PublishText.kept(preview.report.kept)) }
+        if let text = PublishText.leftOut(preview.report.usuallyLeftOut) { output.message(text) }
         output.message(PublishText.summary(preview, milliseconds: milliseconds))
     }
 
@@ -305,7 +332,7 @@ struct PublishCommand: AsyncParsableCommand {
 
     func publishOptions(environment: EnvironmentPaths) throws -> PublishOptions {
         var options = PublishOptions(directory: directory, output: output)
-        let file = try settings(environment)
+        let file = try settings()
         options.project = project ?? file.project
         options.revision = revision
         let channel = channel ?? file.channel
@@ -334,7 +361,9 @@ struct PublishCommand: AsyncParsableCommand {
         options.dictionary = dictionary ?? word ?? options.dictionary
         options.form = (manifestParts ?? file.manifestParts).map { $0 ? .parts : .oneText } ?? .automatic
         options.exclude = file.exclude + excluded
-        options.excludeFrom = file.excludeFrom + excludedFrom
+        options.givenPatterns = file.excludeFrom.map { ($0.path, $0.text) }
+        options.excludeFrom = excludedFrom
+        options.permits = permitted.permits
         options.ownNames = isConfigInDirectory ? [PublishFile.name] : []
         options.leavesOutUnsafeLinks = safeLinks || file.safeLinks == true
         options.base = withoutBase ? .none : base.map { .manifest($0) } ?? .inOutput
@@ -342,7 +371,12 @@ struct PublishCommand: AsyncParsableCommand {
         options.trustsStamps = !rehash
         options.stampCache = try stampCache(environment)
         options.acceptsBase = acceptBase
-        options.signing = try signing.signing(for: output, [.release, .fresh], isDryRun: isDryRun)
+        options.signing = try signing.signing(
+            for: output,
+            of: directory,
+            [.release, .fresh],
+            isDryRun: isDryRun
+        )
         // The keys know whose they are.
         options.project = options.project ?? options.signing?.root.project
         return options
@@ -352,13 +386,17 @@ struct PublishCommand: AsyncParsableCommand {
     private var isConfigInDirectory: Bool { !withoutConfig && config == nil }
 
     /// What does not change; nothing where there is no such file.
-    private func settings(_ environment: EnvironmentPaths) throws -> PublishFile {
+    private func settings() throws -> PublishFile {
         guard !withoutConfig else { return PublishFile() }
-        let path = try Self.absolute(config ?? "\(directory)/\(PublishFile.name)")
-        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
+        var place = (directory: try EnvironmentPaths.absolute(directory), name: PublishFile.name)
+        if let config {
+            let path = try Self.absolute(config)
+            let slash = path.lastIndex(of: "/") ?? path.startIndex
+            place = (String(path[...slash]), String(path[path.index(after: slash)...]))
+        }
         do throws(SettingsError) {
-            let base = PathBase(directory: folder.isEmpty ? "/" : folder, home: environment.lookup("HOME"))
-            if let file = try PublishFile.read(path, base) { return file }
+            let file = try PublishFile.read(place.name, in: place.directory, mayBeLink: config != nil)
+            if let file { return file }
         } catch {
             let hint = config == nil ? "\nif it is a file of the set, publish with --no-config" : ""
             throw CommandFailure(.configuration, error.description + hint)

@@ -70,6 +70,14 @@ enum PublishText {
         "\(change.kind.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0))\(escaped(change.path))"
     }
 
+    /// What was left out although nobody has said so; `nil` for nothing.
+    static func leftOut(_ names: [String]) -> String? {
+        guard !names.isEmpty else { return nil }
+        let isWanted = names.contains { $0 != ".syncagent" }
+        return
+            "Left out: \(names.joined(separator: ", "))\(isWanted ? " (--include-vcs for version control's)" : "")."
+    }
+
     /// Which choices are the base's.
     static func kept(_ choices: [String]) -> String {
         "As published before: \(choices.map { escaped($0) }.joined(separator: ", "))."

@@ -48,13 +48,21 @@ struct SigningOptions: ParsableArguments {
 
     /// Who signs what is published to `output`; `nil` when nobody was named.
     ///
-    /// - Parameter isDryRun: Whether nothing may be written.
-    func signing(for output: String, _ roles: [Role], isDryRun: Bool = false) throws -> Signing? {
+    /// - Parameters:
+    ///   - source: The directory that is published.
+    ///   - isDryRun: Whether nothing may be written.
+    func signing(
+        for output: String,
+        of source: String? = nil,
+        _ roles: [Role],
+        isDryRun: Bool = false
+    ) throws -> Signing? {
         guard sign != nil || signer != nil else { return nil }
         let program = try Self.program(signer)
         let memory = Self.memory(of: output, isDryRun)
         if sign != nil, let fault = Self.fault(of: memory) { Output().warning(fault) }
         let keys = try sign.map { try KeyDirectory($0) } ?? published(output, memory)
+        if sign != nil { try keys.requireApart(from: [source, output].compactMap { $0 }) }
         var signing = try Signing(
             keys,
             roles,

@@ -178,27 +178,20 @@ enum TableChecks {
         _ groups: [Manifest.Group],
         _ limits: ManifestLimits
     ) throws(ManifestError) {
-        var (tries, bytes) = (0, 0)
+        var budget = PatternBudget(limits)
         for (index, group) in groups.enumerated() {
             for (number, pattern) in group.include.enumerated() {
                 let glob = Glob(pattern)
-                var below = 0
-                for table in tables {
-                    let rows = table.rows(below: glob.literalPrefix)
-                    tries += rows.count
-                    if tries <= limits.patternMatches { below += table.pathBytes(of: rows) }
+                let rows = tables.map { $0.rows(below: glob.literalPrefix) }
+                let reason = budget.spend(glob, paths: rows.reduce(0) { $0 + $1.count }) {
+                    zip(tables, rows).reduce(0) { $0 + $1.0.pathBytes(of: $1.1) }
                 }
-                // Making the machine of a pattern counts, too.
-                bytes += (below + 256) * glob.cost
-                guard tries <= limits.patternMatches, bytes <= limits.patternBytes else {
-                    throw ManifestError(
-                        path: "$.groups[\(index)].include[\(number)]",
-                        reason: tries <= limits.patternMatches
-                            ? "the patterns would be tried on more than \(limits.patternBytes) bytes of paths"
-                            : "the patterns would be tried on more than \(limits.patternMatches) paths",
-                        remedy: "begin patterns with a directory, or use “group” in the files"
-                    )
-                }
+                guard let reason else { continue }
+                throw ManifestError(
+                    path: "$.groups[\(index)].include[\(number)]",
+                    reason: reason,
+                    remedy: "begin patterns with a directory, or use “group” in the files"
+                )
             }
         }
     }

@@ -104,6 +104,8 @@ struct DictionarySamples {
                 let piece = UnsafeMutableRawBufferPointer(rebasing: raw[..<count])
                 // Unreadable files are reported later, when everything is read.
                 guard readFully(opened.raw, into: piece, at: offset) == count else { continue }
+                // Private keys are refused later, too; nothing of one may be in a dictionary before.
+                if offset == 0, FoundKeys.isPrivateKey(UnsafeRawBufferPointer(piece)) { continue }
                 looked += Double(count)
                 let encoded = try encoder.compress(UnsafeRawBufferPointer(piece), into: target)
                 stored += Double(encoded?.length ?? count)

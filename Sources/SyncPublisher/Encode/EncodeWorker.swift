@@ -21,6 +21,8 @@ struct EncodeWorker: ~Copyable {
         let options: PublishOptions
         let dictionary: SetDictionary?
         let purpose: Collector.Purpose
+        /// Files that must not be published.
+        let privateKeys = FoundKeys()
     }
 
     private init(_ source: Source, _ encoder: consuming BlobEncoder) {
@@ -62,7 +64,9 @@ struct EncodeWorker: ~Copyable {
         var blobs: [EncodedBlob] = []
         blobs.reserveCapacity(files.count)
         for file in files where source.tree.entries[file].isRead {
-            let bytes = try read(file)
+            var bytes = try read(file)
+            // The run ends with an error that names all of them; nothing of it may get into a pack.
+            if source.refusesKey(file, bytes) { bytes = UnsafeRawBufferPointer(start: nil, count: 0) }
             let digest = try encoder.digest(bytes)
             var blob = EncodedBlob(
                 digest: digest,
@@ -122,7 +126,9 @@ struct EncodeWorker: ~Copyable {
         let target = UnsafeMutableRawBufferPointer(rebasing: raw[..<size])
         let count = readFully(opened.raw, into: target, at: 0)
         let code = Errno.last
-        guard source.root.isUnchanged(opened.raw, entry), count == size || count < 0 else {
+        let isSame =
+            source.root.isUnchanged(opened.raw, entry) && source.root.endsAsSeen(opened.raw, entry)
+        guard isSame, count == size || count < 0 else {
             throw .changed(source.tree.path(file))
         }
         guard count == size else { throw .reading(source.tree.path(file), "read", code: code) }

@@ -56,6 +56,7 @@ struct SourceReading {
                 if isCancelled() { throw .cancelled }
             }
             try collector.finish()
+            if let error = source.privateKeys.error(in: source.tree) { throw error }
         } catch {
             source.pipeline.fail(error)
             throw error

@@ -1,18 +1,24 @@
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncSystem
 
 /// Everything excluded by ignore files, in git's order: the `.syncignore` of the entry's own directory decides first,
-/// then those above it, then files named on the command line, the last one first. A directory is excluded with
-/// everything in it.
+/// then those above it, then files named on the command line, the last one first, then those that `publish.json` names. A
+/// directory is excluded with everything in it.
 struct IgnoreRules {
     private var named: [IgnoreFile] = []
     /// Of the directories on the current path, the deepest last.
     private var levels: [IgnoreFile?] = []
+    /// ``IgnoreFile/memory`` of all that are in use.
+    private var memory = 0
+    /// **Bytes**.
+    private static let mostMemory = 64 << 20
 
     /// Reads the files of `--exclude-from`.
-    init(_ paths: [String]) throws(PublishError) {
-        for path in paths {
+    init(_ options: PublishOptions) throws(PublishError) {
+        for (name, text) in options.givenPatterns { try add(text, shown(name)) }
+        for path in options.excludeFrom {
             let bytes: [UInt8]
             do throws(FileError) {
                 bytes = try readFile(path, trust: .input, limit: IgnoreFile.maximumSize)
@@ -23,8 +29,12 @@ struct IgnoreRules {
                     "name a text file with one pattern per line"
                 )
             }
-            named.append(try Self.parse(bytes, [], shown(path)))
+            try add(bytes, shown(path))
         }
+    }
+
+    private mutating func add(_ text: [UInt8], _ name: String) throws(PublishError) {
+        named.append(try parse(text, [], name))
     }
 
     /// Descends into a directory; `file` is its `.syncignore`, open.
@@ -39,32 +49,57 @@ struct IgnoreRules {
         } catch {
             throw .cannotRead("\(name): \(error.reason)", "correct it, or remove it")
         }
-        levels.append(try Self.parse(bytes, path, name))
+        levels.append(try parse(bytes, path, name))
     }
 
-    mutating func leave() { levels.removeLast() }
+    mutating func leave() {
+        if let level = levels.removeLast() { memory -= level.memory }
+    }
 
-    /// Whether an entry of the deepest directory is excluded.
-    func leavesOut(_ path: UnsafeBufferPointer<UInt8>, isDirectory: Bool) -> Bool {
+    /// What the first file that speaks of it says of an entry of the deepest directory: `true` to leave it out, `false` to
+    /// keep it, `nil` where none does.
+    func verdict(
+        on path: UnsafeBufferPointer<UInt8>,
+        isDirectory: Bool,
+        _ budget: inout PatternBudget
+    ) throws(PublishError) -> Bool? {
+        func verdict(_ file: IgnoreFile) throws(PublishError) -> Bool? {
+            var work = 0
+            let verdict = file.verdict(on: path, isDirectory: isDirectory, &work)
+            if let reason = budget.spend(work) { throw .tooMuchMatching(reason) }
+            return verdict
+        }
         for level in levels.reversed() {
-            if let verdict = level?.verdict(on: path, isDirectory: isDirectory) { return verdict }
+            if let level, let verdict = try verdict(level) { return verdict }
         }
         for file in named.reversed() {
-            if let verdict = file.verdict(on: path, isDirectory: isDirectory) { return verdict }
+            if let verdict = try verdict(file) { return verdict }
         }
-        return false
+        return nil
     }
 
-    private static func parse(_ bytes: [UInt8], _ directory: [UInt8], _ name: String) throws(PublishError)
-        -> IgnoreFile
-    {
-        do throws(IgnoreFile.LongLine) {
-            return try IgnoreFile(bytes, directory: directory)
+    private mutating func parse(
+        _ bytes: [UInt8],
+        _ directory: [UInt8],
+        _ name: String
+    ) throws(PublishError) -> IgnoreFile {
+        let file: IgnoreFile
+        do throws(IgnoreFile.Refusal) {
+            file = try IgnoreFile(bytes, directory: directory, mostMemory: Self.mostMemory - memory)
         } catch {
-            throw .refusedEntries(
-                "\(name):\(error.number): the pattern is longer than 8,192 bytes",
-                "shorten it; no path is that long"
-            )
+            throw .refusedEntries("\(name):\(error.line): \(error.reason)", error.remedy)
         }
+        memory += file.memory
+        return file
+    }
+}
+
+extension PublishError {
+    /// ``PatternBudget``
+    static func tooMuchMatching(_ reason: String) -> Self {
+        .refusedEntries(
+            "the patterns of what is left out take too long: \(reason)",
+            "use fewer wildcards, or leave out whole directories by their names"
+        )
     }
 }

@@ -161,9 +161,18 @@ enum ProjectName {
 /// Warnings about groups, since a hook that never runs is noticed too late.
 enum GroupWarnings {
     /// One line for each group that selects nothing, and one for groups of the base that are no longer declared.
-    static func make(_ groups: [Manifest.Group], base: [Manifest.Group], _ tree: SourceTree) -> [String] {
+    ///
+    /// - Throws: ``PublishError`` when readers would refuse so many patterns, and after a stop request.
+    static func make(
+        _ groups: [Manifest.Group],
+        base: [Manifest.Group],
+        _ tree: SourceTree,
+        _ limits: ManifestLimits,
+        isCancelled: () -> Bool
+    ) throws(PublishError) -> [String] {
         var lines: [String] = []
-        for group in groups where !selectsAnything(group, tree) {
+        var budget = PatternBudget(limits)
+        for group in groups where try !selectsAnything(group, tree, &budget, isCancelled) {
             lines.append("group \(shown(group.name)) has no files")
         }
         let lost = base.map(\.name).filter { name in !groups.contains { $0.name == name } }
@@ -175,9 +184,37 @@ enum GroupWarnings {
         return lines
     }
 
-    private static func selectsAnything(_ group: Manifest.Group, _ tree: SourceTree) -> Bool {
-        group.include.map { Glob($0) }.contains { glob in
-            tree.entries.indices.contains { tree.withPath($0, glob.matches) }
+    /// As a reader of the manifest counts what its patterns cost: what is refused there must not be published.
+    private static func selectsAnything(
+        _ group: Manifest.Group,
+        _ tree: SourceTree,
+        _ budget: inout PatternBudget,
+        _ isCancelled: () -> Bool
+    ) throws(PublishError) -> Bool {
+        var selects = false
+        for pattern in group.include {
+            if isCancelled() { throw .cancelled }
+            let glob = Glob(pattern)
+            let (below, directories) = tree.rows(below: glob.literalPrefix)
+            let reason = budget.spend(glob, paths: below.count + directories.count) {
+                below.reduce(0) { $0 + Int(tree.entries[$1].pathLength) }
+                    + directories.reduce(0) { $0 + tree.directories[$1].path.count }
+            }
+            if let reason {
+                throw .refusedEntries(
+                    "group \(shown(group.name)), \(shown(pattern)): \(reason)",
+                    "begin patterns with a directory: no reader would take this manifest"
+                )
+            }
+            guard !selects else { continue }
+            for index in below {
+                if index & 255 == 0, isCancelled() { throw .cancelled }
+                if tree.withPath(index, glob.matches) {
+                    selects = true
+                    break
+                }
+            }
         }
+        return selects
     }
 }

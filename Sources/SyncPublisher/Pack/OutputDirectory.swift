@@ -19,7 +19,7 @@ final class OutputDirectory {
     /// Those that are open.
     private var folders: [Folder: SharedDescriptor] = [:]
     let path: String
-    private let access: Access
+    let access: Access
     private let lock: OutputLock?
     private var temporaries = 0
     /// Packs that this run has placed; removed again if it fails.

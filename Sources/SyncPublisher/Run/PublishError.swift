@@ -26,7 +26,8 @@ package struct PublishError: Error, Sendable, Equatable {
         case busy
         /// A key is missing, or does not count.
         case cannotSign
-        /// What is in the output, or the base, may be somebody else's work.
+        /// What is in the output, or the base, may be somebody else's work; or what is asked for is probably a mistake. An
+        /// option says otherwise.
         case refused
         /// The caller asked to stop.
         case cancelled
@@ -85,7 +86,9 @@ extension PublishError {
     static func cannotRead(_ what: String, _ todo: String) -> Self { Self(.cannotRead, what, todo) }
     static func cannotCreate(_ what: String, _ todo: String) -> Self { Self(.cannotCreate, what, todo) }
     static func cannotSign(_ what: String, _ todo: String) -> Self { Self(.cannotSign, what, todo) }
-    static func refused(_ what: String, _ todo: String) -> Self { Self(.refused, what, todo) }
+    static func refused(_ what: String, details: [String] = [], _ todo: String) -> Self {
+        Self(.refused, what, details: details, todo)
+    }
     static func bug(_ what: String) -> Self { Self(.internalError, what, "report this as a bug") }
 
     /// A read of the source that failed with an errno.

@@ -69,6 +69,15 @@ package struct PublishOptions: Sendable {
     /// Files of patterns as in gitignore(5); every `.syncignore` in the tree comes before them.
     package var excludeFrom: [String] = []
 
+    /// The texts of such files that were read already, with their names; ``excludeFrom`` comes before them.
+    package var givenPatterns: [(name: String, text: [UInt8])] = []
+
+    /// What readers bear of groups' patterns; those of what is left out must not take more either.
+    package var limits = ManifestLimits.standard
+
+    /// What is done although it is probably a mistake.
+    package var permits: Permits = []
+
     /// What is kept of files and directories besides their content; `nil` for what the base keeps.
     package var preserve: KeptTraits?
 
@@ -133,6 +142,23 @@ package struct PublishOptions: Sendable {
         package var text: String {
             Self.words.filter { contains($0.trait) }.map(\.word).joined(separator: ",")
         }
+    }
+
+    /// What ends with an error, or is left out, unless somebody asks for it.
+    package struct Permits: OptionSet, Sendable {
+        package let rawValue: UInt8
+        /// Files that are private keys.
+        package static let privateKeys = Permits(rawValue: 1)
+        /// What version control keeps: `.git`, `.hg`, `.svn`.
+        package static let versionControl = Permits(rawValue: 2)
+        /// An unsigned release over a signed one.
+        package static let unsigned = Permits(rawValue: 4)
+        /// Keys that the published chain of roots does not lead to.
+        package static let otherKeys = Permits(rawValue: 8)
+        /// A source without files, or with less than half of the base's.
+        package static let fewerFiles = Permits(rawValue: 16)
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
     }
 
     /// How the entries of the manifest are written.
@@ -238,7 +264,16 @@ package struct PublishOptions: Sendable {
 
     private func checkGroups() throws(PublishError) {
         var names: Set<String> = []
+        guard groups?.count ?? 0 <= limits.groups else {
+            throw .usage("there are \(groups?.count ?? 0) groups", "a manifest has at most \(limits.groups)")
+        }
         for group in groups ?? [] {
+            guard group.include.count <= limits.patternsPerGroup else {
+                throw .usage(
+                    "the group \(shown(group.name)) has \(group.include.count) patterns",
+                    "a manifest has at most \(limits.patternsPerGroup) for a group"
+                )
+            }
             var reason = ManifestRules.objection(identifier: group.name, what: "group name")
             if group.name == RunRecipe.groupOfAll {
                 reason = "the group name “all” is taken: every run has it"

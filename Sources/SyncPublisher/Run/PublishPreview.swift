@@ -27,6 +27,11 @@ package struct PublishPreview: Sendable {
     /// Files and links of one kind.
     package func count(_ kind: Change.Kind) -> Int { counts[kind] ?? 0 }
 
+    /// Of a publish that got nowhere.
+    package init() {
+        (report, baseRevision, encodedBytes, counts, changes) = (PublishReport(), nil, 0, [:], [])
+    }
+
     /// - Parameters:
     ///   - report: With the next revision.
     ///   - hasOtherChoices: Whether it would differ from the base also with the same files.
@@ -134,10 +139,14 @@ package struct PublishPreview: Sendable {
     }
 
     /// The last line of `publish --dry-run --json`; `elapsed` in **milliseconds**.
-    package func json(time: String, elapsed: Int64) -> JSONLine {
+    ///
+    /// - Parameter failure: What the process exits with, and why; `nil` when all went well.
+    package func json(time: String, elapsed: Int64, failure: (status: Int32, message: String)? = nil)
+        -> JSONLine
+    {
         JSONLine.event(.publishPlanned) { line in
             line.field("time", time)
-            line.field("result", "ok")
+            line.result(failure)
             line.field("project", report.project)
             line.field("revision", report.revision)
             line.field("base_revision", optional: baseRevision)

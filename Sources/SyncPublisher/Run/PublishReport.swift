@@ -33,6 +33,8 @@ package struct PublishReport: Sendable, Equatable {
     package var kept: [String] = []
     /// Entries that a pattern excluded; a directory counts once.
     package var excluded = 0
+    /// Names that were left out although no pattern says so, such as `.git`.
+    package var usuallyLeftOut: [String] = []
     /// Files that look unchanged since the last publish and were not read.
     package var unreadFiles = 0
     /// **Bytes** of all files.
@@ -82,10 +84,14 @@ package struct PublishReport: Sendable, Equatable {
     package init() {}
 
     /// The last line of `publish --json`; `elapsed` in **milliseconds**.
-    package func json(time: String, elapsed: Int64) -> JSONLine {
+    ///
+    /// - Parameter failure: What the process exits with, and why; `nil` when all went well.
+    package func json(time: String, elapsed: Int64, failure: (status: Int32, message: String)? = nil)
+        -> JSONLine
+    {
         JSONLine.event(.publishFinished) { line in
             line.field("time", time)
-            line.field("result", "ok")
+            line.result(failure)
             line.field("project", project)
             line.field("revision", revision)
             line.field("channel", optional: channel)
@@ -132,6 +138,18 @@ package struct PublishReport: Sendable, Equatable {
             line.field("manifest_sha256", optional: manifestDigest?.hex)
             line.field("warnings", warnings)
             line.field("elapsed_ms", elapsed)
+        }
+    }
+}
+
+extension JSONLine {
+    /// `result`, and `error` after a failure.
+    mutating func result(_ failure: (status: Int32, message: String)?) {
+        field("result", failure == nil ? "ok" : "failed")
+        guard let failure else { return }
+        object("error") { line in
+            line.field("status", failure.status)
+            line.field("message", failure.message)
         }
     }
 }

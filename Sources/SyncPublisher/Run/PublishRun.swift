@@ -240,12 +240,40 @@ struct PublishRun {
             )
         }
         report.excluded = walk.notes.excluded
+        report.usuallyLeftOut = walk.notes.usuallyLeftOut.sorted()
         report.warnings += walk.notes.warnings + (base?.warnings ?? [])
-        report.warnings += GroupWarnings.make(choices.groups, base: base?.manifest.groups ?? [], walk.tree)
+        report.warnings += try GroupWarnings.make(
+            choices.groups,
+            base: base?.manifest.groups ?? [],
+            walk.tree,
+            options.limits,
+            isCancelled: isCancelled
+        )
+        if let loss = loss(walk.tree) {
+            guard output.access == .reading else { throw loss }
+            report.warnings.append("publish would refuse this: \(loss.summary)")
+        }
         report.isLoose = choices.isLoose
         report.kept = choices.kept
         spareUntouched(&walk.tree)
         return walk.tree
+    }
+
+    /// Why the source is probably not what it should be, such as a disk that is not mounted; `nil` if nothing speaks for that.
+    private func loss(_ tree: SourceTree) -> PublishError? {
+        let former = base?.manifest.files.count ?? 0
+        guard !options.permits.contains(.fewerFiles), tree.count == 0 || tree.count < former - tree.count
+        else {
+            return nil
+        }
+        let what =
+            "\(shown(options.directory)) has \(tree.count == 0 ? "no" : "\(tree.count)") files and links"
+        let before =
+            base.map { ", less than half of the \(former) of revision \($0.manifest.revision)" } ?? ""
+        return .refused(
+            what + (former > 0 ? before : ""),
+            "is it the right directory, and is everything mounted? If so: --allow-fewer; nothing was published"
+        )
     }
 
     /// The base's, so that one set has one dictionary; otherwise a new one, if it pays.
@@ -449,7 +477,8 @@ extension PublishRun {
         guard let path = options.stampCache, let now = options.now else { return }
         let tree = entries.tree
         let code = StampCache.write(tree.count, to: path, now: now) { index, add in
-            guard let digest = entries.digest(of: index) else { return }
+            // The times of what is made when it is read say nothing.
+            guard !tree.entries[index].hasUnstatedSize, let digest = entries.digest(of: index) else { return }
             tree.withPath(index) { add($0, tree.entries[index].stamp, digest) }
         }
         guard let code else { return }

@@ -28,6 +28,7 @@ package struct Publisher {
         let root = try SourceRoot(options.directory)
         let placement = try OutputPlacement.find(source: root, output: options.output)
         let output = try OutputDirectory(options.output)
+        if let objection = try output.objection(to: options.signing, options.permits) { throw objection }
         do throws(PublishError) {
             var run = try PublishRun(options, output, placement)
             var report = try run.run(root, isCancelled: isCancelled, progress: progress)
@@ -40,7 +41,10 @@ package struct Publisher {
                         + "pinned do not get it; publish again with --sign"
                 )
             }
-            if let signing = options.signing { report.fresh = try sign(report, output, signing) }
+            if let signing = options.signing {
+                report.fresh = try sign(report, output, signing)
+                if options.permits.contains(.otherKeys) { try output.removeOtherRoots(than: signing) }
+            }
             return report
         } catch {
             output.clear()
@@ -80,6 +84,9 @@ package struct Publisher {
         let placement = try OutputPlacement.find(source: root, output: options.output)
         let output = try OutputDirectory(options.output, for: .reading)
         var run = try PublishRun(options, output, placement)
+        if let objection = try output.objection(to: options.signing, options.permits) {
+            run.report.warnings.append("publish would refuse this: \(objection.summary)")
+        }
         return try run.preview(root, isCancelled: isCancelled, progress: progress)
     }
 

@@ -40,6 +40,22 @@ package struct KeyDirectory {
         }
     }
 
+    /// Refuses keys that would be published with the files, or are served already.
+    package func requireApart(from places: [String]) throws(PublishError) {
+        guard let keys = openDirectory(path),
+            try Self.names(in: path).contains(where: { $0.hasSuffix(".key") })
+        else { return }
+        for place in places {
+            guard let folder = openDirectory(place), let status = status(folder.raw),
+                isInside(keys.raw, status)
+            else { continue }
+            throw .refused(
+                "the keys in \(shown(path)) are inside \(shown(place)), which everybody gets",
+                "move them to a directory of their own, outside; nothing was published"
+            )
+        }
+    }
+
     /// Opens the roots of a published directory. Anyone with write access may have replaced them: only an unbroken
     /// chain counts, starting from those that this machine knows, or from the first one where it knows none.
     package init(published output: String, after known: TrustPin?) throws(PublishError) {

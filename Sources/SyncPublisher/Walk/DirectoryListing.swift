@@ -37,20 +37,30 @@ struct DirectoryListing {
     }
 
     /// The name's bytes, valid during `body`.
-    func withName<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
+    func withName<R, Failure: Error>(
+        _ index: Int,
+        _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R
+    ) throws(Failure) -> R {
         let entry = entries[index]
-        return names.withUnsafeBufferPointer { names in
-            body(UnsafeBufferPointer(rebasing: names[entry.nameStart..<(entry.nameStart + entry.nameLength)]))
+        return try names.withUnsafeBufferPointer { names throws(Failure) in
+            try body(
+                UnsafeBufferPointer(rebasing: names[entry.nameStart..<(entry.nameStart + entry.nameLength)])
+            )
         }
     }
 
     /// Removes entries by name and kind; returns how many.
-    mutating func removeAll(where isGone: (UnsafeBufferPointer<UInt8>, FileStatus.Kind) -> Bool) -> Int {
+    mutating func removeAll<Failure: Error>(
+        where isGone: (UnsafeBufferPointer<UInt8>, FileStatus.Kind) throws(Failure) -> Bool
+    ) throws(Failure) -> Int {
         let before = count
-        let kept = entries.indices.filter { index in
-            !withName(index) { isGone($0, entries[index].status.kind) }
+        var kept: [Entry] = []
+        for index in entries.indices {
+            let kind = entries[index].status.kind
+            let isGone = try withName(index) { name throws(Failure) in try isGone(name, kind) }
+            if !isGone { kept.append(entries[index]) }
         }
-        entries = kept.map { entries[$0] }
+        entries = kept
         return before - count
     }
 

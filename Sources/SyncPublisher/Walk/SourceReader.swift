@@ -76,8 +76,12 @@ struct SourceReader: ~Copyable {
             }
             let wanted = Int(min(UInt64(segment.bytes.count - filled), entry.stamp.size - offset))
             try fill(segment, filled..<(filled + wanted), opened.raw, offset, file)
-            offset += UInt64(wanted)
             let end = filled + wanted
+            if offset == 0, source.refusesKey(file, segment[0..<end]) {
+                // The run ends with an error that names it.
+                return source.pipeline.submit(.endOfFile(file: file, try calling { try hasher.finish() }))
+            }
+            offset += UInt64(wanted)
             if source.purpose == .hashing { continue }
             let isLast = offset == entry.stamp.size
             var start = 0
@@ -94,7 +98,9 @@ struct SourceReader: ~Copyable {
                 start += length
             }
         }
-        guard source.root.isUnchanged(opened.raw, entry) else { throw .changed(source.tree.path(file)) }
+        guard source.root.isUnchanged(opened.raw, entry), source.root.endsAsSeen(opened.raw, entry) else {
+            throw .changed(source.tree.path(file))
+        }
         return source.pipeline.submit(.endOfFile(file: file, try calling { try hasher.finish() }))
     }
 
@@ -118,7 +124,8 @@ struct SourceReader: ~Copyable {
         let target = UnsafeMutableRawBufferPointer(rebasing: segment.bytes[range])
         // A hole is zeros: reading it would only fill the page cache.
         let isHole =
-            nextData(descriptor, Int64(clamping: offset)) >= Int64(clamping: offset) + Int64(range.count)
+            !source.tree.entries[file].hasUnstatedSize
+            && nextData(descriptor, Int64(clamping: offset)) >= Int64(clamping: offset) + Int64(range.count)
         if isHole { target.initializeMemory(as: UInt8.self, repeating: 0) }
         let count = isHole ? range.count : readFully(descriptor, into: target, at: offset)
         if count != range.count {

@@ -52,9 +52,19 @@ final class SourceRoot: Sendable {
         }
     }
 
+    /// Whether an open file ends where the walk saw its end; where the file system states no size, only a read can tell.
+    func endsAsSeen(_ descriptor: Int32, _ entry: SourceTree.Entry) -> Bool {
+        guard entry.hasUnstatedSize else { return true }
+        var byte: UInt8 = 0
+        return withUnsafeMutableBytes(of: &byte) { readFully(descriptor, into: $0, at: entry.stamp.size) }
+            == 0
+    }
+
     /// Whether an open file is still what the walk saw. fstat(2).
     func isUnchanged(_ descriptor: Int32, _ entry: SourceTree.Entry) -> Bool {
         guard let status = status(descriptor), status.kind == .file else { return false }
+        // What is made when it is read has neither size nor times of its own.
+        if entry.hasUnstatedSize { return status.size == 0 }
         return SourceTree.FileStamp(status) == entry.stamp
     }
 }

@@ -13,6 +13,8 @@ struct SourceTree: Sendable {
         /// The base's row with certainly the same content; -1 if the file must be read.
         fileprivate(set) var baseRow: Int32 = -1
         var stamp: FileStamp
+        /// Whether the file system says that it has no **bytes**; the walk has counted those that are in ``stamp``.
+        var hasUnstatedSize = false
 
         var isRead: Bool { kind != .link && baseRow < 0 }
     }
@@ -53,17 +55,21 @@ struct SourceTree: Sendable {
 
     /// Adds an entry; the caller keeps the order.
     ///
+    /// - Parameter unstatedSize: The **bytes** of a file of which the file system says that it has none.
     /// - Returns: `false` when there are 4 GiB of paths already, or sizes do not add up in 64 bits.
     mutating func append(
         path: UnsafeBufferPointer<UInt8>,
         kind: Kind,
         stamp: FileStamp,
         permissions: UInt16 = 0,
-        linkTarget: [UInt8]? = nil
+        linkTarget: [UInt8]? = nil,
+        unstatedSize: UInt64 = 0
     ) -> Bool {
         guard let start = UInt32(exactly: arena.count), let length = UInt16(exactly: path.count) else {
             return false
         }
+        var stamp = stamp
+        if unstatedSize > 0 { stamp.size = unstatedSize }
         if kind != .link {
             let (sum, overflow) = totalSize.addingReportingOverflow(stamp.size)
             guard !overflow else { return false }
@@ -74,7 +80,14 @@ struct SourceTree: Sendable {
         arena.append(0)
         if let linkTarget { linkTargets[entries.count] = linkTarget }
         entries.append(
-            Entry(pathStart: start, pathLength: length, kind: kind, permissions: permissions, stamp: stamp)
+            Entry(
+                pathStart: start,
+                pathLength: length,
+                kind: kind,
+                permissions: permissions,
+                stamp: stamp,
+                hasUnstatedSize: unstatedSize > 0
+            )
         )
         return true
     }
@@ -134,6 +147,28 @@ struct SourceTree: Sendable {
         let start = Int(entry.pathStart)
         return try arena.withUnsafeBufferPointer { arena throws(Failure) in
             try body(UnsafeBufferPointer(rebasing: arena[start..<(start + Int(entry.pathLength))]))
+        }
+    }
+
+    /// The entries, and the named directories, that are at this path or below it. Binary search.
+    func rows(below path: [UInt8]) -> (entries: Range<Int>, directories: Range<Int>) {
+        guard !path.isEmpty else { return (entries.indices, directories.indices) }
+        // `/` ranks lowest and NUL next, so everything below the path stands before the path with a NUL.
+        return path.withUnsafeBufferPointer { start in
+            (path + [0]).withUnsafeBufferPointer { end in
+                func entry(_ wanted: UnsafeBufferPointer<UInt8>) -> Int {
+                    entries.indices.partitioningIndex { withPath($0) { !PathOrder.precedes($0, wanted) } }
+                }
+                func directory(_ wanted: UnsafeBufferPointer<UInt8>) -> Int {
+                    directories.indices.partitioningIndex { index in
+                        directories[index].path.withUnsafeBufferPointer { !PathOrder.precedes($0, wanted) }
+                    }
+                }
+                return (
+                    entry(start)..<max(entry(start), entry(end)),
+                    directory(start)..<max(directory(start), directory(end))
+                )
+            }
         }
     }
 

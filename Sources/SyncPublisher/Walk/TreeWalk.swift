@@ -29,6 +29,21 @@ struct TreeWalk: ~Copyable {
     /// Names at the top that belong to the publisher and are not published.
     private let ownNames: Set<String>
     private let leavesOutUnsafeLinks: Bool
+    /// Names that are left out wherever no pattern keeps them.
+    private let usuallyLeftOut: [String]
+    private var budget: PatternBudget
+    /// ``PatternBudget/bytes`` at which to look for a stop request again.
+    private var nextLook = 0
+
+    /// What version control keeps beside the files: history, and often passwords.
+    private static let versionControl = [".git", ".hg", ".svn"]
+    /// What a pull keeps in its destination; no manifest can have it.
+    private static let stateOfPulls = ".syncagent"
+    /// **Bytes** matched between looks for a stop request; about 10 ms.
+    private static let lookDistance = 10_000_000
+    /// Most **bytes** of a file that is said to have none.
+    private static let mostUnstated: UInt64 = 1 << 30
+    private var scratch: [UInt8] = []
 
     /// - Parameters:
     ///   - kept: What is kept of entries besides their content.
@@ -40,8 +55,10 @@ struct TreeWalk: ~Copyable {
     ) throws(PublishError) {
         tree = SourceTree(keeping: kept)
         excluded = options.exclude.map { Glob($0) }
-        ignored = try IgnoreRules(options.excludeFrom)
+        ignored = try IgnoreRules(options)
         self.ownNames = ownNames
+        budget = PatternBudget(options.limits)
+        usuallyLeftOut = options.permits.contains(.versionControl) ? [] : Self.versionControl
         leavesOutUnsafeLinks = options.leavesOutUnsafeLinks
     }
 
@@ -52,7 +69,7 @@ struct TreeWalk: ~Copyable {
         _ root: SourceRoot,
         progress: (Int) throws(PublishError) -> Void
     ) throws(PublishError) {
-        try enter(root)
+        try enter(root, progress: progress)
         var visited = 0
         while let depth = levels.indices.last {
             let index = levels[depth].next
@@ -69,7 +86,7 @@ struct TreeWalk: ~Copyable {
             path.removeSubrange(levels[depth].pathLength...)
             if depth > 0 { path.append(0x2F) }
             levels[depth].listing.withName(index) { path.append(contentsOf: $0) }
-            try visit(root, levels[depth].listing.entries[index])
+            try visit(root, levels[depth].listing.entries[index], progress)
             visited += 1
             if visited & 0x3FF == 0 { try progress(tree.count) }
         }
@@ -79,7 +96,8 @@ struct TreeWalk: ~Copyable {
 
     private mutating func visit(
         _ root: SourceRoot,
-        _ item: DirectoryListing.Entry
+        _ item: DirectoryListing.Entry,
+        _ progress: (Int) throws(PublishError) -> Void
     ) throws(PublishError) {
         if let reason = path.withUnsafeBufferPointer({ ManifestRules.objection(path: $0) }) {
             return notes.refuse(path, reason)
@@ -89,8 +107,10 @@ struct TreeWalk: ~Copyable {
         switch status.kind {
         case .directory:
             if !tree.kept.isEmpty { nameDirectory(status) }
-            try enter(root, status)
-        case .file: try append(status.isExecutable ? .executable : .file, stamp, status)
+            try enter(root, status, progress: progress)
+        case .file:
+            let unstated = status.size == 0 ? try unstatedSize(root, progress) : 0
+            try append(status.isExecutable ? .executable : .file, stamp, status, unstatedSize: unstated)
         case .link: try append(.link, stamp, status, target: item.linkTarget)
         case .other: notes.refuse(path, item.specialKind)
         }
@@ -100,7 +120,8 @@ struct TreeWalk: ~Copyable {
         _ kind: SourceTree.Kind,
         _ stamp: SourceTree.FileStamp,
         _ status: FileStatus,
-        target: [UInt8]? = nil
+        target: [UInt8]? = nil,
+        unstatedSize: UInt64 = 0
     ) throws(PublishError) {
         noteLosses(status)
         let fits = path.withUnsafeBufferPointer { path in
@@ -109,7 +130,8 @@ struct TreeWalk: ~Copyable {
                 kind: kind,
                 stamp: stamp,
                 permissions: status.permissions,
-                linkTarget: target
+                linkTarget: target,
+                unstatedSize: unstatedSize
             )
         }
         guard fits else {
@@ -137,15 +159,12 @@ struct TreeWalk: ~Copyable {
 
     private mutating func enter(
         _ root: SourceRoot,
-        _ status: FileStatus? = nil
+        _ status: FileStatus? = nil,
+        progress: (Int) throws(PublishError) -> Void
     ) throws(PublishError) {
-        path.append(0)
-        let length = path.count - 1
-        let raw = path.withUnsafeBufferPointer { path in
-            root.open(UnsafeBufferPointer(rebasing: path[..<length]), .directory)
-        }
+        let length = path.count
+        let raw = open(root, .directory)
         let code = Errno.last
-        path.removeLast()
         let text = shownPath()
         guard let opened = Descriptor(opened: raw) else {
             switch code {
@@ -155,7 +174,7 @@ struct TreeWalk: ~Copyable {
         }
         var listing = try DirectoryListing(opened, path: text)
         try readIgnoreFile(root, &listing)
-        leaveOut(&listing)
+        try leaveOut(&listing, progress)
         NameClashes.find(in: listing) { clash in
             switch clash {
             case .sameText(let a, let b):
@@ -205,22 +224,87 @@ struct TreeWalk: ~Copyable {
         try ignored.enter(opened.raw, path)
     }
 
+    /// Opens what is at ``path``.
+    private mutating func open(_ root: SourceRoot, _ flags: OpenFlags) -> Int32 {
+        path.append(0)
+        defer { path.removeLast() }
+        return path.withUnsafeBufferPointer { path in
+            root.open(UnsafeBufferPointer(rebasing: path.dropLast()), flags)
+        }
+    }
+
+    /// The **bytes** of the file at ``path``, of which the file system says that it has none: those of proc(5) and of many
+    /// FUSE file systems are made when they are read.
+    private mutating func unstatedSize(
+        _ root: SourceRoot,
+        _ progress: (Int) throws(PublishError) -> Void
+    ) throws(PublishError) -> UInt64 {
+        let raw = open(root, .unwaiting)
+        let code = Errno.last
+        guard let opened = Descriptor(opened: raw) else {
+            switch code {
+            case .tooManySymbolicLinkLevels, .noSuchFileOrDirectory, .notDirectory, .noSuchAddressOrDevice:
+                throw .changed(shownPath())
+            default: throw .reading(shownPath(), "open", code: code)
+            }
+        }
+        if scratch.isEmpty { scratch = Array(repeating: 0, count: 256 << 10) }
+        var size: UInt64 = 0
+        while true {
+            let count = scratch.withUnsafeMutableBytes { readFully(opened.raw, into: $0, at: size) }
+            guard count >= 0 else { throw .reading(shownPath(), "read", code: .last) }
+            size += UInt64(count)
+            guard count == scratch.count else { return size }
+            guard size < Self.mostUnstated else {
+                notes.refuse(path, "its file system says that it is empty, and it has 1 GiB or more")
+                return 0
+            }
+            try progress(tree.count)
+        }
+    }
+
     /// Removes what a pattern excludes: a file, or a directory with everything in it.
-    private mutating func leaveOut(_ listing: inout DirectoryListing) {
+    private mutating func leaveOut(
+        _ listing: inout DirectoryListing,
+        _ progress: (Int) throws(PublishError) -> Void
+    ) throws(PublishError) {
         if path.isEmpty, !ownNames.isEmpty {
             _ = listing.removeAll { name, _ in ownNames.contains(String(decoding: name, as: UTF8.self)) }
         }
         var entry = path.isEmpty ? [] : path + [0x2F]
         let length = entry.count
-        let removed = listing.removeAll { name, kind in
+        let removed = try listing.removeAll { name, kind throws(PublishError) in
             entry.removeSubrange(length...)
             entry.append(contentsOf: name)
-            return entry.withUnsafeBufferPointer { path in
-                excluded.contains { $0.matches(path) }
-                    || ignored.leavesOut(path, isDirectory: kind == .directory)
+            let isGone = try entry.withUnsafeBufferPointer { path throws(PublishError) in
+                try isExcluded(path, isDirectory: kind == .directory)
             }
+            if budget.bytes >= nextLook {
+                nextLook = budget.bytes + Self.lookDistance
+                try progress(tree.count)
+            }
+            return isGone ?? isUsuallyLeftOut(name, isDirectory: kind == .directory)
         }
         notes.excluded += removed
+    }
+
+    /// What patterns say; `nil` where none does.
+    private mutating func isExcluded(
+        _ path: UnsafeBufferPointer<UInt8>,
+        isDirectory: Bool
+    ) throws(PublishError) -> Bool? {
+        for glob in excluded {
+            if let reason = budget.spend(path.count * glob.cost) { throw .tooMuchMatching(reason) }
+            if glob.matches(path) { return true }
+        }
+        return try ignored.verdict(on: path, isDirectory: isDirectory, &budget)
+    }
+
+    private mutating func isUsuallyLeftOut(_ name: UnsafeBufferPointer<UInt8>, isDirectory: Bool) -> Bool {
+        let names = usuallyLeftOut + (isDirectory ? [Self.stateOfPulls] : [])
+        guard let found = names.first(where: { name.elementsEqual($0.utf8) }) else { return false }
+        notes.usuallyLeftOut.insert(found)
+        return true
     }
 
     private func shownPath() -> String { path.isEmpty ? "." : String(decoding: path, as: UTF8.self) }

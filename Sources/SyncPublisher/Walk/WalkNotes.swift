@@ -10,6 +10,8 @@ struct WalkNotes: Sendable {
 
     /// Entries that a pattern excluded; a directory counts once.
     var excluded = 0
+    /// Names that were left out although no pattern says so.
+    var usuallyLeftOut: Set<String> = []
     /// Files whose set-id or sticky bits are left out, where modes are kept.
     var setIds = 0
     /// Entries whose times no manifest can keep, where times are kept.

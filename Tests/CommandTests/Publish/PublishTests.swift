@@ -92,6 +92,14 @@ struct PublishTests {
         (["in", "--to", "out", "--group", "all=**"], 64, "all"),
         (["in", "--to", "out", "--group-hook", "g=a/b"], 64, "identifier"),
         (["in", "--to", "out", "--exclude", "/x"], 64, "matches no path"),
+        (["in", "--to", "https://cdn.example.com/x?token=secret"], 64, "not 'https://cdn.example.com/x?…'"),
+        (["in", "--to", "s3://bucket/x"], 64, "of this machine"),
+        (["in", "--to", "ada@cdn.example.com:tower"], 64, "not 'cdn.example.com:tower'"),
+        (["in", "--to", "host:"], 64, "begin with ./"),
+        (["empty", "--to", "out"], 77, "--allow-fewer"),
+        (["keyed", "--to", "out"], 77, "  id_rsa"),
+        (["linked", "--to", "out"], 78, "--no-config"),
+        (["listed", "--to", "out"], 78, "exclude_from[0]"),
     ]
 
     @Test("publish ends with the status of what is wrong, and writes no manifest", arguments: failing)
@@ -99,10 +107,41 @@ struct PublishTests {
         let scratch = try Scratch()
         try Self.source(in: scratch)
         try scratch.write(Data(), to: "file")
+        try FileManager.default.createDirectory(
+            atPath: scratch.path + "/empty",
+            withIntermediateDirectories: true
+        )
+        try scratch.write(Data("-----BEGIN RSA PRIVATE KEY-----\n".utf8), to: "keyed/id_rsa")
+        try scratch.write(Data("{level: 9}".utf8), to: "settings")
+        try scratch.write(Data(), to: "linked/a")
+        symlink("../settings", scratch.path + "/linked/publish.json")
+        try scratch.write(Data("{exclude_from: ['../settings']}".utf8), to: "listed/publish.json")
         let outcome = try Tool(scratch).run(["publish"] + arguments)
         #expect(outcome.status == status, "\(outcome.error)")
         #expect(outcome.error.contains(words), "\(outcome.error)")
         #expect(try !scratch.contents(of: ".").contains { $0.hasSuffix("manifest.json") })
+    }
+
+    @Test(
+        "publish --json ends with a line of JSON, however early it fails",
+        arguments: [
+            (["none", "--to", "out"], 66, "publish.finished", "none"),
+            (["none", "--to", "out", "--dry-run"], 66, "publish.planned", "none"),
+            (["in", "--to", "out", "--level", "20"], 64, "publish.finished", "1 to 19"),
+            (["in", "--to", ""], 64, "publish.finished", "empty string"),
+            (["in", "--wrong"], 64, "publish.finished", "--wrong"),
+        ]
+    )
+    func jsonErrors(arguments: [String], status: Int, event: String, words: String) throws {
+        let scratch = try Scratch()
+        try Self.source(in: scratch)
+        let outcome = try Tool(scratch).run(["publish"] + arguments + ["--json"])
+        #expect(outcome.status == Int32(status))
+        let last = try #require(try outcome.events().last)
+        #expect(last["event"] as? String == event && last["result"] as? String == "failed")
+        let error = try #require(last["error"] as? [String: Any])
+        #expect(error["status"] as? Int == status)
+        #expect((error["message"] as? String)?.contains(words) == true, "\(error)")
     }
 
     /// Root reads everything, unless it gives that privilege away: setpriv(1), capabilities(7).

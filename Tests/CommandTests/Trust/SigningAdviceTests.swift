@@ -5,14 +5,20 @@ import Testing
 /// What somebody is told who signs, or configures whom to believe: what is wrong, and what to do.
 @Suite("What whoever signs is told", .timeLimit(.minutes(5)))
 struct SigningAdviceTests {
-    @Test("A release that nobody signs after one that was signed is published with a warning")
+    @Test(
+        "A release that nobody signs after one that was signed is refused; with an option it is published with a warning"
+    )
     func unsignedAfterSigned() throws {
         let set = try SignedSet()
         try set.pin()
-        let same = try set.tool.run(["publish", "assets", "--to", "site"])
+        let refused = try set.tool.run(["publish", "assets", "--to", "site"])
+        #expect(refused.status == 77 && refused.error.contains("--allow-unsigned"), "\(refused.error)")
+        let planned = try set.tool.run(["publish", "assets", "--to", "site", "--dry-run"])
+        #expect(planned.status == 0 && planned.error.contains("would refuse this"), "\(planned.error)")
+        let same = try set.tool.run(["publish", "assets", "--to", "site", "--allow-unsigned"])
         #expect(same.status == 0 && !same.error.contains("warning"), "\(same.error)")
         try set.scratch.write(Data("two".utf8), to: "assets/a.txt")
-        let other = try set.tool.run(["publish", "assets", "--to", "site"])
+        let other = try set.tool.run(["publish", "assets", "--to", "site", "--allow-unsigned"])
         #expect(other.status == 0)
         #expect(
             other.error.contains(

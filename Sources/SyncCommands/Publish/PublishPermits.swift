@@ -1,0 +1,48 @@
+import ArgumentParser
+import SyncPublisher
+
+/// What `publish` refuses or leaves out unless it is asked for. Not in `publish.json`: many may write to that.
+struct PublishPermits: ParsableArguments {
+    @Flag(
+        name: .customLong("include-vcs"),
+        help:
+            "Publish .git, .hg and .svn, too. They are left out otherwise, unless a pattern such as !.git keeps them."
+    )
+    var includesVersionControl = false
+
+    @Flag(
+        name: .customLong("allow-private-keys"),
+        help: "Publish files that are private keys: whoever can read the set has them then."
+    )
+    var allowsPrivateKeys = false
+
+    @Flag(
+        name: .customLong("allow-fewer"),
+        help: "Publish a directory without files, or with less than half as many as the base has."
+    )
+    var allowsFewer = false
+
+    @Flag(
+        name: .customLong("allow-unsigned"),
+        help:
+            "Publish without a signature where releases were signed; machines that are pinned do not get it."
+    )
+    var allowsUnsigned = false
+
+    @Flag(
+        name: .customLong("allow-other-keys"),
+        help:
+            "Sign with keys that the published roots do not lead to, and replace those roots; every machine has to be pinned again."
+    )
+    var allowsOtherKeys = false
+
+    var permits: PublishOptions.Permits {
+        var permits: PublishOptions.Permits = []
+        if includesVersionControl { permits.insert(.versionControl) }
+        if allowsPrivateKeys { permits.insert(.privateKeys) }
+        if allowsFewer { permits.insert(.fewerFiles) }
+        if allowsUnsigned { permits.insert(.unsigned) }
+        if allowsOtherKeys { permits.insert(.otherKeys) }
+        return permits
+    }
+}

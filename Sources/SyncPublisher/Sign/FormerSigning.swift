@@ -1,0 +1,61 @@
+import SyncModel
+import SyncTrust
+
+/// What was signed in an output directory before, and whether those who trust it could follow.
+extension OutputDirectory {
+    /// Why machines that trust what was signed here would not take what is published now; `nil` if they would, or if that is
+    /// wanted.
+    ///
+    /// - Parameter signing: Who signs it; `nil` for nobody.
+    func objection(
+        to signing: Signing?,
+        _ permits: PublishOptions.Permits
+    ) throws(PublishError) -> PublishError? {
+        guard let signing else {
+            guard !permits.contains(.unsigned) else { return nil }
+            let isSigned = try statementNames().contains {
+                $0 == FreshStatement.name(nil) || $0.hasSuffix(".fresh")
+            }
+            guard isSigned else { return nil }
+            return .refused(
+                "\(shown(path)) has signed releases, and this one would not be signed: machines that are pinned would not "
+                    + "get it",
+                "add --sign, or --signer; if that is wanted: --allow-unsigned; nothing was published"
+            )
+        }
+        guard !permits.contains(.otherKeys), let number = try otherRoots(than: signing).first else {
+            return nil
+        }
+        return .refused(
+            "\(shown(path))/trust/\(number).root is none of the roots to sign with, and they do not continue from it: "
+                + "machines that trust it would refuse what is published",
+            "use the keys of that root, with every newer one; if these are to replace them: --allow-other-keys, and pin "
+                + "the project again on every machine; nothing was published"
+        )
+    }
+
+    /// Removes the roots of others, once a release under these is in place.
+    func removeOtherRoots(than signing: Signing) throws(PublishError) {
+        for number in try otherRoots(than: signing) { try remove("\(number).root", from: .trust) }
+    }
+
+    /// The published roots that are not of one chain with those to sign with, ascending.
+    private func otherRoots(than signing: Signing) throws(PublishError) -> [UInt64] {
+        let known = Dictionary(signing.roots.map { ($0.content.number, $0.statement.digest) }) { $1 }
+        let oldest = signing.roots[0]
+        let published = try statementNames().compactMap { name in
+            name.hasSuffix(".root") ? UInt64(name.dropLast(5)) : nil
+        }
+        return published.sorted().filter { number in
+            let statement = read(.trust, "\(number).root", limit: Role.root.limit).flatMap {
+                try? SignedStatement($0, limit: Role.root.limit)
+            }
+            if let digest = known[number] { return statement?.digest != digest }
+            guard number < oldest.content.number else { return true }
+            // Older ones need not be at hand; the last of them has to have signed the first that is.
+            guard number == oldest.content.number - 1 else { return false }
+            let content = statement.flatMap { try? RootStatement(json: $0.json) }
+            return !(content.map { oldest.statement.isSigned(.root, by: $0.root) } ?? false)
+        }
+    }
+}
