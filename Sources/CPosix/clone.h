@@ -40,4 +40,16 @@ static inline int64_t sa_next_data(int fd, int64_t offset) {
     return errno == ENXIO ? INT64_MAX : offset;
 }
 
+/* SEEK_HOLE: where a hole begins at or behind `offset`, or the file ends; INT64_MAX where holes are not known. Moves the
+   descriptor's own position. */
+static inline int64_t sa_next_hole(int fd, int64_t offset) {
+#ifdef __linux__
+    off_t found = lseek(fd, (off_t)offset, 4);
+#else
+    off_t found = lseek(fd, (off_t)offset, 3);
+#endif
+    if (found >= 0) return found;
+    return errno == ENXIO ? offset : INT64_MAX;
+}
+
 #endif

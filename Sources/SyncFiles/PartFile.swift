@@ -2,7 +2,8 @@ package import SyncDigest
 package import SyncModel
 package import SyncSystem
 
-/// A large file being assembled from blobs that may arrive in any order, from several workers.
+/// A large file being assembled from blobs, or from ranges of a file without blobs, that may arrive in any order, from several
+/// workers.
 ///
 /// The bytes are hashed once, in file order, while still in memory if they arrive in order; bytes that arrive early are
 /// read back from the page cache in their turn. The digests of single blobs are checked only if the whole does not
@@ -33,6 +34,10 @@ package final class PartFile: Sendable {
         var isSparse: Bool
         /// Blobs of a sparse file that have been written to.
         var touched: [Bool]
+        /// What has come of a file without blobs.
+        var written = WrittenRanges()
+        /// Whether its ``RangeRecord`` says that; else its length does.
+        var isRecorded = false
     }
 
     /// The running hash. A thread uses it only between setting and clearing `hashing`, both under the state's mutex,
@@ -86,32 +91,31 @@ package final class PartFile: Sendable {
     /// **Bytes** of the blobs that are complete.
     package var doneBytes: UInt64 {
         state.withLock { state in
-            ends.indices.reduce(0) {
+            if ends.count == 1, !state.done[0] { return state.written.byteCount }
+            return ends.indices.reduce(0) {
                 state.done[$1] ? $0 + range(blob: $1).upperBound - range(blob: $1).lowerBound : $0
             }
         }
     }
 
-    /// Takes over the file's present bytes as the start of its only blob, and hashes them.
+    /// Takes over what an earlier run wrote of a file without blobs. It is hashed in its turn.
     ///
-    /// - Parameter isStopped: As in ``complete(blob:isStopped:)``.
-    /// - Returns: How many **bytes** were taken; 0 when there is nothing of use, and after a stop.
-    package func adoptPrefix(isStopped: () -> Bool = { false }) -> UInt64 {
-        guard ends.count == 1, let length = status(descriptor.raw)?.size, length > 0, length < size else {
-            return 0
-        }
-        var read: UInt64 = 0
-        while read < length {
-            let end = min(length, read + Self.step)
-            guard !isStopped(), readBack(read..<end) == nil else { return 0 }
-            read = end
-        }
-        state.withLock { $0.hashed = length }
-        return length
+    /// - Returns: How many **bytes** that is; 0 when nothing is of use.
+    package func adoptRanges() -> UInt64 {
+        guard ends.count == 1, let length = status(descriptor.raw)?.size, length > 0 else { return 0 }
+        let found = length > size ? record.read() : WrittenRanges([0..<length])
+        guard let found, !found.ranges.isEmpty else { return 0 }
+        let isRecorded = length > size
+        // What it said of holes is not true any more.
+        if isRecorded, record.write(found) != nil { return 0 }
+        state.withLock { ($0.written, $0.isRecorded) = (found, isRecorded) }
+        return found.byteCount
     }
 
-    /// **Bytes** from the start that are written and hashed without a gap.
-    package var hashedBytes: UInt64 { state.withLock(\.hashed) }
+    private var record: RangeRecord { RangeRecord(descriptor: descriptor.raw, size: size) }
+
+    /// What is missing of a file without blobs, in **bytes**.
+    package var gaps: [Range<UInt64>] { state.withLock(\.written).gaps(in: size) }
 
     /// What the file system says of the file now; `nil` when it cannot be asked, and ``Errno/last`` says why.
     package var fileStatus: FileStatus? { status(descriptor.raw) }
@@ -146,6 +150,84 @@ package final class PartFile: Sendable {
         state.withLock { if offset < $0.hashed { $0.isStale = true } }
         return writeAll(bytes, to: descriptor.raw, at: offset).map {
             FileError(step: "write", path: staged.name.text, code: $0)
+        }
+    }
+
+    /// Writes bytes of a file without blobs, wherever they belong, and hashes on as far as the file is complete: these bytes at
+    /// once if they are next in file order, others from the page cache in their turn.
+    ///
+    /// - Parameter isStopped: As in ``complete(blob:isStopped:)``.
+    package func put(
+        _ bytes: UnsafeRawBufferPointer,
+        at offset: UInt64,
+        isStopped: () -> Bool = { false }
+    ) -> Progress {
+        let (end, overflow) = offset.addingReportingOverflow(UInt64(bytes.count))
+        guard !overflow, end <= size, ends.count == 1 else {
+            return .failed(FileError(step: "write", path: staged.name.text, remark: "more than the file"))
+        }
+        if let error = beginRecord(before: offset) ?? replace(bytes, at: offset) { return .failed(error) }
+        let (code, isMine, isNext) = state.withLock { state -> (Errno?, Bool, Bool) in
+            let changes = state.written.insert(offset..<end)
+            if state.isRecorded, let code = record.write(changes) { return (code, false, false) }
+            guard !state.hashing, state.written.end(from: state.hashed) > state.hashed else {
+                return (nil, false, false)
+            }
+            state.hashing = true
+            return (nil, true, state.hashed == offset)
+        }
+        if let code { return .failed(recordError(code)) }
+        guard isMine else { return .incomplete }
+        if isNext {
+            if let error = feed(bytes) { return stopHashing(.failed(error)) }
+            state.withLock { $0.hashed = end }
+        }
+        return hashRanges(isStopped)
+    }
+
+    /// Before the first gap, the file gets a record of what is here: from then on, its length says nothing.
+    private func beginRecord(before offset: UInt64) -> FileError? {
+        state.withLock { state in
+            guard !state.isRecorded, offset != state.written.end(from: 0) else { return nil }
+            if let code = record.write(state.written) { return recordError(code) }
+            state.isRecorded = true
+            return nil
+        }
+    }
+
+    private func recordError(_ code: Errno) -> FileError {
+        FileError(step: "write", path: staged.name.text, code: code)
+    }
+
+    private func stopHashing(_ progress: Progress) -> Progress {
+        state.withLock { $0.hashing = false }
+        return progress
+    }
+
+    /// **Bytes** that one call reads back at most while others are still to come: their transfers wait for the same threads.
+    private static let share: UInt64 = 8 << 20
+
+    /// Reads back and hashes what is next in file order. The caller has set `hashing`.
+    private func hashRanges(_ isStopped: () -> Bool) -> Progress {
+        var left = Self.share
+        while true {
+            if isStopped() { return stopHashing(.incomplete) }
+            let next: Range<UInt64>? = state.withLock { state in
+                let (hashed, end) = (state.hashed, state.written.end(from: state.hashed))
+                // Whoever brings the last bytes either finds nobody hashing, or is seen here.
+                let step = end == size ? Self.step : min(left, Self.step)
+                if hashed == size { return hashed..<size }
+                guard hashed < end, step > 0 else {
+                    state.hashing = false
+                    return nil
+                }
+                return hashed..<min(end, hashed + step)
+            }
+            guard let next else { return .incomplete }
+            if next.isEmpty { return finish() }
+            if let error = readBack(next) { return stopHashing(.failed(error)) }
+            left -= min(left, next.upperBound - next.lowerBound)
+            state.withLock { $0.hashed = next.upperBound }
         }
     }
 
@@ -225,13 +307,18 @@ package final class PartFile: Sendable {
                     state.frontier += 1
                 }
                 guard state.frontier < ends.count, state.done[state.frontier] else {
-                    if state.frontier < ends.count { state.hashing = false }
-                    return nil
+                    if state.frontier < ends.count {
+                        state.hashing = false
+                        return nil
+                    }
+                    return (size..<size, false)
                 }
                 let isHole = state.isSparse && !state.touched[state.frontier]
                 return (state.hashed..<min(ends[state.frontier], state.hashed + Self.step), isHole)
             }
-            guard let step else { return finish() }
+            // Decided under the lock: another thread may go on by now.
+            guard let step else { return .incomplete }
+            if step.bytes.isEmpty { return finish() }
             // Reading a hole would fill the page cache with zeros.
             if let error = step.isHole ? hashZeros(step.bytes.count) : readBack(step.bytes) {
                 state.withLock { $0.hashing = false }
@@ -241,9 +328,8 @@ package final class PartFile: Sendable {
         }
     }
 
+    /// All has been hashed.
     private func finish() -> Progress {
-        let isWhole = state.withLock { $0.frontier == ends.count }
-        guard isWhole else { return .incomplete }
         // `hashing` stays set: this hasher is finished.
         do {
             guard try hash.hasher.finish() == digest, !state.withLock(\.isStale) else { return .mismatch }
@@ -253,7 +339,7 @@ package final class PartFile: Sendable {
         }
     }
 
-    /// Truncates a leftover that somebody made longer.
+    /// Cuts off the record of ranges, or what somebody has added to a leftover.
     private func cut() -> Progress? {
         guard status(descriptor.raw)?.size != size, let code = setLength(descriptor.raw, size) else {
             return nil
@@ -333,6 +419,9 @@ package final class PartFile: Sendable {
             state.hashed = 0
             state.hashing = false
             state.isStale = false
+            if ends.count == 1, setLength(descriptor.raw, 0) == nil {
+                (state.written, state.isRecorded) = (WrittenRanges(), false)
+            }
         }
         do { try hash.hasher.reset() } catch { return }  // A stale hash can only lead to another mismatch.
     }

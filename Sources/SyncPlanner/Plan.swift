@@ -67,14 +67,14 @@ package enum PlanError: Error, Equatable {
 ///   - delta: The index of a delta that can be used for a blob, by row and position in the row; it is chosen when it
 ///     is not longer than the blob.
 ///   - looseOnly: Rows to fetch by their URLs although packs have them.
-///   - prefix: How many first **bytes** of a loose file an earlier run left here.
+///   - gaps: The **bytes** that are missing of a loose file of which an earlier run left some here; `nil` for none.
 /// - Complexity: O(*n* log *n*) for *n* wanted blobs.
 package func makePlan(
     _ manifest: Manifest,
     wanted: [Int],
     rule: CoalescingRule,
     looseOnly: Set<Int> = [],
-    prefix: (_ row: Int) -> UInt64 = { _ in 0 },
+    gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil },
     skipping: (_ row: Int, _ blob: Int) -> Bool = { _, _ in false },
     delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil }
 ) throws(PlanError) -> Plan {
@@ -112,7 +112,7 @@ package func makePlan(
     wantedBlobs.sort { $0.precedes($1) }
     plan.loose.sort { (manifest.files.size($0), $1) > (manifest.files.size($1), $0) }
     cut(wantedBlobs, of: manifest, rule: rule, into: &plan)
-    addLoose(of: manifest, prefix: prefix, to: &plan)
+    addLoose(of: manifest, gaps: gaps, to: &plan)
     return plan
 }
 
@@ -176,39 +176,45 @@ extension Optional {
     fileprivate func filter(_ isKept: (Wrapped) -> Bool) -> Wrapped? { flatMap { isKept($0) ? $0 : nil } }
 }
 
-/// One request for each content: rows with the same are served by the first one's. A partial download
-/// continues as its own request.
-private func addLoose(of manifest: Manifest, prefix: (_ row: Int) -> UInt64, to plan: inout Plan) {
+/// One request for each content: rows with the same are served by the first one's. Each gap of a partial download is a
+/// request of its own.
+private func addLoose(of manifest: Manifest, gaps: (_ row: Int) -> [Range<UInt64>]?, to plan: inout Plan) {
     var places: [SHA256Digest: Int] = [:]
-    var requests: [(row: Int, start: UInt64, twins: [Int])] = []
+    var requests: [(row: Int, gaps: [Range<UInt64>]?, twins: [Int])] = []
     for row in plan.loose {
-        let (size, kept) = (manifest.files.size(row), prefix(row))
-        let start = kept < size ? kept : 0
-        plan.looseBytes = plan.looseBytes &- start
-        let digest = manifest.files.digest(row)
-        if start == 0, let place = places[digest], manifest.files.size(requests[place].row) == size {
+        let (size, digest) = (manifest.files.size(row), manifest.files.digest(row))
+        if let gaps = gaps(row) {
+            let missing = gaps.reduce(0) { $0 &+ $1.length }
+            plan.looseBytes = plan.looseBytes &- (size - min(size, missing))
+            requests.append((row, gaps, []))
+        } else if let place = places[digest], manifest.files.size(requests[place].row) == size {
             requests[place].twins.append(row)
             plan.looseBytes = plan.looseBytes &- size
         } else {
-            if start == 0 { places[digest] = requests.count }
-            requests.append((row, start, []))
+            places[digest] = requests.count
+            requests.append((row, nil, []))
         }
     }
     plan.loose = requests.map(\.row)
-    for (row, start, twins) in requests { addLoose([row] + twins, from: start, of: manifest, to: &plan) }
+    for (row, gaps, twins) in requests {
+        for gap in gaps ?? [0..<manifest.files.size(row)] {
+            addLoose([row] + twins, gap, isWhole: gaps == nil, to: &plan)
+        }
+    }
 }
 
 /// - Parameter rows: Those with one content, the one that is asked for first.
-private func addLoose(_ rows: [Int], from start: UInt64, of manifest: Manifest, to plan: inout Plan) {
+private func addLoose(_ rows: [Int], _ range: Range<UInt64>, isWhole: Bool, to plan: inout Plan) {
     guard let row = rows.first else { return }
-    let size = manifest.files.size(row)
     let targets = plan.targets.count..<(plan.targets.count + rows.count)
-    plan.targets += rows.map { Plan.Target(row: $0, blob: 0, fileOffset: start, isWhole: true) }
+    plan.targets += rows.map {
+        Plan.Target(row: $0, blob: 0, fileOffset: range.lowerBound, isWhole: true, isGap: !isWhole)
+    }
     plan.slots.append(
-        Plan.Slot(range: start..<size, rawLength: size - start, codec: .identity, targets: targets)
+        Plan.Slot(range: range, rawLength: range.length, codec: .identity, targets: targets)
     )
     let slots = (plan.slots.count - 1)..<plan.slots.count
-    plan.spans.append(Plan.Span(source: .loose(row: row), range: start..<size, slots: slots))
+    plan.spans.append(Plan.Span(source: .loose(row: row), range: range, slots: slots))
 }
 
 private func cut(
@@ -313,29 +319,34 @@ extension Plan {
         /// Position of the blob's first raw **byte** in the file.
         package var fileOffset: UInt64
         private var rowNumber: UInt32
-        /// The blob's position, and in the highest bit whether it is whole.
+        /// The blob's position, and in the highest bits whether it is whole and whether it is a gap.
         private var place: UInt32
 
         private static let whole: UInt32 = 1 << 31
+        private static let gap: UInt32 = 1 << 30
 
-        /// Makes a target; rows and blobs are counted with 31 bits, of which a manifest's limits need 25.
-        package init(row: Int, blob: Int, fileOffset: UInt64, isWhole: Bool) {
+        /// Makes a target; blobs are counted with 30 bits, of which a manifest's limits need 25.
+        package init(row: Int, blob: Int, fileOffset: UInt64, isWhole: Bool, isGap: Bool = false) {
             self.fileOffset = fileOffset
             rowNumber = UInt32(clamping: row)
-            place = min(UInt32(clamping: blob), Self.whole - 1) | (isWhole ? Self.whole : 0)
+            place = min(UInt32(clamping: blob), Self.gap - 1)
+            place |= (isWhole ? Self.whole : 0) | (isGap ? Self.gap : 0)
         }
 
         /// Row of the manifest's file table.
         package var row: Int { Int(rowNumber) }
 
         /// Position of the blob in the row.
-        package var blob: Int { Int(place & (Self.whole - 1)) }
+        package var blob: Int { Int(place & (Self.gap - 1)) }
 
-        /// Whether the file comes as one piece.
+        /// Whether the file is stored as one piece.
         package var isWhole: Bool { place & Self.whole != 0 }
 
-        /// Whether the blob is all of the file: not one of several, nor the rest of one.
-        package var isStandalone: Bool { isWhole && fileOffset == 0 }
+        /// Whether the rest of the file is here already, or comes separately.
+        package var isGap: Bool { place & Self.gap != 0 }
+
+        /// Whether the blob is all of the file: not one of several, nor a gap of one.
+        package var isStandalone: Bool { isWhole && !isGap }
     }
 
     /// SHA-256 of a slot's raw bytes; slots do not keep it.

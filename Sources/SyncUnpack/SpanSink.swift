@@ -9,6 +9,8 @@ package final class SpanSink: SplittableSink {
     private let pool: BufferPool
     private let resume: @Sendable () -> Void
     private let state: Confined
+    /// The sinks that ends were given to: of this one and of each other. A large file has thousands, so they are in one list.
+    private let tails: Tails
     /// Whether the pool will call: then it is not asked to again, however often the transfer is tried meanwhile. The parts
     /// of one transfer are resumed together, so each of them would double the calls.
     private let waiting = Waiting()
@@ -27,21 +29,35 @@ package final class SpanSink: SplittableSink {
         var next: UInt64
         /// One past the last **byte** that is wanted here; smaller once the end has been given away.
         var end: UInt64
-        /// Sinks that the end of this one was given to.
-        var tails: [SpanSink] = []
 
         init(_ range: Range<UInt64>) { (next, end) = (range.lowerBound, range.upperBound) }
+    }
+
+    /// Touched by the transport's thread only. Each sink in the list refers to it, until ``SpanSink/finish()``.
+    private final class Tails: @unchecked Sendable {  // Safe: only the transport's thread touches it.
+        var list: [SpanSink] = []
     }
 
     /// - Parameters:
     ///   - range: **Bytes** of the object that are wanted.
     ///   - resume: Continues the paused transfer; called from any thread.
-    package init(
+    package convenience init(
         unpacker: SpanUnpacker,
         range: Range<UInt64>,
         pool: BufferPool,
         resume: @escaping @Sendable () -> Void
     ) {
+        self.init(unpacker, range, pool, Tails(), resume)
+    }
+
+    private init(
+        _ unpacker: SpanUnpacker,
+        _ range: Range<UInt64>,
+        _ pool: BufferPool,
+        _ tails: Tails,
+        _ resume: @escaping @Sendable () -> Void
+    ) {
+        self.tails = tails
         self.unpacker = unpacker
         self.pool = pool
         self.resume = resume
@@ -94,8 +110,9 @@ package final class SpanSink: SplittableSink {
         }
         // A sink that gets nothing more keeps no buffer: the transfer may have other parts that wait for one.
         // On a slow network the worker waits for us: what it has is safe, what is here is lost with the process.
+        let few = pool.bufferSize / (unpacker.writesAtOnce ? 32 : 8)
         if let current = state.current,
-            state.next >= state.end || current.count >= pool.bufferSize / 8 && unpacker.isIdle
+            state.next >= state.end || current.count >= few && unpacker.isIdle
         {
             passOn()
         }
@@ -125,17 +142,23 @@ package final class SpanSink: SplittableSink {
         guard range.lowerBound > state.next, let (start, rest) = unpacker.splitTail(near: offset, in: range)
         else { return nil }
         let range = start..<max(start, state.end)
-        let tail = SpanSink(unpacker: rest, range: range, pool: pool, resume: resume)
+        let tail = SpanSink(rest, range, pool, tails, resume)
         state.end = start
-        state.tails.append(tail)
+        tails.list.append(tail)
         return (start, tail)
     }
 
-    /// Passes the last bytes on and says that no more will come. Called once, after the transfer's completion.
+    /// Passes the last bytes on and says that no more will come. Called once, of the first sink, after the transfer's
+    /// completion.
     package func finish() {
+        end()
+        for tail in tails.list { tail.end() }
+        tails.list = []
+    }
+
+    private func end() {
         passOn()
         unpacker.end()
         passTurn()
-        for tail in state.tails { tail.finish() }
     }
 }

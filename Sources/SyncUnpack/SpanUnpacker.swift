@@ -18,6 +18,9 @@ package protocol BlobConsumer: AnyObject, Sendable {
     /// Stored bytes of a slot that is not complete, `position` **bytes** behind its first: if the process ends now,
     /// the next one need not fetch them again. `part` is the first slot of the part of the span that brings it.
     func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int)
+    /// Bytes of a file of its own that does not come as one piece, from `offset` on: in order within one part of a span, in any
+    /// order among several.
+    func put(_ bytes: UnsafeRawBufferPointer, of slot: Int, at offset: UInt64, worker: inout DecodeWorker)
     /// The first `count` **bytes** of a slot whose span begins behind them, as an earlier process kept them.
     func kept(slot: Int, count: Int) -> [UInt8]
 }
@@ -25,6 +28,13 @@ package protocol BlobConsumer: AnyObject, Sendable {
 extension BlobConsumer {
     /// Keeps nothing.
     package func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int) {}
+    /// Has no use for files that are not in packs.
+    package func put(
+        _ bytes: UnsafeRawBufferPointer,
+        of slot: Int,
+        at offset: UInt64,
+        worker: inout DecodeWorker
+    ) {}
     /// Has kept nothing: zeros, which the digest does not let pass.
     package func kept(slot: Int, count: Int) -> [UInt8] { [UInt8](repeating: 0, count: count) }
 }
@@ -44,8 +54,8 @@ package final class SpanUnpacker: WorkItem {
     private let position: Confined
     /// The first slot of this part of the span.
     private let first: Int
-    /// Whether the object is a file of its own, which may be written before it is complete.
-    private let isLoose: Bool
+    /// The file of its own that the object is, which may be written before it is complete; `nil` for a pack.
+    private let loose: Plan.Slot?
 
     private struct Inbox {
         var buffers: [Buffer] = []
@@ -53,25 +63,32 @@ package final class SpanUnpacker: WorkItem {
         var scheduled = false
         /// One past the last slot of this part; smaller once the end has been given away.
         var last: Int
+        /// The same in **bytes** of a loose file.
+        var end: UInt64
     }
 
     /// Touched by the one worker that runs this item.
     private final class Confined: @unchecked Sendable {  // Safe: `run` never overlaps.
         var next: Int
+        /// The next **byte** of a loose file.
+        var offset: UInt64
         var carry: [UInt8] = []
         /// **Bytes** at the start of ``carry`` that the consumer keeps.
         var kept = 0
         var streaming = false
         var told = false
 
-        init(next: Int) { self.next = next }
+        init(next: Int, offset: UInt64) { (self.next, self.offset) = (next, offset) }
     }
 
-    /// - Parameter slots: The part of the span; `nil` for all of it.
+    /// - Parameters:
+    ///   - slots: The part of the span; `nil` for all of it.
+    ///   - range: The same in **bytes**, of a loose file.
     package init(
         plan: Plan,
         span: Int,
         slots: Range<Int>? = nil,
+        range: Range<UInt64>? = nil,
         consumer: any BlobConsumer,
         pool: BufferPool,
         workers: WorkerPool
@@ -83,9 +100,10 @@ package final class SpanUnpacker: WorkItem {
         self.pool = pool
         self.workers = workers
         first = slots.lowerBound
-        isLoose = if case .loose = plan.spans[span].source { true } else { false }
-        position = Confined(next: slots.lowerBound)
-        inbox = Mutex(Inbox(last: slots.upperBound))
+        loose = if case .loose = plan.spans[span].source { plan.slots[slots.lowerBound] } else { nil }
+        let range = range ?? plan.spans[span].range
+        position = Confined(next: slots.lowerBound, offset: range.lowerBound)
+        inbox = Mutex(Inbox(last: slots.upperBound, end: range.upperBound))
     }
 
     /// Gives the slots from some slot on to another unpacker. The caller adds no byte of them here any more.
@@ -98,6 +116,7 @@ package final class SpanUnpacker: WorkItem {
         near offset: UInt64,
         in range: ClosedRange<UInt64>
     ) -> (start: UInt64, unpacker: SpanUnpacker)? {
+        if let loose { return splitTail(of: loose, at: min(max(offset, range.lowerBound), range.upperBound)) }
         let first = plan.spans[span].slots.lowerBound
         return inbox.withLock { inbox in
             let next = (first..<inbox.last).partitioningIndex { plan.slots[$0].range.lowerBound >= offset }
@@ -118,6 +137,27 @@ package final class SpanUnpacker: WorkItem {
         }
     }
 
+    /// A file of its own can be cut anywhere if it is large, or comes in pieces anyway.
+    private func splitTail(
+        of slot: Plan.Slot,
+        at cut: UInt64
+    ) -> (start: UInt64, unpacker: SpanUnpacker)? {
+        guard slot.range.length > Plan.wholeLength || plan.isGap(slot) else { return nil }
+        return inbox.withLock { inbox in
+            guard cut > slot.range.lowerBound, cut < inbox.end else { return nil }
+            let tail = SpanUnpacker(
+                plan: plan,
+                span: span,
+                range: cut..<inbox.end,
+                consumer: consumer,
+                pool: pool,
+                workers: workers
+            )
+            inbox.end = cut
+            return (cut, tail)
+        }
+    }
+
     /// Adds the next bytes of the span. Any thread; the caller keeps the order.
     package func add(_ buffer: Buffer) {
         schedule { $0.buffers.append(buffer) }
@@ -131,6 +171,9 @@ package final class SpanUnpacker: WorkItem {
     /// Whether a worker could begin at once with what is added: then little is gained by adding more at a time.
     var isIdle: Bool { inbox.withLock { !$0.scheduled } }
 
+    /// Whether what is added is written as it is, however little: then it is safe from then on.
+    var writesAtOnce: Bool { loose != nil }
+
     private func schedule(_ change: (inout Inbox) -> Void) {
         let wasIdle = inbox.withLock { inbox in
             change(&inbox)
@@ -142,13 +185,17 @@ package final class SpanUnpacker: WorkItem {
 
     package func run(_ worker: inout DecodeWorker) {
         while true {
-            let (buffers, ended, last) = inbox.withLock { inbox in
+            let (buffers, ended, last, end) = inbox.withLock { inbox in
                 defer { inbox.buffers = [] }
                 if inbox.buffers.isEmpty { inbox.scheduled = false }
-                return (inbox.buffers, inbox.ended, inbox.last)
+                return (inbox.buffers, inbox.ended, inbox.last, inbox.end)
             }
             for buffer in buffers {
-                unpack(buffer.filled, at: buffer.offset, before: last, &worker)
+                if let loose {
+                    put(buffer.filled, at: buffer.offset, of: loose, &worker)
+                } else {
+                    unpack(buffer.filled, at: buffer.offset, before: last, &worker)
+                }
                 pool.give(buffer)
             }
             guard buffers.isEmpty else {
@@ -157,10 +204,26 @@ package final class SpanUnpacker: WorkItem {
             }
             if ended, !position.told {
                 position.told = true
+                if loose != nil, position.offset == end { position.next = last }
                 consumer.ended(span: span, missing: min(position.next, last)..<last, worker: &worker)
             }
             return
         }
+    }
+
+    private func put(
+        _ bytes: UnsafeRawBufferPointer,
+        at offset: UInt64,
+        of slot: Plan.Slot,
+        _ worker: inout DecodeWorker
+    ) {
+        // Before its digest is right, a small file is not even written.
+        if UInt64(bytes.count) == slot.range.length, slot.range.length <= Self.smallLimit, !plan.isGap(slot) {
+            consumer.take(bytes, of: position.next, worker: &worker)
+        } else {
+            consumer.put(bytes, of: position.next, at: offset, worker: &worker)
+        }
+        position.offset = offset + UInt64(bytes.count)
     }
 
     private func unpack(
@@ -181,7 +244,7 @@ package final class SpanUnpacker: WorkItem {
             let isSmall = slot.range.length <= Self.smallLimit && slot.rawLength <= Self.smallLimit
             if isSmall, part.count == Int(slot.range.length) {
                 consumer.take(part, of: position.next, worker: &worker)
-            } else if !isSmall || isLoose {
+            } else if !isSmall {
                 stream(part, isComplete: isComplete, &worker)
             } else {
                 carry(part, from: Int(from - slot.range.lowerBound), of: Int(slot.range.length))
@@ -227,4 +290,12 @@ package final class SpanUnpacker: WorkItem {
             consumer.end(slot: position.next, worker: &worker)
         }
     }
+}
+
+extension Plan {
+    /// Files of their own of up to this many **bytes** are not divided among connections.
+    package static let wholeLength: UInt64 = 16 << 20
+
+    /// Whether a slot is a gap of a file of its own.
+    fileprivate func isGap(_ slot: Slot) -> Bool { targets[slot.targets.lowerBound].isGap }
 }

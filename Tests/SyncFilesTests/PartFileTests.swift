@@ -131,26 +131,6 @@ struct PartFileTests {
         #expect(part.complete(blob: 0) == .verified)
     }
 
-    @Test("A prefix of an earlier run is not read to its end after a stop [S100]")
-    func stoppedPrefix() throws {
-        try root.write(Array(bytes[..<150_000]), to: "part")
-        let part = try part(ends: [200_000])
-        #expect(part.adoptPrefix(isStopped: { true }) == 0)
-        #expect(part.hashedBytes == 0)
-    }
-
-    @Test(
-        "The first bytes of an earlier run are taken over and the rest completes them",
-        arguments: [1, 131_072, 199_999]
-    )
-    func prefix(length: Int) throws {
-        try root.write(Array(bytes[..<length]), to: "part")
-        let part = try part(ends: [200_000])
-        #expect(part.adoptPrefix() == UInt64(length))
-        #expect(bytes[length...].withUnsafeBytes { part.write($0, at: UInt64(length)) } == nil)
-        #expect(part.complete(blob: 0) == .verified)
-    }
-
     @Test(
         "Zeros of a sparse file stay holes and count when it is hashed, whatever comes first",
         arguments: [0, 1, 2]
@@ -180,12 +160,6 @@ struct PartFileTests {
         #expect(progress == [.incomplete, .incomplete, .verified])
         var status = stat()
         #expect(fstat(raw, &status) == 0 && status.st_size == 30 << 20 && status.st_blocks * 512 < 2 << 20)
-    }
-
-    @Test("Nothing, everything or more is no prefix", arguments: [0, 200_000, 200_001])
-    func noPrefix(length: Int) throws {
-        try root.write(Array((bytes + [0])[..<length]), to: "part")
-        #expect(try part(ends: [200_000]).adoptPrefix() == 0)
     }
 
     @Test("Blobs of an earlier run are taken over, and what stands behind the end is cut off [F076]")

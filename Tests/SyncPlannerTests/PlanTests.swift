@@ -90,16 +90,23 @@ struct PlanTests {
         #expect(plan.packBytes == 200)
     }
 
-    @Test("A loose file goes on behind its prefix; a prefix that is no prefix counts for nothing")
-    func prefix() throws {
+    @Test("What is missing of a loose file is asked for gap by gap")
+    func gaps() throws {
         let manifest = try Self.mixed()
         let row = try Self.row("loose1", of: manifest)
-        let rest = try makePlan(manifest, wanted: [row], rule: CoalescingRule(), prefix: { _ in 20 })
-        #expect(rest.spans.map(\.range) == [20..<50])
-        #expect(rest.looseBytes == 30)
-        #expect(rest.targets.map(\.fileOffset) == [20])
-        let whole = try makePlan(manifest, wanted: [row], rule: CoalescingRule(), prefix: { _ in 50 })
-        #expect(whole.spans.map(\.range) == [0..<50])
+        let plan = try makePlan(
+            manifest,
+            wanted: [row],
+            rule: CoalescingRule(),
+            gaps: { _ in [0..<5, 20..<50] }
+        )
+        #expect(plan.spans.map(\.range) == [0..<5, 20..<50])
+        #expect(plan.spans.allSatisfy { $0.source == .loose(row: row) })
+        #expect(plan.looseBytes == 35 && plan.loose == [row] && plan.requestCount == 2)
+        #expect(plan.targets.map(\.fileOffset) == [0, 20])
+        #expect(plan.targets.allSatisfy { $0.isGap && !$0.isStandalone })
+        let whole = try makePlan(manifest, wanted: [row], rule: CoalescingRule())
+        #expect(whole.spans.map(\.range) == [0..<50] && whole.targets.allSatisfy(\.isStandalone))
     }
 
     @Test("A row that packs brought wrong can be asked for by its own URLs")
@@ -175,7 +182,9 @@ struct PlanTests {
     func roundTrip() {
         let target = Plan.Target(row: 4_999_999, blob: 19_999_999, fileOffset: 1 << 62, isWhole: true)
         #expect(target.row == 4_999_999 && target.blob == 19_999_999 && target.isWhole)
-        #expect(target.fileOffset == 1 << 62 && !target.isStandalone)
+        #expect(target.fileOffset == 1 << 62 && target.isStandalone && !target.isGap)
+        let gap = Plan.Target(row: 1, blob: 0, fileOffset: 0, isWhole: true, isGap: true)
+        #expect(gap.blob == 0 && gap.isWhole && gap.isGap && !gap.isStandalone)
         #expect(Plan.Target(row: 0, blob: 0, fileOffset: 0, isWhole: true).isStandalone)
         var slot = Plan.Slot(
             range: (1 << 40)..<(3 << 40),

@@ -12,6 +12,7 @@ private final class SlotList: BlobConsumer {
     private struct State {
         var came: [Int: [UInt8]] = [:]
         var missing: [Range<Int>] = []
+        var put: [UInt64: [UInt8]] = [:]
     }
     private let state = Mutex(State())
     var came: [Int: [UInt8]] { state.withLock { $0.came } }
@@ -19,6 +20,19 @@ private final class SlotList: BlobConsumer {
 
     func take(_ stored: UnsafeRawBufferPointer, of slot: Int, worker: inout DecodeWorker) {
         state.withLock { $0.came[slot] = Array(stored) }
+    }
+    /// What was put, in one piece; `nil` when something is missing or came twice.
+    func put(of size: Int) -> [UInt8]? {
+        let pieces = state.withLock { $0.put }.sorted { $0.key < $1.key }
+        var bytes: [UInt8] = []
+        for (offset, piece) in pieces {
+            guard offset == UInt64(bytes.count) else { return nil }
+            bytes += piece
+        }
+        return bytes.count == size ? bytes : nil
+    }
+    func put(_ bytes: UnsafeRawBufferPointer, of slot: Int, at offset: UInt64, worker: inout DecodeWorker) {
+        state.withLock { $0.put[offset] = Array(bytes) }
     }
     func begin(slot: Int, worker: inout DecodeWorker) {}
     func append(_ stored: UnsafeRawBufferPointer, to slot: Int, worker: inout DecodeWorker) {}
@@ -131,6 +145,64 @@ struct SplittingTests {
         let cut = Int(last.start - 1_000) / 110
         let missing = slots.missing.filter { !$0.isEmpty }
         #expect(missing == [3..<5, 5..<cut])
+        workers.close()
+    }
+
+    /// One loose file, or a gap of one.
+    private func looseSink(_ size: UInt64, isGap: Bool = false) -> SpanSink {
+        var plan = Plan()
+        plan.targets = [Plan.Target(row: 0, blob: 0, fileOffset: 0, isWhole: true, isGap: isGap)]
+        plan.slots = [Plan.Slot(range: 0..<size, rawLength: size, codec: .identity, targets: 0..<1)]
+        plan.spans = [Plan.Span(source: .loose(row: 0), range: 0..<size, slots: 0..<1)]
+        let pool = BufferPool(count: 16, bufferSize: 1 << 16)
+        let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: slots, pool: pool, workers: workers)
+        return SpanSink(unpacker: unpacker, range: 0..<size, pool: pool, resume: {})
+    }
+
+    @Test("A large loose file is cut at any byte, and each part brings its own")
+    func loose() async throws {
+        let large = patternedBytes(size: 17 << 20, seed: 5)
+        func feed(_ sink: any TransferSink, _ range: Range<Int>) async throws {
+            var offset = range.lowerBound
+            while offset < range.upperBound {
+                let end = min(offset + 100_000, range.upperBound)
+                let outcome = large[offset..<end].withUnsafeBytes { sink.receive($0, at: UInt64(offset)) }
+                if case .taken = outcome { offset = end } else { try await Task.sleep(for: .milliseconds(1)) }
+            }
+        }
+        let sink = looseSink(UInt64(large.count))
+        try await feed(sink, 0..<1_000_001)
+        let (start, tail) = try #require(sink.splitTail(near: 5_000_003, in: 2_000_000...16_000_000))
+        #expect(start == 5_000_003)
+        let other = try #require(tail as? any SplittableSink)
+        let (third, last) = try #require(other.splitTail(near: 1, in: 9_000_001...16_000_000))
+        #expect(third == 9_000_001, "the nearest place that is allowed")
+        try await feed(last, Int(third)..<large.count)
+        try await feed(sink, 1_000_001..<Int(start))
+        try await feed(tail, Int(start)..<Int(third))
+        sink.finish()
+        workers.drain()
+        #expect(slots.put(of: large.count) == large)
+        #expect(slots.missing.allSatisfy(\.isEmpty) && slots.missing.count == 3)
+        workers.close()
+    }
+
+    @Test("A part of a loose file that does not come is missed")
+    func looseMissing() throws {
+        let sink = looseSink(UInt64(17 << 20))
+        _ = try #require(sink.splitTail(near: 5_000_003, in: 2_000_000...16_000_000))
+        sink.finish()
+        workers.drain()
+        #expect(slots.missing == [0..<1, 0..<1])
+        workers.close()
+    }
+
+    @Test("A small loose file comes as one piece, a gap of one in any number")
+    func small() {
+        for (size, isGap, isCut) in [(16 << 20, false, false), (16 << 20, true, true), (3_000, true, true)] {
+            let sink = looseSink(UInt64(size), isGap: isGap)
+            #expect((sink.splitTail(near: 2_000, in: 1_000...2_999) != nil) == isCut)
+        }
         workers.close()
     }
 

@@ -5,6 +5,7 @@
 #       HTTP/1.1 and, with a CA made here, TLS with HTTP/2; on free ports of 127.0.0.1, or of ADDRESS inside the
 #       network namespace NETNS. Sets URL, TLS_URL, CA and LOG; whoever switches between servers sets
 #       URL and LOG back to those of the one that is meant.
+#       NGINX_SERVER, if set, has more directives for the server: limit_rate 2m;
 #   nginx_idle              waits until no client is connected any more, so that the log is complete
 #   mark                    prints where the log ends now
 #   since MARK              prints, to be evaluated: requests=N pack_bytes=N manifest_bytes=N other_bytes=N …
@@ -48,7 +49,7 @@ http {
   ssl_certificate $d/server.pem; ssl_certificate_key $d/server.key; ssl_protocols TLSv1.2 TLSv1.3;
   server {
     listen $address:$port; listen $address:$tls_port ssl http2;
-    root $root; autoindex on; http2_max_concurrent_streams 256;
+    root $root; autoindex on; http2_max_concurrent_streams 256; ${NGINX_SERVER:-}
     location = /-/status { stub_status; access_log off; }
   }
 }

@@ -101,7 +101,7 @@ struct BringStep {
             manifest,
             wanted: first,
             rule: CoalescingRule(spanLength: 1 << 20),
-            prefix: { adopted.prefixes[$0] ?? 0 },
+            gaps: { adopted.gaps[$0] },
             skipping: { [parts = context.parts] in parts.isHere(row: $0, blob: $1) }
         )
         return rounds.run(plan, isAll: false)
@@ -129,7 +129,7 @@ struct BringStep {
         let isResumed = adopted.bytes > 0 || !context.partialBlobs.isEmpty
         let plan = context.partialBlobs.shortened(
             try chunks.plan(connections: rounds.connections, isResumed: isResumed) {
-                adopted.prefixes[$0] ?? 0
+                adopted.gaps[$0]
             }
         )
         origins.set(chunks.rowsWithoutNetwork(plan), .reused)

@@ -98,7 +98,7 @@ struct FetchRounds: Sendable {
             context.partialBlobs.endPlan()
             let last = attempt + 1 == Self.rounds || isStopped
             // The transport has already tried all of a file's own URLs, as often as that helps.
-            let asked = (result.isEmpty ? [] : round.looseRows).filter { parts.prefix(row: $0) == 0 }
+            let asked = (result.isEmpty ? [] : round.looseRows).filter { parts.gaps(row: $0) == nil }
             var again: [Int] = []
             for failure in result {
                 if let window = failure.window, window <= windows.capacity {
@@ -124,7 +124,7 @@ struct FetchRounds: Sendable {
                     wanted: again,
                     rule: CoalescingRule(),
                     looseOnly: Set(loose),
-                    prefix: { parts.prefix(row: $0) },
+                    gaps: { parts.gaps(row: $0) },
                     skipping: {
                         parts.isHere(row: $0, blob: $1) || copies?.sources.has(row: $0, blob: $1) == true
                     }
@@ -171,7 +171,7 @@ struct FetchRounds: Sendable {
                     manifest,
                     wanted: rows,
                     rule: CoalescingRule(),
-                    prefix: { parts.prefix(row: $0) },
+                    gaps: { parts.gaps(row: $0) },
                     skipping: { parts.isHere(row: $0, blob: $1) }
                 )
                 let installer = Installer(

@@ -10,8 +10,8 @@ struct Leftovers {
     struct Adopted: Sendable {
         /// Rows whose parts turned out to be complete; handed to the committer.
         var complete: Set<Int> = []
-        /// First **bytes** that need not be fetched, by row, for files fetched in one piece.
-        var prefixes: [Int: UInt64] = [:]
+        /// What is missing of files that are fetched by their own URLs, by row, in **bytes**.
+        var gaps: [Int: [Range<UInt64>]] = [:]
         /// **Bytes** that need not be fetched, of both kinds, by row.
         var kept: [Int: UInt64] = [:]
         /// **Bytes** of all of them.
@@ -46,18 +46,15 @@ struct Leftovers {
                 adopted.unwanted.append(file)
                 continue
             }
-            let kept: UInt64
-            if manifest.files.blobs(row).isEmpty, size < manifest.files.size(row) {
-                kept = parts.adoptPrefix(file, row: row)
-                if kept > 0 { adopted.prefixes[row] = kept }
+            var kept = manifest.files.blobs(row).isEmpty ? parts.adoptRanges(file, row: row) : 0
+            if kept > 0 {
+                adopted.gaps[row] = parts.gaps(row: row)
             } else if let (part, outcome) = parts.adopt(file, row: row, hasher: &hasher) {
                 kept = part.doneBytes
                 if case .verified = outcome {
                     context.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
                     adopted.complete.insert(row)
                 }
-            } else {
-                kept = 0
             }
             if kept > 0 {
                 adopted.kept[row] = kept

@@ -161,7 +161,15 @@ final class Installer: BlobConsumer {
     }
 
     private func complete(_ part: PartFile, _ target: Plan.Target, _ worker: inout DecodeWorker) {
-        switch context.parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher) {
+        take(
+            context.parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher),
+            part,
+            target
+        )
+    }
+
+    private func take(_ outcome: PartFiles.Outcome, _ part: PartFile, _ target: Plan.Target) {
+        switch outcome {
         case .incomplete: return
         case .verified:
             context.committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
@@ -241,6 +249,22 @@ final class Installer: BlobConsumer {
         }
     }
 
+    func put(_ bytes: UnsafeRawBufferPointer, of slot: Int, at offset: UInt64, worker: inout DecodeWorker) {
+        let targets = plan.targets[plan.slots[slot].targets]
+        onBytes(UInt64(bytes.count) &* UInt64(targets.count))
+        for target in targets {
+            guard !isUnwritable(target.row), let part = part(for: target) else { continue }
+            let outcome = context.parts.put(
+                bytes,
+                at: offset,
+                in: part,
+                row: target.row,
+                hasher: &worker.hasher
+            )
+            take(outcome, part, target)
+        }
+    }
+
     func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker) {
         state.withLock { $0.missing[span, default: []].append(missing) }
     }
@@ -275,8 +299,8 @@ final class Installer: BlobConsumer {
     /// source, and may have been changed since.
     private func source(of slot: Int) -> Int? {
         if let place = place(of: slot) { return context.partialBlobs.isMixed(place) ? nil : span(of: slot) }
-        // The rest of a loose file.
-        return plan.slots[slot].range.lowerBound > 0 ? nil : span(of: slot)
+        // Some of a loose file may be from an earlier process.
+        return plan.targets[plan.slots[slot].targets.lowerBound].isGap ? nil : span(of: slot)
     }
 
     private func blame(_ slot: Int, _ reason: String, found: SHA256Digest? = nil) {

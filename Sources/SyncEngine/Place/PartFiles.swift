@@ -75,19 +75,41 @@ final class PartFiles: Sendable {
         return (part, complete(part, row: row, blob: part.blobCount - 1, hasher: &hasher))
     }
 
-    /// Takes over the first bytes of a file that is fetched in one piece.
+    /// Takes over what an earlier run wrote of a file that is fetched by its own URLs.
     ///
-    /// - Returns: How many **bytes** are kept; the digest of the whole decides later whether they were right.
-    func adoptPrefix(_ file: Staging.File, row: Int) -> UInt64 {
+    /// - Returns: How many **bytes** are kept; the digest of the whole decides later whether they were right. 0 also where
+    ///   none is missing: ``adopt(_:row:hasher:)`` checks such a file.
+    func adoptRanges(_ file: Staging.File, row: Int) -> UInt64 {
         guard let part = reopen(file, row: row, whole: true) else { return 0 }
-        let kept = part.adoptPrefix(isStopped: isStopped)
-        if kept > 0 { open.withLock { $0[row] = part } }
+        let kept = part.adoptRanges()
+        guard kept > 0, kept < part.size else { return 0 }
+        open.withLock { $0[row] = part }
         return kept
     }
 
     /// Notes that a blob is written. If the whole file is wrong, looks for the blobs at fault.
     func complete(_ part: PartFile, row: Int, blob: Int, hasher: inout SHA256Hasher) -> Outcome {
-        switch part.complete(blob: blob, isStopped: isStopped) {
+        outcome(of: part.complete(blob: blob, isStopped: isStopped), part, row, &hasher)
+    }
+
+    /// Writes bytes of a file that is fetched by its own URLs.
+    func put(
+        _ bytes: UnsafeRawBufferPointer,
+        at offset: UInt64,
+        in part: PartFile,
+        row: Int,
+        hasher: inout SHA256Hasher
+    ) -> Outcome {
+        outcome(of: part.put(bytes, at: offset, isStopped: isStopped), part, row, &hasher)
+    }
+
+    private func outcome(
+        of progress: PartFile.Progress,
+        _ part: PartFile,
+        _ row: Int,
+        _ hasher: inout SHA256Hasher
+    ) -> Outcome {
+        switch progress {
         case .incomplete: return .incomplete
         case .failed(let error): return .failed(error)
         case .verified:
@@ -121,10 +143,11 @@ final class PartFiles: Sendable {
         }
     }
 
-    /// First **bytes** of a loose file from an earlier attempt of this run.
-    func prefix(row: Int) -> UInt64 {
-        guard manifest.files.blobs(row).isEmpty else { return 0 }
-        return open.withLock { $0[row] }?.hashedBytes ?? 0
+    /// The **bytes** that are missing of a loose file of which some are here; `nil` for none.
+    func gaps(row: Int) -> [Range<UInt64>]? {
+        guard manifest.files.blobs(row).isEmpty, let part = open.withLock({ $0[row] }) else { return nil }
+        let gaps = part.gaps
+        return gaps == [0..<part.size] || gaps.isEmpty ? nil : gaps
     }
 
     /// Whether a blob of a row is here already.
@@ -135,7 +158,7 @@ final class PartFiles: Sendable {
     /// The progress of each unfinished file, in **bytes**, in manifest order.
     func progress() -> [(path: String, done: UInt64, total: UInt64)] {
         open.withLock { $0 }.sorted { $0.key < $1.key }.map { row, part in
-            (manifest.files.path(row), max(part.doneBytes, part.hashedBytes), part.size)
+            (manifest.files.path(row), part.doneBytes, part.size)
         }
     }
 

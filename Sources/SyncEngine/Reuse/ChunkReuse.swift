@@ -48,7 +48,7 @@ struct ChunkReuse {
     func plan(
         connections: Int,
         isResumed: Bool,
-        prefix: (_ row: Int) -> UInt64
+        gaps: (_ row: Int) -> [Range<UInt64>]?
     ) throws(PlanError) -> Plan {
         let skipping = { context.parts.isHere(row: $0, blob: $1) || isComing($0, $1) }
         let manifest = context.manifest
@@ -63,7 +63,7 @@ struct ChunkReuse {
             manifest,
             wanted: wanted,
             rule: rule,
-            prefix: prefix,
+            gaps: gaps,
             skipping: skipping,
             delta: bases.delta
         )

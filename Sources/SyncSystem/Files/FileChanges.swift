@@ -78,6 +78,10 @@ package func cloneRange(_ source: Int32, at offset: UInt64, count: UInt64, to ta
 /// SEEK_DATA; moves the descriptor's own position.
 package func nextData(_ descriptor: Int32, _ offset: Int64) -> Int64 { sa_next_data(descriptor, offset) }
 
+/// Where a hole begins at or behind `offset`, or the file ends; `.max` where holes are not known. lseek(2), SEEK_HOLE; moves the
+/// descriptor's own position.
+package func nextHole(_ descriptor: Int32, _ offset: Int64) -> Int64 { sa_next_hole(descriptor, offset) }
+
 /// Whether new directories get something from this one that a moved one does not. mkdir(2), acl(5)
 package func handsDownTraits(_ directory: Int32) -> Bool { sa_hands_down(directory) != 0 }
 

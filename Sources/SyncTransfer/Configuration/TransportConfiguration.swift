@@ -81,6 +81,8 @@ package struct TransportConfiguration: Sendable {
     package var maximumHeaderCount = 256
     /// Transfers of up to this many **bytes** have a lane of their own beside the large ones.
     package var smallSize: UInt64 = 1 << 20
+    /// Objects of more than this many **bytes** are fetched over HTTP/1.1 with ``HTTP2Use/wholeObjects``.
+    package var largeSize: UInt64 = 16 << 20
     /// Least **bytes** of a part when a running transfer is split.
     package var minimumSplit: UInt64 = 512 << 10
 
@@ -129,7 +131,7 @@ package struct TransportClock: Sendable {
 package enum HTTP2Use: String, Sendable, Codable, CaseIterable {
     /// HTTP/1.1 for everything.
     case never
-    /// HTTP/2 where the server speaks it, for requests without a range.
+    /// HTTP/2 where the server speaks it, for requests without a range, except of large objects.
     case wholeObjects = "whole"
     /// HTTP/2 where the server speaks it.
     case always

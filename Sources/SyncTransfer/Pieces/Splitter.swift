@@ -33,7 +33,11 @@ struct Splitter {
     /// Pieces that take longer would be waited for.
     private static let longest: Duration = .milliseconds(1500)
 
-    /// When connections idle and nothing is queued: cuts the piece that takes longest in the middle.
+    /// **Bytes** of a part of something larger than any span of a pack. Its parts are asked for in order: what comes early is
+    /// still in memory when its turn to be hashed comes.
+    private static let window: UInt64 = 32 << 20
+
+    /// When connections idle and nothing is queued: cuts the piece that takes longest in the middle, or earlier if it is large.
     func slowest(of exchanges: some Sequence<Exchange>, now: Duration) -> Cut? {
         var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Double)?
         for exchange in exchanges {
@@ -45,8 +49,10 @@ struct Splitter {
                 slowest = (exchange, piece, sink, left)
             }
         }
-        guard let (exchange, piece, sink, _) = slowest, let end = piece.end else { return nil }
-        let middle = piece.position + (end - piece.position) / 2
+        guard let (exchange, piece, sink, left) = slowest, let end = piece.end else { return nil }
+        let remaining = end - piece.position
+        let part = Self.part(of: remaining, atRate: Double(remaining) / left)
+        let middle = piece.position + min(remaining / 2, part)
         let range = (piece.position + least)...(end - least)
         return Cut(piece: piece, sink: sink, near: middle, range: range, chain: exchange.plan.chain)
     }
@@ -78,6 +84,12 @@ struct Splitter {
         )
     }
 
+    /// **Bytes** of a large rest that one request should bring: more where a request would otherwise be over at once.
+    private static func part(of remaining: UInt64, atRate rate: Double) -> UInt64 {
+        let length = UInt64(exactly: (rate * (longest / .seconds(1))).rounded()) ?? .max
+        return remaining > window ? max(window, length) : remaining
+    }
+
     /// Shortens a piece that is about to be asked for if its end would be waited for while other connections idle: the
     /// last pieces become ever shorter, so that all connections end together and none has to be broken off.
     func shorten(_ piece: Piece, on host: HostState) -> Cut? {
@@ -92,10 +104,14 @@ struct Splitter {
             // It most likely goes to the connection that has just become idle.
             let part = bytes(Double(unasked) * min(1, rate / host.load.goodput) / 2)
             let least = max(least, bytes(rate * (Self.shortest / .seconds(1))))
-            share = max(least, min(part, bytes(rate * (Self.longest / .seconds(1)))))
+            let length = bytes(rate * (Self.longest / .seconds(1)))
+            // Nobody waits for a part as long as there are plenty.
+            let plenty = remaining > Self.window ? min(Self.window, unasked / connections / 4) : 0
+            share = max(least, min(part, length), plenty)
         } else {
-            let rate = host.load.goodput / Double(connections) * (Self.shortest / .seconds(1))
-            share = max(least, bytes(rate), unasked / connections / 4)
+            let rate = host.load.goodput / Double(connections)
+            let least = max(least, bytes(rate * (Self.shortest / .seconds(1))), unasked / connections / 4)
+            share = min(least, Self.part(of: remaining, atRate: rate))
         }
         guard remaining / 2 >= share else { return nil }
         let range = (piece.position + least)...(end - least)

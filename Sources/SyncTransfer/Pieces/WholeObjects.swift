@@ -8,6 +8,7 @@ import SyncPlugins
 struct WholeObjects {
     /// URLs that answered 200 to a range.
     private var rangeless: Set<String> = []
+    /// Running exchanges with whole objects; also of servers that may have ranges, of which nobody has asked for one yet.
     private var bodies: [String: Exchange] = [:]
     private var parked: [String: [Piece]] = [:]
     /// Open pieces that want a range, by each of their sources' URLs.
@@ -34,9 +35,14 @@ struct WholeObjects {
 
     /// A request without a range is sent.
     mutating func begin(_ exchange: Exchange, of url: String) {
+        note(rangeless: url)
+        bodies[url] = exchange
+    }
+
+    /// The server of a URL does not support ranges, or gets them wrong.
+    mutating func note(rangeless url: String) {
         if rangeless.count >= 4096 { rangeless = [] }  // Learnt again at the price of one answer each.
         rangeless.insert(url)
-        bodies[url] = exchange
     }
 
     /// An answer has the whole object. Called inside libcurl, so it touches no other handle.
@@ -48,9 +54,17 @@ struct WholeObjects {
     /// - Parameter isHealthy: Whether the source with a URL is not penalised.
     mutating func bodyBegins(_ exchange: Exchange, isHealthy: (String) -> Bool) {
         let url = exchange.plan.chain.original.text
-        let isRefusal = exchange.plan.question.first != nil && !exchange.plan.isBoundToVersion
-        guard let piece = exchange.pieces.first, bodies[url] === exchange || isRefusal else { return }
+        guard let piece = exchange.pieces.first else { return }
+        if exchange.plan.question.first == nil, bodies[url] !== exchange {
+            // Its end may be given away, and then turn out to come with this body or not at all.
+            if bodies[url] == nil, piece.sink is any SplittableSink { bodies[url] = exchange }
+            return
+        }
+        if let version = exchange.plan.version, exchange.headers.ifRange != version {
+            return answersOtherVersion(exchange, piece)
+        }
         if let other = bodies[url], other !== exchange {
+            note(rangeless: url)
             exchange.fault = Fault(.superseded, "the whole object is coming already")
             return
         }
@@ -66,6 +80,14 @@ struct WholeObjects {
             case .running, .ended: break
             }
         }
+    }
+
+    /// The object has changed, or its servers do not agree on its version. If much would have to be skipped, the rest is asked
+    /// for again, in that version: in the end the digest decides.
+    private func answersOtherVersion(_ exchange: Exchange, _ piece: Piece) {
+        guard piece.position > 4 << 20, piece.sink is any SplittableSink else { return }
+        piece.ifRange = nil
+        exchange.fault = Fault(.superseded, "the object has another version than before")
     }
 
     /// Much more to skip than to use: four times as much, and more than a few megabytes.
@@ -87,7 +109,8 @@ struct WholeObjects {
     mutating func join(_ piece: Piece) -> Bool {
         guard !bodies.isEmpty else { return false }
         let url = piece.source.url.text
-        guard let exchange = bodies[url], piece.transfer.request.range != nil || piece.position > 0
+        guard isKnown(url), let exchange = bodies[url],
+            piece.transfer.request.range != nil || piece.position > 0
         else { return false }
         if exchange.fault == nil, !exchange.isServed, exchange.offset <= piece.position {
             serve(piece, by: exchange, url: url)
@@ -103,6 +126,7 @@ struct WholeObjects {
         if let index = sources.indices.first(where: { sources[$0].url.text == url }) {
             piece.sourceIndex = index
         }
+        piece.isIndivisible = true
         piece.chain = exchange.plan.chain
         piece.trail = exchange.pieces.first?.trail ?? piece.trail
         exchange.attach(piece)

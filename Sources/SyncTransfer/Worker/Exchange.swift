@@ -16,8 +16,9 @@ final class Exchange {
     struct Plan {
         let kind: HandleKind
         let question: Question
-        /// Whether `If-Range` was sent: a 200 then means that the object changed, not that ranges are unsupported.
-        let isBoundToVersion: Bool
+        /// What was sent as `If-Range`: a 200 then means that the object changed, not that ranges are unsupported, unless it has
+        /// that very version.
+        let version: String?
         /// The URLs up to and including this request's.
         let chain: RedirectChain
         /// Whether a local address may answer although the origin is public.

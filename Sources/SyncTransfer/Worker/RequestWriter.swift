@@ -26,9 +26,14 @@ struct RequestWriter {
             wholeOnly: isRangeless || piece.source.wholeOnly
         )
         return Exchange.Plan(
-            kind: handleKind(for: chain, at: host, hasRange: question.first != nil),
+            kind: handleKind(
+                for: chain,
+                at: host,
+                hasRange: question.first != nil,
+                isLarge: question.objectSize ?? 0 > configuration.largeSize
+            ),
             question: question,
-            isBoundToVersion: question.first != nil && ifRange(for: piece) != nil,
+            version: question.first == nil ? nil : ifRange(for: piece),
             chain: chain,
             mayBeLocal: mayBeLocal,
             isProxied: configuration.proxy(for: chain.current.origin) != nil,
@@ -59,11 +64,17 @@ struct RequestWriter {
         return question
     }
 
-    private func handleKind(for chain: RedirectChain, at host: HostState, hasRange: Bool) -> HandleKind {
+    private func handleKind(
+        for chain: RedirectChain,
+        at host: HostState,
+        hasRange: Bool,
+        isLarge: Bool
+    ) -> HandleKind {
         let http2 =
             switch configuration.http2 {
             case .never: false
-            case .wholeObjects: !hasRange
+            // A large one is divided among connections, which streams of one connection would not help.
+            case .wholeObjects: !hasRange && !isLarge
             case .always: true
             }
         return HandleKind(

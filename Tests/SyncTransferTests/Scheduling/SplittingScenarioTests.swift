@@ -133,6 +133,90 @@ struct SplittingScenarioTests {
         #expect(sinks[0].parts > 1 && bench.server.log.requests(to: "/slow").count == sinks[0].parts)
     }
 
+    /// Asks for all of an object, without a range.
+    private func fetchWhole(
+        _ object: ServedObject,
+        with bench: Bench
+    ) async throws -> (sink: SplittingSink, report: TransferReport) {
+        let size = UInt64(object.bytes.count)
+        let sink = SplittingSink(range: 0..<size, block: 1)
+        let end = Mutex<Result<TransferReport, TransferError>?>(nil)
+        var request = TransferRequest(
+            id: TransferID(rawValue: 1),
+            urls: [bench.server.url("/a")],
+            limit: size
+        )
+        request.objectSize = size
+        bench.transport.start(request, sink: sink) { result in end.withLock { $0 = result } }
+        let result = try await waitFor { end.withLock { $0 } }
+        return (sink, try result.get())
+    }
+
+    @Test("A whole object comes over several connections where one is slow, and everything once")
+    func wholeObject() async throws {
+        let object = ServedObject.patterned(size: 6 << 20)
+        let bench = try Bench { $0.minimumSplit = 256 * 1024 }
+        bench.server.script("/a", .object(object).dripping(64 * 1024, every: .milliseconds(20)))
+        let (sink, report) = try await fetchWhole(object, with: bench)
+        #expect(isSame(sink.bytes, object.bytes[...]))
+        #expect(sink.parts > 1 && report.requests == sink.parts)
+        #expect(report.bytesReceived < UInt64(object.bytes.count) + 2_000_000)
+        let asked = bench.server.log.requests(to: "/a").map(\.request)
+        #expect(asked.first?.header("Range") == nil, "nothing was known of the server")
+        #expect(asked.dropFirst().allSatisfy { $0.header("Range") != nil && $0.header("If-Range") != nil })
+    }
+
+    @Test("A server that promises ranges and sends the whole object is left to send it once [F011]")
+    func promisedRanges() async throws {
+        let object = ServedObject.patterned(size: 6 << 20)
+        let bench = try Bench { $0.minimumSplit = 256 * 1024 }
+        let answer = FaultAnswer.object(object).ignoringRanges().setting("Accept-Ranges", "bytes")
+        bench.server.script("/a", answer.dripping(64 * 1024, every: .milliseconds(20)))
+        let (sink, report) = try await fetchWhole(object, with: bench)
+        #expect(isSame(sink.bytes, object.bytes[...]))
+        #expect(report.bytesReceived < UInt64(object.bytes.count) + 1_000_000)
+        #expect(report.requests > 1, "it was asked for a range")
+    }
+
+    @Test("A server that gets ranges wrong sends the whole object a few times, not once a part [F013]")
+    func wrongRanges() async throws {
+        let object = ServedObject.patterned(size: 6 << 20)
+        let bench = try Bench { $0.minimumSplit = 256 * 1024 }
+        let answer = FaultAnswer.object(object).shiftingRanges(by: 7)
+        bench.server.script("/a", answer.dripping(64 * 1024, every: .milliseconds(20)))
+        let (sink, report) = try await fetchWhole(object, with: bench)
+        #expect(isSame(sink.bytes, object.bytes[...]))
+        #expect(report.bytesReceived <= UInt64(object.bytes.count) * 3)
+    }
+
+    @Test("A server without ranges is asked once")
+    func noRanges() async throws {
+        let object = ServedObject.patterned(size: 4 << 20)
+        let bench = try Bench { $0.minimumSplit = 256 * 1024 }
+        let answer = FaultAnswer.object(object).ignoringRanges()
+        bench.server.script("/a", answer.dripping(64 * 1024, every: .milliseconds(30)))
+        let (sink, report) = try await fetchWhole(object, with: bench)
+        #expect(isSame(sink.bytes, object.bytes[...]) && report.requests == 1)
+    }
+
+    @Test("Servers that do not agree on a version are not asked for the whole object again and again [F019]")
+    func versions() async throws {
+        let object = ServedObject.patterned(size: 16 << 20)
+        let bench = try Bench { $0.minimumSplit = 256 * 1024 }
+        let count = Mutex(0)
+        bench.server.respond(to: "/a") { _ in
+            var version = object
+            version.etag = count.withLock { count in
+                count += 1
+                return "\"\(count % 3)\""
+            }
+            return .object(version).dripping(64 * 1024, every: .milliseconds(10))
+        }
+        let (sink, report) = try await fetchWhole(object, with: bench)
+        #expect(isSame(sink.bytes, object.bytes[...]) && sink.parts > 1)
+        #expect(report.bytesReceived < UInt64(object.bytes.count) * 2)
+    }
+
     @Test("A sink that cannot be split is left alone")
     func unsplittable() async throws {
         let object = ServedObject.patterned(size: 2 << 20)
