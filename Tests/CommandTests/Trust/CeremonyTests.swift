@@ -300,7 +300,7 @@ struct CeremonyTests {
         try set.remove("keys")
         try set.keys("new", "keys", "--project", "com.example.tower", "--after", "site")
         #expect(set.exists("keys/3.root") && !set.exists("keys/1.root"))
-        try set.publish("three")
+        try set.publish("three", "--allow-other-keys")
         let held = try set.pull()
         #expect(held.status == 77, "\(held.error)")
         #expect(held.error.contains("trust forget com.example.tower"), "\(held.error)")
