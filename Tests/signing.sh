@@ -57,8 +57,8 @@ cp keys/release.key.1 stolen/release.key
 cp keys/fresh.key keys/1.root stolen/
 echo evil >assets/a.txt
 cp -R out stolen-out
-ends 77 "--accept-base" syncagent publish assets --to stolen-out --sign stolen
-expect 0 syncagent publish assets --to stolen-out --sign stolen --accept-base
+expect 77 syncagent publish assets --to stolen-out --sign stolen
+expect 0 syncagent publish assets --to stolen-out --sign stolen --accept-base --allow-other-keys
 cp -R host host.away
 cp -R stolen-out/. host/
 expect 77 pull
@@ -162,7 +162,8 @@ rm -r keys
 expect 0 syncagent keys new keys --project com.example.tower --after out
 [ -f keys/4.root ] || fail "the new keys do not begin after the old ones"
 echo three >assets/a.txt
-expect 0 syncagent publish assets --to out --sign keys
+ends 77 "--allow-other-keys" syncagent publish assets --to out --sign keys
+expect 0 syncagent publish assets --to out --sign keys --allow-other-keys
 upload
 ends 77 "trust forget com.example.tower" pull
 expect 77 pull --trust keys/4.root

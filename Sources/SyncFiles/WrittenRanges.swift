@@ -127,12 +127,15 @@ struct RangeRecord {
         guard let start else { return nil }
         var bytes = [UInt8](repeating: 0, count: Self.headerLength + Self.capacity * Self.entryLength)
         let count = bytes.withUnsafeMutableBytes { readFully(descriptor, into: $0, at: start) }
-        guard count == bytes.count, bytes.starts(with: Self.magic + Self.littleEndian(size)) else { return nil }
+        let header = Self.magic + Self.littleEndian(size)
+        guard count == bytes.count, bytes.starts(with: header) else { return nil }
         var ranges: [Range<UInt64>] = []
         bytes.withUnsafeBytes { bytes in
             for place in stride(from: Self.headerLength, to: bytes.count, by: Self.entryLength) {
-                let low = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self))
-                let high = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: place + 8, as: UInt64.self))
+                func number(_ place: Int) -> UInt64 {
+                    UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self))
+                }
+                let (low, high) = (number(place), number(place + 8))
                 guard low < high, high <= size else { continue }
                 let end = min(high, UInt64(clamping: nextHole(descriptor, Int64(low))))
                 if low < end { ranges.append(low..<end) }

@@ -173,7 +173,7 @@ walk "--sign keys" "--trust keys/1.root"
 
 step "nobody between may serve one channel as another, hold one still, or set it back"
 cp -R site good
-becomes() { rm -rf site/* && cp -R good/. site/; }
+becomes() { rm -rf site/* && cp -R "${1:-good}"/. site/; }
 for pair in "beta.fresh fresh" "fresh beta.fresh" "stable.fresh beta.fresh"; do
     cp "good/trust/${pair% *}" "site/trust/${pair#* }"
     channel=beta
@@ -185,6 +185,7 @@ expect 0 syncagent pull "$url" --into beta --session beta --channel beta
 cp -R site yesterday
 write five
 expect 0 publish --channel beta
+cp -R site newest
 expect 0 syncagent pull "$url" --into beta --session beta --channel beta
 cp yesterday/trust/beta.fresh site/trust/
 ends 77 "older than" syncagent pull "$url" --into beta --session beta --channel beta
@@ -193,9 +194,12 @@ expect 77 syncagent pull "$url" --into beta --session beta --channel beta
 has beta five
 
 step "keys refresh says all of them once more; fresh.key and the roots are enough to move one"
-becomes
 mkdir online
 cp keys/fresh.key keys/1.root online/
+# This machine knows that it has signed a newer release of beta.
+becomes good
+ends 77 "trust/beta.fresh names revision 4, and this machine has signed revision 6" syncagent keys refresh site --sign online
+becomes newest
 expect 0 syncagent keys refresh site --sign online
 said "channel beta"
 said "channel stable"

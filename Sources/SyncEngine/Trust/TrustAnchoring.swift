@@ -88,49 +88,81 @@ struct TrustAnchoring {
         switch anchor {
         case .unreadable(let error): throw error
         case .file(let path, let bytes): return try make(bytes, escaped(path))
-        case .first, .fingerprint:
-            var wanted: SHA256Digest?
-            if case .fingerprint(let digest) = anchor { wanted = digest }
-            // Where the chain that is served now begins: anew if the root keys before it were lost.
-            var beginning: TrustPin?
-            var last: TrustPin?
+        case .fingerprint(let digest):
+            var count = 0
+            var newest: UInt64?
             for number in 1...UInt64(TrustCheck.mostRoots) {
                 let (bytes, shown) = try root(number, location, until: end)
-                guard let bytes else {
-                    if let beginning { return beginning }
-                    throw refused(
-                        wanted.flatMap {
-                            number == 1 ? nil : "none of the \(number - 1) roots there is SHA256:\($0)"
-                        }
-                            ?? "\(shown) is not there: the set published there is not signed"
-                    )
-                }
-                let pin = try make(bytes, shown)
-                if let wanted {
-                    if wanted == pin.root.statement.digest { return pin }
+                if let bytes {
+                    let pin = try make(bytes, shown)
+                    if pin.root.statement.digest == digest { return pin }
+                    count += 1
                     continue
                 }
-                let follows =
-                    last.map { pin.root.statement.isSigned(.root, by: $0.root.content.root) } ?? false
-                if !follows { beginning = pin }
+                // Roots of keys that were lost need not be there any more.
+                if newest == nil { newest = try newestNumber(location, until: end) }
+                if let newest, number < newest { continue }
+                throw refused(
+                    count == 0
+                        ? "\(shown) is not there: the set published there is not signed"
+                        : "none of the \(count) roots there is SHA256:\(digest)"
+                )
+            }
+            throw refused("none of the first \(TrustCheck.mostRoots) roots is SHA256:\(digest)")
+        case .first:
+            // The first root of the keys that count now: where root keys were lost, new ones have begun anew.
+            var first: TrustPin?
+            var last: TrustPin?
+            var missing = ""
+            let newest = min(try newestNumber(location, until: end), UInt64(TrustCheck.mostRoots))
+            for number in 1...max(1, newest) {
+                let (bytes, shown) = try root(number, location, until: end)
+                guard let bytes else {
+                    (last, missing) = (nil, shown)
+                    continue
+                }
+                let pin = try make(bytes, shown)
+                let follows = last.map { pin.root.statement.isSigned(.root, by: $0.root.content.root) }
+                if follows != true { first = pin }
                 last = pin
             }
-            if let beginning { return beginning }
-            throw refused(
-                "none of the first \(TrustCheck.mostRoots) roots is "
-                    + (wanted.map { "SHA256:\($0)" } ?? "one that can be used")
-            )
+            guard let first else {
+                throw refused("\(missing) is not there: the set published there is not signed")
+            }
+            return first
         }
+    }
+
+    /// The newest root, as the place itself has it, which nobody has verified; 0 if it says nothing.
+    private func newestNumber(_ location: String, until end: SuspendingClock.Instant) throws(EngineError)
+        -> UInt64
+    {
+        let bytes = try statement(FreshStatement.name(nil), .fresh, location, until: end).bytes
+        guard let bytes, let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),
+            let fresh = try? FreshStatement(json: statement.json)
+        else { return 0 }
+        return fresh.root
     }
 
     private func root(_ number: UInt64, _ location: String, until end: SuspendingClock.Instant)
         throws(EngineError) -> (bytes: [UInt8]?, shown: String)
     {
-        let url = resolve("trust/\(number).root", against: manifestURL(location))
+        try statement("\(number).root", .root, location, until: end)
+    }
+
+    private func statement(
+        _ name: String,
+        _ role: Role,
+        _ location: String,
+        until end: SuspendingClock.Instant
+    )
+        throws(EngineError) -> (bytes: [UInt8]?, shown: String)
+    {
+        let url = resolve("trust/\(name)", against: manifestURL(location))
         do throws(ReleaseSource.Failure) {
-            let served = try source.statement(url, limit: Role.root.limit, reload: false, until: end)
-            // Without the first there is nothing; behind the last there may be nothing to deny.
-            if number == 1, let denied = served.refusal { throw ManifestSource.refusal(denied) }
+            let served = try source.statement(url, limit: role.limit, reload: false, until: end)
+            // Without the first root there is nothing; behind the last one there may be nothing to deny.
+            if name == "1.root", let denied = served.refusal { throw ManifestSource.refusal(denied) }
             return (served.bytes, redacted(url: url))
         } catch {
             throw error.told

@@ -29,8 +29,8 @@ extension OutputDirectory {
         return .refused(
             "\(shown(path))/trust/\(number).root is none of the roots to sign with, and they do not continue from it: "
                 + "machines that trust it would refuse what is published",
-            "use the keys of that root, with every newer one; if these are to replace them: --allow-other-keys, and pin "
-                + "the project again on every machine; nothing was published"
+            "use the keys of that root, with every newer one; if those are lost, and these, made with 'syncagent keys new "
+                + "--after', replace them: --allow-other-keys, and pin the project again on every machine; nothing was published"
         )
     }
 

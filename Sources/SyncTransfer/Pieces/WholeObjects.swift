@@ -39,7 +39,8 @@ struct WholeObjects {
         bodies[url] = exchange
     }
 
-    private mutating func note(rangeless url: String) {
+    /// The server of a URL does not support ranges, or gets them wrong.
+    mutating func note(rangeless url: String) {
         if rangeless.count >= 4096 { rangeless = [] }  // Learnt again at the price of one answer each.
         rangeless.insert(url)
     }

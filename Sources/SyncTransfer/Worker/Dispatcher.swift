@@ -452,6 +452,9 @@ final class Dispatcher {
     /// As ``WholeObjects/join(_:)``.
     func joinWholeObject(_ piece: Piece) -> Bool { wholeObjects.join(piece) }
 
+    /// A source is asked for whole objects from now on.
+    func refusesRanges(_ source: Source) { wholeObjects.note(rangeless: source.url.text) }
+
     /// A body has ended: pieces that it could not serve are queued.
     func endWholeObject(of exchange: Exchange) {
         for piece in wholeObjects.end(exchange) { enqueue(piece) }

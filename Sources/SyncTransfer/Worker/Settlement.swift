@@ -108,7 +108,12 @@ final class Settlement {
         case .ask(let route):
             piece.chain = piece.route(route, after: exchange.plan.chain, now: agenda.unixTime)
             dispatcher.enqueue(piece, isUrgent: true)
-        case .settle(let fault): settle(piece, fault: fault, chain: exchange.plan.chain)
+        case .settle(let fault):
+            // Another part has found that out meanwhile.
+            let isKnown = fault.kind == .wrongRange && piece.source.wholeOnly
+            let isOld = isKnown && exchange.plan.question.first != nil
+            let told = isOld ? Fault(.superseded, fault.detail) : fault
+            settle(piece, fault: told, chain: exchange.plan.chain)
         default: break
         }
     }
@@ -214,7 +219,10 @@ final class Settlement {
             dispatcher.abandon(transfer, transfer.error(fault, configuration.advise, others: others))
         case .forgetLesson: router.forget(chain.entry)
         case .expireResolution: dispatcher.resolving.expire(&transfer.sources[index], chain, after: fault)
-        case .strike(let strike): transfer.sources[index].strikes.insert(strike)
+        case .strike(let strike):
+            transfer.sources[index].strikes.insert(strike)
+            // All parts of a divided object come from one body then.
+            if strike == .withoutRange, transfer.pieces.count > 1 { dispatcher.refusesRanges(piece.source) }
         case .postponeSource: dispatcher.penalise(chain.original)
         case .penaliseSource: penalise(piece, fault: fault, source: chain.original)
         case .dropSource: transfer.sources[index].left = (fault, chain.current.text)

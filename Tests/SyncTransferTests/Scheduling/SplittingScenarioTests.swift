@@ -178,6 +178,17 @@ struct SplittingScenarioTests {
         #expect(report.requests > 1, "it was asked for a range")
     }
 
+    @Test("A server that gets ranges wrong sends the whole object a few times, not once a part [F013]")
+    func wrongRanges() async throws {
+        let object = ServedObject.patterned(size: 6 << 20)
+        let bench = try Bench { $0.minimumSplit = 256 * 1024 }
+        let answer = FaultAnswer.object(object).shiftingRanges(by: 7)
+        bench.server.script("/a", answer.dripping(64 * 1024, every: .milliseconds(20)))
+        let (sink, report) = try await fetchWhole(object, with: bench)
+        #expect(isSame(sink.bytes, object.bytes[...]))
+        #expect(report.bytesReceived <= UInt64(object.bytes.count) * 3)
+    }
+
     @Test("A server without ranges is asked once")
     func noRanges() async throws {
         let object = ServedObject.patterned(size: 4 << 20)
@@ -188,7 +199,7 @@ struct SplittingScenarioTests {
         #expect(isSame(sink.bytes, object.bytes[...]) && report.requests == 1)
     }
 
-    @Test("Servers that do not agree on an object's version are not asked for all of it again and again [F019]")
+    @Test("Servers that do not agree on a version are not asked for the whole object again and again [F019]")
     func versions() async throws {
         let object = ServedObject.patterned(size: 16 << 20)
         let bench = try Bench { $0.minimumSplit = 256 * 1024 }
