@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """A filesystem that takes names for one which differ only in case, as vfat, APFS and an ext4 directory with +F do.
 
-    Tests/foldfs.py SOURCE MOUNTPOINT
+    Tests/foldfs.py SOURCE MOUNTPOINT [own-inodes] [no-modes]
 
-Shows the directory SOURCE below MOUNTPOINT until it is unmounted. For tests on kernels that mount no such filesystem;
-it needs root, /dev/fuse and python3-fusepy.
+Shows the directory SOURCE below MOUNTPOINT until it is unmounted. With own-inodes, each spelling of a name has a number of
+its own, as on exFAT by FUSE and on CIFS without those of the server. With no-modes, chmod(2) succeeds without effect: every
+file has mode 0755, as where vfat is mounted with "quiet". For tests on kernels that mount no such filesystem; it needs root,
+/dev/fuse and python3-fusepy.
 """
 import errno
 import os
@@ -20,8 +22,9 @@ def folded(name):
 
 
 class Folding(fuse.Operations):
-    def __init__(self, source):
+    def __init__(self, source, options):
         self.source = source
+        self.has_modes = "no-modes" not in options
 
     def place(self, path):
         """Where a path is: each component as it was first written."""
@@ -41,6 +44,8 @@ class Folding(fuse.Operations):
             raise fuse.FuseOSError(error.errno) from error
         names = ["mode", "nlink", "size", "uid", "gid", "ino", "dev"]
         result = {"st_" + name: getattr(found, "st_" + name) for name in names}
+        if not self.has_modes and not stat.S_ISLNK(found.st_mode):
+            result["st_mode"] = stat.S_IFMT(found.st_mode) | 0o755
         return result | {"st_" + kind: getattr(found, "st_" + kind) for kind in ("atime", "mtime", "ctime")}
 
     def readdir(self, path, handle):
@@ -68,7 +73,8 @@ class Folding(fuse.Operations):
         os.link(self.place(source), self.place(path))
 
     def chmod(self, path, mode):
-        os.chmod(self.place(path), mode)
+        if self.has_modes:
+            os.chmod(self.place(path), mode)
 
     def chown(self, path, user, group):
         os.chown(self.place(path), user, group, follow_symlinks=False)
@@ -109,9 +115,11 @@ class Folding(fuse.Operations):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    options = set(sys.argv[3:])
+    if len(sys.argv) < 3 or options - {"own-inodes", "no-modes"}:
         sys.exit(__doc__)
     fuse.FUSE(
-        Folding(os.path.realpath(sys.argv[1])), sys.argv[2], foreground=True, nothreads=True, use_ino=True,
+        Folding(os.path.realpath(sys.argv[1]), options), sys.argv[2], foreground=True, nothreads=True,
+        use_ino="own-inodes" not in options,
         default_permissions=True, attr_timeout=0, entry_timeout=0, negative_timeout=0,
     )

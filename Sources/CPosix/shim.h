@@ -128,6 +128,27 @@ static inline int sa_unacknowledged(int fd) {
     return ioctl(fd, TIOCOUTQ, &count) == 0 ? count : 0;
 }
 
+/* statx(2), STATX_MNT_ID: which mount an open directory is on, and 0; -1 where the kernel does not tell. Kernel 5.8. Raw
+   offsets, since glibc hides the structure behind _GNU_SOURCE. */
+static inline int sa_mount(int fd, uint64_t *mount) {
+    unsigned char answer[256] = {0};
+    uint32_t mask;
+    if (syscall(SYS_statx, fd, "", 0x1000 /* AT_EMPTY_PATH */, 0x1000U, answer) != 0) return -1;
+    memcpy(&mask, answer, sizeof mask);
+    if ((mask & 0x1000U) == 0) return -1;
+    memcpy(mount, answer + 144, sizeof *mount);
+    return 0;
+}
+
+/* acl(5): the default ACL of a directory, the ACL of a file; in the bytes of the extended attributes. -1 with errno set. */
+static inline ssize_t sa_default_acl(int fd, void *bytes, size_t count) {
+    return fgetxattr(fd, "system.posix_acl_default", bytes, count);
+}
+static inline int sa_set_acl(int fd, const void *bytes, size_t count) {
+    return fsetxattr(fd, "system.posix_acl_access", bytes, count, 0);
+}
+static inline int sa_drop_default_acl(int fd) { return fremovexattr(fd, "system.posix_acl_default"); }
+
 /* F_SETLEASE of fcntl(2), which glibc hides behind _GNU_SOURCE: a read lease is given while nobody can write. */
 static inline int sa_lease(int fd, int kind) { return fcntl(fd, 1024, kind); }
 
@@ -164,6 +185,10 @@ static inline int sa_unacknowledged(int fd) { return 0; }
 static inline int sa_lease(int fd, int kind) { return 0; }
 static inline int sa_route_socket(void) { return -1; }
 static inline int sa_clone_file(int target, int source) { return -1; }
+static inline int sa_mount(int fd, uint64_t *mount) { return -1; }
+static inline ssize_t sa_default_acl(int fd, void *bytes, size_t count) { return -1; }
+static inline int sa_set_acl(int fd, const void *bytes, size_t count) { return -1; }
+static inline int sa_drop_default_acl(int fd) { return 0; }
 static inline void sa_name_thread(const char *name) { pthread_setname_np(name); }
 #endif
 

@@ -131,6 +131,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         }
         let report = try await engine.pull(recipe)
         output.message(Self.summary(report))
+        for note in Self.notes(report, backupDir: recipe.backupDir) { output.message(note) }
         guard report.status == .done else { throw CommandFailure(report.status) }
     }
 
@@ -143,6 +144,28 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         try conditionOptions.apply(to: &recipe, isDiscretionary: recipe.origin == .hook)
         recipe.conditions.window = windowOption.window
         return (recipe, settings)
+    }
+
+    /// What else is worth knowing of a destination: what was replaced there, and what was left.
+    static func notes(_ report: PullReport, backupDir: String?) -> [String] {
+        var notes: [String] = []
+        if report.replaced > 0 {
+            let (files, were) = (
+                Figures.count(report.replaced, "file"), report.replaced == 1 ? "was" : "were"
+            )
+            let end =
+                backupDir.map { "; see \(escaped($0))" } ?? "; with --backup-dir DIR such files are kept"
+            notes.append(
+                "\(files) \(were) replaced that no pull had put there, or that had been edited since" + end
+            )
+        }
+        if report.obsolete > 0 {
+            let (files, are) = (Figures.count(report.obsolete, "file"), report.obsolete == 1 ? "is" : "are")
+            notes.append(
+                "\(files) from earlier pulls \(are) no longer in the manifest; --prune removes such files"
+            )
+        }
+        return notes
     }
 
     static func summary(_ report: PullReport) -> String {

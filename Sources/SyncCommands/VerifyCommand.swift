@@ -10,7 +10,8 @@ struct VerifyCommand: AsyncParsableCommand {
         abstract: "Hash the installed files again and list those that differ from the manifest.",
         discussion: """
             Reads every byte again and trusts no recorded state. Prints one line for each file that is missing or \
-            differs. Exit status: 0 all files match the manifest, 2 some do not.
+            differs, and counts files that the manifest does not name. Exit status: 0 all files match the manifest, \
+            2 some do not.
             """
     )
 
@@ -47,6 +48,13 @@ enum VerifyText {
             lines.append(
                 "revision \(release.revision) is signed by \(release.signers.joined(separator: " and ")), under root "
                     + "\(release.root); valid until \(timestamp(milliseconds: release.until))"
+            )
+        }
+        if report.extra > 0 {
+            let shown = report.extraPaths.prefix(3).map { escaped($0) }.joined(separator: ", ")
+            let rest = report.extra > 3 ? ", …" : ""
+            lines.append(
+                "\(Figures.count(report.extra, "file")) here that the manifest does not name: \(shown)\(rest)"
             )
         }
         var files = Figures.count(report.files, "file")

@@ -2,7 +2,8 @@ package import SyncSystem
 
 /// Keeps what a run removes or replaces under the same relative path: `--backup-dir`, as in rclone.
 ///
-/// On the destination's file system, neither inside nor around it. Nothing in it is ever replaced: a second backup of a
+/// On the destination's file system, neither inside nor around it; files from another one that is mounted below are copied.
+/// Nothing in it is ever replaced: a second backup of a
 /// name is `NAME.~1~`, the next `NAME.~2~`, as with mv(1) `--backup=numbered`.
 package final class BackupDirectory: Sendable {
     /// As the user gave it, absolute.
@@ -120,7 +121,47 @@ package final class BackupDirectory: Sendable {
                 return nil
             case .notPermitted, .notSupported, .tooManyLinks, .noFunction:
                 return renameEntry(name, in: directory, toFree: target, in: above)
+            case .improperLink: return copy(name, in: directory, found, as: target, in: above)
             case let code: return code
+            }
+        }
+
+        /// Copies a file or link to another file system, with its mode and time; durable before the original is replaced.
+        ///
+        /// - Returns: Why not; nothing is left then.
+        private func copy(
+            _ name: UnsafePointer<CChar>,
+            in directory: Int32,
+            _ found: FileStatus,
+            as target: String,
+            in above: Int32
+        ) -> Errno? {
+            if found.kind == .link {
+                guard let text = readLink(directory, name) else { return .last }
+                return withCString(text) { makeSymbolicLink(target, in: above, to: $0) }
+            }
+            guard let source = openToRead(directory, name) else { return .last }
+            guard let copy = Descriptor(opening: target, in: above, [.newFile, .writeOnly], mode: 0o600)
+            else {
+                return .last
+            }
+            let code =
+                copyBytes(source.raw, to: copy.raw) ?? setMode(copy.raw, FileMode(found.permissions & 0o777))
+                ?? setModified(copy.raw, found.modified) ?? synchronize(copy.raw)
+            if code != nil { removeFile(target, in: above) }
+            return code
+        }
+
+        private func copyBytes(_ source: Int32, to target: Int32) -> Errno? {
+            withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 16) { buffer in
+                var offset: UInt64 = 0
+                while true {
+                    let count = readFully(source, into: buffer, at: offset)
+                    if count <= 0 { return count < 0 ? .last : nil }
+                    let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+                    if let code = writeAll(piece, to: target, at: offset) { return code }
+                    offset += UInt64(count)
+                }
             }
         }
     }

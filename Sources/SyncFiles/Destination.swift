@@ -1,3 +1,4 @@
+import SyncModel
 package import SyncSystem
 
 /// A session's destination directory, by descriptor: nothing in it is reached through a path that leaves it (V5–V8).
@@ -10,6 +11,7 @@ package final class Destination: Sendable {
     package var root: Int32 { rootDirectory.raw }
     /// `.syncagent`; -1 if it is not open.
     package let state: Int32
+    private let found = Mutex<[MountedPlace]>([])
     private let rootDirectory: Descriptor
     private let stateDirectory: SharedDescriptor?
     /// Identifies the directory, whatever its name is later.
@@ -92,21 +94,96 @@ package final class Destination: Sendable {
         return Int32(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
     }
 
-    /// Makes everything written so far on this filesystem durable. syncfs(2): one call for a whole batch.
+    /// Makes everything written so far here durable. syncfs(2): one call for a whole batch, and one more for each file system
+    /// mounted below.
     package func synchronize() throws(FileError) {
-        if let code = synchronizeFileSystem(root) { throw FileError(step: "sync", path: path, code: code) }
+        for (place, shown) in [(root, path)] + mounts.map({ ($0.root, $0.shown) }) {
+            if let code = synchronizeFileSystem(place) {
+                throw FileError(step: "sync", path: shown, code: code)
+            }
+        }
+    }
+
+    /// The file systems mounted below that ``findMounts(on:)`` has found, in ``PathOrder``: one mounted on another follows it.
+    package var mounts: [MountedPlace] { found.withLock { $0 } }
+
+    /// Looks for file systems that are mounted below, on the way to some paths.
+    ///
+    /// - Parameter walk: Passes each path on, in ``PathOrder``.
+    package func findMounts(on walk: ((UnsafeBufferPointer<UInt8>) -> Void) -> Void) {
+        let directories = Directories(self)
+        var identities: [[UInt8]: MountIdentity?] = [[]: MountIdentity(of: root)]
+        var places: [MountedPlace] = []
+        var last: [UInt8] = []
+        walk { path in
+            let parent = path.parentPath
+            guard !parent.elementsEqual(last) else { return }
+            last = Array(parent)
+            var above: [UInt8] = []
+            for end in (parent.indices.filter { parent[$0] == 0x2F } + [parent.count]) where end > 0 {
+                let prefix = Array(parent[..<end])
+                defer { above = prefix }
+                if let known = identities[prefix] {
+                    if known == nil { return }
+                    continue
+                }
+                // What is missing will be made on the file system above it.
+                let opened = prefix.withUnsafeBufferPointer { try? directories.descriptor($0, create: false) }
+                guard let raw = opened ?? nil, let identity = MountIdentity(of: raw) else {
+                    identities[prefix] = .some(nil)
+                    return
+                }
+                identities[prefix] = identity
+                if let upper = identities[above], upper != identity,
+                    let place = MountedPlace(prefix, opened: raw, below: self.path)
+                {
+                    places.append(place)
+                }
+            }
+        }
+        places.sort { one, other in
+            one.path.withUnsafeBufferPointer { one in
+                other.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
+            }
+        }
+        found.withLock { [places] in $0 = places }
+    }
+
+    /// Looks for those on the way to everything that an index has, and opens the staging directories that are there.
+    package func findMounts(on index: StatIndex) {
+        findMounts { look in for position in 0..<index.count { index.withPath(position, look) } }
+        for mount in mounts { try? mount.openStaging(create: false) }
+    }
+
+    /// The file system that a path is on: 0, or 1 more than its index in ``mounts``.
+    package func fileSystem(of path: UnsafeBufferPointer<UInt8>) -> Int {
+        let place = mounts.lastIndex { mount in
+            mount.path.withUnsafeBufferPointer { PathOrder.isDirectory($0, of: path) }
+        }
+        return place.map { $0 + 1 } ?? 0
     }
 
     /// Whether names that differ only in case are the same here: tested with the name of the state directory.
-    package var foldsCase: Bool {
-        guard state >= 0, let own = SyncSystem.status(state),
-            case .success(let found?) = SyncSystem.status(root, Self.stateName.uppercased())
+    ///
+    /// Names are compared, not inode numbers: FUSE, and CIFS without those of the server, number each spelling for itself.
+    package var foldsCase: Bool { state >= 0 && Self.foldsCase(root) }
+
+    /// The same of a directory in which there is a state directory.
+    static func foldsCase(_ directory: Int32) -> Bool {
+        let other = stateName.uppercased()
+        guard case .success(.some) = SyncSystem.status(directory, other),
+            let names = try? directoryEntries(directory)
         else { return false }
-        return found.isSameFile(as: own)
+        // It answers to a name that nothing has.
+        return names.contains(stateName) && !names.contains(other)
     }
 
-    package func freeSpace() throws(FileError) -> FileSystemSpace {
-        guard let space = FileSystemSpace(of: root) else { throw .last("determine the free space of", path) }
+    /// - Parameter number: As ``fileSystem(of:)`` tells.
+    package func freeSpace(_ number: Int = 0) throws(FileError) -> FileSystemSpace {
+        let (place, shown) = number == 0 ? (root, path) : (mounts[number - 1].root, mounts[number - 1].shown)
+        guard let space = FileSystemSpace(of: place) else {
+            throw .last("determine the free space of", shown)
+        }
         return space
     }
 

@@ -4,11 +4,12 @@ package import SyncSystem
 
 /// What a run has placed since the index was written: `.syncagent/index.log`, one frame per commit batch.
 ///
-/// After a crash it says which files are ours (so that a later `--prune` may remove them) and which digests to expect;
-/// their content is hashed again first. A torn last frame is dropped.
+/// After a crash it says which files are ours (so that a later `--prune` may remove them) and which digests to expect. A file is
+/// named before it is placed; then its content is hashed again after a crash. Once it is durable, it is named again with its status,
+/// which stands for its content as in the index. A torn last frame is dropped.
 ///
 /// Frame: `SAIL`, payload length (4 bytes, little endian), payload, first 8 bytes of the payload's SHA-256. Entry in a
-/// payload: kind (1), path length (2), digest (32), path.
+/// payload: kind (1; 128 is added where a status follows), path length (2), digest (32), status (five integers of 8), path.
 package final class IndexLog {
     private let file: Descriptor
     private var end: UInt64
@@ -35,13 +36,26 @@ package final class IndexLog {
         package var path: [UInt8]
         package var digest: SHA256Digest
         package var kind: IndexRecord.Kind
+        /// What is true of it as long as nobody changes it; `nil` before it is durable in its place.
+        package var status: IndexRecord.Status?
 
-        package init(path: [UInt8], digest: SHA256Digest, kind: IndexRecord.Kind) {
+        package init(
+            path: [UInt8],
+            digest: SHA256Digest,
+            kind: IndexRecord.Kind,
+            status: IndexRecord.Status? = nil
+        ) {
             self.path = path
             self.digest = digest
             self.kind = kind
+            self.status = status
         }
     }
+
+    private static let statusFollows: UInt8 = 0x80
+
+    /// The time of the file system's own clock, **nanoseconds** since 1970; `nil` when it does not say.
+    package func fileTime() -> Int64? { touch(file.raw) == nil ? SyncSystem.status(file.raw)?.changed : nil }
 
     /// Appends one frame with one write.
     package func append(_ entries: [Entry]) throws(FileError) {
@@ -49,10 +63,13 @@ package final class IndexLog {
         var payload: [UInt8] = []
         payload.reserveCapacity(entries.count * 80)
         for entry in entries {
-            payload.append(entry.kind.rawValue)
+            payload.append(entry.kind.rawValue | (entry.status == nil ? 0 : Self.statusFollows))
             payload.append(UInt8(truncatingIfNeeded: entry.path.count))
             payload.append(UInt8(truncatingIfNeeded: entry.path.count >> 8))
             for index in 0..<SHA256Digest.byteCount { payload.append(entry.digest[byte: index]) }
+            for word in entry.status?.words ?? [] {
+                withUnsafeBytes(of: word.littleEndian) { payload.append(contentsOf: $0) }
+            }
             payload.append(contentsOf: entry.path)
         }
         var frame = Self.magic
@@ -97,14 +114,19 @@ package final class IndexLog {
         var rest = payload
         while !rest.isEmpty {
             let start = rest.startIndex
-            guard rest.count > 35, let kind = IndexRecord.Kind(rawValue: rest[start]) else { return false }
+            guard rest.count > 35, let kind = IndexRecord.Kind(rawValue: rest[start] & ~statusFollows) else {
+                return false
+            }
+            let hasStatus = rest[start] & statusFollows != 0
+            let head = hasStatus ? 35 + IndexRecord.Status.byteCount : 35
             let length = Int(rest[start + 1]) | Int(rest[start + 2]) << 8
-            guard rest.count >= 35 + length,
+            guard rest.count >= head + length,
                 let digest = rest[(start + 3)..<(start + 35)].withUnsafeBytes({ SHA256Digest(bytes: $0) })
             else { return false }
-            let path = Array(rest[(start + 35)..<(start + 35 + length)])
-            entries.append(Entry(path: path, digest: digest, kind: kind))
-            rest = rest[(start + 35 + length)...]
+            let status = hasStatus ? IndexRecord.Status(rest[(start + 35)..<(start + head)]) : nil
+            let path = Array(rest[(start + head)..<(start + head + length)])
+            entries.append(Entry(path: path, digest: digest, kind: kind, status: status))
+            rest = rest[(start + head + length)...]
         }
         return true
     }

@@ -34,7 +34,7 @@ package struct IndexRecord: Equatable, Sendable {
     package var kind: Kind
     /// Whether a pull put it there, rather than found it there. Only such files are ever pruned.
     package var installed: Bool
-    /// Of a directory: whether the latest manifest names it.
+    /// Whether the latest manifest names it.
     package var isNamed = false
 
     /// Bytes of a record on disk, little endian: five integers, digest, path offset (4) and length (2),
@@ -54,12 +54,14 @@ package struct IndexRecord: Equatable, Sendable {
 
     /// A directory named by the manifest, with its present status.
     ///
-    /// - Parameter traits: What the manifest keeps of it; it is stored in place of the size.
+    /// - Parameter traits: What the manifest keeps of it; what the file system could take of that is stored in place of the
+    ///   size.
     package init(directory status: FileStatus, keeping traits: FileTraits, installed: Bool) {
         self.init(Status(status), digest: .zero, kind: .directory, installed: installed)
+        let mode = traits.mode.flatMap { FileTraits(mode: $0).hold(of: status) ? $0 : nil }
         self.status.size =
-            (traits.mode.map { UInt64($0) | Self.keepsMode } ?? 0)
-            | (traits.modified == nil ? 0 : Self.keepsTime)
+            (mode.map { UInt64($0) | Self.keepsMode } ?? 0)
+            | (traits.modified == status.modified ? Self.keepsTime : 0)
         isNamed = true
     }
 
@@ -75,19 +77,19 @@ package struct IndexRecord: Equatable, Sendable {
         return status.size & Self.keepsTime == 0 || status.modified == directory.modified
     }
 
-    /// Whether a file with this status is the one that was verified.
+    /// Whether a file with this status is the one that was verified. Where modes can be set, setting one changes
+    /// ``Status/changed``; where they cannot, a file need not have the bit that ``kind`` tells.
     package func matches(_ status: FileStatus) -> Bool {
-        let sameKind =
-            switch kind {
-            case .none: false
-            case .file: status.kind == .file && !status.isExecutable
-            case .executable: status.kind == .file && status.isExecutable
-            case .link: status.kind == .link
-            case .directory: isKept(status)
-            }
-        if kind == .directory { return sameKind }
-        return sameKind && Status(status) == self.status
+        switch kind {
+        case .none: false
+        case .file, .executable: status.kind == .file && Status(status) == self.status
+        case .link: status.kind == .link && Status(status) == self.status
+        case .directory: isKept(status)
+        }
     }
+
+    /// Whether the mode that the manifest keeps of a directory is on it: not where modes cannot be set.
+    package var keepsMode: Bool { kind == .directory && status.size & Self.keepsMode != 0 }
 }
 
 extension IndexRecord {
@@ -129,6 +131,27 @@ extension IndexRecord {
 }
 
 extension IndexRecord.Status {
+    /// As five integers, in the order of the index.
+    var words: [UInt64] {
+        [device, inode, size, UInt64(bitPattern: modified), UInt64(bitPattern: changed)]
+    }
+
+    static let byteCount = 40
+
+    /// - Parameter bytes: ``byteCount`` of them: ``words``, little endian.
+    init(_ bytes: ArraySlice<UInt8>) {
+        func word(_ number: Int) -> UInt64 {
+            (0..<8).reduce(0) { $0 | UInt64(bytes[bytes.startIndex + number * 8 + $1]) << UInt64($1 * 8) }
+        }
+        self.init(
+            device: word(0),
+            inode: word(1),
+            size: word(2),
+            modified: Int64(bitPattern: word(3)),
+            changed: Int64(bitPattern: word(4))
+        )
+    }
+
     package init(_ status: FileStatus) {
         self.init(
             device: status.device,

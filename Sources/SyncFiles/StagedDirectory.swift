@@ -106,11 +106,13 @@ extension Staging {
     package func rename(
         memberNamed leaf: UnsafePointer<CChar>,
         of target: Directory,
-        into other: Int32
+        into other: Int32,
+        _ prepare: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Void = { _, _ in }
     ) -> Errno? {
         do throws(FileError) {
             // By a name: nothing else may hold it while it is used.
             let opened = try open(target, make: false)
+            prepare(leaf, opened.raw)
             return renameEntry(leaf, in: opened.raw, to: leaf, in: other)
         } catch {
             return error.code ?? .ioError

@@ -7,13 +7,19 @@ import struct Synchronization.Atomic
 ///
 /// A file's name is the SHA-256 that its content must have, so that whatever an interrupted run left can be checked and
 /// used by the next one without any record. Each worker writes into a directory of its own, since two threads that
-/// create files in one directory wait for each other.
+/// create files in one directory wait for each other. What goes to a file system mounted below the destination is held there,
+/// in `.syncagent/staging/` at its top: its lanes follow the others.
+///
+/// The directories hand nothing down to files made in them: what their destination hands down is given on the way there.
 package final class Staging: Sendable {
     /// `.syncagent/staging`.
     var directory: Int32 { own.raw }
     private let own: Descriptor
-    /// `.syncagent/staging/<lane>`.
+    /// `.syncagent/staging/<lane>`, as many on each file system.
     private let lanes: [SharedDescriptor]
+    private let destination: Destination
+    /// How many there are on each.
+    private let lanesEach: Int
     let path: String
     private static let mostLanes = 1024
     /// The largest serial number in use.
@@ -24,34 +30,55 @@ package final class Staging: Sendable {
     /// Opens the staging directory with one lane per worker, and one more for parts of large files.
     package init(_ destination: Destination, lanes count: Int) throws(FileError) {
         let path = "\(destination.path)/.syncagent/staging"
-        self.path = path
+        (self.path, self.destination) = (path, destination)
         func entries(_ directory: Int32) throws(FileError) -> [String] {
             do throws(Errno) { return try directoryEntries(directory) } catch {
                 throw FileError(step: "read", path: path, code: error)
             }
         }
         own = try openPrivateDirectory("staging", in: destination.state, create: false, shown: path)
-        let directory = own.raw
-        var opened: [SharedDescriptor] = []
+        dropInheritance(own.raw)
+        // Nothing goes to a file system without staging.
+        let top = own.raw
+        let places = [top] + destination.mounts.map { $0.staged ?? top }
         // Includes the lanes of an earlier run with more workers.
-        let existing = try entries(directory).compactMap { name in
-            Int(name).flatMap { (0..<Self.mostLanes).contains($0) && "\($0)" == name ? $0 : nil }
+        var each = max(1, count)
+        for place in places {
+            for name in try entries(place) {
+                if let lane = Int(name), (0..<Self.mostLanes).contains(lane), "\(lane)" == name {
+                    each = max(each, lane + 1)
+                }
+            }
         }
-        for lane in 0..<max(1, count, (existing.max() ?? 0) + 1) {
-            let shown = "\(path)/\(lane)"
-            opened.append(
-                SharedDescriptor(
-                    try openPrivateDirectory("\(lane)", in: directory, create: true, shown: shown)
-                )
-            )
-        }
-        lanes = opened
+        lanesEach = each
+        var opened: [SharedDescriptor] = []
         // Leftovers keep their names: one may be on its way into place while another file is created.
         var last = UInt32(0)
-        for lane in opened {
-            for name in try entries(lane.raw) { last = max(last, StagedName(parsing: name)?.serial ?? 0) }
+        for place in places {
+            for lane in 0..<each {
+                let made = try openPrivateDirectory(
+                    "\(lane)",
+                    in: place,
+                    create: true,
+                    shown: "\(path)/\(lane)"
+                )
+                dropInheritance(made.raw)
+                for name in try entries(made.raw) { last = max(last, StagedName(parsing: name)?.serial ?? 0) }
+                opened.append(SharedDescriptor(made))
+            }
         }
+        lanes = opened
         lastSerial.store(last, ordering: .relaxed)
+    }
+
+    /// The lane on the file system that a path of the destination is on.
+    package func lane(_ lane: Int, for path: UnsafeBufferPointer<UInt8>) -> Int {
+        destination.mounts.isEmpty ? lane : lane % lanesEach + lanesEach * destination.fileSystem(of: path)
+    }
+
+    /// Whether a staged file can be moved to a path: it is on the same file system.
+    package func fits(_ file: File, _ path: UnsafeBufferPointer<UInt8>) -> Bool {
+        destination.mounts.isEmpty || file.lane / lanesEach == destination.fileSystem(of: path)
     }
 
     /// A staged file: its lane and its name there.
@@ -188,9 +215,18 @@ package final class Staging: Sendable {
     }
 
     /// Moves a staged file to `name` in `directory`, replacing what is there. rename(2): old or new, never none.
-    package func rename(_ file: File, to name: UnsafePointer<CChar>, in directory: Int32) -> Errno? {
+    ///
+    /// - Parameter prepare: Called with where it is before that.
+    package func rename(
+        _ file: File,
+        to name: UnsafePointer<CChar>,
+        in directory: Int32,
+        _ prepare: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Void = { _, _ in }
+    ) -> Errno? {
         file.name.withCString {
-            renameEntry($0, in: descriptor(lane: file.lane), to: name, in: directory)
+            let lane = descriptor(lane: file.lane)
+            prepare($0, lane)
+            return renameEntry($0, in: lane, to: name, in: directory)
         }
     }
 
@@ -199,7 +235,9 @@ package final class Staging: Sendable {
     /// - Parameter removing: Whether what has another name is removed.
     package func leftovers(removing: Bool = true) -> [(file: File, size: UInt64)] {
         var found: [(File, UInt64)] = []
+        let mounts = destination.mounts
         for (lane, descriptor) in lanes.map(\.raw).enumerated() {
+            if lane >= lanesEach, mounts[lane / lanesEach - 1].staged == nil { continue }
             for entry in (try? directoryEntries(descriptor)) ?? [] {
                 guard let name = StagedName(parsing: entry),
                     case .success(let known) = SyncSystem.status(descriptor, entry),

@@ -1,6 +1,6 @@
 import SyncDigest
 package import SyncModel
-import SyncSystem
+package import SyncSystem
 
 /// The verified contents of a destination: path → ``IndexRecord``, in one file `.syncagent/index`, in ``PathOrder``.
 ///
@@ -52,8 +52,9 @@ package struct StatIndex: Sendable {
 
     static let magic: [UInt8] = Array("SAINDEX1".utf8)
     static let headerLength = 128
-    /// Most **bytes** of an index that are read: nearly two million files. A longer one is ignored.
-    static let limit = 256 << 20
+    /// Most **bytes** of an index, and of a log: five million files with paths of 300. A longer one is told, see
+    /// ``excess(in:)``, and none is written.
+    static let limit = 2 << 30
 
     /// An empty index.
     package static let empty = StatIndex([], Header(), count: 0, arenaStart: 0, owner: 0..<0)
@@ -170,6 +171,14 @@ package struct StatIndex: Sendable {
         (0..<count).count { isDirectory($0) && record($0)?.isNamed == true }
     }
 
+    /// How many files and links a pull has installed that the latest manifest does not name.
+    package var obsoleteFiles: Int {
+        (0..<count).count { index in
+            let start = Self.headerLength + index * IndexRecord.byteCount
+            return bytes[start + 79] & 3 == 1 && bytes[start + 78] != IndexRecord.Kind.directory.rawValue
+        }
+    }
+
     /// The path at `index`; a NUL stands directly behind it.
     package func withPath<R>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
         let range = pathRange(index) ?? 0..<0
@@ -190,10 +199,13 @@ package struct StatIndex: Sendable {
     /// Whether a record may stand for its file: not if the file was last changed in, or after, the clock tick in which
     /// the index was written. A time far ahead was set deliberately, as a manifest can ask for, and a write to the file
     /// would take it back.
-    package func trusts(_ record: IndexRecord) -> Bool {
+    package func trusts(_ record: IndexRecord) -> Bool { Self.trusts(record, at: stamp) }
+
+    /// The same of a record that was written at a time of the file system's clock.
+    package static func trusts(_ record: IndexRecord, at stamp: Int64) -> Bool {
         record.kind == .directory
             || record.status.changed < stamp
-                && (record.status.modified < stamp || Self.isAhead(record.status.modified, of: stamp))
+                && (record.status.modified < stamp || isAhead(record.status.modified, of: stamp))
     }
 
     /// Whether a time is so far ahead of another, in **nanoseconds**, that a coarse clock cannot explain it.
@@ -251,8 +263,8 @@ extension StatIndex {
     /// Removes the index; the files are hashed again when they are next wanted.
     package static func remove(from destination: Destination) { removeFile("index", in: destination.state) }
 
-    /// Reads a destination's index. One that is missing, damaged, not ours or longer than ``limit`` is ``empty``, which
-    /// only costs a re-hash.
+    /// Reads a destination's index. One that is missing, damaged or not ours is ``empty``, which only costs a re-hash; so is
+    /// one that is longer than ``limit``, see ``excess(in:)``.
     package static func read(from destination: Destination) -> StatIndex {
         guard destination.state >= 0, let bytes = readBytes(destination.state) else { return .empty }
         let isIntact = bytes.withUnsafeBytes { all -> Bool in
@@ -262,6 +274,23 @@ extension StatIndex {
         }
         guard isIntact else { return .empty }
         return StatIndex(bytes) ?? .empty
+    }
+
+    /// Why a destination's index or log cannot be read: it is longer than any that is written; `nil` when neither is.
+    package static func excess(in destination: Destination) -> FileError? {
+        for name in ["index", "index.log"] where destination.state >= 0 {
+            guard case .success(let found?) = status(destination.state, name), found.size > UInt64(limit)
+            else { continue }
+            return FileError(
+                step: "read",
+                path: "\(destination.path)/\(Destination.stateName)/\(name)",
+                code: .fileTooLarge,
+                remark:
+                    "it has \(ByteCount(found.size)), more than the \(ByteCount(UInt64(limit))) that are read. Remove it: "
+                    + "every file is then hashed once, and --prune no longer knows what earlier pulls installed"
+            )
+        }
+        return nil
     }
 
     /// The revision pulled last according to an index, from its head alone.

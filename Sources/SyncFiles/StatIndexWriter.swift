@@ -68,6 +68,11 @@ package struct StatIndexWriter: ~Copyable {
         header.revision = revision
         try index.append(contentsOf: &paths)
         index.append(owner.utf8)
+        guard index.length + 32 <= UInt64(StatIndex.limit) else {
+            let remark =
+                "it would be longer than \(ByteCount(UInt64(StatIndex.limit))), and would not be read again"
+            throw FileError(step: "write", path: shown, code: .fileTooLarge, remark: remark)
+        }
         let raw = try index.written()
         header.stamp = Self.stamp(of: raw, after: newest)
 

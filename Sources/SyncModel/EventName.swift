@@ -116,7 +116,7 @@ extension EventName {
         case .pullFinished:
             EventFields(
                 "result files bytes manifest requests elapsed_ms",
-                optional: "directories error stopped"
+                optional: "directories replaced obsolete error stopped"
             )
 
         case .taskInstalled: EventFields("path source", optional: "size sha256 link")
@@ -153,7 +153,7 @@ extension EventName {
         case .plan:
             EventFields(
                 "project revision destination files unchanged wanted prunable bytes requests spans",
-                optional: "directories prunable_directories prune_refused refused obstructed"
+                optional: "replaced directories prunable_directories prune_refused refused obstructed"
             )
         case .planFile: EventFields("path action", optional: "directory size link from here reason")
         case .planRoute:
@@ -162,7 +162,7 @@ extension EventName {
                 optional: "local plugin asked rule credentials headers proxy tls hops status reason probes"
             )
         case .verifyFinished:
-            EventFields("result files bytes differing problems", optional: "directories signed notes")
+            EventFields("result files bytes differing extra problems", optional: "directories signed notes")
         case .publishFinished:
             EventFields(
                 "\(Self.published) packs parts deltas repack_pays",

@@ -1,4 +1,5 @@
 import SyncFiles
+import SyncSystem
 import SyncTestKit
 import Testing
 
@@ -33,6 +34,21 @@ struct IndexLogTests {
         #expect(entries.last?.kind == .link)
         let digest = try FilesFixture.digest(Array("a".utf8))
         #expect(entries.first?.digest == digest)
+    }
+
+    @Test("A file that is durable is logged with its status, which is read back")
+    func withStatus() throws {
+        let found = status(fixture.destination.root)
+        var known = IndexRecord.Status(try #require(found))
+        (known.device, known.inode, known.size, known.modified, known.changed) = (1, .max, 3, -4, .max)
+        let log = try IndexLog(fixture.destination)
+        var durable = try entry("b/c", .executable)
+        durable.status = known
+        try log.append([try entry("a"), durable, try entry("d")])
+        let entries = IndexLog.read(fixture.destination)
+        #expect(entries.map(\.status) == [nil, known, nil])
+        #expect(entries.map(\.kind) == [.file, .executable, .file] && read() == ["a", "b/c", "d"])
+        #expect(try #require(log.fileTime()) > 0)
     }
 
     @Test("A log cut at any byte keeps its whole frames and no more [F077]")

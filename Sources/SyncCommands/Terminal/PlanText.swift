@@ -34,6 +34,12 @@ enum PlanText {
                 "dictionary \(ByteCount(plan.dictionaryBytes)) more, in one request; it is kept for later pulls"
             )
         }
+        if plan.replaced > 0 {
+            lines.append(
+                "replaced   \(Figures.count(plan.replaced, "file")) that no pull has put there, or that somebody has "
+                    + "edited since; with --backup-dir DIR such files are kept"
+            )
+        }
         if plan.prunable > 0 {
             lines.append(gone(Figures.count(plan.prunable, "file"), plan.prunes))
         }

@@ -121,6 +121,7 @@ private struct GarbageCollection {
         guard exists("\(path)/\(Destination.stateName)/staging") else { return }
         let destination = try Destination.open(path: path, create: false)
         guard let lock = try destination.lock() else { return }
+        destination.findMounts(on: StatIndex.read(from: destination))
         let staging = try Staging(destination, lanes: 1)
         var (count, bytes) = (0, UInt64(0))
         for (file, size) in staging.leftovers(removing: !isDryRun) {

@@ -118,9 +118,11 @@ struct BringStep {
         if context.environment.verifications.isEmpty {
             context.wholes.choose(wanted, open: open, of: manifest.files, in: context.destination)
         }
-        let need = SpaceNeed(open, of: manifest, present: adopted.present(of: open))
+        let present = { (rows: [Int]) in adopted.present(of: rows) }
         var unwanted = adopted.unwanted
-        if !unwanted.isEmpty, try context.destination.shortage(need) != nil {
+        if !unwanted.isEmpty,
+            try context.destination.shortage(of: open, in: manifest, present: present) != nil
+        {
             // Their chunks may be of use, their space is needed more.
             for file in unwanted { context.staging.remove(file) }
             unwanted = []
@@ -135,7 +137,9 @@ struct BringStep {
         origins.set(chunks.rowsWithoutNetwork(plan), .reused)
         planned(plan)
         progress.fetch(wire: plan.fetchBytes)
-        try context.destination.checkSpace(need)
+        if let shortage = try context.destination.shortage(of: open, in: manifest, present: present) {
+            throw shortage
+        }
         // Tens of thousands of links take a second: create them while data arrives.
         let fetched = chunks.run(plan, rounds, origins) { [context] in
             context.stageSmallEntries(open)

@@ -30,7 +30,10 @@ struct IndexMerge {
             manifest.files.withPath(row) { path in
                 let position = walk.find(path) { copy($0, to: &writer) }
                 let record = records[row] ?? position.flatMap { gone.contains($0) ? nil : old.record($0) }
-                if let record { writer.append(record, path: path) }
+                if var record {
+                    record.isNamed = true
+                    writer.append(record, path: path)
+                }
             }
         }
         for position in walk.rest { copy(position, to: &writer) }

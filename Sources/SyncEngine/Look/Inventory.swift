@@ -16,6 +16,8 @@ struct Inventory: Sendable {
     var records = RecordColumn()
     /// Rows that are missing or differ.
     var wanted: [Int] = []
+    /// Those of them in whose place is something that no pull has put there as it is: bringing them replaces it.
+    var foreign: Set<Int> = []
     /// Rows whose place is taken by something that must not be replaced.
     var obstructed: [Obstruction] = []
     /// Directories below the destination that ignore case (``foldsCase(_:)``), in ``PathOrder``, without those below
@@ -31,9 +33,10 @@ extension InventoryScan {
         /// The content is as in the index; mode or time differ from what the manifest keeps.
         case worn
         case absent
-        case differs
+        /// - Parameter isOurs: Whether it is as a pull has left it.
+        case differs(isOurs: Bool)
         /// Right kind and size; the content is unknown.
-        case unknown
+        case unknown(isOurs: Bool)
         case obstructed(FileError)
     }
 
@@ -47,7 +50,7 @@ extension InventoryScan {
                 return try directories.withLeaf(of: path) { directory, leaf in
                     switch status(directory, leaf) {
                     case .failure(let code):
-                        .obstructed(FileError(step: "look at", path: files.path(row), code: code))
+                        unseen(row, FileError(step: "look at", path: files.path(row), code: code), known)
                     case .success(nil): .absent
                     case .success(let status?): judge(row, status, known)
                     }
@@ -55,13 +58,25 @@ extension InventoryScan {
             } catch {
                 // A file or link where a directory must be: the commit finds out whether it is ours.
                 return error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels
-                    ? .absent : .obstructed(error)
+                    ? .absent : unseen(row, error, known)
             }
         }
     }
 
+    /// What is to be thought of a place that cannot be looked at.
+    private func unseen(_ row: Int, _ error: FileError, _ known: IndexRecord?) -> Verdict {
+        let isClosed =
+            error.code == .permissionDenied
+            && manifest.files.withPath(row) { path in
+                closed.contains { $0.withUnsafeBufferPointer { PathOrder.isDirectory($0, of: path) } }
+            }
+        guard isClosed else { return .obstructed(error) }
+        return known.map { $0.digest == manifest.files.contentDigest(row) } == true ? .unchanged : .absent
+    }
+
     private func judge(_ row: Int, _ status: FileStatus, _ known: IndexRecord?) -> Verdict {
         let files = manifest.files
+        let isOurs = known.map { $0.installed && $0.matches(status) } ?? false
         switch status.kind {
         case .directory, .other:
             let what = status.kind == .directory ? "a directory" : "a device, socket or pipe"
@@ -73,14 +88,16 @@ extension InventoryScan {
                     trouble: .inTheWay
                 )
             )
-        case .link: guard files.kind(row) == .link else { return .differs }
+        case .link: guard files.kind(row) == .link else { return .differs(isOurs: isOurs) }
         case .file:
-            guard files.kind(row) != .link, status.size == files.size(row) else { return .differs }
+            guard files.kind(row) != .link, status.size == files.size(row) else {
+                return .differs(isOurs: isOurs)
+            }
         }
         if let known, known.matches(status), known.kind == files.indexKind(row), index.trusts(known) {
-            guard known.digest == files.contentDigest(row) else { return .differs }
+            guard known.digest == files.contentDigest(row) else { return .differs(isOurs: isOurs) }
             return files.traits(row).hold(of: status) ? .unchanged : .worn
         }
-        return .unknown
+        return .unknown(isOurs: isOurs)
     }
 }

@@ -15,6 +15,8 @@ struct InventoryScan: Sendable {
     var logged: Set<[UInt8]> = []
     /// Whether wrong modes and times are corrected; otherwise nothing is changed.
     var mends = true
+    /// Directories that this user cannot look into before a pull opens them. What is below is taken from the index.
+    var closed: [[UInt8]] = []
     let environment: EngineEnvironment
     /// Told how far the hashing is.
     var progress: ProgressCount?
@@ -28,11 +30,13 @@ struct InventoryScan: Sendable {
         for look in looks {
             inventory.records.take(old: look.unchanged)
             inventory.wanted += look.wanted
+            inventory.foreign.formUnion(look.foreign)
             inventory.obstructed += look.obstructed
             unknown += look.unknown
             inventory.addFolding(look.folding)
         }
         if !unknown.isEmpty { hash(unknown, into: &inventory) }
+        inventory.foreign = inventory.foreign.filter { !inventory.records.has($0) && !isAsInstalled($0) }
         return inventory
     }
 
@@ -46,6 +50,7 @@ struct InventoryScan: Sendable {
     private struct SliceResult: Sendable {
         var unchanged: [(row: Int, position: Int)] = []
         var wanted: [Int] = []
+        var foreign: [Int] = []
         var unknown: [Unknown] = []
         var obstructed: [Inventory.Obstruction] = []
         var folding: [[UInt8]] = []
@@ -70,15 +75,26 @@ struct InventoryScan: Sendable {
                 if let position { result.unchanged.append((row, position)) }
             case .worn:
                 result.unknown.append(Unknown(row: row, installed: known?.installed ?? false, known: known))
-            case .absent, .differs: result.wanted.append(row)
+            case .absent: result.wanted.append(row)
+            case .differs(let isOurs):
+                result.wanted.append(row)
+                if !isOurs { result.foreign.append(row) }
             case .obstructed(let error):
                 result.obstructed.append(Inventory.Obstruction(row: row, error: error))
-            case .unknown:
+            case .unknown(let isOurs):
+                if !isOurs { result.foreign.append(row) }
                 result.unknown.append(Unknown(row: row, installed: known?.installed ?? isLogged(row)))
             }
         }
         result.folding = folding
         return result
+    }
+
+    /// Whether what is at a wanted row's place has the content that a pull put there, though its status is another.
+    private func isAsInstalled(_ row: Int) -> Bool {
+        let position = manifest.files.withPath(row, index.position(of:))
+        guard let position, index.record(position)?.installed == true else { return false }
+        return Removal(destination: destination, index: index).look(at: [position]) == [.ours]
     }
 
     private func isLogged(_ row: Int) -> Bool {

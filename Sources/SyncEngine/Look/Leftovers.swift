@@ -42,10 +42,13 @@ struct Leftovers {
                 if !context.partialBlobs.adopt(file, size: size) { staging.remove(file) }
                 continue
             }
-            guard let row = rows[file.name.digest]?.last else {
+            let same = rows[file.name.digest] ?? []
+            let place = same.lastIndex { row in manifest.files.withPath(row) { staging.fits(file, $0) } }
+            guard let place else {
                 adopted.unwanted.append(file)
                 continue
             }
+            let row = same[place]
             var kept = manifest.files.blobs(row).isEmpty ? parts.adoptRanges(file, row: row) : 0
             if kept > 0 {
                 adopted.gaps[row] = parts.gaps(row: row)
@@ -58,7 +61,7 @@ struct Leftovers {
             }
             if kept > 0 {
                 adopted.kept[row] = kept
-                rows[file.name.digest]?.removeLast()
+                rows[file.name.digest]?.remove(at: place)
             } else if !context.isStopped {
                 staging.remove(file)
             }

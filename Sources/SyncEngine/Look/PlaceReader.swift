@@ -57,7 +57,8 @@ struct PlaceReader: ~Copyable {
         }
     }
 
-    /// The record of what an interrupted run logged, if that is still there; else `nil`.
+    /// The record of what an interrupted run logged, if that is still there; else `nil`. What was logged with its status is not
+    /// read as long as it has that.
     mutating func verify(_ entry: IndexLog.Entry) -> IndexRecord? {
         guard !entry.path.isEmpty, !entry.path.contains(0) else { return nil }
         // What cannot be reached is not ours.
@@ -69,6 +70,10 @@ struct PlaceReader: ~Copyable {
         _ directory: Int32,
         _ leaf: UnsafePointer<CChar>
     ) -> IndexRecord? {
+        if let known = entry.status, case .success(let found?) = status(directory, leaf) {
+            let record = IndexRecord(known, digest: entry.digest, kind: entry.kind, installed: true)
+            if record.matches(found) { return record }
+        }
         if entry.kind == .link {
             guard case .success(let found?) = status(directory, leaf), found.kind == .link,
                 let target = target(directory, leaf), (try? sha256(target)) == entry.digest
@@ -82,14 +87,18 @@ struct PlaceReader: ~Copyable {
             return IndexRecord(directory: found, keeping: .none, installed: true)
         }
         guard let file = openToRead(directory, leaf), let before = status(file.raw), before.kind == .file,
-            before.isExecutable == (entry.kind == .executable),
             digest(of: file.raw, size: before.size) == entry.digest, status(file.raw) == before
         else { return nil }
-        return IndexRecord(status: before, digest: entry.digest, kind: entry.kind, installed: true)
+        // Its content makes it ours. Where modes cannot be set, it has another bit than it was given.
+        let kind: IndexRecord.Kind = before.isExecutable ? .executable : .file
+        return IndexRecord(status: before, digest: entry.digest, kind: kind, installed: true)
     }
 
     /// What is wrong with a row's place, for people; `nil` if nothing. Changes nothing.
-    mutating func inspect(_ row: Int, of manifest: Manifest) -> Finding? {
+    ///
+    /// - Parameter index: A mode that is not the manifest's is no fault of a file that is still as a pull has left it: the
+    ///   file system keeps no other.
+    mutating func inspect(_ row: Int, of manifest: Manifest, _ index: StatIndex) -> Finding? {
         let files = manifest.files
         do throws(FileError) {
             return try files.withPath(row) { path throws(FileError) in
@@ -98,7 +107,13 @@ struct PlaceReader: ~Copyable {
                     guard case .success(let found?) = status(directory, leaf) else {
                         return Finding(reason: "missing")
                     }
-                    return Finding(files.traits(row), found)
+                    guard var finding = Finding(files, row, found) else { return nil }
+                    if let known = index.position(of: path).flatMap(index.record), known.matches(found),
+                        known.kind == files.indexKind(row), known.digest == files.contentDigest(row)
+                    {
+                        finding.acceptMode()
+                    }
+                    return finding
                 } ?? Finding(reason: "missing")
             }
         } catch {
@@ -109,8 +124,9 @@ struct PlaceReader: ~Copyable {
     /// The result of checking one place.
     struct Finding: Sendable {
         var reason: String
-        /// Whether only the time differs, which happens easily.
+        /// Whether only the time differs, which happens easily, or a mode where none can be set.
         var isNote = false
+        private var isOfMode = false
 
         init(reason: String) { self.reason = reason }
 
@@ -119,11 +135,29 @@ struct PlaceReader: ~Copyable {
             guard !traits.hold(of: found) else { return nil }
             if let mode = traits.mode, !FileTraits(mode: mode).hold(of: found) {
                 reason = "has mode \(String(found.permissions, radix: 8)), not \(FileTraits.text(mode: mode))"
+                isOfMode = true
             } else {
                 let (has, wants) = (FileTraits.text(time: found.modified), traits.modified ?? 0)
                 reason = "was modified \(has), not \(FileTraits.text(time: wants))"
                 isNote = true
             }
+        }
+
+        /// The same of a file, with its executable bit where the manifest keeps no mode.
+        init?(_ files: FileTable, _ row: Int, _ found: FileStatus) {
+            let executable = files.kind(row) == .executable
+            if files.kind(row) != .link, files.traits(row).mode == nil, found.isExecutable != executable {
+                self.init(reason: executable ? "is not executable" : "is executable, but should not be")
+                isOfMode = true
+            } else {
+                self.init(files.traits(row), found)
+            }
+        }
+
+        /// Makes a note of a wrong mode that a pull could not set.
+        mutating func acceptMode() {
+            guard isOfMode else { return }
+            (isNote, reason) = (true, reason + "; this file system keeps no other mode")
         }
     }
 
@@ -148,12 +182,7 @@ struct PlaceReader: ~Copyable {
         guard found.size == files.size(row) else { return "has \(found.size) bytes, not \(files.size(row))" }
         guard let file = openToRead(directory, leaf) else { return "cannot be read: \(errnoText)" }
         guard let digest = digest(of: file.raw, size: found.size) else { return "cannot be read to its end" }
-        guard digest == files.digest(row) else { return "differs" }
-        let executable = files.kind(row) == .executable
-        guard files.traits(row).mode != nil || found.isExecutable == executable else {
-            return executable ? "is not executable" : "is executable, but should not be"
-        }
-        return nil
+        return digest == files.digest(row) ? nil : "differs"
     }
 
     private mutating func verifyFile(

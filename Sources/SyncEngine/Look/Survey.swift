@@ -3,7 +3,8 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// What a run finds at its destination before changing anything: what is here, missing, in the way, or no longer named.
+/// What is at a destination before a run changes anything: what is here, missing, in the way, or no longer named. A pull
+/// and its plan look with the same eyes.
 struct Survey {
     /// The index, including what killed runs put in place.
     let index: StatIndex
@@ -14,30 +15,178 @@ struct Survey {
     let directories: NamedDirectories
     /// Rows of missing directories.
     let missingDirectories: [Int]
+    /// Directories whose places are taken by something that stays.
+    let takenDirectories: [FileError]
     /// Positions in the index of files that the manifest does not name …
     let unnamed: [Int]
-    /// … those of them that a pull has installed, …
+    /// … those of them that a pull has installed, and that are still there as it left them, …
     let obsolete: [Int]
+    /// … those of these that are in the way of what the manifest names, …
+    let blocking: [Int]
     /// … and positions of directories that it does not name.
     let formerDirectories: [Int]
+    /// Directories whose modes keep this user out, with these modes; a pull has opened them.
+    private let closed: [(row: Int, mode: FileMode)]
     /// Positions of what is gone by now, removed by this run or by somebody else.
     var gone: Set<Int> = []
 
+    /// Looks, and refuses what must not be done.
+    ///
+    /// - Parameters:
+    ///   - index: Including what killed runs put in place.
+    ///   - logged: Paths placed since the index was written.
+    ///   - mends: Whether wrong modes and times are corrected, and closed directories opened; otherwise nothing is changed.
+    ///   - progress: Told how far the hashing is.
+    /// - Throws: ``EngineError`` for names that would collide, and for places that no manifest may fill.
     init(
+        _ recipe: RunRecipe,
+        _ manifest: Manifest,
+        rows: [Int],
+        in destination: Destination,
         _ index: StatIndex,
-        logged: Set<[UInt8]>,
-        _ inventory: Inventory,
-        _ pruning: Pruning,
-        _ directories: NamedDirectories
-    ) {
-        (self.index, self.logged, self.inventory) = (index, logged, inventory)
-        (self.pruning, self.directories) = (pruning, directories)
-        missingDirectories = directories.preview().missing
-        unnamed = pruning.obsolete()
-        obsolete = unnamed.filter { index.record($0)?.installed == true }
+        logged: Set<[UInt8]> = [],
+        backup: BackupDirectory? = nil,
+        mends: Bool,
+        _ environment: EngineEnvironment,
+        _ progress: ProgressCount? = nil
+    ) throws(EngineError) {
+        (self.index, self.logged) = (index, logged)
+        try environment.refuseMeetingNames(of: manifest, in: destination)
+        try environment.refuseOwnPlaces(in: manifest, destination)
+        directories = NamedDirectories(
+            manifest: manifest,
+            destination: destination,
+            index: index,
+            rows: recipe.selectedDirectories(of: manifest, with: rows)
+        )
+        pruning = Pruning(manifest: manifest, destination: destination, index: index, backup: backup)
         formerDirectories = pruning.obsoleteDirectories()
+        let places = directories.preview(opens: mends)
+        closed = places.closed
+        if mends { directories.open(former: formerDirectories, of: manifest.files) }
+        inventory = InventoryScan(
+            manifest: manifest,
+            rows: rows,
+            destination: destination,
+            index: index,
+            logged: logged,
+            mends: mends,
+            closed: mends ? [] : places.closed.map { manifest.directories.withPath($0.row) { Array($0) } },
+            environment: environment,
+            progress: progress
+        ).run()
+        Self.lookAtMounts(in: destination, of: manifest, logged, &inventory, stages: mends)
+        do throws(EngineError) {
+            try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
+        } catch {
+            if mends { directories.close(places.closed) }
+            throw error
+        }
+        unnamed = pruning.unnamed()
+        let installed = unnamed.filter { index.record($0)?.installed == true }
+        let found = Removal(destination: destination, index: index).look(at: installed)
+        obsolete = zip(installed, found).filter { $0.1 == .ours || $0.1 == .unreachable }.map(\.0)
+        gone = Set(zip(installed, found).filter { $0.1 == .missing }.map(\.0))
+        blocking = pruning.blocking(obsolete)
+        let inTheWay = Set((blocking + pruning.blockingDirectories(formerDirectories)).map(index.path))
+        let (table, isFree) = (manifest.directories, Self.isFree)
+        let freed = places.taken.filter { isFree(table.withPath($0.row) { Array($0) }, inTheWay) }.map(\.row)
+        missingDirectories = (places.missing + freed).sorted()
+        takenDirectories = places.taken.filter { !freed.contains($0.row) }.map(\.error)
+        self.inTheWay = inTheWay
     }
+
+    /// Finds file systems that are mounted below, on the way to what is wanted or has been logged.
+    ///
+    /// - Parameter stages: Whether staging directories are made there. Rows for which there can be none are obstructed.
+    private static func lookAtMounts(
+        in destination: Destination,
+        of manifest: Manifest,
+        _ logged: Set<[UInt8]>,
+        _ inventory: inout Inventory,
+        stages: Bool
+    ) {
+        let files = manifest.files
+        destination.findMounts { [wanted = inventory.wanted] look in
+            for row in wanted { files.withPath(row, look) }
+            for path in logged { path.withUnsafeBufferPointer(look) }
+        }
+        for (index, mount) in destination.mounts.enumerated() {
+            var objection = mount.objection.map { FileError(step: "stage", path: mount.shown, code: $0) }
+            if stages, objection == nil {
+                do throws(FileError) { try mount.openStaging(create: true) } catch { objection = error }
+            }
+            guard let objection else {
+                if mount.foldsCase { inventory.addFolding([mount.path]) }
+                continue
+            }
+            let there = inventory.wanted.filter { files.withPath($0, destination.fileSystem) == index + 1 }
+            inventory.wanted = inventory.wanted.without(Set(there))
+            inventory.obstructed += there.map { row in
+                let remark =
+                    "\(escaped(mount.shown)) is a file system of its own, and this user cannot stage files at its top: "
+                    + objection.reason
+                let code = objection.code ?? .permissionDenied
+                let error = FileError(step: "place", path: files.path(row), code: code, remark: remark)
+                return Inventory.Obstruction(row: row, error: error)
+            }
+        }
+    }
+
+    /// Paths of what is removed to make room.
+    private let inTheWay: Set<[UInt8]>
+
+    /// Whether a path, or one above it, is among those of files that go.
+    private static func isFree(_ path: [UInt8], _ going: Set<[UInt8]>) -> Bool {
+        var prefix = path
+        while !prefix.isEmpty {
+            if going.contains(prefix) { return true }
+            prefix = Array(prefix[..<(prefix.lastIndex(of: 0x2F) ?? 0)])
+        }
+        return false
+    }
+
+    /// For a plan: counts rows as wanted whose places will be free once what is in the way is gone, and rows as obstructed
+    /// that would lead astray. A run finds both out when it has made room.
+    mutating func foresee() {
+        let (manifest, going) = (pruning.manifest, inTheWay)
+        let freed = inventory.obstructed.map(\.row).filter { row in
+            pruning.vanishes(manifest.files.withPath(row) { Array($0) }, with: going)
+        }
+        inventory.obstructed.removeAll { freed.contains($0.row) }
+        inventory.wanted = (inventory.wanted + freed).sorted()
+        let links = UpwardLinks(manifest, pruning.destination, index)
+        let astray = inventory.wanted.filter(links.isAstray)
+        inventory.obstructed += astray.map { row in
+            let path = manifest.files.path(row)
+            let error = FileError(step: "place", path: path, remark: UpwardLinks.astray, trouble: .inTheWay)
+            return Inventory.Obstruction(row: row, error: error)
+        }
+        inventory.wanted = inventory.wanted.without(Set(astray))
+    }
+
+    /// Takes back what was opened to be looked at, when nothing is to be changed.
+    func restore() { directories.close(closed) }
 
     /// Those of some positions that are not gone.
     func left(of positions: [Int]) -> [Int] { positions.without(gone) }
+}
+
+extension StatIndex {
+    /// The index without some positions, in memory only.
+    func without(_ positions: [Int]) -> StatIndex {
+        guard !positions.isEmpty else { return self }
+        let gone = Set(positions)
+        let rest = replacingRecords { append in
+            for position in 0..<count where !gone.contains(position) {
+                if let record = record(position) { withPath(position) { append(record, $0) } }
+            }
+        }
+        return rest ?? self
+    }
+
+    func path(_ position: Int) -> [UInt8] { withPath(position) { Array($0) } }
+
+    /// A path for people.
+    func text(_ position: Int) -> String { withPath(position) { String(decoding: $0, as: UTF8.self) } }
 }

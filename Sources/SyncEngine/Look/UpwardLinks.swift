@@ -140,7 +140,7 @@ extension PullRun {
 
     /// A link of an earlier revision leads out of the tree and is not ours to remove.
     static func straying(_ position: Int, _ index: StatIndex, _ destination: String) -> EngineError {
-        let path = index.withPath(position) { String(decoding: $0, as: UTF8.self) }
+        let path = index.text(position)
         return EngineError(
             .refused,
             "\(escaped(destination)): the link \(escaped(path)) is not in this manifest and would lead out of the "

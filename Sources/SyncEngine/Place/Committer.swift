@@ -143,7 +143,7 @@ final class Committer: Sendable {
             let (staged, isLast) = nextBatch(hasPlaced: !placed.isEmpty)
             state.change { _ in }  // There is room again.
             let batch = verified(staged)
-            if !batch.isEmpty || !placed.isEmpty && !isLast { settle(&placed) }
+            if !batch.isEmpty || !placed.isEmpty && !isLast { settle(&placed, placement) }
             if let error = disk.syncFailure {
                 take(Placement.Result(failures: batch.map { ($0.row, error) }), &placed)
             } else {
@@ -151,7 +151,7 @@ final class Committer: Sendable {
             }
             guard isLast else { continue }
             if disk.syncFailure == nil { take(placement.finish(), &placed) }
-            if !placed.isEmpty { settle(&placed) }
+            if !placed.isEmpty { settle(&placed, placement) }
             if disk.syncFailure != nil { staging.clear() }
             return
         }
@@ -211,7 +211,7 @@ final class Committer: Sendable {
     }
 
     /// Makes everything written so far durable; then what has been placed counts, and is reported.
-    private func settle(_ placed: inout [(row: Int, record: IndexRecord)]) {
+    private func settle(_ placed: inout [(row: Int, record: IndexRecord)], _ placement: Placement) {
         if isDurable, disk.syncFailure == nil {
             do throws(FileError) { try synchronize(destination) } catch { disk.fail(syncing: error) }
         }
@@ -221,7 +221,10 @@ final class Committer: Sendable {
             state.outcome.failures += rows.map { ($0, error) }
             state.outcome.leftUnsynced = state.outcome.leftUnsynced || !rows.isEmpty
         }
-        if disk.syncFailure == nil, !rows.isEmpty { onCommitted(rows) }
+        if disk.syncFailure == nil, !rows.isEmpty {
+            placement.confirm(placed)
+            onCommitted(rows)
+        }
         placed = []
     }
 }

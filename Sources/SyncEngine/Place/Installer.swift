@@ -143,7 +143,7 @@ final class Installer: BlobConsumer {
 
     private func stage(_ raw: UnsafeRawBufferPointer, _ row: Int, _ digest: SHA256Digest, _ lane: Int) {
         do throws(FileError) {
-            let staged = try context.stage(raw, row, as: context.staging.newFile(lane: lane, digest: digest))
+            let staged = try context.stage(raw, row, as: context.newFile(row, lane: lane, digest: digest))
             context.committer.add(staged)
         } catch {
             report(Trouble(row: row, cause: .disk(error)))

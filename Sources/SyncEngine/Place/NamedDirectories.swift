@@ -50,18 +50,76 @@ struct NamedDirectories {
 
     private static let inTheWay = "a file or a link is in the way; move it away"
 
-    /// Which ones are missing, and which places are taken.
-    func preview() -> (missing: [Int], taken: [FileError]) {
+    /// What was found before anything is brought.
+    struct Preview {
+        /// Rows of missing ones.
+        var missing: [Int] = []
+        /// Those whose places are taken.
+        var taken: [(row: Int, error: FileError)] = []
+        /// Those whose modes keep this user from looking into them, with these modes.
+        var closed: [(row: Int, mode: FileMode)] = []
+    }
+
+    /// Which ones are missing, taken, or closed.
+    ///
+    /// - Parameter opens: Whether closed ones are opened to their owner, so that what is in them can be looked at: by a pull,
+    ///   which closes them again in ``finish(_:)``. Otherwise what is below them is taken from the index.
+    func preview(opens: Bool) -> Preview {
         let directories = Directories(destination)
-        var found: (missing: [Int], taken: [FileError]) = ([], [])
+        var found = Preview()
         for row in rows {
             switch look(at: row, directories) {
-            case .here: break
+            case .here(let status):
+                guard isClosed(row, status, directories) else { break }
+                found.closed.append((row, FileMode(status.permissions)))
+                if opens { setMode(FileMode(status.permissions) | 0o700, of: row, directories) }
             case .missing: found.missing.append(row)
-            case .taken(let error): found.taken.append(error)
+            case .taken(let error):
+                if error.code == .permissionDenied, found.closed.contains(where: { isBelow($0.row, row) }) {
+                    if table.withPath(row, index.position(of:)) == nil { found.missing.append(row) }
+                } else {
+                    found.taken.append((row, error))
+                }
             }
         }
         return found
+    }
+
+    /// Gives closed directories the modes back that they had before they were opened.
+    func close(_ closed: [(row: Int, mode: FileMode)]) {
+        let directories = Directories(destination)
+        for (row, mode) in closed.reversed() { setMode(mode, of: row, directories) }
+    }
+
+    /// Opens directories of earlier manifests in which the manifest has files.
+    ///
+    /// - Parameter former: Positions in the index.
+    func open(former: [Int], of files: FileTable) {
+        prepare(former: former.filter { !files.rows(below: index.path($0)).isEmpty })
+    }
+
+    /// Whether its mode keeps this user from looking at what is in it: the right to read it, or to walk through it, is missing.
+    private func isClosed(_ row: Int, _ found: FileStatus, _ directories: Directories) -> Bool {
+        guard found.permissions & 0o500 != 0o500, table.traits(row).mode != nil else { return false }
+        let isOpen = table.withPath(row) { path in
+            (try? directories.withLeaf(of: path) { directory, leaf in
+                guard let opened = openDirectory(leaf, in: directory, .noFollow) else { return false }
+                if case .success = status(opened.raw, ".") { return true }
+                return false
+            }) ?? false
+        }
+        return isOpen != true
+    }
+
+    private func isBelow(_ above: Int, _ row: Int) -> Bool {
+        table.withPath(above) { above in table.withPath(row) { PathOrder.isDirectory(above, of: $0) } }
+    }
+
+    /// What cannot be set stays as it is, and shows when something is to be done there.
+    private func setMode(_ mode: FileMode, of row: Int, _ directories: Directories) {
+        table.withPath(row) { path in
+            _ = try? directories.withLeaf(of: path) { SyncSystem.setMode($1, in: $0, mode) }
+        }
     }
 
     /// Logs directories as ours before they are created, so that a kill leaves none that nothing would remove.
@@ -94,8 +152,7 @@ struct NamedDirectories {
                     }
                 }
             case .here(let found) where found.permissions & 0o700 != 0o700:
-                let open = FileTraits(mode: found.permissions & 0o777 | 0o700)
-                _ = try? give(open, to: row, found, directories)
+                setMode(FileMode(found.permissions) | 0o700, of: row, directories)
             case .here, .missing, .taken: break
             }
         }
@@ -111,10 +168,9 @@ struct NamedDirectories {
                 // What cannot be opened stays closed.
                 _ = try? directories.withLeaf(of: path) { directory, leaf in
                     guard case .success(let found?) = status(directory, leaf), found.kind == .directory,
-                        found.permissions & 0o700 != 0o700, let opened = openToRead(directory, leaf)
+                        found.permissions & 0o700 != 0o700
                     else { return }
-                    let open = FileTraits(mode: found.permissions & 0o777 | 0o700)
-                    _ = try? open.give(to: opened.raw, found, shown: "")
+                    _ = SyncSystem.setMode(leaf, in: directory, FileMode(found.permissions) | 0o700)
                 }
             }
         }

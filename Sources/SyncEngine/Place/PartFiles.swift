@@ -163,7 +163,8 @@ final class PartFiles: Sendable {
     }
 
     private func make(_ row: Int, whole: Bool) throws(FileError) -> PartFile {
-        let file = staging.newFile(lane: lane, digest: manifest.files.digest(row), isPart: true)
+        let place = manifest.files.withPath(row) { staging.lane(lane, for: $0) }
+        let file = staging.newFile(lane: place, digest: manifest.files.digest(row), isPart: true)
         guard let descriptor = staging.create(file, executable: manifest.files.kind(row) == .executable)
         else {
             throw .last("create", staging.shown(file))

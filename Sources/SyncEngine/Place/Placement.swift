@@ -26,6 +26,8 @@ final class Placement {
     private let directories: Directories
     private let wholes: WholeDirectories
     private let keeper: BackupDirectory.Keeper?
+    /// What directories hand down to files in them, by descriptor; most do not.
+    private var inheritance: [Int32: Inheritance] = [:]
     /// Opened with the first batch: a run that changes nothing writes nothing.
     private var log: IndexLog?
     /// Members of incomplete directories, by the directory's number.
@@ -46,6 +48,10 @@ final class Placement {
         (self.staging, self.wholes) = (staging, wholes)
         keeper = backup.map(BackupDirectory.Keeper.init)
         directories = Directories(destination)
+        inheritance[destination.root] = Inheritance(of: destination.root)
+        directories.opened = { [unowned self] _, directory in
+            inheritance[directory] = Inheritance(of: directory)
+        }
     }
 
     /// Places a batch whose bytes are durable. Members of directories that wait for others follow with a later batch,
@@ -61,8 +67,8 @@ final class Placement {
                 let traits = manifest.files.traits(staged.row)
                 let given = traits == .none ? status : staging.give(traits, to: file, status)
                 let known = given.map(IndexRecord.Status.init)
-                let isPlaced = place(staged.row, staged.digest, known, &result) {
-                    staging.rename(file, to: $0, in: $1)
+                let isPlaced = place(staged.row, staged.digest, known, &result) { name, directory in
+                    staging.rename(file, to: name, in: directory) { inherit(staged.row, $0, $1, directory) }
                 }
                 if !isPlaced { staging.remove(file) }
             case .member(let number, let status):
@@ -105,6 +111,21 @@ final class Placement {
         } catch {
             // Without the log, a crash costs a re-hash and the right to prune these files.
         }
+    }
+
+    /// Logs files that are durable in their places once more, with their status: after a kill they need not be hashed again.
+    func confirm(_ placed: [(row: Int, record: IndexRecord)]) {
+        guard let log, let now = log.fileTime() else { return }
+        let entries = placed.filter { StatIndex.trusts($0.record, at: now) }.map { row, record in
+            IndexLog.Entry(
+                path: manifest.files.withPath(row) { Array($0) },
+                digest: record.digest,
+                kind: record.kind,
+                status: record.status
+            )
+        }
+        // Without it, a crash costs a re-hash.
+        try? log.append(entries)
     }
 
     // MARK: Whole directories
@@ -161,13 +182,23 @@ final class Placement {
 
     private func place(_ member: Member, from directory: Staging.Directory, _ result: inout Result) {
         place(member.row, member.record.digest, member.record.status, &result) { name, target in
-            let code = staging.rename(memberNamed: name, of: directory, into: target)
+            let code = staging.rename(memberNamed: name, of: directory, into: target) { [self] in
+                inherit(member.row, $0, $1, target)
+            }
             if code != nil { staging.remove(memberNamed: name, of: directory) }
             return code
         }
     }
 
     // MARK: Files
+
+    /// Gives a staged file what the directory that it goes to hands down.
+    private func inherit(_ row: Int, _ name: UnsafePointer<CChar>, _ staged: Int32, _ directory: Int32) {
+        guard let handed = inheritance[directory] else { return }
+        let (files, executable) = (manifest.files, manifest.files.kind(row) == .executable)
+        let kept = files.traits(row).mode.map { FileMode($0) }
+        handed.give(to: name, in: staged, mode: kept ?? (executable ? 0o777 : 0o666), keeping: kept)
+    }
 
     /// - Parameters:
     ///   - known: What the file system said of it when it was hashed; `nil` for a link.

@@ -14,13 +14,8 @@ struct Pruning: Sendable {
     /// Keeps what is removed; `nil` for no backup.
     var backup: BackupDirectory?
 
-    /// Positions of installed files that the manifest does not name, in ``PathOrder``.
-    func candidates() -> [Int] {
-        obsolete().filter { index.record($0)?.installed == true }
-    }
-
-    /// Positions in the index that the manifest does not name.
-    func obsolete() -> [Int] {
+    /// Positions in the index of files that the manifest does not name, in ``PathOrder``.
+    func unnamed() -> [Int] {
         var found: [Int] = []
         var walk = IndexWalk(index: index)
         for row in manifest.files.indices {
@@ -37,10 +32,10 @@ struct Pruning: Sendable {
         }
     }
 
-    /// Of ``obsoleteDirectories()``, those that a pull created and that still exist.
-    func goingDirectories() -> [Int] {
+    /// Of some directories, those that a pull created and that still exist.
+    func existing(_ obsolete: [Int]) -> [Int] {
         let directories = Directories(destination)
-        return obsoleteDirectories().filter { position in
+        return obsolete.filter { position in
             guard index.record(position)?.installed == true else { return false }
             let found = index.withPath(position) { path in
                 try? directories.withLeaf(of: path) { directory, leaf -> FileStatus.Kind? in
@@ -82,6 +77,29 @@ struct Pruning: Sendable {
                 return !manifest.directories.rows(below: Array(path)).isEmpty || isBelowFile(path)
             }
         }
+    }
+
+    /// Whether nothing is left of a directory once some of our files and directories are gone.
+    ///
+    /// - Parameter going: Their paths.
+    func vanishes(_ directory: [UInt8], with going: Set<[UInt8]>) -> Bool {
+        let directories = Directories(destination)
+        var open = [directory]
+        while let path = open.popLast() {
+            let raw = path.withUnsafeBufferPointer { try? directories.descriptor($0, create: false) }
+            guard let raw = raw ?? nil, let names = try? directoryEntries(raw) else { return false }
+            if names.isEmpty, !going.contains(path) { return false }
+            for name in names {
+                let below = path + [0x2F] + Array(name.utf8)
+                guard case .success(let found?) = status(raw, name) else { return false }
+                if found.kind == .directory {
+                    open.append(below)
+                } else if !going.contains(below) {
+                    return false
+                }
+            }
+        }
+        return true
     }
 
     /// Why a pull must not remove so many files: more than half of them without `--force`, or more than `--max-delete`;
@@ -140,12 +158,11 @@ extension PullRun {
         let result = removal.remove(positions)
         report.files.removed += result.removed
         report.folders.removed += result.removedDirectories
-        func path(_ position: Int) -> String {
-            index.withPath(position) { String(decoding: $0, as: UTF8.self) }
+        for position in result.gone where !index.isDirectory(position) {
+            journal.removed(index.text(position))
         }
-        for position in result.gone where !index.isDirectory(position) { journal.removed(path(position)) }
         for (position, error) in result.failures {
-            journal.notRemoved(path(position), reason: "\(error)")
+            journal.notRemoved(index.text(position), reason: "\(error)")
             report.status = .ioError
         }
         report.notRemoved += result.failures.count

@@ -2,7 +2,7 @@ import SyncFiles
 import SyncModel
 import SyncSystem
 
-/// Removes files that we installed and nobody has changed since. Paths of the index are reached by descriptor, like all
+/// Removes files that we installed and whose content nobody has changed since. Paths of the index are reached by descriptor, like all
 /// others (V10).
 struct Removal: Sendable {
     let destination: Destination
@@ -27,6 +27,49 @@ struct Removal: Sendable {
         case missing
         /// Somebody has changed it, or put something into the directory: theirs now.
         case theirs
+    }
+
+    /// What is at the place of a file that we installed.
+    enum Finding: Equatable {
+        case ours, missing, theirs
+        /// It cannot be looked at.
+        case unreachable
+    }
+
+    /// Looks at the places of files that we installed, as ``remove(_:)`` will.
+    func look(at positions: [Int]) -> [Finding] {
+        let directories = Directories(destination)
+        return positions.map { position in
+            guard let record = index.record(position) else { return .missing }
+            return index.withPath(position) { path in
+                do throws(FileError) {
+                    guard try isReachable(path, directories) else { return .missing }
+                    return try directories.withLeaf(of: path) { directory, leaf in
+                        switch status(directory, leaf) {
+                        case .success(nil): .missing
+                        case .failure: .unreachable
+                        case .success(let found?): isOurs(found, record, path) ? .ours : .theirs
+                        }
+                    } ?? .missing
+                } catch {
+                    return .unreachable
+                }
+            }
+        }
+    }
+
+    /// Whether a file is still what we installed. Its status may have changed though its content has not: somebody has
+    /// touched it, or the file system numbers and dates its files anew with each mount, as vfat does. Then it is read.
+    private func isOurs(_ found: FileStatus, _ record: IndexRecord, _ path: UnsafeBufferPointer<UInt8>)
+        -> Bool
+    {
+        if record.matches(found) { return true }
+        guard (found.kind == .link) == (record.kind == .link), found.kind == .link || found.kind == .file,
+            found.size == record.status.size,
+            var reader = try? PlaceReader(destination, isStopped: { false })
+        else { return false }
+        let entry = IndexLog.Entry(path: Array(path), digest: record.digest, kind: record.kind)
+        return reader.verify(entry) != nil
     }
 
     /// Removes files that are unchanged since we installed them, then directories that became empty.
@@ -96,7 +139,7 @@ struct Removal: Sendable {
             case .success(nil): return .missing
             case .failure(let code): throw error("look at", path, code)
             case .success(let found?):
-                guard record.matches(found) else { return .theirs }
+                guard isOurs(found, record, path) else { return .theirs }
                 try keeper?.keep(leaf, in: directory, path: path)
                 guard let code = SyncSystem.removeFile(leaf, in: directory) else { return .removed }
                 guard code == .noSuchFileOrDirectory else { throw error("remove", path, code) }

@@ -24,7 +24,8 @@ extension RunContext {
 
     private func stageSmallEntry(_ row: Int) throws(FileError) -> Committer.Staged {
         let name = StagedName(digest: manifest.files.digest(row), serial: UInt32(truncatingIfNeeded: row))
-        var file = Staging.File(lane: laneOfSmallEntries, name: name)
+        let lane = manifest.files.withPath(row) { staging.lane(laneOfSmallEntries, for: $0) }
+        var file = Staging.File(lane: lane, name: name)
         guard manifest.files.kind(row) == .link, let target = manifest.files.linkTarget(row) else {
             return try stage(UnsafeRawBufferPointer(start: nil, count: 0), row, as: file)
         }

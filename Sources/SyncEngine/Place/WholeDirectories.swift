@@ -37,6 +37,8 @@ final class WholeDirectories: Sendable {
         let found = Self.candidates(wanted, open: open, of: files).filter { whole in
             // Two paths with one key: a very rare accident, or a trick that gains nothing.
             seen.insert(whole.staged).inserted && Self.isMissing(whole.firstRow, files, directories)
+                // One that is assembled in staging cannot be moved to another file system.
+                && files.withPath(whole.firstRow, destination.fileSystem) == 0
         }
         wholes.withLock { $0 = found }
     }

@@ -9,67 +9,37 @@ struct ChunkReuse {
     private let context: RunContext
     private let wanted: [Int]
     private let leftovers: [Staging.File]
+    private let local: LocalBytes
     private let copies: ChunkCopies
-    private let bases: DeltaBases
 
     /// Searches for chunks, and records which chunks the files will consist of.
     ///
     /// - Parameter leftovers: Parts of what is not wanted any more.
     init(_ context: RunContext, wanted: [Int], leftovers: [Staging.File]) {
         (self.context, self.wanted, self.leftovers) = (context, wanted, leftovers)
-        let (manifest, index, parts) = (context.manifest, context.index, context.parts)
-        let sources = ChunkSources.find(
-            manifest,
+        local = LocalBytes(
+            context.manifest,
             wanted: wanted,
-            isHere: parts.isHere,
-            index: index,
+            isHere: context.parts.isHere,
+            index: context.index,
             destination: context.destination,
             staging: context.staging,
-            parts: leftovers,
+            leftovers: leftovers,
+            context.environment,
             isStopped: { context.isStopped }
         )
-        bases = DeltaBases(
-            manifest,
-            wanted: wanted,
-            isWanted: { !parts.isHere(row: $0, blob: $1) && !sources.has(row: $0, blob: $1) },
-            index: index,
-            destination: context.destination,
-            threads: context.environment.workers,
-            isStopped: { context.isStopped }
-        )
-        ChunkSources.remember(manifest, index: index, in: context.destination)
-        copies = ChunkCopies(context, sources, rows: wanted)
+        ChunkSources.remember(context.manifest, index: context.index, in: context.destination)
+        copies = ChunkCopies(context, local.sources, rows: wanted)
     }
 
-    /// The plan for what is neither in place nor in local files.
-    ///
-    /// - Parameter isResumed: Whether an interrupted run left something: then gaps are what it has fetched, and are
-    ///   hardly ever read again. A run that is killed every minute still comes to an end.
+    /// The plan for what is neither in place nor in local files; see ``LocalBytes/plan(connections:isResumed:gaps:)``.
     func plan(
         connections: Int,
         isResumed: Bool,
         gaps: (_ row: Int) -> [Range<UInt64>]?
     ) throws(PlanError) -> Plan {
-        let skipping = { context.parts.isHere(row: $0, blob: $1) || isComing($0, $1) }
-        let manifest = context.manifest
-        var rule = FetchRounds.rule(
-            for: manifest,
-            wanted: wanted,
-            connections: connections,
-            skipping: skipping
-        )
-        if isResumed { (rule.maximumGap, rule.wastePercent) = (32 << 10, 1) }
-        return try makePlan(
-            manifest,
-            wanted: wanted,
-            rule: rule,
-            gaps: gaps,
-            skipping: skipping,
-            delta: bases.delta
-        )
+        try local.plan(connections: connections, isResumed: isResumed, gaps: gaps)
     }
-
-    private func isComing(_ row: Int, _ blob: Int) -> Bool { copies.sources.has(row: row, blob: blob) }
 
     /// Rows that get something from local files and nothing from the network.
     func rowsWithoutNetwork(_ plan: Plan) -> Set<Int> {
@@ -90,7 +60,7 @@ struct ChunkReuse {
     ) -> (failures: [RowFailure], bytes: UInt64) {
         context.environment.releaseMemory()  // What looking around and planning took.
         var first = rounds
-        first.bases = bases
+        first.bases = local.bases
         first.copies = copies
         var failures = concurrently(3, name: "fetch") {
             [context, copies, first] part -> [RowFailure] in

@@ -57,21 +57,73 @@ struct LocalCopies: Sendable {
         var candidates: [Candidate] = []
         for (file, size) in leftovers where !file.name.isPart {
             let rows = rowsByDigest[file.name.digest] ?? []
-            if let row = rows.last, manifest.files.size(row) == size {
-                candidates.append(Candidate(row: row, source: .staged(file)))
-                rowsByDigest[file.name.digest]?.removeLast()
+            let place = rows.lastIndex { row in
+                manifest.files.withPath(row) { context.staging.fits(file, $0) }
+            }
+            if let place, manifest.files.size(rows[place]) == size {
+                candidates.append(Candidate(row: rows[place], source: .staged(file)))
+                rowsByDigest[file.name.digest]?.remove(at: place)
             } else {
                 context.staging.remove(file)
             }
         }
-        for entry in 0..<index.count {
-            guard let record = index.record(entry), record.kind != .link,
-                let rows = rowsByDigest[record.digest], !rows.isEmpty
-            else { continue }
-            for row in rows { candidates.append(Candidate(row: row, source: .indexed(entry))) }
-            rowsByDigest[record.digest] = nil
+        let sources = index.sources(
+            of: rowsByDigest.values.flatMap(\.self),
+            wanted: wanted,
+            in: manifest,
+            below: context.destination,
+            isStopped: context.environment.isStopped
+        )
+        for (digest, entry) in sources {
+            for row in rowsByDigest[digest] ?? [] {
+                candidates.append(Candidate(row: row, source: .indexed(entry)))
+            }
         }
-        return candidates
+        return candidates.sorted { $0.row < $1.row }
+    }
+}
+
+extension StatIndex {
+    /// Local files with the content of some rows: for each digest the position of one that is still what was verified. A file
+    /// whose status has changed since is hashed, unless it is at a wanted place, where its content is known to be wrong.
+    ///
+    /// - Parameters:
+    ///   - rows: Files that are not empty.
+    ///   - wanted: Rows that are missing or differ, ascending.
+    func sources(
+        of rows: [Int],
+        wanted: [Int],
+        in manifest: Manifest,
+        below destination: Destination,
+        isStopped: @escaping @Sendable () -> Bool
+    ) -> [SHA256Digest: Int] {
+        var open = Set(rows.map { manifest.files.digest($0) })
+        var found: [SHA256Digest: Int] = [:]
+        guard !open.isEmpty else { return found }
+        let directories = Directories(destination)
+        for position in 0..<count where !isStopped() {
+            guard let record = record(position), record.kind == .file || record.kind == .executable,
+                open.contains(record.digest)
+            else { continue }
+            let isRight = withPath(position) { path -> Bool in
+                // What cannot be reached is of no use.
+                let there = try? directories.withLeaf(of: path) { (try? status($0, $1).get()) ?? nil }
+                guard let there = (there ?? nil) ?? nil, there.kind == .file,
+                    there.size == record.status.size
+                else { return false }
+                if record.matches(there), trusts(record) { return true }
+                if let row = manifest.files.row(of: path), manifest.files.digest(row) == record.digest {
+                    let place = wanted.indices.partitioningIndex { wanted[$0] >= row }
+                    if place < wanted.count, wanted[place] == row { return false }
+                }
+                guard var reader = try? PlaceReader(destination, isStopped: isStopped) else { return false }
+                let entry = IndexLog.Entry(path: Array(path), digest: record.digest, kind: record.kind)
+                return reader.verify(entry) != nil
+            }
+            if isRight { found[open.remove(record.digest) ?? record.digest] = position }
+            if open.isEmpty { break }
+        }
+        return found
     }
 }
 
@@ -100,7 +152,7 @@ private final class LocalCopier {
         guard let reading = context.index.withPath(entry, directories.openFile) else { return nil }
         defer { withExtendedLifetime(reading) {} }
         guard let status = status(reading.raw), status.kind == .file, status.size == size else { return nil }
-        let file = staging.newFile(lane: lane, digest: digest)
+        let file = context.newFile(row, lane: lane, digest: digest)
         guard let writing = staging.create(file, executable: files.kind(row) == .executable) else {
             return nil
         }

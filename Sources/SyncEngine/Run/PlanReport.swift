@@ -15,6 +15,8 @@ package struct PlanReport: Sendable {
     package let unchanged: Int
     /// To be fetched or made.
     package let wanted: Int
+    /// Files of these that take the place of something that no pull has put there as it is.
+    package var replaced = 0
     /// Missing directories named by the manifest.
     package var missingDirectories = 0
     /// Directories that `--prune` would remove, where nothing else is in them.
@@ -112,6 +114,7 @@ extension PlanReport {
         line.field("files", files)
         line.field("unchanged", unchanged)
         line.field("wanted", wanted)
+        if replaced > 0 { line.field("replaced", replaced) }
         if missingDirectories > 0 { line.field("directories", missingDirectories) }
         line.field("prunable", prunable)
         if prunableDirectories > 0 { line.field("prunable_directories", prunableDirectories) }

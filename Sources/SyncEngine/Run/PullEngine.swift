@@ -152,6 +152,16 @@ package struct PullEngine: Sendable {
         throw EngineError(.cannotCreate, "cannot find \(escaped(path)): \(workingDirectoryIsGone)")
     }
 
+    /// The index of a destination; ``StatIndex/empty`` where there is none.
+    ///
+    /// - Throws: ``EngineError`` with status 73 when it, or the log, is too long to be read.
+    static func index(of destination: Destination) throws(EngineError) -> StatIndex {
+        if let excess = StatIndex.excess(in: destination) {
+            throw EngineError(.cannotCreate, "\(excess); nothing was changed")
+        }
+        return StatIndex.read(from: destination)
+    }
+
     static func openIfPresent(_ path: String, usesState: Bool = true) throws(EngineError) -> Destination? {
         do throws(FileError) {
             return try Destination.open(path: path, create: false, usesState: usesState)

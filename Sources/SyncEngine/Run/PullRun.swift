@@ -54,7 +54,7 @@ struct PullRun {
 
     /// Runs it until it ends or is stopped; the caller holds the session and the destination.
     mutating func run() throws(EngineError) -> PullReport {
-        let index = StatIndex.read(from: destination)
+        let index = try PullEngine.index(of: destination)
         try Self.requireOwner(index, of: destination.path, project: found.project)
         let completion = unchangedSinceCompletion(index)
         let names: [String]
@@ -85,12 +85,13 @@ struct PullRun {
             if let manifest {
                 let states: RowStates
                 if let completion {
-                    states = try unchanged(completion, manifest)
+                    states = try unchanged(completion, manifest, index)
                 } else {
                     states = try bring(manifest, index)
                 }
                 return try conclude(manifest, states)
             }
+            report.obsolete = index.obsoleteFiles
             return try finish(completion, groups)
         } catch {
             throw failed(error)
@@ -133,10 +134,12 @@ struct PullRun {
 
     private mutating func unchanged(
         _ completion: StatIndex.Completion,
-        _ manifest: Manifest
+        _ manifest: Manifest,
+        _ index: StatIndex
     ) throws(EngineError) -> RowStates {
         report.files.total = Int(clamping: completion.files)
         report.bytes.total = completion.totalBytes
+        report.obsolete = index.obsoleteFiles
         journal.planned(Plan(), total: report.files.total, unchanged: report.files.total)
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
         return RunFiles(manifest, rows, .unchanged).states
@@ -172,6 +175,10 @@ struct PullRun {
             // When every file is in place, a stop no longer prevents the run's end, nor this.
             prune(&survey)
         }
+        report.replaced = survey.inventory.foreign.count {
+            files.states[$0] == .installed || files.states[$0] == .reused
+        }
+        if !recipe.prune { report.obsolete = survey.left(of: survey.obsolete).count }
         let directories = makeDirectories(survey)
         keepReasons(files)
         if !hasUnsyncedFiles, !environment.stop.isStopped || !survey.inventory.wanted.isEmpty {
@@ -190,64 +197,49 @@ struct PullRun {
     private func look(at files: RunFiles, _ index: StatIndex) throws(EngineError) -> Survey {
         let manifest = files.manifest
         try checkRevision(manifest, index)
-        try environment.refuseMeetingNames(of: manifest, in: destination)
-        try environment.refuseOwnPlaces(in: manifest, destination)
         let log = IndexLog.read(destination)
-        let logged = Set(log.map(\.path))
         let index = try fold(log, into: index)
-        let inventory = inventory(of: files.rows, manifest, index, logged)
-        try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)
-        let backup = try BackupDirectory.open(for: recipe, beside: destination)
-        let survey = Survey(
+        let survey = try Survey(
+            recipe,
+            manifest,
+            rows: files.rows,
+            in: destination,
             index,
-            logged: logged,
-            inventory,
-            Pruning(manifest: manifest, destination: destination, index: index, backup: backup),
-            NamedDirectories(
-                manifest: manifest,
-                destination: destination,
-                index: index,
-                rows: recipe.selectedDirectories(of: manifest, with: files.rows)
-            )
+            logged: Set(log.map(\.path)),
+            backup: try BackupDirectory.open(for: recipe, beside: destination),
+            mends: true,
+            environment,
+            progress
         )
         if recipe.prune, let refusal = survey.pruning.refusal(recipe, removing: survey.obsolete.count) {
+            survey.restore()
             throw refusal.error
         }
         return survey
     }
 
-    private func inventory(
-        of rows: [Int],
-        _ manifest: Manifest,
-        _ index: StatIndex,
-        _ logged: Set<[UInt8]>
-    ) -> Inventory {
-        InventoryScan(
-            manifest: manifest,
-            rows: rows,
-            destination: destination,
-            index: index,
-            logged: logged,
-            environment: environment,
-            progress: progress
-        ).run()
-    }
-
     /// Prepares directories, and removes what is where the manifest wants something else.
     private mutating func makeRoom(_ survey: inout Survey, _ files: RunFiles) throws(EngineError) {
-        let pruning = survey.pruning
         survey.directories.announce(survey.missingDirectories)
         if !survey.inventory.wanted.isEmpty || !survey.obsolete.isEmpty { survey.directories.prepare() }
         if recipe.prune { survey.directories.prepare(former: survey.formerDirectories) }
         remove(
-            pruning.blocking(survey.obsolete) + pruning.blockingDirectories(survey.formerDirectories),
+            survey.blocking + survey.pruning.blockingDirectories(survey.formerDirectories),
             &survey
         )
         try removeStraying(&survey, files.rows)
         guard !survey.gone.isEmpty, !survey.inventory.obstructed.isEmpty else { return }
         // What was in the way may have been ours.
         let obstructed = survey.inventory.obstructed.map(\.row)
-        let again = inventory(of: obstructed, files.manifest, survey.index, survey.logged)
+        let again = InventoryScan(
+            manifest: files.manifest,
+            rows: obstructed,
+            destination: destination,
+            index: survey.index,
+            logged: survey.logged,
+            environment: environment,
+            progress: progress
+        ).run()
         survey.inventory.obstructed = again.obstructed
         survey.inventory.wanted = (survey.inventory.wanted + again.wanted).sorted()
     }

@@ -27,6 +27,11 @@ struct RunContext: Sendable {
     /// The staging lane for links and empty files, besides the workers' and the one for ``parts`` and ``partialBlobs``.
     var laneOfSmallEntries: Int { environment.workers + 1 }
 
+    /// A name in staging for a row's file, on the file system that it goes to.
+    func newFile(_ row: Int, lane: Int, digest: SHA256Digest) -> Staging.File {
+        staging.newFile(lane: manifest.files.withPath(row) { staging.lane(lane, for: $0) }, digest: digest)
+    }
+
     /// Prepares staging and starts the committer.
     ///
     /// - Parameter onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.

@@ -97,9 +97,12 @@ extension PullEngine {
             )
         }
         let lock = try Self.lock(destination)
-        if !keepsStaging { try usable(Staging(destination, lanes: 1)).clear() }
+        if !keepsStaging {
+            destination.findMounts(on: try Self.index(of: destination))
+            try usable(Staging(destination, lanes: 1)).clear()
+        }
         guard files else { return 0 }
-        let (log, known) = (IndexLog.read(destination), StatIndex.read(from: destination))
+        let (log, known) = (IndexLog.read(destination), try Self.index(of: destination))
         let folded = try usable(environment.fold(log, into: known, in: destination, isStopped: { false }))
         let index = folded ?? .empty
         let ours = (0..<index.count).filter { index.record($0)?.installed == true }

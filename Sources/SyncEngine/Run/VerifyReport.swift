@@ -22,6 +22,11 @@ package struct VerifyReport: Sendable {
     package var problems: [Problem] = []
     /// Files with the right bytes and mode, but another time than the manifest's.
     package var notes: [Problem] = []
+    /// Files and links that the manifest does not name. They are no fault.
+    package var extra = 0
+    /// The first ``mostExtraPaths`` of them, in the order of their paths.
+    package var extraPaths: [String] = []
+    package static let mostExtraPaths = 1_000
     /// Who has signed the manifest; `nil` if no root is pinned for its project.
     package var release: TrustedRelease?
     /// The destination, if it does not exist.
@@ -35,6 +40,33 @@ package struct VerifyReport: Sendable {
         if finding.isNote { notes.append(problem) } else { problems.append(problem) }
     }
 
+    /// Counts what is in a destination besides the manifest's files, our own directories excepted. What cannot be entered is
+    /// not counted.
+    fileprivate mutating func addExtra(
+        of manifest: Manifest,
+        in destination: Destination,
+        _ isStopped: () -> Bool
+    ) {
+        let directories = Directories(destination)
+        var paths: [String] = []
+        var open: [[UInt8]] = [[]]
+        while let above = open.popLast(), !isStopped() {
+            let raw = above.withUnsafeBufferPointer { try? directories.descriptor($0, create: false) }
+            guard let raw = raw ?? nil, let names = try? directoryEntries(raw) else { continue }
+            for name in names where name != Destination.stateName {
+                let path = (above.isEmpty ? [] : above + [0x2F]) + Array(name.utf8)
+                guard case .success(let found?) = status(raw, name) else { continue }
+                if found.kind == .directory {
+                    open.append(path)
+                } else if path.withUnsafeBufferPointer({ manifest.files.row(of: $0) }) == nil {
+                    extra += 1
+                    paths.append(String(decoding: path, as: UTF8.self))
+                }
+            }
+        }
+        extraPaths = Array(paths.sorted().prefix(Self.mostExtraPaths))
+    }
+
     /// The fields of `verify.finished`.
     package func write(to line: inout JSONLine) {
         line.field("result", isWhole ? "ok" : "partial")
@@ -42,6 +74,7 @@ package struct VerifyReport: Sendable {
         if directories > 0 { line.field("directories", directories) }
         line.field("bytes", bytes)
         line.field("differing", problems.count)
+        line.field("extra", extra)
         if let release {
             line.object("signed") { release.write(to: &$0) }
         }
@@ -58,22 +91,27 @@ package struct VerifyReport: Sendable {
 extension PullEngine {
     /// Hashes every file in the manifest, whatever the index says, on every core. Changes nothing.
     package func verify(_ recipe: RunRecipe) throws(EngineError) -> VerifyReport {
-        let found = try find(recipe)
-        let manifest = try found.decode()
+        let source = try find(recipe)
+        let manifest = try source.decode()
         try recipe.requirePaths(of: manifest, environment.stop)
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
         let directories = recipe.selectedDirectories(of: manifest, with: rows)
-        let path = try Self.destinationPath(recipe, project: found.project)
+        let path = try Self.destinationPath(recipe, project: source.project)
         var report = VerifyReport()
         report.files = rows.count
         report.directories = directories.count
-        report.release = found.release
-        guard let destination = try Self.openIfPresent(path, usesState: false) else {
+        report.release = source.release
+        // What the index says matters for modes that cannot be set, and to nothing else; another user cannot read it.
+        let own: Destination? = (try? Self.openIfPresent(path)) ?? nil
+        let destination = own == nil ? try Self.openIfPresent(path, usesState: false) : own
+        guard let destination else {
             report.missingPlace = path
             let paths = rows.map(manifest.files.path) + directories.map(manifest.directories.path)
             report.problems = paths.map { VerifyReport.Problem(path: $0, reason: "missing") }
             return report
         }
+        let found = StatIndex.read(from: destination)
+        let index = found.revision?.manifest == manifest.digest.firstWord ? found : .empty
         let findings = Monitor<(bytes: UInt64, problems: [Int: PlaceReader.Finding])>((0, [:]))
         let isStopped = environment.isStopped
         let seen = concurrently(
@@ -83,7 +121,7 @@ extension PullEngine {
             isStopped: isStopped,
             by: { _ in try PlaceReader(destination, isStopped: isStopped) }
         ) { reader, place in
-            let finding = reader.inspect(rows[place], of: manifest)
+            let finding = reader.inspect(rows[place], of: manifest, index)
             findings.withLock { findings in
                 if finding?.isNote ?? true { findings.bytes &+= manifest.files.size(rows[place]) }
                 findings.problems[rows[place]] = finding
@@ -108,14 +146,18 @@ extension PullEngine {
         )
         let places = Directories(destination)
         for row in directories {
-            let finding: PlaceReader.Finding? =
+            var finding: PlaceReader.Finding? =
                 switch named.look(at: row, places) {
                 case .missing: .init(reason: "missing")
                 case .here(let found): .init(manifest.directories.traits(row), found)
                 case .taken: .init(reason: "is not a directory")
                 }
+            let known = manifest.directories.withPath(row, index.position(of:)).flatMap(index.record)
+            if known?.kind == .directory, known?.keepsMode == false { finding?.acceptMode() }
             if let finding { report.add(finding, manifest.directories.path(row)) }
         }
+        report.addExtra(of: manifest, in: destination, isStopped)
+        if isStopped() { throw EngineError(.interrupted, "stopped while looking for other files") }
         report.problems.sort { $0.path < $1.path }
         report.notes.sort { $0.path < $1.path }
         return report

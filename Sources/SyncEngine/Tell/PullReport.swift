@@ -31,6 +31,10 @@ package struct PullReport: Sendable {
     }
 
     package var folders = FolderCounts()
+    /// Files that were replaced though no pull had put them there as they were.
+    package var replaced = 0
+    /// Files that earlier pulls installed, that the manifest no longer names, and that are still there.
+    package var obsolete = 0
     /// Files and directories that should have been removed and were not.
     var notRemoved = 0
     /// Where files were put.
@@ -97,6 +101,8 @@ package struct PullReport: Sendable {
                 $0.field("failed", folders.failed)
             }
         }
+        if replaced > 0 { line.field("replaced", replaced) }
+        if obsolete > 0 { line.field("obsolete", obsolete) }
         line.field("requests", requests)
         line.field("elapsed_ms", elapsedMilliseconds)
     }

@@ -133,8 +133,12 @@ package func exists(_ path: UnsafePointer<CChar>, in directory: Int32 = currentD
 /// Whether this process may do something with a file or directory. access(2)
 ///
 /// - Returns: `false` when it may not, or when there is nothing; ``Errno/last`` says which.
-package func isPermitted(_ right: AccessRight, _ path: UnsafePointer<CChar>) -> Bool {
-    faccessat(AT_FDCWD, path, right.mode, right == .change ? AT_EACCESS : 0) == 0
+package func isPermitted(
+    _ right: AccessRight,
+    _ path: UnsafePointer<CChar>,
+    in directory: Int32 = currentDirectory
+) -> Bool {
+    faccessat(directory, path, right.mode, right == .change ? AT_EACCESS : 0) == 0
 }
 
 /// Names in a directory, without `.` and `..`, in no order.

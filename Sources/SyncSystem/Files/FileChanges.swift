@@ -11,6 +11,12 @@ package func setMode(_ path: UnsafePointer<CChar>, _ mode: FileMode) -> Errno? {
     failure(chmod(path, mode_t(mode)))
 }
 
+/// The same of what has a name in a directory, without opening it: neither the right to read it is needed, nor is a link
+/// followed. fchmodat(2), AT_SYMLINK_NOFOLLOW
+package func setMode(_ name: UnsafePointer<CChar>, in directory: Int32, _ mode: FileMode) -> Errno? {
+    failure(fchmodat(directory, name, mode_t(mode), AT_SYMLINK_NOFOLLOW))
+}
+
 /// Gives or takes the execute bits, where the file may be read; set-id and sticky bits are dropped. fchmod(2)
 package func setExecutable(_ descriptor: Int32, _ isExecutable: Bool) -> Errno? {
     failure(sa_set_executable(descriptor, isExecutable ? 1 : 0))

@@ -9,10 +9,14 @@ package struct FileSystemSpace: Sendable {
     /// Whether it keeps files at all: those of the kernel, such as proc(5), have no blocks.
     package let keepsFiles: Bool
 
+    /// Whether nothing can be written there. ST_RDONLY
+    package let isReadOnly: Bool
+
     private init(_ info: statvfs) {
         let (bytes, overflow) = UInt64(info.f_bavail).multipliedReportingOverflow(by: UInt64(info.f_frsize))
         self.bytes = overflow ? .max : bytes
         inodes = info.f_files == 0 ? nil : UInt64(info.f_favail)
+        isReadOnly = info.f_flag & UInt(ST_RDONLY) != 0
         keepsFiles = info.f_blocks > 0 || info.f_files > 0
     }
 

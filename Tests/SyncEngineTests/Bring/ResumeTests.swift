@@ -4,6 +4,7 @@ import SyncEngine
 import SyncFiles
 import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncTestKit
 import Testing
 
@@ -309,6 +310,47 @@ struct ResumeTests {
             Set(third.values("path", of: "task.removed")).isSuperset(of: ["deep/link", "deep/new", "updated"])
         )
         #expect(AssetTree.read(scene.destination).paths == ["deep/edited", "same", "touched"])
+    }
+
+    @Test("After a kill only what the log has no status of is read again", arguments: [true, false])
+    func confirmedBeforeKill(isConfirmed: Bool) throws {
+        var tree = AssetTree()
+        tree.addFile("file", size: 500, seed: 1)
+        try scene.publish(tree)
+        // Other bytes of the same length: only reading them tells.
+        try scene.root.write([UInt8](repeating: 7, count: 500), to: "dest/file")
+        let destination = try Destination.open(path: scene.destination, create: true)
+        let found = try #require(try status(destination.root, "file").get())
+        let digest = try Scene.digest(tree.bytes("file") ?? [])
+        let path = Array("file".utf8)
+        let log = try IndexLog(destination)
+        try log.append([IndexLog.Entry(path: path, digest: digest, kind: .file)])
+        if isConfirmed {
+            let known = IndexRecord.Status(found)
+            try log.append([IndexLog.Entry(path: path, digest: digest, kind: .file, status: known)])
+        }
+        let outcome = try scene.pull()
+        #expect(outcome.status == .done && outcome.requests.isEmpty == isConfirmed)
+    }
+
+    @Test("An index too long to be read is told, and nothing is changed", arguments: ["index", "index.log"])
+    func excess(name: String) throws {
+        var tree = AssetTree()
+        tree.addFile("file", size: 500, seed: 1)
+        try scene.publish(tree)
+        #expect(try scene.pull().status == .done)
+        let file = scene.root.path("dest/.syncagent/\(name)")
+        if name == "index.log" { _ = try IndexLog(Destination.open(path: scene.destination, create: false)) }
+        try #require(truncate(file, 2 << 30 + 1) == 0)
+        let outcome = try scene.pull()
+        #expect(outcome.error?.status == .cannotCreate)
+        #expect(
+            outcome.error?.message.contains("/\(name): it has") == true,
+            "\(outcome.error?.message ?? "")"
+        )
+        #expect(throws: EngineError.self) { try scene.engine().plan(scene.options()) }
+        #expect(truncate(file, 0) == 0)
+        #expect(try scene.pull().status == .done)
     }
 
     @Test(

@@ -81,10 +81,11 @@ struct FoldedNameTests {
         .enabled(
             if: FoldingMount.isPossible,
             "needs root and a filesystem that folds case, by loop mount or FUSE"
-        )
+        ),
+        arguments: [[], ["own-inodes"], ["no-modes"]]
     )
-    func real() throws {
-        let mount = try #require(FoldingMount(in: scene.root))
+    func real(options: [String]) throws {
+        let mount = try #require(FoldingMount(in: scene.root, options))
         defer { mount.end() }
         try scene.publish(Self.tree(["README", "Readme", "kept"]))
         let options = { [scene] in
@@ -99,6 +100,39 @@ struct FoldedNameTests {
         try scene.publish(harmless, revision: 2)
         #expect(try scene.engine().pull(options()).status == .done)
         #expect(AssetTree.read(mount.path + "/dest").paths == ["README", "kept"])
+    }
+
+    @Test(
+        "Where modes cannot be set, verify and pull agree, nothing is hashed again, and --prune removes what was installed",
+        .enabled(if: FoldingMount.isPossible, "needs root and FUSE"),
+        arguments: [false, true]
+    )
+    func withoutModes(remounts: Bool) throws {
+        let options = ["no-modes", "own-inodes"]
+        var mount = try #require(FoldingMount(in: scene.root, options))
+        defer { mount.end() }
+        var tree = Self.tree(["kept", "old"])
+        tree.addFile("program", size: 900, seed: 5, executable: true)
+        try scene.publish(tree)
+        var recipe = scene.options()
+        recipe.destination = mount.path + "/dest"
+        #expect(try scene.engine().pull(recipe).status == .done)
+        let verified = try scene.engine().verify(recipe)
+        #expect(verified.isWhole, "\(verified.problems)")
+        if remounts {
+            mount.end()
+            mount = try #require(FoldingMount(in: scene.root, options))
+        } else {
+            let ear = Ear()
+            #expect(try scene.engine(ear).pull(recipe).files.unchanged == 3)
+            #expect(ear.all.progress.allSatisfy { !$0.isCounting }, "nothing is hashed again")
+        }
+        tree.nodes["old"] = nil
+        try scene.publish(tree, revision: 2)
+        recipe.prune = true
+        let pruned = try scene.engine().pull(recipe)
+        #expect(pruned.status == .done && pruned.files.removed == 1)
+        #expect(AssetTree.read(mount.path + "/dest").paths == ["kept", "program"])
     }
 }
 
@@ -116,12 +150,13 @@ private final class FoldingMount {
         return true
     }()
 
-    init?(in root: TemporaryRoot) {
+    /// - Parameter options: Of Tests/foldfs.py; without any, another filesystem is tried first.
+    init?(in root: TemporaryRoot, _ options: [String] = []) {
         path = root.path("mounted")
         guard (try? root.write("", to: "mounted/.keep")) != nil, unlink(path + "/.keep") == 0 else {
             return nil
         }
-        if !mountImage(in: root), !mountServed(in: root) { return nil }
+        if !options.isEmpty || !mountImage(in: root), !mountServed(in: root, options) { return nil }
     }
 
     private func mountImage(in root: TemporaryRoot) -> Bool {
@@ -144,12 +179,12 @@ private final class FoldingMount {
         mkdir(path + "/dest", 0o755) == 0 && Self.run(["chattr", "+F", path + "/dest"])
     }
 
-    private func mountServed(in root: TemporaryRoot) -> Bool {
+    private func mountServed(in root: TemporaryRoot, _ options: [String]) -> Bool {
         let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
             .appendingPathComponent("foldfs.py").path
         // Debian's own interpreter has python3-fusepy.
-        let process = Self.process(["/usr/bin/python3", "-B", script, root.path("shown"), path])
+        let process = Self.process(["/usr/bin/python3", "-B", script, root.path("shown"), path] + options)
         guard (try? root.write("", to: "shown/A")) != nil, (try? process.run()) != nil else { return false }
         server = process
         for _ in 0..<500 where process.isRunning {

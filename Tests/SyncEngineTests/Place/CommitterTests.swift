@@ -25,6 +25,34 @@ struct CommitterTests {
         }
     }
 
+    @Test(
+        "What is durable in its place is in the log with its status, so that no kill costs a second reading"
+    )
+    func confirmed() throws {
+        let manifest = try Manifest.ofRows(3)
+        let place = try TemporaryRoot()
+        let destination = try Destination.open(path: place.path("dest"), create: true)
+        let staging = try Staging(destination, lanes: 1)
+        let committer = try Committer(
+            manifest: manifest,
+            destination: destination,
+            staging: staging,
+            isDurable: true,
+            verifications: []
+        ) { _ in }
+        for row in 0..<3 {
+            let file = staging.newFile(lane: 0, digest: manifest.files.digest(row))
+            let bytes = Array(repeating: UInt8(row), count: Int(manifest.files.size(row)))
+            let made = try bytes.withUnsafeBytes { try staging.write($0, to: file, executable: false) }
+            committer.add(Committer.Staged(row: row, file: file, made))
+        }
+        let outcome = committer.finish()
+        #expect(outcome.records.count == 3)
+        let entries = IndexLog.read(destination)
+        #expect(entries.count == 6 && entries.prefix(3).allSatisfy { $0.status == nil })
+        #expect(entries.suffix(3).map(\.status) == (0..<3).map { outcome.records[$0]?.status })
+    }
+
     @Test("Whoever brings verified files faster than the disk takes them waits: the queue is bounded")
     func bounded() async throws {
         let count = 40_000
