@@ -10,7 +10,7 @@ package struct PlannedFile: Sendable {
         case changed
         /// Right already.
         case unchanged
-        /// An earlier pull installed it, the manifest does not name it, and it goes.
+        /// An earlier pull installed it, the manifest does not name it, and it goes, with `--prune` or because it is in the way.
         case removed
         /// As ``removed``; it would go with `--prune`.
         case obsolete
