@@ -10,6 +10,7 @@ import holes_disk
 import holes_keys
 import holes_network
 import holes_small
+import holes_systems
 import holes_tree
 from holes_place import ATTACKS, NotShown, Place
 

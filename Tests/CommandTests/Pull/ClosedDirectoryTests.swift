@@ -33,7 +33,7 @@ struct ClosedDirectoryTests {
                 try #require(chmod(scratch.path + "/in/" + path, mode_t(mode, radix: 8) ?? 0) == 0)
             }
         }
-        let outcome = try tool.run(["publish", "in", "--to", "site", "--project", "p", "--preserve"])
+        let outcome = try tool.run(["publish", "in", "--to", "site", "--project", "p", "--preserve", "modes"])
         try #require(outcome.status == 0, "\(outcome.error)")
     }
 
@@ -84,7 +84,7 @@ struct ClosedDirectoryTests {
         }
         // None of them is named any more.
         for mode in Self.modes { try FileManager.default.removeItem(atPath: scratch.path + "/in/" + mode) }
-        let outcome = try tool.run(["publish", "in", "--to", "site", "--project", "p", "--preserve"])
+        let outcome = try tool.run(["publish", "in", "--to", "site", "--project", "p", "--preserve", "modes"])
         try #require(outcome.status == 0, "\(outcome.error)")
         let pruned = try other(["pull"] + arguments + ["--prune"])
         #expect(try pruned.status == 0 && files(pruned)["removed"] == 12, "\(pruned.error)")
