@@ -69,6 +69,8 @@ struct PlanTextTests {
                 "2,000 files from earlier pulls are no longer in the manifest; --prune removes such files",
             ]
         )
-        #expect(PullCommand.notes(report, backupDir: "/kept").first?.hasSuffix("edited since; see /kept") == true)
+        #expect(
+            PullCommand.notes(report, backupDir: "/kept").first?.hasSuffix("edited since; see /kept") == true
+        )
     }
 }
