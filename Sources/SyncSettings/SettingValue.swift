@@ -21,6 +21,16 @@ package enum SettingValue {
         return .seconds(seconds)
     }
 
+    /// As ``duration(_:)``, with its unit: of what people say in hours and days, nobody means seconds.
+    package static func period(_ text: String) throws(SettingsError) -> Duration {
+        guard let last = text.last, last.isNumber, let number = UInt64(text) else {
+            return try duration(text)
+        }
+        throw SettingsError(
+            "'\(number)' needs a unit: \(number)d for days, \(number)h for hours, \(number)m for minutes"
+        )
+    }
+
     /// A host name or address, without scheme and port; in lower case, an IPv6 address with its brackets.
     package static func host(_ text: String) throws(SettingsError) -> String {
         var host = text.lowercased()

@@ -40,6 +40,23 @@ struct ArgumentTests {
         if let error { #expect(SyncagentCommand.exitCode(for: error).rawValue == ExitStatus.usage.rawValue) }
     }
 
+    @Test(
+        "What is said in hours and days needs its unit, and the message names them; the number of an event is none",
+        arguments: [
+            ["report", "--since", "7"], ["pull", "m", "--deadline", "7"],
+            ["schedule", "add", "m", "--every", "7"],
+            ["schedule", "add", "m", "--nightly", "02:00", "--window", "7"],
+            ["schedule", "add", "m", "--nightly", "02:00", "--jitter", "7"],
+        ]
+    )
+    func unitless(arguments: [String]) throws {
+        let error = #expect(throws: (any Error).self) { try SyncagentCommand.parseAsRoot(arguments) }
+        let message = error.map { SyncagentCommand.message(for: $0) } ?? ""
+        #expect(message.contains("'7' needs a unit: 7d for days, 7h for hours"), "\(message)")
+        let command = try SyncagentCommand.parseAsRoot(["events", "--since", "7"]) as? EventsCommand
+        #expect(command?.since == 7)
+    }
+
     @Test("The options of a pull reach the engine")
     func pullOptions() throws {
         let command = try #require(

@@ -14,9 +14,9 @@ struct ReportCommandTests {
     private let berlin = Zone.named("Europe/Berlin") ?? Zone(name: nil) { _ in 0 }
 
     @Test(
-        "--since takes days, periods, local dates and times, and RFC 3339",
+        "--since takes periods, local dates and times, and RFC 3339",
         arguments: [
-            ("1", 1_795_159_800_000), ("7", 1_794_641_400_000), ("12h", 1_795_203_000_000),
+            ("1d", 1_795_159_800_000), ("12h", 1_795_203_000_000),
             ("90m", 1_795_240_800_000), ("7d", 1_794_641_400_000),
             ("2026-11-20", 1_795_129_200_000), ("2026-11-20T02:00", 1_795_136_400_000),
             ("2026-11-20 02:00", 1_795_136_400_000), ("2026-11-20T02:00:30", 1_795_136_430_000),
@@ -33,12 +33,32 @@ struct ReportCommandTests {
     @Test(
         "--since refuses what is none of them",
         arguments: [
-            "", "0", "-1", "yesterday", "2026-13-01", "2026-11-20T25:00", "2026-11-2", "1.5d",
+            "", "0", "1", "7", "-1", "yesterday", "2026-13-01", "2026-11-20T25:00", "2026-11-2", "1.5d",
             "99999999999999",
         ]
     )
     func refused(text: String) {
         #expect(ReportStart.parse(text, now: now, zone: berlin) == nil)
+    }
+
+    @Test("The system's own user is found by its state directory; root looks there as that user, for good")
+    func systemUser() async throws {
+        let root = FileManager.default.temporaryDirectory.path + "/system-\(UUID().uuidString)"
+        let state = root + "/syncagent"
+        defer { try? FileManager.default.removeItem(atPath: root) }
+        let missing = #expect(throws: CommandFailure.self) { _ = try EnvironmentPaths.ofSystem(state) }
+        #expect(missing?.status == .noInput)
+        try FileManager.default.createDirectory(atPath: state, withIntermediateDirectories: true)
+        let own = try EnvironmentPaths.ofSystem(state)
+        #expect(try own.statePath() == state && own.lookup("HOME") == nil)
+        // Only root can give a directory away.
+        guard geteuid() == 0, chown(state, 65_534, 65_534) == 0 else { return }
+        await #expect(processExitsWith: .success) { [state = state as String] in
+            let other = try EnvironmentPaths.ofSystem(state)
+            guard geteuid() == 65_534, getegid() == 65_534, getgroups(0, nil) == 0, setuid(0) != 0,
+                try other.statePath() == state
+            else { exit(1) }
+        }
     }
 
     @Test("A schedule whose file has an absurd time is new, as far as anybody knows")

@@ -210,14 +210,21 @@ struct SessionTextTests {
         #expect(found == status)
     }
 
-    @Test("An event is one line: number, time, name, then what it says")
-    func event() {
+    @Test("An event is one line: number, local time with its zone, name, then what it says")
+    func event() throws {
         let line = EventLine(
             sequence: 7,
             event:
                 #"{"event":"task.installed","time":"2026-11-20T02:00:00.123Z","run":"r","size":3,"path":"a b"}"#
         )
-        #expect(EventText.line(line) == #"7  2026-11-20 02:00:00  task.installed  path="a b"  size=3"#)
+        let (berlin, nepal) = (
+            try #require(Zone.named("Europe/Berlin")), try #require(Zone.named("Asia/Kathmandu"))
+        )
+        let newYork = try #require(Zone.named("America/New_York"))
+        let rest = #"task.installed  path="a b"  size=3"#
+        #expect(EventText.line(line, zone: berlin) == "7  2026-11-20 03:00:00 +01:00  " + rest)
+        #expect(EventText.line(line, zone: nepal) == "7  2026-11-20 07:45:00 +05:45  " + rest)
+        #expect(EventText.line(line, zone: newYork) == "7  2026-11-19 21:00:00 -05:00  " + rest)
         #expect(EventText.line(.pruned(through: 9)) == "-    events.pruned  through=9")
         let bad = EventLine(sequence: 1, event: #"{"event":"e\u001b[2J","x":"\u001b"}"#)
         #expect(!EventText.line(bad).contains("\u{1B}"))

@@ -134,7 +134,7 @@ enum StartTime {
     ///   - zone: That local times are in.
     /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
     static func parse(_ text: String, now: Int64, zone: Zone) -> Int64? {
-        if let wait = try? duration(text) { return now.saturatingAdd(Int64(wait / .milliseconds(1))) }
+        if let wait = try? period(text) { return now.saturatingAdd(Int64(wait / .milliseconds(1))) }
         if text.utf8.count == 5, let minute = ScheduleTiming.minutes(text) {
             return zone.next(minute: minute, after: now)
         }

@@ -25,6 +25,37 @@ struct EnvironmentPaths: Sendable {
         lookup: CurrentProcess.variable
     )
 
+    /// The state of the system's own user, as Examples/systemd has it: of pulls that no person's account makes.
+    static let systemState = "/var/lib/syncagent"
+
+    /// Where the system's own user has everything. For root this process goes on as that user: what root would create there
+    /// could not be opened by it any more.
+    ///
+    /// - Parameter state: Its state directory, absolute.
+    /// - Throws: ``CommandFailure`` with status 66 where there is none, 77 for other users.
+    static func ofSystem(_ state: String = systemState) throws(CommandFailure) -> EnvironmentPaths {
+        let shown = escaped(state)
+        guard let user = owner(following: state), let group = group(following: state) else {
+            throw CommandFailure(.noInput, "There is no state of the system's user: \(shown): \(Errno.last).")
+        }
+        if CurrentProcess.user != user {
+            let code =
+                CurrentProcess.user == 0 ? CurrentProcess.become(user: user, group: group) : .notPermitted
+            if let code {
+                let name = UserEntry(user)?.name.map { " \(escaped($0))" } ?? " \(user)"
+                throw CommandFailure(
+                    .refused,
+                    "\(shown) belongs to the user\(name): \(code); run this as that user or root, such as with sudo."
+                )
+            }
+        }
+        let parent = state.split(separator: "/").dropLast().map { "/" + $0 }.joined()
+        return EnvironmentPaths(home: UserEntry(user)?.home) { name in
+            if name == "XDG_STATE_HOME" { return parent }
+            return name == "HOME" || name.hasPrefix("XDG_") ? nil : CurrentProcess.variable(name)
+        }
+    }
+
     /// `$XDG_STATE_HOME/syncagent`, by default `~/.local/state/syncagent`; absolute.
     ///
     /// XDG Base Directory Specification 0.8: a variable that holds a relative path is ignored.

@@ -33,6 +33,15 @@ struct ReportingOptions: ParsableArguments {
     }
 }
 
+/// Whose sessions a command that only looks is about.
+struct SystemOption: ParsableArguments {
+    @Flag(help: "Show the sessions of the system's own user, in /var/lib/syncagent; for root and that user.")
+    var system = false
+
+    /// Where those are.
+    func environment() throws(CommandFailure) -> EnvironmentPaths { system ? try .ofSystem() : .ofProcess }
+}
+
 /// How much is told of single files.
 struct VerboseOption: ParsableArguments {
     @Flag(
@@ -210,10 +219,16 @@ func oneWord<Words: RawRepresentable<String> & CaseIterable>(_ text: String, _ o
     throw ValidationError("\(option) takes one of \(known), not '\(escaped(text))'.")
 }
 
-/// Reads the value of an option such as `--deadline`, see ``SettingValue/duration(_:)``.
+/// Reads the value of an option such as `--idle-timeout`, see ``SettingValue/duration(_:)``.
 @Sendable
 func duration(_ text: String) throws -> Duration {
     try setting(SettingValue.duration(text))
+}
+
+/// Reads the value of an option such as `--deadline`, see ``SettingValue/period(_:)``.
+@Sendable
+func period(_ text: String) throws -> Duration {
+    try setting(SettingValue.period(text))
 }
 
 /// Reads a setting for the argument parser.

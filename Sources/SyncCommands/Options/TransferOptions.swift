@@ -218,7 +218,7 @@ struct LimitOptions: ParsableArguments {
 
     @Option(
         help: "Give up after this time, including waits: 90s, 15m, 6h.  (default: 7d)".taking("time"),
-        transform: duration
+        transform: period
     )
     var deadline: Duration?
 

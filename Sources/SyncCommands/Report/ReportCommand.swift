@@ -3,6 +3,7 @@ import SyncAgent
 import SyncModel
 import SyncReport
 import SyncSchedule
+import SyncSettings
 import SyncStore
 import SyncSystem
 
@@ -22,8 +23,8 @@ struct ReportCommand: AsyncParsableCommand {
 
     @Option(
         help:
-            "Start of the period: a number of days, 90m, 12h, 7d, 2026-11-20, or 2026-11-20T02:00.  (default: 24h)"
-            .taking("time|days")
+            "Start of the period: 90m, 12h, 7d, 2026-11-20, or 2026-11-20T02:00.  (default: 24h)"
+            .taking("time")
     )
     var since: String?
 
@@ -43,6 +44,9 @@ struct ReportCommand: AsyncParsableCommand {
     )
     var post: String?
 
+    @OptionGroup
+    var place: SystemOption
+
     func validate() throws {
         if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") }
         if post != nil, json || html || output != nil {
@@ -58,9 +62,11 @@ struct ReportCommand: AsyncParsableCommand {
     private func start(now: Int64) throws -> Int64 {
         guard let since else { return now - 86_400_000 }
         guard let start = ReportStart.parse(since, now: now, zone: .machine) else {
+            if since.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+                _ = try setting(of: "--since", SettingValue.period(since))
+            }
             throw ValidationError(
-                "--since '\(escaped(since))' is neither a number of days nor a time such as 12h, 7d, 2026-11-20 or "
-                    + "2026-11-20T02:00."
+                "--since '\(escaped(since))' is not a time such as 12h, 7d, 2026-11-20 or 2026-11-20T02:00."
             )
         }
         guard start < now else { throw ValidationError("--since '\(escaped(since))' is in the future.") }
@@ -70,7 +76,8 @@ struct ReportCommand: AsyncParsableCommand {
     func run() async throws {
         let terminal = Output()
         let receiver = try post.map { try ReportPost($0) }
-        let state = try StateAccess(output: terminal)
+        let environment = try place.environment()
+        let state = try StateAccess(environment: environment, output: terminal)
         let clock = ReportClock.here(SystemTime.milliseconds())
         var report = MorningReport(
             version: syncagentVersion,
@@ -79,7 +86,7 @@ struct ReportCommand: AsyncParsableCommand {
             since: try start(now: clock.now),
             sessions: []
         )
-        let schedules = ReportSchedules(now: clock.now)
+        let schedules = ReportSchedules(now: clock.now, environment: environment)
         if let store = try state.existingStore() {
             let names = try session.map { [try StateAccess.session($0, in: store)] }
             var reader = ReportReader(store: store, clock: clock, version: report.version)
@@ -118,17 +125,13 @@ extension ReportClock {
 /// The value of `--since`.
 enum ReportStart {
     /// - Parameters:
-    ///   - text: A number of days; `90m`, `12h`, `7d`; a local date, at midnight; a local date and time; RFC 3339.
+    ///   - text: `90m`, `12h`, `7d`; a local date, at midnight; a local date and time; RFC 3339.
     ///   - now: **Milliseconds** since 1970.
     ///   - zone: For dates without an offset.
     /// - Returns: **Milliseconds** since 1970; `nil` for any other text.
     static func parse(_ text: String, now: Int64, zone: Zone) -> Int64? {
-        let isNumber = !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
-        if let period = try? duration(isNumber ? text + "d" : text) {
-            return now - Int64(period / .milliseconds(1))
-        }
-        return isNumber
-            ? nil : zone.moment(text) ?? parseTimestamp(text.replacing(" ", with: "T", maxReplacements: 1))
+        if let period = try? period(text) { return now - Int64(period / .milliseconds(1)) }
+        return zone.moment(text) ?? parseTimestamp(text.replacing(" ", with: "T", maxReplacements: 1))
     }
 }
 

@@ -14,7 +14,7 @@ struct ScheduleOptions: ParsableArguments {
 
     @Option(
         help: "At this interval, counted from midnight; it must divide the day: 15m, 1h, 6h.".taking("time"),
-        transform: duration
+        transform: period
     )
     var every: Duration?
 
@@ -28,7 +28,7 @@ struct ScheduleOptions: ParsableArguments {
         help:
             "How long a run may last: 4h, 90m. Nothing is transferred afterwards. For schedules with one time a day.  (default: no end)"
             .taking("time"),
-        transform: duration
+        transform: period
     )
     var window: Duration?
 
@@ -42,7 +42,7 @@ struct ScheduleOptions: ParsableArguments {
         help:
             "Delay the start by up to this much, 30m for example; each machine has its own fixed delay.  (default: none)"
             .taking("time"),
-        transform: duration
+        transform: period
     )
     var jitter: Duration?
 

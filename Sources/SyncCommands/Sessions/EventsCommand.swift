@@ -2,6 +2,7 @@ import ArgumentParser
 import SyncControl
 import SyncControlServer
 import SyncModel
+import SyncSchedule
 import SyncStore
 
 struct EventsCommand: AsyncParsableCommand {
@@ -11,7 +12,8 @@ struct EventsCommand: AsyncParsableCommand {
         discussion: """
             Every event has a number, `seq`. --since N starts with event N + 1, so a program that stores the last number \
             it has handled misses no event and gets none twice. If there is no event N, such as after a power cut, the \
-            exit status is 66: read again from 0. Times are in UTC. Needs no agent, but --follow starts one if there is \
+            exit status is 66: read again from 0. Times are local, with their offset from UTC; with --json they are in \
+            UTC. Needs no agent, but --follow starts one if there is \
             work and none is running, and reports on standard error what the session is waiting for.
             """
     )
@@ -25,16 +27,24 @@ struct EventsCommand: AsyncParsableCommand {
     @Option(help: "Only events after this one.".taking("n"))
     var since: Int64 = 0
 
+    @OptionGroup
+    var place: SystemOption
+
     @OptionGroup(title: "Output")
     var format: JSONFlag
 
     func validate() throws {
+        if place.system, follow {
+            throw ValidationError(
+                "--system and --follow are mutually exclusive: --follow may start an agent."
+            )
+        }
         if since < 0 { throw ValidationError("--since takes 0 or more, not \(since).") }
     }
 
     func run() async throws {
         let output = Output()
-        let state = try StateAccess(output: output)
+        let state = try StateAccess(environment: place.environment(), output: output)
         let store = try state.store()
         let name = try StateAccess.session(session.session, in: store)
         let start = EventFeed(store: store, session: name, cursor: since)
@@ -89,10 +99,10 @@ enum EventText {
     /// What people look for first.
     private static let first = ["path", "group", "result", "program", "attempt", "reason", "state"]
 
-    static func line(_ event: EventLine) -> String {
+    static func line(_ event: EventLine, zone: Zone = .machine) -> String {
         let object = JSONValue(text: event.text)?.object ?? [:]
         let name = object["event"]?.string ?? "?"
-        let time = object["time"]?.string.map { String($0.prefix(19)).replacing("T", with: " ") } ?? ""
+        let time = object["time"]?.string.flatMap { parseTimestamp($0) }.map { zone.stamp($0) } ?? ""
         let keys =
             first.filter { object[$0] != nil }
             + object.keys.filter { !hidden.contains($0) && !first.contains($0) }.sorted()

@@ -164,12 +164,8 @@ struct SessionText: Sendable {
 
     /// `2026-11-20 02:00:00 (in 3 h 12 min)`, in local time.
     func moment(_ time: WallTime) -> String {
-        // The years 0 to 9999: what is stored may be anything.
-        let milliseconds = min(max(time.milliseconds, -62_167_219_200_000), 253_402_300_799_999)
-        let offset = zone.offset(at: floorDivision(milliseconds, 1_000).quotient)
-        let local = timestamp(milliseconds: milliseconds + offset * 1_000)
-        let text = String(local.prefix(19)).replacing("T", with: " ")
-        let seconds = milliseconds.saturatingSubtract(now) / 1_000
+        let text = zone.clockTime(time.milliseconds)
+        let seconds = time.milliseconds.saturatingSubtract(now) / 1_000
         if seconds > 0 { return "\(text) (in \(period(seconds)))" }
         return seconds == 0 ? text : "\(text) (\(period(-seconds)) ago)"
     }

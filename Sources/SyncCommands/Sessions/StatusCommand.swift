@@ -54,11 +54,17 @@ struct StatusCommand: AsyncParsableCommand {
     @Option(help: "With --tasks: only paths that match, such as 'sheets/**'.".taking("glob"))
     var path: String?
 
+    @OptionGroup
+    var place: SystemOption
+
     @OptionGroup(title: "Output")
     var format: JSONFlag
 
     func validate() throws {
         if requests, tasks { throw ValidationError("--requests and --tasks are mutually exclusive.") }
+        if place.system, watch {
+            throw ValidationError("--system and --watch are mutually exclusive: --watch may start an agent.")
+        }
         if tasks, watch {
             throw ValidationError("--watch works alone or with --requests, not with --tasks.")
         }
@@ -69,18 +75,24 @@ struct StatusCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let access = try StateAccess(output: output)
+        let access = try StateAccess(environment: place.environment(), output: output)
         if watch { return try await StatusWatch(command: self, access: access).run() }
         if tasks { return try showTasks(access) }
         if requests { return try showRequests(access) }
         guard let store = try access.existingStore() else {
             if session.session != nil { throw StateAccess.noSessions }
-            if !format.json { output.message("No sessions.") }
+            if !format.json { output.message("No sessions.\(otherSessions)") }
             return
         }
         let sessions = try await sessions(in: store, access)
         for line in try lines(sessions) { output.line(line) }
-        if sessions.all.isEmpty, !format.json { output.message("No sessions.") }
+        if sessions.all.isEmpty, !format.json { output.message("No sessions.\(otherSessions)") }
+    }
+
+    /// Where there may be some, for whoever has none.
+    private var otherSessions: String {
+        !place.system && exists(EnvironmentPaths.systemState)
+            ? " 'syncagent status --system' shows those of the system's user." : ""
     }
 
     /// What is known of the sessions that are asked for.

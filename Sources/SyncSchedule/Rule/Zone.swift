@@ -92,3 +92,29 @@ package struct Zone: Sendable {
         return high
     }
 }
+
+extension Zone {
+    /// What the wall clock shows at a moment, `2026-11-20 03:00:00`, and by how much it is ahead of UTC, `+01:00`.
+    ///
+    /// - Parameter milliseconds: Since 1970; outside the years 0 to 9999 the first or the last moment of those.
+    package func stamp(_ milliseconds: Int64) -> String {
+        let minutes = offset(at: Self.seconds(milliseconds)) / 60
+        func padded(_ number: Int64) -> String { (number < 10 ? "0" : "") + String(number) }
+        let size = abs(minutes)
+        return
+            "\(clockTime(milliseconds)) \(minutes < 0 ? "-" : "+")\(padded(size / 60)):\(padded(size % 60))"
+    }
+
+    /// What the wall clock shows at a moment: `2026-11-20 03:00:00`.
+    ///
+    /// - Parameter milliseconds: As ``stamp(_:)`` takes them.
+    package func clockTime(_ milliseconds: Int64) -> String {
+        let seconds = Self.seconds(milliseconds)
+        let local = timestamp(milliseconds: (seconds + offset(at: seconds)) * 1_000)
+        return String(local.prefix(19)).replacing("T", with: " ")
+    }
+
+    private static func seconds(_ milliseconds: Int64) -> Int64 {
+        floorDivision(min(max(milliseconds, -62_167_219_200_000), 253_402_300_799_999), 1_000).quotient
+    }
+}

@@ -77,6 +77,14 @@ package func owner(of descriptor: Int32) -> UInt32? {
     return fstat(descriptor, &buffer) == 0 ? buffer.st_uid : nil
 }
 
+/// The group to which what a path leads to belongs. stat(2)
+///
+/// - Returns: `nil` when it fails; ``Errno/last`` says why.
+package func group(following path: UnsafePointer<CChar>) -> UInt32? {
+    var buffer = stat()
+    return stat(path, &buffer) == 0 ? buffer.st_gid : nil
+}
+
 /// The user to whom what a path leads to belongs, links followed. stat(2)
 package func owner(following path: UnsafePointer<CChar>) -> UInt32? {
     var buffer = stat()

@@ -48,6 +48,15 @@ package enum CurrentProcess {
     /// The path that it was started by, as execve(2) got it. getauxval(3), AT_EXECFN
     package static var startPath: String? { sa_program_path().map { String(cString: $0) } }
 
+    /// Goes on as another user, with that user's group alone, and never again as the one before. Only root may. setuid(2),
+    /// setgroups(2)
+    ///
+    /// - Returns: Why it cannot; what has been given up by then stays given up.
+    package static func become(user: UInt32, group: UInt32) -> Errno? {
+        guard setgroups(0, nil) == 0, setgid(group) == 0, setuid(user) == 0 else { return Errno.last }
+        return nil
+    }
+
     /// Ends it now: nothing is flushed, and no handler runs. _exit(2)
     package static func exit(_ status: Int32) -> Never { _exit(status) }
 
