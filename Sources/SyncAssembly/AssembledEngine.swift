@@ -60,6 +60,7 @@ package struct AssembledEngine: Sendable {
             waits.note(event, time: time)
             events.tell(transfer: event, time: time)
         }
+        configuration.awaitRecord = { events.settle(then: $0) }
         let memory = store.directory.map(TransferMemory.init)
         memory?.recall(&configuration)
         self.memory = memory

@@ -16,12 +16,23 @@ package final class EventLog: Sendable {
         /// What had been gathered when the store refused it.
         var refused = (lines: 0, bytes: 0)
 
-        /// Everything has been recorded, or is given up.
-        mutating func clear() { (lines, bytes, refused) = ([], 0, (0, 0)) }
+        /// Lines that are gathered for a row.
+        typealias Batch = (lines: [[UInt8]], bytes: Int, time: Int64)
 
-        /// Everything has been recorded.
+        /// Takes out everything that has been gathered.
+        mutating func takeAll() -> Batch {
+            defer { (lines, bytes, refused) = ([], 0, (0, 0)) }
+            return (lines, bytes, time)
+        }
+
+        /// What could not be recorded comes before what has come since.
+        mutating func putBack(_ batch: Batch) {
+            lines = batch.lines + lines
+            bytes += batch.bytes
+        }
+
+        /// What was taken has been recorded.
         mutating func recorded() {
-            clear()
             if !hasLost { failure = nil }
         }
     }
@@ -33,6 +44,8 @@ package final class EventLog: Sendable {
     /// So many rows' worth of events are kept while the store takes none.
     private static let keptRows = 64
     private let state = Mutex(State())
+    /// Held while a row is written, which can take long, so that rows keep their order. Events are gathered meanwhile.
+    private let writing = Mutex(())
 
     /// - Parameters:
     ///   - store: Where events go.
@@ -50,26 +63,42 @@ package final class EventLog: Sendable {
     ///
     /// - Parameter line: A JSON line, UTF-8, without a newline.
     package func add(_ line: [UInt8], time: Int64) {
+        if gather(line, time: time) { settle() }
+    }
+
+    /// Adds one event, and never waits for the store.
+    ///
+    /// - Parameter line: A JSON line, UTF-8, without a newline.
+    /// - Returns: Whether there is a row's worth to ``settle()``.
+    package func gather(_ line: [UInt8], time: Int64) -> Bool {
         state.withLock { state in
             state.lines.append(line)
             state.bytes += line.count
             state.time = time
             // What the store has refused is tried again with the next row, not with each line.
             let (lines, bytes) = (state.lines.count - state.refused.lines, state.bytes - state.refused.bytes)
-            if lines >= maximumLines || bytes >= maximumBytes { write(&state) }
+            return lines >= maximumLines || bytes >= maximumBytes
         }
     }
 
     /// Has the caller record what has been gathered, in a transaction of its own. If that fails, it is kept.
     package func take(_ record: ([[UInt8]]) throws(StoreError) -> Void) throws(StoreError) {
-        try state.withLock { (state) throws(StoreError) in
-            try record(state.lines)
-            state.recorded()
+        try writing.withLock { (_) throws(StoreError) in
+            let batch = state.withLock { $0.takeAll() }
+            do throws(StoreError) {
+                try record(batch.lines)
+            } catch {
+                state.withLock { $0.putBack(batch) }
+                throw error
+            }
+            state.withLock { $0.recorded() }
         }
     }
 
     /// Records what has been gathered; a failure is kept for ``flush()``.
-    package func settle() { state.withLock { write(&$0) } }
+    package func settle() {
+        writing.withLock { _ in write() }
+    }
 
     /// Records what has been gathered.
     ///
@@ -77,8 +106,8 @@ package final class EventLog: Sendable {
     /// - Throws: ``StoreError``, the first since the last flush, unless everything is recorded now. Events that the store
     ///   refuses are kept for the next attempt, up to a bound.
     package func flush(synced: Bool = false) throws(StoreError) {
+        settle()
         let failure = state.withLock { state -> StoreError? in
-            write(&state)
             defer { (state.failure, state.hasLost) = (nil, false) }
             return state.failure
         }
@@ -86,17 +115,21 @@ package final class EventLog: Sendable {
         if synced { try store.synchronize() }
     }
 
-    private func write(_ state: inout State) {
-        guard !state.lines.isEmpty else { return }
+    private func write() {
+        let batch = state.withLock { $0.takeAll() }
+        guard !batch.lines.isEmpty else { return }
         do throws(StoreError) {
-            try store.append(state.lines, to: session, time: state.time)
-            state.recorded()
+            try store.append(batch.lines, to: session, time: batch.time)
+            state.withLock { $0.recorded() }
         } catch {
-            state.failure = state.failure ?? error
-            state.refused = (state.lines.count, state.bytes)
-            guard state.bytes / Self.keptRows >= maximumBytes else { return }
-            state.hasLost = true
-            state.clear()
+            state.withLock { state in
+                state.failure = state.failure ?? error
+                state.putBack(batch)
+                state.refused = (batch.lines.count, batch.bytes)
+                guard state.bytes / Self.keptRows >= maximumBytes else { return }
+                state.hasLost = true
+                _ = state.takeAll()
+            }
         }
     }
 }

@@ -15,13 +15,19 @@ package final class EventRecorder: Sendable {
     private struct State: Sendable {
         var recording: Recording?
         var hops = 0
+        /// Called once what has been told by then is on record.
+        var waiting: [@Sendable () -> Void] = []
+        /// Whether that thread is there.
+        var hasThread = false
     }
 
     private let listener: @Sendable (SyncEvent) -> Void
-    private let state = Mutex(State())
+    private let state = Monitor(State())
     /// What the transfers in events are for.
     package let subjects = TransferSubjects()
 
+    /// How long the thread that records waits for something to do, in **milliseconds**.
+    private static let idleTime = 1_000
     /// Hops of a run that are recorded before their request goes out; later ones follow within a second.
     private static let hopLimit = 1_000
 
@@ -30,7 +36,10 @@ package final class EventRecorder: Sendable {
 
     /// From here on, events belong to this run.
     func open(_ log: EventLog, session: String, run: String) {
-        state.withLock { $0 = State(recording: Recording(session: session, run: run, log: log)) }
+        state.withLock { state in
+            state.recording = Recording(session: session, run: run, log: log)
+            state.hops = 0
+        }
     }
 
     /// Events belong to no run any more; pending ones are recorded.
@@ -44,16 +53,21 @@ package final class EventRecorder: Sendable {
 
     /// Reports an event and records it with the next ones.
     func tell(_ event: SyncEvent) {
-        state.withLock { state in
-            state.recording?.log.add(event.json.bytes, time: event.time)
-            listener(event)
+        let full = state.withLock { state -> EventLog? in
+            defer { listener(event) }
+            guard let log = state.recording?.log, log.gather(event.json.bytes, time: event.time) else {
+                return nil
+            }
+            return log
         }
+        // Not under the lock: the transport's thread must not wait for the store.
+        full?.settle()
     }
 
     /// Reports an event that is not recorded: it concerns this process only.
     func tellOnly(_ event: SyncEvent) { state.withLock { _ in listener(event) } }
 
-    /// Reports what a transport does for the run. A hop is recorded before the next request goes out (S76).
+    /// Reports what a transport does for the run. Never waits for the store: see ``settle(then:)``.
     package func tell(transfer event: TransferEvent, time: Int64) {
         if let id = event.transfer, let input = event.input { subjects.note(input, of: id) }
         // Not reported, so do not look up what it is for.
@@ -67,14 +81,57 @@ package final class EventRecorder: Sendable {
         state.withLock { state in
             guard let recording = state.recording else { return listener(event) }
             let event = event.of(session: recording.session, run: recording.run)
-            recording.log.add(event.json.bytes, time: event.time)
-            if event.name == .taskRedirected, state.hops < Self.hopLimit {
-                state.hops += 1
-                // A failure is reported at the next flush; the request does not wait for it.
-                recording.log.settle()
-            }
+            // Whatever records next takes it along; a thread does twice a second (``LiveRun``).
+            _ = recording.log.gather(event.json.bytes, time: event.time)
+            if event.name == .taskRedirected { state.hops += 1 }
             listener(event)
         }
+    }
+
+    /// Records what has been told, on another thread, before a request goes out after a hop (S76). A failure is reported at
+    /// the next flush; the request does not wait for longer.
+    ///
+    /// - Parameter done: Called once, when that is done.
+    /// - Returns: Whether `done` will be called: not where no run is open or it has had many hops.
+    package func settle(then done: @escaping @Sendable () -> Void) -> Bool {
+        let (waits, needsThread) = state.change { state -> (Bool, Bool) in
+            guard state.recording != nil, state.hops <= Self.hopLimit else { return (false, false) }
+            state.waiting.append(done)
+            defer { state.hasThread = true }
+            return (true, !state.hasThread)
+        }
+        guard needsThread else { return waits }
+        do throws(ThreadError) {
+            try WorkerThread(name: "hops") { [self] in recordHops() }
+        } catch {
+            // Then this thread has to wait.
+            recordOnce(idleTime: 0)
+            state.withLock { $0.hasThread = false }
+        }
+        return true
+    }
+
+    private func recordHops() {
+        while recordOnce(idleTime: Self.idleTime) {}
+    }
+
+    /// Records what somebody waits for.
+    ///
+    /// - Returns: Whether there was somebody within the time, in **milliseconds**; if not, the thread is gone.
+    @discardableResult
+    private func recordOnce(idleTime: Int) -> Bool {
+        var looks = 0
+        let (waiting, log) = state.wait(every: idleTime) { state -> ([@Sendable () -> Void], EventLog?)? in
+            looks += 1
+            guard !state.waiting.isEmpty || looks > 1 else { return nil }
+            defer { state.waiting = [] }
+            if state.waiting.isEmpty { state.hasThread = false }
+            return (state.waiting, state.recording?.log)
+        }
+        guard !waiting.isEmpty else { return false }
+        log?.settle()
+        for done in waiting { done() }
+        return true
     }
 
     /// Records pending events together with `events` in one transaction of the caller's, then reports them.

@@ -100,6 +100,9 @@ package struct TransportConfiguration: Sendable {
     package var random: @Sendable () -> UInt64
     /// Called on the transport's thread before the announced thing happens; must not block for long.
     package var events: @Sendable (TransferEvent) -> Void
+    /// Asked before the first request after a hop: whether it has to wait. Then `done` is called, from any thread, once
+    /// ``events`` has the hop on record, or cannot have it.
+    package var awaitRecord: @Sendable (_ done: @escaping @Sendable () -> Void) -> Bool = { _ in false }
 
     /// Starts from the defaults beside each property.
     package init(

@@ -25,6 +25,8 @@ enum PieceWait: Equatable {
     case resolver
     /// The redirect of another request to the same place.
     case scout
+    /// The record of where it goes next.
+    case record
 }
 
 /// What can happen to a piece.
@@ -43,6 +45,8 @@ enum PieceInput: Equatable {
     case leftToResolvers
     /// Another request finds out where its place redirects to.
     case leftToScout
+    /// Where it goes next is being recorded.
+    case leftToRecord
     /// It is complete, or its transfer has been given up.
     case over
 }
@@ -51,12 +55,12 @@ extension PieceState {
     /// Where an input leads: pure.
     ///
     /// ```
-    ///         enqueued started joined  missed  delayed leftToResolvers leftToScout over
-    /// queued  queued   running running parked  waiting waiting         waiting     ended
-    /// waiting queued   refused running parked  waiting waiting         refused     ended
-    /// parked  queued   refused running parked  waiting waiting         refused     ended
-    /// running queued   refused running parked  waiting waiting         refused     ended
-    /// ended   stays    stays   stays   stays   stays   stays           stays       stays
+    ///         enqueued started joined  missed  delayed leftToResolvers leftToScout leftToRecord over
+    /// queued  queued   running running parked  waiting waiting         waiting     waiting      ended
+    /// waiting queued   refused running parked  waiting waiting         refused     refused      ended
+    /// parked  queued   refused running parked  waiting waiting         refused     refused      ended
+    /// running queued   refused running parked  waiting waiting         refused     refused      ended
+    /// ended   stays    stays   stays   stays   stays   stays           stays       stays        stays
     /// ```
     func after(_ input: PieceInput) -> Transition<PieceState> {
         if self == .ended { return .stays }
@@ -65,6 +69,7 @@ extension PieceState {
         // Only a queue has a turn.
         case .started(let id): self == .queued ? .to(.running(id)) : .refused
         case .leftToScout: self == .queued ? .to(.waiting(.scout)) : .refused
+        case .leftToRecord: self == .queued ? .to(.waiting(.record)) : .refused
         // A body that has just begun serves whoever it can.
         case .joined(let id): .to(.running(id))
         // A source that may not be asked is a fault also while the piece waits.

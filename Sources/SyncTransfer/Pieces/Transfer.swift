@@ -142,6 +142,8 @@ final class Piece {
     var chain: RedirectChain?
     /// The steps of ``chain`` as announced, redacted.
     var trail: [TransferStatus.Hop] = []
+    /// Whether a step of ``trail`` may not be on record yet.
+    var hasNewHop = false
     /// The status of a redirect whose target resolvers have not seen yet.
     var unresolvedRedirect: Int?
     /// ``HostCredential/answers`` when it was sent last.

@@ -34,6 +34,7 @@ struct Announcer {
         let id = piece.transfer.id
         let (from, to) = (redacted(from), redacted(to))
         piece.trail.append(TransferStatus.Hop(from: from, to: to, reason: reason.words))
+        piece.hasNewHop = true
         switch reason {
         case .mirror: events(.mirrored(id, from: from, to: to))
         case .rewrite(let by): events(.rewritten(id, from: from, to: to, by: by, hop: number))

@@ -224,6 +224,7 @@ final class CurlWorker {
         case .blame(let url, _): blame(url)
         case .resolved(let number, let answers, let failures):
             handle(dispatcher.resolving.take(number, answers, failures))
+        case .recorded(let number): dispatcher.isRecorded(number)
         case .provided(let origin, let number, let answer):
             if dispatcher.credentials.take(answer, number, for: dispatcher.hosts[origin]) {
                 credentialIsKnown(for: origin)

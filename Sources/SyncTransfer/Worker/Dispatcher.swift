@@ -17,6 +17,10 @@ final class Dispatcher {
     let announcer: Announcer
     let splitter: Splitter
     private let requests: RequestWriter
+    private let inbox: Inbox
+    /// Pieces that wait until where they go next is on record, by the number of the question.
+    private var unrecorded: [UInt64: (piece: Piece, ticket: UInt64)] = [:]
+    private var recordsAsked: UInt64 = 0
     private(set) lazy var settlement = Settlement(self)
 
     private(set) var transfers: [TransferID: Transfer] = [:]
@@ -46,6 +50,7 @@ final class Dispatcher {
     ) {
         self.configuration = configuration
         self.counters = counters
+        self.inbox = inbox
         agenda = Agenda(configuration.clock)
         pool = ExchangePool(multi: multi, configuration: configuration, now: agenda.now)
         router = Router(configuration)
@@ -228,6 +233,7 @@ final class Dispatcher {
     private func launch(_ piece: Piece, chain: RedirectChain, on host: HostState, isRangeless: Bool) {
         if piece.chain == nil { announcer.beginning(of: chain, for: piece, router) }
         piece.chain = chain
+        guard !mustWaitForRecord(piece) else { return }
         let transfer = piece.transfer
         transfer.lastURL = chain.current.text
         transfer.lastSource = piece.sourceIndex
@@ -256,6 +262,25 @@ final class Dispatcher {
         } catch {
             settlement.settle(piece, fault: Fault(.libcurl, error.detail), chain: chain)
         }
+    }
+
+    /// Makes a piece wait until the hops that lead to its next request are on record (S76); other transfers go on meanwhile.
+    private func mustWaitForRecord(_ piece: Piece) -> Bool {
+        guard piece.hasNewHop else { return false }
+        piece.hasNewHop = false
+        recordsAsked += 1
+        let number = recordsAsked
+        unrecorded[number] = (piece, piece.take(.leftToRecord))
+        if configuration.awaitRecord({ [inbox] in inbox.post(.recorded(number)) }) { return true }
+        unrecorded[number] = nil
+        piece.take(.enqueued)
+        return false
+    }
+
+    /// Lets the piece go on whose hops are on record now.
+    func isRecorded(_ number: UInt64) {
+        guard let (piece, ticket) = unrecorded.removeValue(forKey: number) else { return }
+        if piece.life.isWaiting(since: ticket) { enqueue(piece, isUrgent: true) }
     }
 
     /// Makes the tail of a piece a piece of its own; `false` when its sink has no place for a cut.

@@ -14,6 +14,7 @@ enum Command: Sendable {
     case setRateLimit(UInt64?)
     case setWaiting(deadline: Duration, Patience?)
     case resolved(UInt64, [Resolved], [PluginError])
+    case recorded(UInt64)
     case provided(Origin, UInt64, ProvidedCredential)
     case describe(limit: Int, @Sendable (CurlTransport.Statuses) -> Void)
 }

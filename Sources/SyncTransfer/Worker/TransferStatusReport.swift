@@ -81,6 +81,7 @@ struct TransferStatusReport {
             status.state = .waiting
             status.wait = due - now
             status.reason = piece.life.lastFault?.detail
+        case .waiting(.record): status.state = .queued
         // For a resolver, or for a scout.
         case .waiting: status.state = hasResolvers ? .resolving : .queued
         case .running(let id):

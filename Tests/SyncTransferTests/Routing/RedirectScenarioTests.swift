@@ -34,6 +34,35 @@ struct RedirectScenarioTests {
         )
     }
 
+    @Test(
+        "A request after a hop waits until that is on record, and only that one: others go on meanwhile [S76]",
+        arguments: [false, true]
+    )
+    func onRecord(byRule: Bool) async throws {
+        let waiting = Mutex<[@Sendable () -> Void]>([])
+        let server = try FaultServer()
+        let rule = try RewriteRule("\(server.url("/a")) \(server.url("/b"))")
+        let bench = try Bench(server: server) { configuration in
+            configuration.awaitRecord = { done in
+                waiting.withLock { $0.append(done) }
+                return true
+            }
+            guard byRule else { return }
+            configuration.rewriteRules = [rule]
+        }
+        bench.server.script("/a", .redirect(to: "/b"))
+        bench.server.serve(object, at: "/b")
+        bench.server.serve(object, at: "/other")
+        let moved = bench.start(object)
+        try await waitFor { waiting.withLock { $0.isEmpty } ? nil : true }
+        for _ in 1...3 { try await bench.deliver(object, from: [bench.server.url("/other")]) }
+        #expect(bench.server.log.requests(to: "/b").isEmpty, "its hop is not on record")
+        for done in waiting.withLock({ $0 }) { done() }
+        try await bench.finish(moved, object)
+        #expect(bench.server.log.requests(to: "/b").count == 1)
+        #expect(waiting.withLock { $0.count } == 1, "asked once a hop")
+    }
+
     @Test("What one redirect taught serves other ranges and neighbours")
     func remembered() async throws {
         let bench = try Bench()

@@ -5,15 +5,16 @@ import Testing
 
 /// The whole table: `·` stays, `x` is refused, else the state it leads to.
 private let table = """
-                    queued   until    resolver scout    parked   first    ended
-    enqueued        queued   queued   queued   queued   queued   queued   ·
-    started         second   x        x        x        x        x        ·
-    joined          second   second   second   second   second   second   ·
-    missed          parked   parked   parked   parked   parked   parked   ·
-    delayed         until    until    until    until    until    until    ·
-    leftToResolvers resolver resolver resolver resolver resolver resolver ·
-    leftToScout     scout    x        x        x        x        x        ·
-    over            ended    ended    ended    ended    ended    ended    ·
+                    queued   until    resolver scout    record   parked   first    ended
+    enqueued        queued   queued   queued   queued   queued   queued   queued   ·
+    started         second   x        x        x        x        x        x        ·
+    joined          second   second   second   second   second   second   second   ·
+    missed          parked   parked   parked   parked   parked   parked   parked   ·
+    delayed         until    until    until    until    until    until    until    ·
+    leftToResolvers resolver resolver resolver resolver resolver resolver resolver ·
+    leftToScout     scout    x        x        x        x        x        x        ·
+    leftToRecord    record   x        x        x        x        x        x        ·
+    over            ended    ended    ended    ended    ended    ended    ended    ·
     """
 
 private let until = Duration.seconds(1)
@@ -21,10 +22,11 @@ private let (first, second) = (ExchangeID(number: 1), ExchangeID(number: 2))
 
 private let inputs: [PieceInput] = [
     .enqueued, .started(second), .joined(second), .missed, .delayed(until: until), .leftToResolvers,
-    .leftToScout, .over,
+    .leftToScout, .leftToRecord, .over,
 ]
 private let states: [PieceState] = [
-    .queued, .waiting(.until(until)), .waiting(.resolver), .waiting(.scout), .parked, .running(first), .ended,
+    .queued, .waiting(.until(until)), .waiting(.resolver), .waiting(.scout), .waiting(.record), .parked,
+    .running(first), .ended,
 ]
 
 // Without defaults: what is new must be named, and so get a line.
@@ -38,6 +40,7 @@ private func name(_ input: PieceInput) -> String {
     case .delayed: "delayed"
     case .leftToResolvers: "leftToResolvers"
     case .leftToScout: "leftToScout"
+    case .leftToRecord: "leftToRecord"
     case .over: "over"
     }
 }
@@ -48,6 +51,7 @@ private func name(_ state: PieceState) -> String {
     case .waiting(.until): "until"
     case .waiting(.resolver): "resolver"
     case .waiting(.scout): "scout"
+    case .waiting(.record): "record"
     case .parked: "parked"
     case .running(let id): id == first ? "first" : "second"
     case .ended: "ended"
