@@ -218,6 +218,55 @@ struct EventTests {
         #expect(try replay(store, limit: 100).map(\.line) == lines(1...41))
     }
 
+    @Test(
+        "What comes while the store refuses a row is kept behind what was refused, and nothing waits for it"
+    )
+    func gathering() throws {
+        let state = StateDirectory()
+        let store = try state.open()
+        try store.begin(towerRun("r1"), now: 1)
+        let log = EventLog(store: store, session: "tower", maximumLines: 2)
+        try state.tamper(
+            "CREATE TRIGGER refuse BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'no room'); END;"
+        )
+        #expect(lines(1...3).map { log.gather($0, time: 1) } == [false, true, true])
+        log.settle()
+        #expect(lines(4...5).map { log.gather($0, time: 1) } == [false, true])
+        #expect(
+            .of {
+                try log.take { earlier throws(StoreError) in
+                    _ = try store.complete(bothGroups, of: "r0", events: earlier, now: 2)
+                }
+            } == .unknown
+        )
+        try state.tamper("DROP TRIGGER refuse")
+        try log.flush()
+        #expect(try replay(store, limit: 100).map(\.line) == lines(1...5))
+    }
+
+    @Test("Whoever has seen everything costs no reading of events, however often it asks")
+    func nothingNew() throws {
+        let decoded = Mutex(0)
+        let counting = EventCompression(
+            compress: { Array($0.reversed()) },
+            decompress: { bytes, _ in
+                decoded.withLock { $0 += 1 }
+                return bytes.reversed()
+            }
+        )
+        let store = try store(counting)
+        try store.append(lines(1...40), to: "tower", time: 1)
+        #expect(try store.events(of: "tower", after: 0).events.count == 40)
+        #expect(decoded.withLock { $0 } == 1)
+        for _ in 0..<5 {
+            let page = try store.events(of: "tower", after: 40)
+            #expect(page.events.isEmpty && page.lastSequence == 40)
+        }
+        #expect(decoded.withLock { $0 } == 1)
+        try store.append(lines(41...41), to: "tower", time: 1)
+        #expect(try store.events(of: "tower", after: 40).events.map(\.sequence) == [41])
+    }
+
     @Test("Old events go, numbers go on, and a reader is told what it has missed")
     func pruning() throws {
         let store = try store()
