@@ -47,6 +47,8 @@ public enum FailureCause: String, Sendable, CaseIterable, Codable {
     case busy
     /// A hook failed.
     case hookFailed = "hook_failed"
+    /// A hook's program is missing, or may not be run.
+    case hookNotStarted = "hook_not_started"
     /// A schedule did not run when it should have.
     case notRun = "not_run"
     /// The configuration cannot be used.

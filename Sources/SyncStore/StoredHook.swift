@@ -78,6 +78,9 @@ package struct StoredHook: Sendable, Equatable {
     /// ``HookRecord/ended`` of a hook that a person wants once more: what it left behind earlier does not count.
     package static let replayed = "replay"
 
+    /// ``HookRecord/ended`` of a hook that could not even be started begins with it; why comes after a colon.
+    package static let notStarted = "not started"
+
     /// ``HookRecord/ended`` of a hook that gets files and was not called, since there were none.
     package static let nothingChanged = "nothing changed"
 }
@@ -130,6 +133,59 @@ extension StoredHook: FetchableRecord {
         return hooks
     }
 
+    /// Most hooks that are looked at, and most runs that could have called them.
+    private static let mostPromised = 200
+
+    /// A run that is to begin, with the hooks that earlier ones were to call and that nobody has called since: a newer run
+    /// took their place before the group was complete. Whoever completes it owes them. One that is asked for anew has the
+    /// new form.
+    ///
+    /// - Returns: Hooks for each file before the others, as they are called.
+    static func promised(to start: RunStart, in session: StoredSession, _ db: Database) throws -> RunStart {
+        let groups = Set(start.groups)
+        let hooks = try promised(to: start.recipe, in: session, db).filter { groups.contains($0.group) }
+        guard !hooks.isEmpty else { return start }
+        var start = start
+        let all = start.recipe.hooks + hooks
+        start.recipe.hooks = all.filter { $0.batch != nil } + all.filter { $0.batch == nil }
+        return start
+    }
+
+    /// The hooks alone, as ``promised(to:in:_:)`` finds them, whatever groups there are.
+    fileprivate static func promised(
+        to recipe: RunRecipe,
+        in session: StoredSession,
+        _ db: Database
+    ) throws -> [RunHook] {
+        let left = SQL.isAny("hooks.state", of: [HookRunState.waiting, .skipped])
+        let replaced = SQL.isAny("runs.state", of: [.superseded] + RunState.allCases.filter(\.isOpen))
+        let candidates = try all(
+            where:
+                "runs.session = \(session.record.id) AND \(left) AND \(replaced) AND groups.result IS NULL",
+            order: "runs.number DESC, hooks.id LIMIT \(mostPromised)"
+        ).fetchAll(db)
+        guard !candidates.isEmpty else { return [] }
+        let runs = try StoredRun.all(
+            where: "runs.session = \(session.record.id) ORDER BY runs.number DESC LIMIT \(mostPromised)"
+        ).fetchAll(db)
+        var seen = Set(recipe.hooks.map(\.call))
+        var (promised, settled): ([RunHook], [RunRecipe]) = ([], [])
+        for run in runs where !run.isTry {
+            guard run.state == .superseded || run.state.isOpen else {
+                // Whoever ended has called them, or has given them up.
+                settled.append(run.recipe)
+                continue
+            }
+            guard recipe.includes(run.recipe), !settled.contains(where: { $0.includes(run.recipe) }) else {
+                continue
+            }
+            for hook in candidates where hook.run == run.identifier && seen.insert(hook.hook.call).inserted {
+                promised.append(hook.hook)
+            }
+        }
+        return promised
+    }
+
     /// - Parameters:
     ///   - input: What has happened to it.
     ///   - change: What else changes with its state, where that does.
@@ -151,6 +207,15 @@ extension SyncStore {
     package func owedHooks(session: String? = nil) throws(StoreError) -> [StoredHook] {
         try read { db in
             try StoredHook.all(where: "\(StoredHook.isOwed) AND \(Self.isOf(session))").fetchAll(db)
+        }
+    }
+
+    /// The hooks that a run of a session owes besides those that it is asked for: what earlier runs were to call, and
+    /// nobody has called since.
+    package func promisedHooks(of session: String, to recipe: RunRecipe) throws(StoreError) -> [RunHook] {
+        try read { db in
+            guard let found = try StoredSession.find(session, db) else { return [] }
+            return try StoredHook.promised(to: recipe, in: found, db)
         }
     }
 
@@ -245,4 +310,17 @@ extension SyncStore {
     }
 
     static func isOf(_ session: String?) -> SQL { session.map { "sessions.identifier = \($0)" } ?? "TRUE" }
+}
+
+extension RunHook {
+    /// What is called for which group: two hooks with the same are one, whatever else is said of them.
+    fileprivate var call: [String] { [group, batch == nil ? "" : "files"] + arguments }
+}
+
+extension RunRecipe {
+    /// Whether a run of it completes all that a run of another does.
+    fileprivate func includes(_ other: RunRecipe) -> Bool {
+        groups.isEmpty && !hasPatterns
+            || (groups, include, exclude) == (other.groups, other.include, other.exclude)
+    }
 }

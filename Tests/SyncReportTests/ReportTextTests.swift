@@ -95,6 +95,61 @@ struct ReportTextTests {
         )
     }
 
+    @Test("A failed hook is told with what it wrote itself, not with another's whose number begins alike")
+    func hookNumbers() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store, destination: "/srv/tower")
+        let hooks = (1...12).map { RunHook(group: "all", arguments: ["/opt/hook-\($0)"]) }
+        try story.begin("1", at: november(21, 1), hooks: hooks)
+        let all = CompletedGroup(name: "all", result: .ok, changed: 1)
+        for hook in try store.complete([all], of: "1", now: november(21, 2)) {
+            let number = hook.identifier
+            _ = try store.started(hook: number, now: november(21, 2))
+            let hasFailed = number == 1 || number == 12
+            try store.finished(
+                hook: number,
+                hasFailed ? .failed : .succeeded,
+                ended: hasFailed ? "exit 1" : "exit 0",
+                output: "these are the words of \(number)",
+                now: november(21, 2)
+            )
+        }
+        try story.finish(StoreStory.Work(requests: 1), "1", at: november(21, 2), total: 1, result: .ok)
+        let report = try store.report(at: morning)
+        #expect(report.sessions.first?.problems.map(\.hook) == [1, 12])
+        let text = try store.text(at: morning)
+        for number in [1, 12] {
+            #expect(
+                text.contains(
+                    "hook \(number), /opt/hook-\(number): exit 1\n                                   it wrote: these are the words of \(number)\n"
+                ),
+                "\(text)"
+            )
+        }
+    }
+
+    @Test("A hook whose program is not there is told so, with what to do about that")
+    func hookNotStarted() throws {
+        let store = try SyncStore.inMemory()
+        let story = StoreStory("tower", in: store, destination: "/srv/tower")
+        try story.begin(
+            "1",
+            at: november(21, 1),
+            hooks: [RunHook(group: "all", arguments: ["/opt/nothing"])]
+        )
+        try story.hooks(
+            "1",
+            at: november(21, 2),
+            took: 1,
+            ended: "not started: /opt/nothing: No such file or directory"
+        )
+        try story.finish(StoreStory.Work(requests: 1), "1", at: november(21, 2), total: 1, result: .ok)
+        let text = try store.text(at: morning)
+        #expect(text.contains("-> Its program is not there or cannot be run: put it in place"), "\(text)")
+        #expect(!text.contains("See what it wrote"))
+        #expect(try store.report(at: morning).sessions.first?.verdict == .attention)
+    }
+
     @Test("One file is missing, two are", arguments: [(1, "1 of 72 files is"), (2, "2 of 72 files are")])
     func missing(count: Int, words: String) throws {
         let store = try SyncStore.inMemory()

@@ -131,6 +131,18 @@ extension RunOptions {
     }
 }
 
+extension Output {
+    /// Says which programs of hooks cannot be started at the moment. They may come before their turn, so it is no error yet.
+    func warn(ofHooks hooks: [RunHook]) {
+        var told: Set<String> = []
+        for program in hooks.compactMap(\.arguments.first)
+        where program.hasPrefix("/") && !isPermitted(.execute, program) && told.insert(program).inserted {
+            let lack = exists(program) ? "is not executable" : "does not exist"
+            warning("\(escaped(program)) \(lack) at the moment; the hook fails as long as that is so.")
+        }
+    }
+}
+
 /// Reads a command such as `clamdscan --fdpass -`, and finds its program where the user is.
 @Sendable
 func smallProgram(_ text: String, option: String) throws -> [String] {

@@ -161,6 +161,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
             output.message((place == 0 ? "Next: " : "      ") + time)
         }
         tellConditions(plan, output)
+        output.warn(ofHooks: plan.definition.request.hooks)
         output.message("Nothing was changed.")
     }
 
@@ -185,6 +186,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         if let concern = backend.concern(facts) {
             output.warning("\(concern.problem): \(concern.remedy).")
         }
+        output.warn(ofHooks: plan.definition.request.hooks)
         if let advice = backend.advice { output.message(advice) }
         tellConditions(plan, output)
     }

@@ -53,6 +53,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         for (add, plan) in plans {
             await apply(plan.name) {
                 let change = try plan.change(records, now: now)
+                output.warn(ofHooks: plan.definition.request.hooks)
                 guard !dryRun else { return change }
                 // Whom it is to believe is kept now that the whole file is right.
                 if add.trust.trust != nil {

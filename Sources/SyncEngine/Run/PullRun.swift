@@ -57,10 +57,13 @@ struct PullRun {
         let index = try PullEngine.index(of: destination)
         try Self.requireOwner(index, of: destination.path, project: found.project)
         let completion = unchangedSinceCompletion(index)
+        let promised =
+            recorded == nil
+            ? try stored(environment.store.promisedHooks(of: session, to: recipe)) : []
         let names: [String]
         var manifest: Manifest?
         var named: NamedHooks?
-        if completion != nil, recipe.hooks.isEmpty, environment.namedHooks.isEmpty {
+        if completion != nil, (recipe.hooks + promised).isEmpty, environment.namedHooks.isEmpty {
             names = index.owner.split(separator: "\n").dropFirst().map(String.init)
             facts.revision = index.revision?.number
         } else {
@@ -74,6 +77,7 @@ struct PullRun {
             try recipe.requireGroups(of: decoded)
             if recorded == nil { try recipe.requirePaths(of: decoded, environment.stop) }
             names = decoded.groups.map(\.name)
+            recipe.hooks += promised
             facts.revision = decoded.revision
             facts.userData = facts.userData ?? decoded.userData
             manifest = decoded

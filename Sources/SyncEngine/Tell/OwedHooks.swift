@@ -142,7 +142,7 @@ struct OwedHooks {
         case .signalled(let signal): "signal \(signal)"
         case .timedOut: "timeout"
         case .stopped: "stopped"
-        case .notStarted(let reason): "not started: \(reason)"
+        case .notStarted(let reason): "\(StoredHook.notStarted): \(reason)"
         }
     }
 }

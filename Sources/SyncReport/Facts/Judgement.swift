@@ -125,6 +125,7 @@ extension FailureCause {
         case .stoppedByPerson: "somebody stopped it"
         case .busy: "another process was working there"
         case .hookFailed: "a hook failed"
+        case .hookNotStarted: "a hook could not be started"
         case .notRun: "its schedule did not run"
         case .configuration: "the configuration is wrong"
         case .other: "see below"

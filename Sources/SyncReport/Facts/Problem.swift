@@ -12,6 +12,8 @@ package struct Problem: Sendable, Equatable {
     package var time: Int64
     /// In how many runs.
     package var runs = 1
+    /// The hook's number, where it is about one.
+    package var hook: Int64?
     /// Whether a later run has come to a good end, so that nothing is left to do.
     package var isOver: Bool
 
@@ -82,6 +84,8 @@ extension FailureCause {
             "Another process was using the destination; nothing to do unless it happens again."
         case .hookFailed:
             "See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'."
+        case .hookNotStarted:
+            "Its program is not there or cannot be run: put it in place, or correct its path ('syncagent schedule add' again, or the configuration file), then 'syncagent hooks replay NUMBER'."
         case .notRun:
             "See 'systemctl --user list-timers', or whether the agent or cron is running; 'syncagent doctor' helps."
         case .configuration: "Fix the configuration where the message points, then pull again."

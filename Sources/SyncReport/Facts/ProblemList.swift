@@ -37,8 +37,8 @@ struct ProblemList {
         var places: [String: Int] = [:]
         for problem in all {
             let key = "\(problem.kind.rawValue)\n\(FailureSums.kind(of: problem.detail))"
-            guard problem.files == 0, problem.kind != .hookFailed, let place = places[key] else {
-                if problem.files == 0, problem.kind != .hookFailed { places[key] = merged.count }
+            guard problem.files == 0, problem.hook == nil, let place = places[key] else {
+                if problem.files == 0, problem.hook == nil { places[key] = merged.count }
                 merged.append(problem)
                 continue
             }
@@ -51,7 +51,7 @@ struct ProblemList {
 
     private static func weight(_ problem: Problem) -> Int {
         if problem.isOver { return -1 }
-        if problem.kind == .hookFailed { return 0 }
+        if problem.hook != nil { return 0 }
         return problem.files == 0 ? .max : problem.files
     }
 
@@ -79,7 +79,10 @@ struct ProblemList {
         guard hook.state == .failed else { return nil }
         let name = hook.group == RunRecipe.groupOfAll ? "" : " of group \(hook.group)"
         let detail = "hook \(hook.number)\(name), \(hook.program): \(hook.ended ?? "failed")"
-        var problem = Problem(kind: .hookFailed, detail: detail, time: hook.finished ?? now)
+        let hasStarted = hook.ended?.hasPrefix(StoredHook.notStarted) != true
+        let kind = hasStarted ? FailureCause.hookFailed : .hookNotStarted
+        var problem = Problem(kind: kind, detail: detail, time: hook.finished ?? now)
+        problem.hook = hook.number
         // The same program has done its work for the same group later.
         problem.isOver = report.hooks.contains {
             $0.state == .done && $0.program == hook.program && $0.group == hook.group

@@ -63,6 +63,7 @@ package enum ReportPayload {
             line.field("files", problem.files)
             line.field("runs", problem.runs)
             line.field("examples", problem.examples)
+            line.field("hook", optional: problem.hook)
             line.time("time", problem.time)
             line.field("is_over", problem.isOver)
             line.field("advice", problem.kind.advice)

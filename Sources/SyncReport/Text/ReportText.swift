@@ -90,7 +90,7 @@ package struct ReportText: Sendable {
             lines.append(row(name, escaped(problem.summary)))
             if problem.isOver { continue }
             if let paths = problem.paths { lines.append(row("", "  \(escaped(paths))")) }
-            if problem.kind == .hookFailed, let last = Self.lastWords(problem, session) {
+            if let last = Self.lastWords(problem, session) {
                 lines.append(row("", "  \(last)"))
             }
             lines.append(row("", "-> \(problem.kind.advice)"))
@@ -102,7 +102,7 @@ package struct ReportText: Sendable {
 
     /// The last line that a failed hook wrote.
     private static func lastWords(_ problem: Problem, _ session: SessionReport) -> String? {
-        let hook = session.hooks.first { problem.detail.hasPrefix("hook \($0.number)") }
+        let hook = session.hooks.first { $0.number == problem.hook }
         let line = hook?.output?.split(separator: "\n").last { !$0.allSatisfy(\.isWhitespace) }
         return line.map { "it wrote: \(escaped(String($0.prefix(200))))" }
     }
