@@ -175,7 +175,7 @@ let package = Package(
             [
                 "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest",
                 "SyncUnpack", "SyncFiles",
-                "SyncStore", "SyncTestKit", database,
+                "SyncStore", "SyncReport", "SyncTestKit", database,
             ]
         ),
 

@@ -5,6 +5,7 @@ import SyncEngine
 import SyncModel
 import SyncReport
 import SyncSettings
+import SyncStore
 import SyncSystem
 
 struct PullCommand: AsyncParsableCommand, RunOptions {
@@ -101,9 +102,24 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
             try await pull(output, end)
             if reporting.json { end.tell(nil, on: output) }
         } catch {
+            if !dryRun, !later.background, !end.isTold { record(error) }
             if reporting.json { end.tell(error, on: output) }
             throw error
         }
+    }
+
+    /// Records a pull that came to no engine, since the configuration is wrong, say, where its session is known.
+    private func record(_ error: any Error) {
+        guard let failure = CommandFailure(error),
+            ![.busy, .interrupted, .terminated].contains(failure.status),
+            // Where there is no state, there is no session; where it cannot be read, that is what has been said.
+            let store = (try? StateAccess(output: Output(quiet: true)).existingStore()) ?? nil
+        else { return }
+        var recipe = RunRecipe(manifest: target.manifest, destination: target.destination)
+        (recipe.session, recipe.groups) = (target.session, target.groups)
+        (recipe.include, recipe.exclude) = (target.include + target.paths, target.exclude)
+        let told = EngineError(failure.status, failure.message, cause: failure.cause)
+        _ = store.recordTry(recipe, told, now: SystemTime.milliseconds())
     }
 
     private func pull(_ output: Output, _ end: PullEnd) async throws {
@@ -119,10 +135,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         )
         if dryRun { return try await engine.plan(recipe) }
 
-        for program in recipe.hooks.compactMap(\.arguments.first)
-        where program.hasPrefix("/") && !isPermitted(.execute, program) {
-            output.warning("\(escaped(program)) is not executable at the moment; the hook may fail.")
-        }
+        output.warn(ofHooks: recipe.hooks)
         if later.background {
             let background = BackgroundPull(recipe: recipe, engine: engine)
             // Who reads lines gets the last one, too; the agent is left within a second.

@@ -6,7 +6,7 @@ package import SyncStore
 import SyncSystem
 
 extension ScheduleRecords {
-    /// Keeps for the report that a schedule could not start: with its session, or with itself where it has none yet.
+    /// Records that a schedule could not start: as a run of its session that has failed, or with itself where it has none yet.
     ///
     /// - Parameters:
     ///   - reason: For people.
@@ -22,7 +22,10 @@ extension ScheduleRecords {
     ) {
         // What cannot be kept has been said to whoever waits, or to the log.
         guard var record = try? get(name) else { return }
-        if let store, let session = record.session,
+        var request = record.definition.request
+        request.session = record.session
+        let tried = store?.recordTry(request, EngineError(status, reason, cause: cause), now: now)?.run
+        if let store, let session = tried?.session ?? record.session,
             (try? store.session(session)) != nil
         {
             let event = SyncEvent(.scheduleFailed, time: now) {
@@ -33,6 +36,11 @@ extension ScheduleRecords {
                 $0.field("status", status.rawValue)
             }
             _ = try? store.append([event.json.bytes], to: session, time: now)
+            guard let tried else { return }
+            (record.memory.session, record.memory.run) = (tried.session, tried.identifier)
+            (record.memory.failure, record.memory.failed, record.memory.cause) = (nil, nil, nil)
+            record.memory.fired = WallTime(milliseconds: now)
+            try? put(record.memory, for: name)
         } else {
             (record.memory.failure, record.memory.cause) = (reason, cause)
             record.memory.failed = WallTime(milliseconds: now)

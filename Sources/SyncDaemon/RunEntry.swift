@@ -16,7 +16,13 @@ extension Agent {
         // A person is waiting, as in the foreground.
         if request.origin == .interactive { needs.firstContact = .seconds(10) }
         needs.connectionShare = environment.connectionShare
-        let handle = try environment.engine(needs).get()
+        let handle: EngineHandle
+        do throws(ControlError) {
+            handle = try environment.engine(needs).get()
+        } catch {
+            record(EngineError(error.exitStatus, error.message, cause: error.cause), of: request)
+            throw error
+        }
         var reply: Result<EnqueueReply, ControlError>
         do throws(EngineError) {
             var prepared = try await onEngineThread { () throws(EngineError) in
@@ -28,6 +34,7 @@ extension Agent {
             leave(prepared.session)
             if !prepared.warnings.isEmpty { reply = reply.map { warned($0, prepared.warnings) } }
         } catch {
+            if stopMode == nil { record(error, of: request) }
             reply = .failure(stopMode == nil ? ControlError(error) : Self.isStopping)
         }
         if case .success(let told) = reply, told.isNew, told.state == .waiting, stopMode == nil {
@@ -37,6 +44,12 @@ extension Agent {
         }
         wake()
         return try reply.get()
+    }
+
+    /// Records a request that came to no run, where its session is known. One that is busy has a run on record.
+    private func record(_ error: EngineError, of request: EnqueueRequest) {
+        guard error.status != .busy else { return }
+        _ = store.recordTry(request, error, now: environment.now())
     }
 
     private static let isStopping = ControlError(

@@ -45,7 +45,7 @@ extension SyncStore {
     ///   - start: The run.
     ///   - isHeld: `true` to work on it at once; `false` to leave it `waiting` for the agent.
     ///   - continuing: Whether an open run that asks for the same goes on in its place: same manifest, selection,
-    ///     options and hooks, and group `all` not complete.
+    ///     options and hooks, and group `all` not complete. Hooks that earlier runs have promised count as asked for.
     ///   - isBehind: Whether this process, which holds the session, is calling hooks: no epoch begins, and the runs that
     ///     have only hooks left end by themselves. The new one waits for them.
     ///   - durability: `synced` where the caller acknowledges it; with `eventual` a power cut may forget the run.
@@ -63,7 +63,7 @@ extension SyncStore {
         try write(durability) { db in
             let session = try StoredSession.enter(start.session, now: now, keepsEpoch: isBehind, db)
             var open = try StoredRun.open(of: session, db)
-            var start = start
+            var start = try StoredHook.promised(to: start, in: session, db)
             if !isHeld, start.recipe.origin != .interactive,
                 open.contains(where: { $0.state == .paused && $0.reason == .userStop })
             {
@@ -102,6 +102,7 @@ extension SyncStore {
                 session.destination == start.session.destination,
                 let last = try StoredRun.open(of: session, db).last
             else { return nil }
+            let start = try StoredHook.promised(to: start, in: session, db)
             return try Self.asksForTheSame(last, start, db) ? last : nil
         }
     }
@@ -273,6 +274,78 @@ extension SyncStore {
             try work?.add(to: session, db)
             // A group that nothing ever asked about cannot stay open behind a finished run.
             try StoredGroup.cancelOpen(of: found.number, db)
+        }
+    }
+
+    /// **Milliseconds** in which the same failure again is the same try: whoever tries every few minutes does not push
+    /// everything else out of the record.
+    private static let tryInterval: Int64 = 3_600_000
+
+    /// Records a try of a known session that came to no run, since its manifest could not be had, say: a run that has ended
+    /// and was never started, of the manifest that the session has had until then. Where a run is open, that goes on and has
+    /// the error.
+    ///
+    /// - Parameters:
+    ///   - run: The name of the new run.
+    ///   - recipe: What was asked for.
+    ///   - error: What went wrong, for people.
+    ///   - cause: The same for reports.
+    ///   - exitStatus: As told to whoever asked.
+    ///   - work: What it came to, without files.
+    ///   - event: The line that tells its end, given the name of its run.
+    ///   - began: When it was asked for, **milliseconds** since 1970.
+    /// - Returns: The run that says it; `nil` where there is no such session, or another process works on it.
+    package func recordTry(
+        of session: String,
+        run: String,
+        _ recipe: RunRecipe,
+        error: String,
+        cause: FailureCause,
+        exitStatus: Int32,
+        work: SessionTotals,
+        event: (_ run: String) -> [UInt8],
+        began: Int64,
+        now: Int64
+    ) throws(StoreError) -> StoredRun? {
+        try write(.eventual) { db in
+            guard let session = try StoredSession.find(session, db),
+                var last = try StoredRun.latest(of: session, db)
+            else { return nil }
+            if var open = try StoredRun.open(of: session, db).last {
+                if open.state == .running, isHeld(session.identifier) { return nil }
+                try open.record.updateChanges(db) { ($0.error, $0.cause) = (error, cause) }
+                return open
+            }
+            if last.isTry, last.error == error, last.cause == cause,
+                let end = last.finished, (0..<Self.tryInterval).contains(now.saturatingSubtract(end))
+            {
+                try last.record.updateChanges(db) { $0.finished = now }
+                return last
+            }
+            let request = SessionRequest(
+                identifier: session.identifier,
+                project: session.project,
+                destination: session.destination,
+                device: session.device,
+                inode: session.inode
+            )
+            var start = RunStart(session: request, run: run, manifest: last.manifest, recipe: recipe)
+            start.recipe.paused = false
+            start.groups += recipe.hooks.map(\.group)
+            try Self.insert(start, session, false, min(began, now), db)
+            var made = try StoredRun.named(run, db)
+            try made.record.updateChanges(db) { run in
+                _ = try run.move(.started)
+                _ = try run.move(.finished)
+                (run.result, run.error, run.cause, run.exitStatus) = (.failed, error, cause, exitStatus)
+                run.finished = now
+                (run.counts.bytes.received, run.counts.requests) = (work.received, work.requests)
+            }
+            try self.append([event(run)], to: session, time: now, db)
+            try SessionTotals.count(.failed, of: session, db)
+            try work.add(to: session, db)
+            try StoredGroup.cancelOpen(of: made.number, db)
+            return made
         }
     }
 

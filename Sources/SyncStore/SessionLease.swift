@@ -65,7 +65,9 @@ extension SyncStore {
     }
 
     /// Whether a process has a session; where that cannot be found out, one may.
-    private func isHeld(_ session: String) -> Bool {
+    func isHeld(_ session: String) -> Bool {
+        // A store in memory has no second process.
+        guard leaseDirectory != nil else { return false }
         do throws(FileError) {
             return FileLock.isTaken(try lockFile(of: session))
         } catch {

@@ -142,6 +142,8 @@ package struct StoredRun: Sendable, Equatable {
     package var notBefore: Int64? { record.notBefore }
     /// When a process that worked on it was lost (F087), oldest first.
     package var losses: [Int64] { record.losses.strings.compactMap { Int64($0) } }
+    /// Whether it is only the record of a try that came to nothing: see ``SyncStore/recordTry``.
+    package var isTry: Bool { record.state == .finished && record.started == nil }
     /// Paths that are wanted before all others (S162).
     package var firstPaths: [String] { record.firstPaths.strings }
 }
@@ -184,6 +186,11 @@ extension StoredRun: FetchableRecord {
             throw StoreError.noRun(identifier)
         }
         return run
+    }
+
+    /// The run of a session that was asked for last; `nil` where there is none.
+    static func latest(of session: StoredSession, _ db: Database) throws -> StoredRun? {
+        try all(where: "runs.session = \(session.record.id) ORDER BY runs.number DESC LIMIT 1").fetchOne(db)
     }
 
     /// The open runs of a session, oldest first.

@@ -70,6 +70,47 @@ struct ReportTests {
         for form in [text.output, html, prom, "\(object)"] { #expect(!form.contains("CANARY")) }
     }
 
+    @Test("A pull that has no manifest, or no usable configuration, is told by every view, and so is its end")
+    func failedTries() throws {
+        let set = try ServedSet()
+        let tool = set.tool
+        #expect(try set.pull().status == 0)
+        #expect(try tool.run(["doctor", "--strict"]).status == 0)
+        func expectFailed(_ words: String) throws {
+            let status = try tool.run(["status"])
+            #expect(status.output.contains("idle (failed)"), "\(status.output)")
+            let report = try tool.run(["report"])
+            #expect(report.output.contains("FAILED com.example.tower: it failed"), "\(report.output)")
+            #expect(report.output.contains(words), "\(report.output)")
+            let metrics = try tool.run(["metrics"]).output
+            #expect(metrics.contains("last_run_result{result=\"failed\",session=\"com.example.tower\"} 1\n"))
+            let doctor = try tool.run(["doctor", "--strict"])
+            #expect(doctor.status == 2 && doctor.output.contains(words), "\(doctor.output)")
+        }
+        let missing = set.url.replacing("manifest.json", with: "nope.json")
+        let failed = try tool.run(["pull", missing, "--into", "tower", "--json"])
+        #expect(failed.status == 66)
+        let end = try #require(try failed.objects().last)
+        #expect(
+            end["event"] as? String == "pull.finished" && end["session"] as? String == "com.example.tower"
+        )
+        try expectFailed("no manifest there")
+        #expect(try set.pull().status == 0)
+        #expect(try tool.run(["doctor", "--strict"]).status == 0)
+
+        try set.scratch.write(Data("{nonsense: 1}".utf8), to: ".config/syncagent/config.json")
+        #expect(try set.pull().status == 78)
+        try expectFailed("nonsense")
+        #expect(try tool.run(["doctor"]).output.contains("problem  configuration: "))
+        let plugin = #"{plugins: {use: [{point: "resolver", plugin: "no-such-plugin"}]}}"#
+        try set.scratch.write(Data(plugin.utf8), to: ".config/syncagent/config.json")
+        let pull = try set.pull()
+        #expect(pull.status == 78)
+        let said = pull.error.split(separator: "\n").last.map { $0.dropFirst("syncagent: ".count) } ?? ""
+        let doctor = try tool.run(["doctor"]).output
+        #expect(!said.isEmpty && doctor.contains("problem  configuration: \(said)"), "\(doctor)\n\(said)")
+    }
+
     @Test("What is missing is told with what to do; mended, it is over")
     func missing() throws {
         var files: [String: Data] = [:]

@@ -237,6 +237,14 @@ struct ScheduleTests {
         #expect(try set.kept() == [])
     }
 
+    @Test("A hook whose program is not there is told when the schedule is set up")
+    func missingHook() throws {
+        let set = try ScheduledSet()
+        let added = try set.add(["--nightly", ScheduledSet.time(in: 120), "--hook", "/opt/no/such/hook"])
+        #expect(added.status == 0)
+        #expect(added.error.contains("/opt/no/such/hook does not exist at the moment"), "\(added.error)")
+    }
+
     @Test("A schedule that could not start is in the report, with its session or by itself [S132]")
     func couldNotStart() throws {
         let set = try ScheduledSet()
@@ -258,7 +266,14 @@ struct ScheduleTests {
         try add("other", "--session", "com.example.tower")
         #expect(try set.tool.run(["schedule", "run", "other", "--now"]).status == 66)
         let told = try set.tool.run(["report"]).output
-        #expect(told.contains("LOOK   com.example.tower:"), "\(told)")
+        #expect(told.contains("FAILED com.example.tower: it failed"), "\(told)")
+        #expect(try set.tool.run(["status"]).output.contains("idle (failed)"))
+        let listed = try #require(try set.tool.run(["schedule", "list", "--json"]).objects().last)
+        #expect(listed["name"] as? String == "other" && listed["result"] as? String == "failed")
+        #expect((listed["error"] as? String)?.contains("no manifest there") == true, "\(listed)")
+        let doctor = try set.tool.run(["doctor", "--strict"])
+        #expect(doctor.status == 2 && doctor.output.contains("problem  session com.example.tower:"))
+        #expect(doctor.output.contains("problem  schedule night: it could not start"), "\(doctor.output)")
         let events = try set.tool.run(["events", "com.example.tower", "--json"]).output
         #expect(events.contains("\"event\":\"schedule.failed\"") && events.contains("\"schedule\":\"other\""))
     }

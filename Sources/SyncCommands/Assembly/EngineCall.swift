@@ -176,8 +176,9 @@ struct EngineCall: Sendable {
     }
 
     private func observe(_ event: SyncEvent) {
+        let isEnd = end.keeps(event)
         if json {
-            if !end.keeps(event) { output.event(event.json) }
+            if !isEnd { output.event(event.json) }
             return
         }
         if let failure = event.failure {

@@ -26,6 +26,9 @@ final class PullEnd: Sendable {
         return true
     }
 
+    /// Whether a run has told its end, and so has it on record.
+    var isTold: Bool { state.withLock { $0.told != nil } }
+
     /// What sends the requests that are counted.
     func count(_ transport: any Transport) { state.withLock { $0.transport = transport } }
 

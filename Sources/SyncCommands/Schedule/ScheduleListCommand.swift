@@ -79,6 +79,9 @@ struct ScheduleOutlook: Sendable {
         let next: Occurrence?
         let plan: ReadyBy?
         let last: StoredRun?
+
+        /// Why it did not come to a good end the last time.
+        var error: String? { last?.error ?? record.memory.failure }
     }
 
     func view(_ record: ScheduleRecords.Record) -> View {
@@ -102,8 +105,9 @@ struct ScheduleOutlook: Sendable {
     }
 
     private func last(_ view: View) -> String {
-        guard let run = view.last else { return "-" }
+        guard let run = view.last else { return view.record.memory.failure == nil ? "-" : "failed" }
         switch run.state {
+        case .finished where run.result == .failed: return "failed"
         case .finished:
             return "\(run.result?.rawValue ?? "finished"), \(ByteCount(run.counts.bytes.received))"
         case .waiting, .running, .paused, .cancelled, .superseded:
@@ -113,6 +117,7 @@ struct ScheduleOutlook: Sendable {
 
     func notes(_ view: View) -> [String] {
         var notes: [String] = []
+        if let error = view.error { notes.append("\(view.record.name): \(escaped(error))") }
         if let plan = view.plan { notes.append("\(view.record.name): \(text.start(plan))") }
         if !view.isActive, !view.record.definition.isPaused {
             notes.append("\(view.record.name): not set up with \(view.record.backend.words); add it again.")
@@ -152,6 +157,7 @@ struct ScheduleOutlook: Sendable {
         }
         if let fired = record.memory.fired { rows.append(["fired last", text.moment(fired.milliseconds)]) }
         if let run = record.memory.run { rows.append(["last run", "\(escaped(run)): \(last(view))"]) }
+        if let error = view.error { rows.append(["last error", escaped(error)]) }
         for (place, time) in (isPaused ? [] : text.nextTimes(record.clock)).enumerated() {
             rows.append([place == 0 ? "next" : "", time])
         }
@@ -193,7 +199,9 @@ extension ScheduleOutlook.View {
             line.time("fired", record.memory.fired?.milliseconds)
             line.field("run", optional: record.memory.run)
             line.field("state", optional: last?.state.rawValue)
-            line.field("result", optional: last?.result)
+            let failed = record.memory.failure.map { _ in RunResult.failed }
+            line.field("result", optional: last?.result ?? failed)
+            line.field("error", optional: error)
         }
     }
 }

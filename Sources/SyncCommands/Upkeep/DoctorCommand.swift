@@ -4,9 +4,11 @@ import SyncModel
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Look for problems with the state, the sessions, the agent and this machine.",
+        abstract:
+            "Look for problems with the state, the sessions, the configuration, the agent and this machine.",
         discussion: """
-            Prints one line for each finding, with what to do about it; notes are for information and need no action. \
+            Loads configuration, plugins and schedules as a pull does and judges sessions as 'syncagent report' does, each \
+            since its last run. Prints one line for each finding, with what to do about it; notes are for information and need no action. \
             Starts no agent and changes nothing, except that it sets a damaged state aside, as every command does. Exit \
             status: 0; with --strict, 2 if there is a finding.
             """
@@ -24,6 +26,7 @@ struct DoctorCommand: AsyncParsableCommand {
         var findings = Findings()
         let store = Examination.state(state, &findings)
         await Examination.agent(state, &findings)
+        Examination.configuration(state, &findings)
         if let store { Examination.sessions(store, &findings) }
         Examination.schedules(state, &findings)
         Examination.trust(state, &findings)

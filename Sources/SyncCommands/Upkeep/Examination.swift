@@ -5,6 +5,7 @@ import SyncControl
 import SyncCurl
 import SyncDigest
 import SyncModel
+import SyncReport
 import SyncSchedule
 import SyncStore
 import SyncSystem
@@ -156,6 +157,11 @@ extension Examination {
             do throws(ScheduleError) {
                 guard let record = try records.find(name), !record.definition.isPaused else {
                     continue
+                }
+                load(record, access, &findings)
+                if let failure = record.memory.failure {
+                    let cause = record.memory.cause ?? .other
+                    findings.problem(subject, "it could not start: \(escaped(failure))", cause.advice)
                 }
                 guard record.backend.isInEffect(name) else {
                     findings.problem(

@@ -11,9 +11,13 @@ extension Examination {
     /// Each session: its destination, who works on it, what waits and why.
     static func sessions(_ store: SyncStore, _ findings: inout Findings) {
         do {
+            let clock = ReportClock.here(SystemTime.milliseconds())
+            var reader = ReportReader(store: store, clock: clock, version: syncagentVersion)
+            reader.schedules = ReportSchedules(now: clock.now).bySession
             for session in try store.sessions() {
                 destination(session, &findings)
                 try work(session, store, &findings)
+                try verdict(session, store, reader, clock.now, &findings)
             }
         } catch {
             findings.problem("state", CommandFailure(error)?.message ?? "\(error)", "see above")
@@ -92,15 +96,6 @@ extension Examination {
             findings.note(subject, "its run is \(status.state)" + (text.why(status).map { ": \($0)" } ?? ""))
         }
         if let holder = status.holder { findings.note(subject, "process \(holder) is working on it") }
-        let hooks = try store.hooks(session: session.identifier)
-        let latest = hooks.map(\.run).max()
-        for hook in hooks where hook.run == latest && hook.state == .failed {
-            findings.note(
-                subject,
-                "hook \(hook.identifier) of its latest run failed (\(escaped(hook.ended ?? "?")))",
-                "'syncagent hooks list --output' shows what it wrote, 'syncagent hooks replay \(hook.identifier)' runs it again"
-            )
-        }
         if status.owedHooks > 0 {
             findings.note(
                 subject,
@@ -108,5 +103,28 @@ extension Examination {
                 "an agent, or the next pull, runs them"
             )
         }
+    }
+
+    /// **Milliseconds** that are looked at in any case.
+    private static let day: Int64 = 86_400_000
+
+    /// What the report says of it, since its last run or for a day.
+    private static func verdict(
+        _ session: StoredSession,
+        _ store: SyncStore,
+        _ reader: ReportReader,
+        _ now: Int64,
+        _ findings: inout Findings
+    ) throws {
+        let last = try store.runs(session: session.identifier, limit: 1).first
+        let since = min(now - day, last?.created ?? now)
+        let report = try reader.report(of: [session.identifier], since: since, hasNights: false)
+        guard let told = report.sessions.first, told.verdict.needsSomebody else { return }
+        let subject = "session \(escaped(session.identifier))"
+        // That somebody has paused it is no fault: its state says so.
+        let problems = told.problems.filter { !$0.isOver && $0.kind != .stoppedByPerson }
+        for problem in problems { findings.problem(subject, escaped(problem.summary), problem.kind.advice) }
+        guard problems.isEmpty, told.state != .paused else { return }
+        findings.problem(subject, escaped(told.headline), FailureCause.other.advice)
     }
 }

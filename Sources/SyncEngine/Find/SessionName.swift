@@ -71,6 +71,31 @@ extension PullEngine {
     }
 }
 
+extension SyncStore {
+    /// The session of a pull whose manifest is not known: the one that it names, or one of its destination, which without
+    /// another word is `./<project>`. Of several, the one that has had that manifest.
+    func knownSession(_ recipe: RunRecipe) throws(StoreError) -> StoredSession? {
+        if let name = recipe.session { return try session(name) }
+        let here = recipe.destination.flatMap(absolute)
+        let place = here.flatMap { status(following: $0) }
+        let location = ManifestPlace(recipe.manifest).location
+        var latest: (session: StoredSession, run: StoredRun)?
+        for session in try sessions() {
+            let isThere =
+                if let here {
+                    session.destination == here
+                        || place?.device == session.device && place?.inode == session.inode
+                } else {
+                    session.destination == absolute(session.project)
+                }
+            guard isThere, let run = try runs(session: session.identifier, limit: 1).first else { continue }
+            if run.location == location { return session }
+            if here != nil, latest.map({ $0.run.created < run.created }) ?? true { latest = (session, run) }
+        }
+        return latest?.session
+    }
+}
+
 /// A path made absolute against the working directory, with `.` components removed and `..` left alone; `nil` for a
 /// relative one when the working directory was removed.
 func absolute(_ path: String) -> String? {

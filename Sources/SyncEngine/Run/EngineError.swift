@@ -11,6 +11,8 @@ package struct EngineError: Error, Sendable, Equatable {
     package var cause: FailureCause
     /// Whether a server answered 403.
     var isForbidden = false
+    /// Whether a run in the store says it.
+    var isOnRecord = false
 
     /// - Parameter cause: `nil` where ``status`` says it.
     package init(_ status: ExitStatus, _ message: String, cause: FailureCause? = nil) {

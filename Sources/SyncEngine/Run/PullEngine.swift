@@ -36,6 +36,15 @@ package struct PullEngine: Sendable {
     /// - Throws: ``EngineError`` when nothing could be tried: no manifest, no destination, busy, refused.
     package func pull(_ recipe: RunRecipe) throws(EngineError) -> PullReport {
         let started = environment.now()
+        do throws(EngineError) {
+            return try pull(recipe, started: started)
+        } catch {
+            record(error, of: recipe, began: started)
+            throw error
+        }
+    }
+
+    private func pull(_ recipe: RunRecipe, started: Int64) throws(EngineError) -> PullReport {
         let progress = ProgressCount(environment)
         defer { progress.end() }
         environment.releaseMemory()  // What reading arguments and settings took.

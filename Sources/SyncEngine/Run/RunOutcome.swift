@@ -50,7 +50,8 @@ extension PullRun {
     /// Ends a run before its groups are complete: the error is recorded, and its hooks are not owed. If only its end
     /// could not be recorded, that is left to the next process.
     mutating func failed(_ error: EngineError) -> EngineError {
-        let error = error.after(environment.stop.reason)
+        var error = error.after(environment.stop.reason)
+        error.isOnRecord = true
         guard !isSummarized else { return error }
         let isHere = report.files.installed + report.files.reused + report.files.unchanged > 0
         report.result = environment.stop.reason == .late && isHere ? .partial : .failed

@@ -1,6 +1,6 @@
 import SyncFiles
 import SyncManifest
-import SyncModel
+package import SyncModel
 import SyncPlugins
 package import SyncStore
 
@@ -73,9 +73,83 @@ extension EngineEnvironment {
     }
 
     /// Sorts by time: `20261120T020000Z-` and 8 hexadecimal digits.
-    private var newRun: String {
-        let digits = timestamp(milliseconds: now()).prefix(19).filter { $0 != "-" && $0 != ":" }
-        return digits + "Z-" + padded(random() & 0xFFFF_FFFF, 8, radix: 16)
+    private var newRun: String { runName(now: now(), random()) }
+}
+
+private func runName(now: Int64, _ random: UInt64) -> String {
+    let digits = timestamp(milliseconds: now).prefix(19).filter { $0 != "-" && $0 != ":" }
+    return digits + "Z-" + padded(random & 0xFFFF_FFFF, 8, radix: 16)
+}
+
+// Tries that came to no run.
+extension PullEngine {
+    /// Records that a pull came to no run, where its session is known, and tells that to whoever listens. What cannot be
+    /// recorded is no other error.
+    func record(_ error: EngineError, of recipe: RunRecipe, began: Int64) {
+        // Whoever stopped it knows; whoever was in the way has a run of its own on record.
+        guard !error.isOnRecord, error.status != .busy,
+            environment.stop.reason.map({ $0 == .late }) ?? true
+        else { return }
+        var report = PullReport()
+        report.result = .failed
+        report.status = error.status
+        report.requests = environment.transport.totals.requests
+        report.bytes.received = environment.transport.totals.bytesReceived
+        report.elapsedMilliseconds = environment.now() - began
+        let event = environment.store.recordTry(
+            recipe,
+            error.after(environment.stop.reason),
+            report,
+            now: environment.now(),
+            random: environment.random()
+        )?.event
+        if let event { environment.events.tellOnly(event) }
+    }
+}
+
+extension SyncStore {
+    /// Records a try that came to no run, where its session is known: the one that it names, or that of its destination.
+    ///
+    /// - Parameters:
+    ///   - report: What it came to.
+    ///   - now: **Milliseconds** since 1970.
+    ///   - random: Part of the run's name.
+    /// - Returns: The run that says it, and its last event.
+    package func recordTry(
+        _ recipe: RunRecipe,
+        _ error: EngineError,
+        _ report: PullReport = PullReport(),
+        now: Int64,
+        random: UInt64 = .random(in: .min ... .max)
+    ) -> (run: StoredRun, event: SyncEvent)? {
+        do throws(StoreError) {
+            guard let session = try knownSession(recipe) else { return nil }
+            var (recipe, report) = (recipe, report)
+            recipe.manifest = ManifestPlace(recipe.manifest).location
+            (report.result, report.status) = (.failed, error.status)
+            (report.session, report.run) = (session.identifier, runName(now: now, random))
+            func event(_ run: String) -> SyncEvent {
+                var told = report
+                told.run = run
+                return RunJournal.last(told, error: error.message, at: now)
+            }
+            let run = try recordTry(
+                of: session.identifier,
+                run: report.run,
+                recipe,
+                error: error.message,
+                cause: error.cause,
+                exitStatus: error.status.rawValue,
+                work: SessionTotals(report),
+                event: { event($0).json.bytes },
+                began: now.saturatingSubtract(report.elapsedMilliseconds),
+                now: now
+            )
+            return run.map { ($0, event($0.identifier)) }
+        } catch {
+            // Whoever tried is told what went wrong all the same.
+            return nil
+        }
     }
 }
 
