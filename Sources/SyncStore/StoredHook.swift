@@ -157,11 +157,11 @@ extension StoredHook: FetchableRecord {
         in session: StoredSession,
         _ db: Database
     ) throws -> [RunHook] {
-        let left = SQL.isAny("hooks.state", of: [HookRunState.waiting, .skipped])
+        let uncalled = SQL.isAny("hooks.state", of: [HookRunState.waiting, .skipped])
         let replaced = SQL.isAny("runs.state", of: [.superseded] + RunState.allCases.filter(\.isOpen))
         let candidates = try all(
             where:
-                "runs.session = \(session.record.id) AND \(left) AND \(replaced) AND groups.result IS NULL",
+                "runs.session = \(session.record.id) AND \(uncalled) AND \(replaced) AND groups.result IS NULL",
             order: "runs.number DESC, hooks.id LIMIT \(mostPromised)"
         ).fetchAll(db)
         guard !candidates.isEmpty else { return [] }
@@ -179,9 +179,9 @@ extension StoredHook: FetchableRecord {
             guard recipe.includes(run.recipe), !settled.contains(where: { $0.includes(run.recipe) }) else {
                 continue
             }
-            for hook in candidates where hook.run == run.identifier && seen.insert(hook.hook.call).inserted {
-                promised.append(hook.hook)
-            }
+            let left = candidates.filter { $0.run == run.identifier }.map(\.hook)
+            promised += left.filter { !seen.contains($0.call) }
+            seen.formUnion(left.map(\.call))
         }
         return promised
     }
@@ -313,8 +313,8 @@ extension SyncStore {
 }
 
 extension RunHook {
-    /// What is called for which group: two hooks with the same are one, whatever else is said of them.
-    fileprivate var call: [String] { [group, batch == nil ? "" : "files"] + arguments }
+    /// What is called for which group. Where two requests have the same, the later one says how it is called.
+    fileprivate var call: [String] { [group] + arguments }
 }
 
 extension RunRecipe {
