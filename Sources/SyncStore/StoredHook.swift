@@ -313,8 +313,8 @@ extension SyncStore {
 }
 
 extension RunHook {
-    /// What is called for which group. Where two requests have the same, the later one says how it is called.
-    fileprivate var call: [String] { [group] + arguments }
+    /// Which program is called for which group. Where two requests have the same, the later one says how it is called.
+    fileprivate var call: [String] { [group] + arguments.prefix(1) }
 }
 
 extension RunRecipe {

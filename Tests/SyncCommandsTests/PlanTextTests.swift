@@ -56,4 +56,21 @@ struct PlanTextTests {
             ]
         )
     }
+
+    @Test("A pull says what it replaced that was not its own, where it is kept, and what it has left")
+    func notes() {
+        var report = PullReport()
+        #expect(PullCommand.notes(report, backupDir: nil) == [])
+        (report.replaced, report.obsolete) = (1, 2_000)
+        #expect(
+            PullCommand.notes(report, backupDir: nil) == [
+                "1 file was replaced that no pull had put there, or that had been edited since; with --backup-dir DIR such "
+                    + "files are kept",
+                "2,000 files from earlier pulls are no longer in the manifest; --prune removes such files",
+            ]
+        )
+        #expect(
+            PullCommand.notes(report, backupDir: "/kept").first?.hasSuffix("edited since; see /kept") == true
+        )
+    }
 }

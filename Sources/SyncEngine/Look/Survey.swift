@@ -107,8 +107,9 @@ struct Survey {
         stages: Bool
     ) {
         let files = manifest.files
-        destination.findMounts { [wanted = inventory.wanted] look in
-            for row in wanted { files.withPath(row, look) }
+        destination.findMounts { [inventory] look in
+            for row in inventory.wanted { files.withPath(row, look) }
+            for obstruction in inventory.obstructed { files.withPath(obstruction.row, look) }
             for path in logged { path.withUnsafeBufferPointer(look) }
         }
         for (index, mount) in destination.mounts.enumerated() {

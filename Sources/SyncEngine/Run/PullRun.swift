@@ -234,17 +234,18 @@ struct PullRun {
         try removeStraying(&survey, files.rows)
         guard !survey.gone.isEmpty, !survey.inventory.obstructed.isEmpty else { return }
         // What was in the way may have been ours.
-        let obstructed = survey.inventory.obstructed.map(\.row)
+        let taken = survey.inventory.obstructed.filter { $0.error.trouble == .inTheWay }
         let again = InventoryScan(
             manifest: files.manifest,
-            rows: obstructed,
+            rows: taken.map(\.row),
             destination: destination,
             index: survey.index,
             logged: survey.logged,
             environment: environment,
             progress: progress
         ).run()
-        survey.inventory.obstructed = again.obstructed
+        survey.inventory.obstructed.removeAll { $0.error.trouble == .inTheWay }
+        survey.inventory.obstructed += again.obstructed
         survey.inventory.wanted = (survey.inventory.wanted + again.wanted).sorted()
     }
 

@@ -85,7 +85,7 @@ extension FailureCause {
         case .hookFailed:
             "See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'."
         case .hookNotStarted:
-            "Its program is not there or cannot be run: put it in place, or correct its path ('syncagent schedule add' again, or the configuration file), then 'syncagent hooks replay NUMBER'."
+            "Its program is not there or cannot be run: put it in place, or set its path anew, then 'syncagent hooks replay NUMBER'."
         case .notRun:
             "See 'systemctl --user list-timers', or whether the agent or cron is running; 'syncagent doctor' helps."
         case .configuration: "Fix the configuration where the message points, then pull again."

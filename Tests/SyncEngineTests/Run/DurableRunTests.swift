@@ -128,7 +128,7 @@ struct DurableRunTests {
 
     /// The files that a hook was given.
     private func files(_ hook: RecordingHook) throws -> [String] {
-        try hook.calls.flatMap { call in
+        try hook.calls.filter { $0.environment["SYNCAGENT_BATCH"] != nil }.flatMap { call in
             let report = try JSONSerialization.jsonObject(with: Data(call.input)) as? [String: Any]
             return (report?["entries"] as? [[String: Any]] ?? []).compactMap { $0["path"] as? String }
         }
@@ -151,7 +151,9 @@ struct DurableRunTests {
         #expect(try scene.store.run(run).state == .superseded)
         #expect(try files(hook) == tree.paths.sorted())
         #expect(second.values("path", of: "task.installed").sorted() == tree.paths.sorted())
-        #expect(hook.calls.map { $0.environment["SYNCAGENT_CHANGED"] } == ["\(tree.paths.count)"])
+        // The hook that the killed run had promised comes after it.
+        #expect(hook.calls.map(\.arguments) == [["/bin/files"], ["/bin/after"]])
+        #expect(hook.calls.allSatisfy { $0.environment["SYNCAGENT_CHANGED"] == "\(tree.paths.count)" })
         let idle = RecordingHook()
         _ = try scene.pull(hooks: idle, batched)
         #expect(idle.calls.isEmpty)

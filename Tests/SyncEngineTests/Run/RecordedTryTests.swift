@@ -22,10 +22,8 @@ struct RecordedTryTests {
     }
 
     private func fails(_ configure: (inout RunRecipe) -> Void = { _ in }) throws -> Scene.Outcome {
-        scene.transport.script(Scene.base + "manifest.json.zst", .fail(.unreachable))
-        scene.transport.script(Scene.base + "manifest.json", .fail(.unreachable))
-        let outcome = try scene.pull(configure)
-        #expect(outcome.status == .unavailable)
+        let outcome = try scene.pull(manifest: Scene.base + "nope.json", configure)
+        #expect(outcome.error != nil)
         return outcome
     }
 
@@ -43,7 +41,7 @@ struct RecordedTryTests {
             }
             let last = try #require(try scene.store.runs(session: Self.project, limit: 1).first)
             #expect(last.state == .finished && last.result == .failed && last.isTry)
-            #expect(last.exitStatus == ExitCode.unavailable.rawValue && last.cause == outcome.error?.cause)
+            #expect(last.exitStatus == outcome.status?.rawValue && last.cause == outcome.error?.cause)
             #expect(last.error == outcome.error?.message && last.finished == Self.now)
             #expect(last.manifest == good.manifest, "what the session stands at")
             #expect(outcome.values("run", of: "pull.finished") == [last.identifier])

@@ -117,7 +117,7 @@ struct VerifyAndPlanTests {
         try scene.root.write("x", to: "dest/z/mine")
         var options = scene.options()
         let without = try lines(options)
-        #expect(without.contains("obsolete b/2") && without.contains("obsolete c"))
+        #expect(without.contains("obsolete b/2") && without.contains("removed c"))
         options.prune = true
         #expect(
             try lines(options) == [
