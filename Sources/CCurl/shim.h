@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <locale.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <curl/curl.h>
 
@@ -54,17 +53,23 @@ static inline curl_socket_t sa_curl_socket(const struct curl_sockaddr *address, 
     return descriptor;
 }
 
-/* A locale whose text is UTF-8, made once; 0 where the C library has none. */
-static locale_t sa_utf8_locale_made;
-static inline void sa_make_utf8_locale(void) { sa_utf8_locale_made = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0); }
+/* A locale whose text is UTF-8, made once; 0 where the C library has none. newlocale(3) */
+static inline locale_t sa_utf8_locale(void) {
+    static locale_t made;
+    locale_t found = __atomic_load_n(&made, __ATOMIC_ACQUIRE);
+    if (found) return found;
+    locale_t fresh = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!fresh || __atomic_compare_exchange_n(&made, &found, fresh, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return fresh;
+    freelocale(fresh);
+    return found;
+}
 
 /* curl_url_get(3) with host names as they are asked for, "xn--…". libidn2 reads a name in the locale of its thread, which is
    "C" where nobody has set one, and knows no letter of UTF-8 then: uselocale(3). */
 static inline CURLUcode sa_curl_url_get_ascii(CURLU *url, CURLUPart part, char **text, unsigned int flags) {
 #ifdef CURLU_PUNYCODE
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, sa_make_utf8_locale);
-    locale_t before = sa_utf8_locale_made ? uselocale(sa_utf8_locale_made) : (locale_t)0;
+    locale_t utf8 = sa_utf8_locale();
+    locale_t before = utf8 ? uselocale(utf8) : (locale_t)0;
     CURLUcode code = curl_url_get(url, part, text, flags | CURLU_PUNYCODE);
     if (before) (void)uselocale(before);
     /* What libidn2 refuses comes back as no memory. */

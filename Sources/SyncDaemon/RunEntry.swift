@@ -6,11 +6,10 @@ import SyncStore
 import SyncSystem
 
 extension Agent {
-    package func enqueue(_ request: EnqueueRequest) async throws(ControlError) -> EnqueueReply {
+    package func enqueue(_ asked: EnqueueRequest) async throws(ControlError) -> EnqueueReply {
         try refuseIfStopping()
-        try check(request)
-        var request = request
-        request.umask = request.umask ?? CurrentProcess.umask
+        try check(asked)
+        let request = Self.withUmask(asked)
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
@@ -52,6 +51,13 @@ extension Agent {
     private func record(_ error: EngineError, of request: EnqueueRequest) {
         guard error.status != .busy else { return }
         _ = store.recordTry(request, error, now: environment.now())
+    }
+
+    /// A client that says none gets that of the agent.
+    private static func withUmask(_ request: EnqueueRequest) -> EnqueueRequest {
+        var request = request
+        request.umask = request.umask ?? CurrentProcess.umask
+        return request
     }
 
     private static let isStopping = ControlError(

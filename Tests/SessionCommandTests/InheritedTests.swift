@@ -47,7 +47,8 @@ struct InheritedTests {
 
         let status = try #require(try tool.run(["status", "web", "--json"]).events().first)
         #expect((status["run"] as? [String: Any])?["umask"] as? String == "022")
-        #expect(try tool.run(["status", "team"]).output.contains("umask        002"))
+        let lines = try tool.run(["status", "team"]).output.split(separator: "\n")
+        #expect(lines.contains { $0.hasPrefix("umask ") && $0.hasSuffix(" 002") }, "\(lines)")
         let state = background.published.scratch.path + "/.local/state/syncagent"
         for name in try FileManager.default.subpathsOfDirectory(atPath: state) {
             let found = try #require(try mode(state + "/" + name))
@@ -107,7 +108,8 @@ struct InheritedTests {
             let outcome = try tool.run(process)
             #expect(outcome.status == 0, "\(outcome.error)")
             let wait = try tool.run(["wait", place])
-            #expect(wait.status == 0, "\(wait.error) \(try tool.run(["hooks", "list"]).output)")
+            let hooks = try tool.run(["hooks", "list"]).output
+            #expect(wait.status == 0, "\(wait.error) \(hooks)")
         }
         #expect(try published.text("ran") == "ran\nran\n")
     }

@@ -174,8 +174,12 @@ struct ControlClientTests {
         "The socket is where XDG says",
         arguments: [
             (
-                ["HOME": "/home/a", "XDG_RUNTIME_DIR": "/run/user/1"], "/run/user/1/syncagent/agent.sock",
+                ["HOME": "/home/a", "XDG_RUNTIME_DIR": "/dev"], "/dev/syncagent/agent.sock",
                 "/home/a/.local/state/syncagent"
+            ),
+            (
+                ["HOME": "/home/a", "XDG_RUNTIME_DIR": "/none/user/1"],
+                "/home/a/.local/state/syncagent/agent.sock", "/home/a/.local/state/syncagent"
             ),
             (
                 ["HOME": "/home/a"], "/home/a/.local/state/syncagent/agent.sock",

@@ -384,8 +384,14 @@ struct ConditionTests {
                     return handle
                 }
             }
-            environment.windowClock = { _, now in
-                WindowTimes(end: isOpen.withLock { $0 } ? now + 1_000 : nil, nextBegin: now + 86_400_000)
+            environment.windowClock = { window, now in
+                // The other half of the day.
+                var window = window
+                if !isOpen.withLock({ $0 }) {
+                    window.startMinute = (Int(now / 60_000 % 1_440) + 720) % 1_440
+                    window.lengthMinutes = 1
+                }
+                return wallClock(window, now)
             }
             environment.lookInterval = .milliseconds(5)
         }
@@ -393,8 +399,8 @@ struct ConditionTests {
         try await whileRunning(agent) {
             var request = bench.request()
             request.limitRate = 900
-            let window = DailyWindow(startMinute: 0, lengthMinutes: 60, timeZone: "UTC")
-            request.conditions.rates = [RateWindow(window: window, limit: 5_000_000)]
+            let allDay = DailyWindow(startMinute: 0, lengthMinutes: 1_440, timeZone: "UTC")
+            request.conditions.rates = [RateWindow(window: allDay, limit: 5_000_000)]
             _ = try await agent.enqueue(request)
             try await bench.until(.running)
             while limits.withLock({ $0.isEmpty }) { try await Task.sleep(for: .milliseconds(5)) }
