@@ -240,8 +240,12 @@ private func lines(of raw: OpaquePointer) -> HeadLines {
             raw,
             .HEADER_KIND,
             { context, _, name, nameLength, value, valueLength in
-                guard let context, let name else { return .YES }
+                guard let context else { return .YES }
                 let lines = context.assumingMemoryBound(to: HeadLines.self)
+                guard let name else {
+                    lines.pointee.areWhole = false
+                    return .YES
+                }
                 lines.pointee.fields.append(
                     HTTPFields.Name(String(cString: name)),
                     value.map { String(cString: $0) } ?? ""

@@ -23,7 +23,7 @@ struct AmbiguousRequestTests {
             "POST /a HTTP/1.0\r\n\(host)Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             "GET /a HTTP/1.1\r\n\(host)Content-Length : 0\r\n\r\n", "GET /a HTTP/1.1\r\nHost : h\r\n\r\n",
             "GET /a HTTP/1.1\r\n\(host)X\t: 0\r\n\r\n", "GET /a HTTP/1.1\r\n\(host)A B: 0\r\n\r\n",
-            "GET /a HTTP/1.1\r\n\(host): 0\r\n\r\n", "GET /a HTTP/1.1\r\n\(host)X: a\r\n b\r\n\r\n",
+            "GET /a HTTP/1.1\r\n\(host)X: a\r\n b\r\n\r\n",
             "GET /a HTTP/1.1\r\n X: a\r\n\(host)\r\n", "GET /a HTTP/1.1\r\n\r\n",
             "GET /a HTTP/1.1\r\n\(host)\(host)\r\n", "GET /a HTTP/1.1\r\n\(host)Host: g\r\n\r\n",
             "GET /a HTTP/1.1\r\nHost: h, g\r\n\r\n", "GET /a HTTP/1.1\r\nHost: h/x\r\n\r\n",
