@@ -12,14 +12,16 @@ extension ManifestInHand {
     /// - Parameters:
     ///   - row: Of a file, not of a link.
     ///   - spoolDirectory: Where a large file waits until it is whole.
-    /// - Throws: ``EngineError``: 65 for bytes that are wrong wherever they come from, 69 when they cannot be had.
+    /// - Throws: ``EngineError``: 65 for bytes that are wrong wherever they come from, 77 when a server refuses them, 69 when
+    ///   they cannot be had otherwise.
     package func bring(
         _ row: Int,
         spoolDirectory: String,
         to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void
     ) throws(EngineError) {
         let (files, path) = (manifest.files, escaped(manifest.files.path(row)))
-        var failure = EngineError(.dataInvalid, "\(path): the bytes received do not match the manifest")
+        let mismatch = EngineError(.dataInvalid, "\(path): the bytes received do not match the manifest")
+        var failure: EngineError?
         for run in try ways(row) {
             let spool = try FileSpool(size: files.size(row), directory: spoolDirectory)
             do throws(EngineError) {
@@ -27,14 +29,15 @@ extension ManifestInHand {
             } catch {
                 if source.stop.isStopped { throw EngineError(.interrupted, "stopped while fetching \(path)") }
                 if let failed = spool.failure { throw failed }
-                failure = error
+                // That a place is silent does not hide what another one has answered.
+                if error.cause != .unreachable || failure == nil { failure = error }
                 continue
             }
             // If the receiver fails, nothing is fetched again.
             if try spool.holds(files.digest(row), size: files.size(row)) { return try spool.give(to: take) }
-            failure = EngineError(.dataInvalid, "\(path): the bytes received do not match the manifest")
+            failure = mismatch
         }
-        throw failure
+        throw failure ?? mismatch
     }
 
     /// One request: adjacent blobs, or a whole object.
@@ -105,7 +108,12 @@ extension ManifestInHand {
         if piece.blobs.contains(where: \.codec.needsDictionary) {
             switch found.dictionary(of: manifest)?.get() {
             case .success(let known): dictionary = known
-            case .failure(let error): throw EngineError(.unavailable, "\(path): \(error.reason)")
+            case .failure(let error):
+                throw EngineError(
+                    error.transfer?.exitStatus ?? .unavailable,
+                    "\(path): \(error.reason)",
+                    cause: error.transfer?.cause
+                )
             case nil: throw EngineError(.dataInvalid, "\(path): the manifest names no dictionary")
             }
         }
@@ -131,7 +139,7 @@ extension ManifestInHand {
             }
         case .failure(let error):
             if let reason = sink.failure { throw EngineError(.dataInvalid, "\(path): \(reason)") }
-            throw EngineError(error.exitStatus, "cannot fetch \(path): \(error)")
+            throw EngineError(error.exitStatus, "cannot fetch \(path): \(error)", cause: error.cause)
         }
     }
 }

@@ -231,7 +231,7 @@ struct ExitStatusTests {
         let packs = try set.scratch.contents(of: "site/packs")
         for pack in packs { set.server.script("/site/packs/\(pack)", .status(status)) }
         let partly = try set.pull([set.manifest])
-        #expect(partly.status == 77 && partly.error.contains("status \(status)"), "\(partly.error)")
+        #expect(partly.status == 77 && partly.output.contains("status \(status)"), "\(partly.output)")
         #expect(try partly.events().last?["result"] as? String == "failed")
         for verb in ["pull", "plan", "verify", "ls"] {
             let target = verb == "ls" ? [] : ["--into", "none"]

@@ -155,7 +155,7 @@ struct FaultyPartyTests {
             (405, .badAnswer, "\(name) gives no tunnel (405); checkProxy"),
         ] {
             proxy.respondToOthers { _ in .status(status) }
-            let error = try await bench.failure(bench.start(object, from: ["https://files.example/a"]))
+            let error = try await bench.failure(bench.start(object, from: ["https://h\(status).example/a"]))
             #expect(error.code == code, "\(status): \(error)")
             #expect(error.detail.hasPrefix(words), "\(error.detail)")
         }
