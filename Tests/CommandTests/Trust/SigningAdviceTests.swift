@@ -30,10 +30,10 @@ struct SigningAdviceTests {
         #expect(try set.text("tower/a.txt") == "one")
         // Nobody has signed what is there now; somebody else may have put it there.
         let sign = ["publish", "assets", "--to", "site", "--sign", "keys"]
-        let refused = try set.tool.run(sign)
-        #expect(refused.status == 77)
-        #expect(refused.error.contains("site/manifest.json is not signed again: "), "\(refused.error)")
-        #expect(refused.error.contains("there is no trust/2.release"), "\(refused.error)")
+        let foreign = try set.tool.run(sign)
+        #expect(foreign.status == 77)
+        #expect(foreign.error.contains("site/manifest.json is not signed again: "), "\(foreign.error)")
+        #expect(foreign.error.contains("there is no trust/2.release"), "\(foreign.error)")
         let signed = try set.tool.run(sign + ["--accept-base"])
         #expect(signed.status == 0)
         #expect(
