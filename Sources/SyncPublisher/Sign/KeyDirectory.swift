@@ -119,10 +119,7 @@ package struct KeyDirectory {
             let folder = isDirectory("\(place)/trust") ? "\(place)/trust" : place
             let numbers = Self.numbers(try names(in: folder))
             guard let first = numbers.first, let last = numbers.last else {
-                throw .notFound(
-                    "\(shown(folder)) has no root, such as 1.root",
-                    "name the directory that has it"
-                )
+                throw .notFound("\(shown(folder)) has no root", "name a directory that has one")
             }
             newest = "\(folder)/\(last).root"
             guard last - first < numbers.count else {
