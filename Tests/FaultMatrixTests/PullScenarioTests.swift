@@ -97,7 +97,7 @@ struct PullScenarioTests {
         var status: SyncModel.ExitStatus {
             switch self {
             case .missing, .gone: .noInput
-            case .forbidden: .unavailable
+            case .forbidden: .refused
             case .cut, .empty, .binary, .page: .dataInvalid
             case .otherProject: .cannotCreate
             }

@@ -187,7 +187,8 @@ class Parts(Place):
 
         def asked(verb, choose):
             if verb == "enqueue":
-                body = dict(request, manifest=f"{self.a.url}/{choose.choice(['r1', 'r2'])}.json", limit_rate=500_000)
+                body = dict(request, manifest=f"{self.a.url}/{choose.choice(['r1', 'r2'])}.json", limit_rate=500_000,
+                            allow_older=True)
                 return "/v1/runs", json.dumps(body)
             return f"/v1/sessions/storm/{verb}", "{}"
 

@@ -129,7 +129,7 @@ struct PublishTests {
             (["none", "--to", "out", "--dry-run"], 66, "publish.planned", "none"),
             (["in", "--to", "out", "--level", "20"], 64, "publish.finished", "1 to 19"),
             (["in", "--to", ""], 64, "publish.finished", "empty string"),
-            (["in", "--wrong"], 64, "publish.finished", "--wrong"),
+            (["in", "--to", "out", "--wrong"], 64, "publish.finished", "--wrong"),
         ]
     )
     func jsonErrors(arguments: [String], status: Int, event: String, words: String) throws {

@@ -169,6 +169,8 @@ struct ServedAttackTests {
         let last = try set.pull()
         #expect(last.status == 0, "\(last.error)")
         #expect(try set.numbers().first == 2)
+        // What was newest before would be refused for its age.
+        try set.copy("site", to: "good")
         try plant([])
         try set.remove("site/trust/2.root")
         try isRefused("root 2, under which this machine has signed before, is missing")

@@ -80,12 +80,12 @@ struct EarlyEndTests {
         }
 
         /// Waits until a pull stands where it is to stand; of a port that nobody listens at, that it has said so.
-        func stands(_ obstacle: Obstacle, _ error: URL) -> Bool {
+        func stands(_ obstacle: Obstacle, _ output: URL) -> Bool {
             until {
                 switch obstacle {
                 case .hook: FileManager.default.fileExists(atPath: set.scratch.path + "/hooked")
                 case .silentPack: isAsked(".pack")
-                case .dead: (try? Data(contentsOf: error))?.isEmpty == false
+                case .dead: (try? Data(contentsOf: output))?.isEmpty == false
                 default: isAsked(".zst")
                 }
             }
@@ -128,7 +128,7 @@ struct EarlyEndTests {
     @Test(
         "What ends by itself, or when the patience is over, tells one end, the last line, with status and cause",
         arguments: [
-            Ending(.pin, [77], "trust"), Ending(.access, [69], "401"), Ending(.missing, [66], "404"),
+            Ending(.pin, [77], "trust"), Ending(.access, [77], "401"), Ending(.missing, [66], "404"),
             Ending(.broken, [65], "broken.json"), Ending(.page, [65], "web page"),
             Ending(.taken, [75], "busy"),
             Ending(.dead, [69], "nothing came from"), Ending(.silent, [69], "nothing came from"),
@@ -170,7 +170,7 @@ struct EarlyEndTests {
         process.standardOutput = try FileHandle(forWritingTo: output)
         process.standardError = try FileHandle(forWritingTo: error)
         try process.run()
-        #expect(way.stands(obstacle, error))
+        #expect(way.stands(obstacle, output))
         let start = ContinuousClock.now
         kill(process.processIdentifier, SIGTERM)
         process.waitUntilExit()

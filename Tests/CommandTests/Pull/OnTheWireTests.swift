@@ -415,11 +415,11 @@ struct OnTheWireTests {
         let small = (0..<12).map { ServedObject(patternedBytes(size: 5_000, seed: UInt64(50 + $0))) }
         let held = ServedObject(patternedBytes(size: 3_000_000, seed: 49))
         for (number, object) in small.enumerated() {
-            bad.script("/\(number).bin", .status(404))
+            bad.script("/\(number).bin", .status(500))
             good.serve(object, at: "/\(number).bin")
         }
         good.script("/held.bin", .object(held).stalling(at: 500_000))
-        bad.script("/held.bin", .status(404))
+        bad.script("/held.bin", .status(500))
         func write(_ numbers: Range<Int>) throws {
             let urls = { (name: String) in "\"\(bad.url("/\(name)"))\",\"\(good.url("/\(name)"))\"" }
             var more =
