@@ -207,6 +207,43 @@ struct SafeguardTests {
         }
         #expect(try set.unpacked("long").bytes("kallsyms") == long)
     }
+
+    @Test(
+        "Another project's name is refused, and --rename means it: packs stay, revisions are counted on, and the output says so"
+    )
+    func rename() throws {
+        let set = try PublishedSet(.manySmall(5))
+        try set.publish()
+        let refused = set.failure { $0.project = "com.example.spire" }
+        #expect(refused?.exitStatus == .usage && refused?.description.contains("--rename") == true)
+        let report = try set.publish {
+            $0.project = "com.example.spire"
+            $0.permits = .otherProject
+        }
+        #expect(report.revision == 2 && report.newBytes == 0 && report.packsReused > 0)
+        #expect(
+            report.warnings.contains { $0.contains("com.example.spire from now on") },
+            "\(report.warnings)"
+        )
+        #expect(try set.manifest().project == "com.example.spire")
+        #expect(try set.unpacked().nodes == AssetTree.manySmall(5).nodes)
+        let next = try set.publish { $0.project = nil }
+        #expect(next.unchanged && next.warnings.isEmpty)
+    }
+
+    @Test("A set with channels, and a signed one, keep their name")
+    func noRename() throws {
+        let set = try PublishedSet(.manySmall(5))
+        try set.publish { $0.keepsReleases = true }
+        func change(_ options: inout PublishOptions) {
+            options.project = "com.example.spire"
+            options.permits = .otherProject
+        }
+        #expect(set.failure(change)?.description.contains("has channels") == true)
+        let (signed, _) = try SignedBaseTests.signed()
+        #expect(signed.failure(change)?.description.contains("keys of the new project") == true)
+        #expect(try signed.manifest().project == "com.example.tower")
+    }
 }
 
 /// FileManager believes the size.

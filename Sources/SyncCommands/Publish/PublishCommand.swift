@@ -48,7 +48,8 @@ struct PublishCommand: AsyncParsableCommand {
     var channel: String?
 
     @Option(
-        help: "The manifest whose packs to reuse.  (default: the one in the output directory)"
+        help:
+            "The manifest whose packs to reuse: a path or an http(s) URL.  (default: the one in the output directory)"
             .taking("manifest"),
         completion: .manifests
     )
@@ -226,6 +227,7 @@ struct PublishCommand: AsyncParsableCommand {
         if directory.isEmpty { throw ValidationError("DIRECTORY wants a path, not an empty string.") }
         if output.isEmpty { throw ValidationError("--to wants a directory, not an empty string.") }
         try requireLocal(output, "--to", "publish to a directory here and copy it there, as with rsync")
+        if let base { try requireLocation(base, "--base") }
         _ = try declaredGroups()
     }
 
@@ -254,15 +256,20 @@ struct PublishCommand: AsyncParsableCommand {
 
     private func publish(_ output: Output, _ start: ContinuousClock.Instant) async throws {
         let options = try publishOptions(environment: .ofProcess)
-        let display = reporting.display(on: output)
         if isDryRun {
-            let preview = try await working(display, output) { isCancelled, progress throws(PublishError) in
+            let preview = try await working(options, output) {
+                options,
+                isCancelled,
+                progress throws(PublishError) in
                 try Publisher(options).preview(isCancelled: isCancelled, progress: progress)
             }
             let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
             return tell(preview, milliseconds: elapsed, output)
         }
-        let report = try await working(display, output) { isCancelled, progress throws(PublishError) in
+        let report = try await working(options, output) {
+            options,
+            isCancelled,
+            progress throws(PublishError) in
             try Publisher(options).run(isCancelled: isCancelled, progress: progress)
         }
         let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
@@ -298,36 +305,6 @@ struct PublishCommand: AsyncParsableCommand {
         if !preview.report.kept.isEmpty { output.message(PublishText.kept(preview.report.kept)) }
         if let text = PublishText.leftOut(preview.report.usuallyLeftOut) { output.message(text) }
         output.message(PublishText.summary(preview, milliseconds: milliseconds))
-    }
-
-    /// Runs the publisher on a thread of its own: it blocks.
-    private func working<Result: Sendable>(
-        _ display: ProgressDisplay,
-        _ output: Output,
-        _ body: @escaping @Sendable (() -> Bool, (PublishProgress) -> Void) throws(PublishError) -> Result
-    ) async throws -> Result {
-        do {
-            return try await StopSignals.cancelling(
-                notice: {
-                    output.message(
-                        isDryRun ? "Stopping." : "Stopping; what was published before is unchanged."
-                    )
-                },
-                atOnce: { output.clearProgress() },
-                {
-                    try await display.whileRunning {
-                        try await onThread("publish") { flag in
-                            try body({ flag.isSet }) { step in display.report(ProgressSnapshot(step)) }
-                        }
-                    }
-                }
-            )
-        } catch let error as PublishError {
-            if error.code == .cancelled, let status = StopSignals.requestedStatus {
-                throw CommandFailure(status)
-            }
-            throw CommandFailure(error.exitStatus, error.description)
-        }
     }
 
     func publishOptions(environment: EnvironmentPaths) throws -> PublishOptions {
@@ -472,29 +449,5 @@ extension PublishOptions.KeptTraits: ExpressibleByArgument {
     /// `times,modes`
     public init?(argument: String) {
         self.init(words: argument.split(separator: ",", omittingEmptySubsequences: false))
-    }
-}
-
-extension ProgressSnapshot {
-    fileprivate init(_ progress: PublishProgress) {
-        let phase =
-            switch progress.step {
-            case .checking: "Checking packs"
-            case .walking: "Looking"
-            case .sampling: "Sampling"
-            case .training: "Making a dictionary"
-            case .reading: "Packing"
-            case .hashing: "Reading"
-            case .finishing: "Finishing"
-            }
-        let isCounted = [.reading, .hashing, .finishing].contains(progress.step)
-        let isSampled = [.checking, .sampling, .training].contains(progress.step)
-        self.init(
-            phase: phase,
-            filesDone: progress.files,
-            filesTotal: isCounted ? progress.totalFiles : nil,
-            bytesDone: progress.bytes,
-            bytesTotal: isCounted || isSampled ? progress.totalBytes : nil
-        )
     }
 }

@@ -36,12 +36,20 @@ struct PublishPermits: ParsableArguments {
     )
     var allowsOtherKeys = false
 
+    @Flag(
+        name: .customLong("rename"),
+        help:
+            "Give the set in the output directory the project's name that --project says, and count its revisions on."
+    )
+    var renames = false
+
     var permits: PublishOptions.Permits {
         var permits: PublishOptions.Permits = []
         if includesVersionControl { permits.insert(.versionControl) }
         if allowsPrivateKeys { permits.insert(.privateKeys) }
         if allowsFewer { permits.insert(.fewerFiles) }
         if allowsUnsigned { permits.insert(.unsigned) }
+        if renames { permits.insert(.otherProject) }
         if allowsOtherKeys { permits.insert(.otherKeys) }
         return permits
     }

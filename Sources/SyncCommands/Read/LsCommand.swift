@@ -172,6 +172,16 @@ struct ReadingOptions: ParsableArguments {
         _ output: Output,
         _ work: @escaping @Sendable (PullEngine, [RunRecipe]) throws -> R
     ) async throws -> R {
+        let (call, found) = try call(for: recipes, reporting, output)
+        return try await call.reading { engine in try work(engine, found) }
+    }
+
+    /// The call of an engine that can read manifests, and their recipes with them as ``RunSettings/location(_:)`` finds them.
+    func call(
+        for recipes: [RunRecipe],
+        _ reporting: ReportingOptions,
+        _ output: Output
+    ) throws -> (call: EngineCall, found: [RunRecipe]) {
         var found = recipes
         let (_, tuning) = try transfer.engine(trusting: trust) { settings in
             for index in found.indices {
@@ -181,8 +191,6 @@ struct ReadingOptions: ParsableArguments {
             recipe.connections = settings.transfer.plannedConnections
             return recipe
         }
-        return try await EngineCall(reporting, on: output, tuning: tuning).reading { [found] engine in
-            try work(engine, found)
-        }
+        return (EngineCall(reporting, on: output, tuning: tuning), found)
     }
 }

@@ -114,7 +114,8 @@ struct PullRun {
         throw EngineError(
             .cannotCreate,
             "\(escaped(path)) belongs to project \(escaped(owner)), not \(escaped(project));"
-                + " choose another directory with --into"
+                + " choose another directory with --into, or, if the set was renamed, remove \(escaped(path))/.syncagent: files "
+                + "stay, and what is right is not fetched again"
         )
     }
 

@@ -6,8 +6,8 @@ import SyncModel
 import SyncSystem
 import SyncTrust
 
-/// Where a base manifest and its packs are: in the output directory, or in a directory elsewhere. Others may be able to
-/// write to either.
+/// Where a base manifest and its packs are: in the output directory, in a directory elsewhere, or on a server. Others may be
+/// able to write to each.
 ///
 /// A pack is `packs/SHA256.pack` there, whatever the manifest calls it, and no symbolic link below the directory is
 /// followed: a base cannot name this user's other files.
@@ -19,6 +19,8 @@ struct BasePlace {
     private let inOutput: (folder: OutputDirectory.Folder, name: String)?
     /// `packs/` and `trust/` elsewhere; `nil` where there is none.
     private let packs, trust: SharedDescriptor?
+    /// The base on a server; `nil` for one here.
+    let served: ServedBase?
 
     /// Elsewhere others may have put anything.
     private static let foreign = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
@@ -26,18 +28,24 @@ struct BasePlace {
     /// A manifest of the output directory.
     init(_ folder: OutputDirectory.Folder, _ name: String, of output: OutputDirectory) {
         path = output.display(folder, name)
-        (self.output, inOutput, packs, trust) = (output, (folder, name), nil, nil)
+        (self.output, inOutput, packs, trust, served) = (output, (folder, name), nil, nil, nil)
     }
 
     /// A manifest that the user named. Its path may contain links.
     init(elsewhere path: String, _ output: OutputDirectory) {
-        (self.path, self.output, inOutput) = (path, output, nil)
+        (self.path, self.output, inOutput, served) = (path, output, nil, nil)
         if let directory = openDirectory(path.lastIndex(of: "/").map { String(path[...$0]) } ?? ".") {
             packs = SharedDescriptor(openDirectory("packs", in: directory.raw, .noFollow))
             trust = SharedDescriptor(openDirectory("trust", in: directory.raw, .noFollow))
         } else {
             (packs, trust) = (nil, nil)
         }
+    }
+
+    /// One that a server has.
+    init(_ served: ServedBase, _ output: OutputDirectory) {
+        (path, self.output, inOutput, packs, trust) = (served.shown, output, nil, nil, nil)
+        self.served = served
     }
 
     /// Whether the base is somewhere else; its packs may stay where that is served.
@@ -52,6 +60,7 @@ struct BasePlace {
     /// The statement that says which manifest a revision is, whoever signed it; `nil` if there is none that can be read.
     func release(_ revision: UInt64) -> SignedOutput.Known? {
         guard isElsewhere else { return output.release(revision) }
+        if let served { return served.release.flatMap(SignedOutput.Known.init) }
         guard let trust else { return nil }
         let limit = Role.release.limit
         return (try? readFile("\(revision).release", in: trust.raw, trust: Self.foreign, limit: limit))
@@ -60,6 +69,7 @@ struct BasePlace {
 
     /// Reads the manifest, with its parts.
     func manifest(remedy: String) throws(PublishError) -> Manifest {
+        if let served { return served.manifest }
         let limit = ManifestLimits.standard.manifestBytes
         var bytes: [UInt8]
         do throws(FileError) {
@@ -105,7 +115,7 @@ struct BasePlace {
         _ digest: SHA256Digest,
         _ pack: Manifest.Pack
     ) throws(PublishError) -> [UInt8] {
-        guard let stored = stored(blob, pack.sha256) else {
+        guard let stored = stored(blob, pack) else {
             throw .invalidBase(
                 "\(shown(path)): \(what) is in the pack \(pack.sha256.hex), which is not here",
                 "bring the packs of the base into the output directory, or publish with --no-base"
@@ -126,11 +136,12 @@ struct BasePlace {
         return raw
     }
 
-    private func stored(_ blob: Blob, _ pack: SHA256Digest) -> [UInt8]? {
-        if let file = output.open(.packs, pack.hex + ".pack"), let bytes = Self.read(file.raw, blob) {
+    private func stored(_ blob: Blob, _ pack: Manifest.Pack) -> [UInt8]? {
+        if let file = output.open(.packs, pack.sha256.hex + ".pack"), let bytes = Self.read(file.raw, blob) {
             return bytes
         }
-        guard let file = openElsewhere(pack) else { return nil }
+        if let served { return served.bytes(ServedBase.Piece(pack: pack, range: blob.range)) }
+        guard let file = openElsewhere(pack.sha256) else { return nil }
         return Self.read(file.raw, blob)
     }
 

@@ -5,10 +5,12 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Reads content of the base's files from those packs that are in the output directory. For one thread.
+/// Reads content of the base's files from those packs that are in the output directory, and from what was fetched of the others.
+/// For one thread.
 final class BaseReader {
     private let base: Manifest
     private let output: OutputDirectory
+    private let served: ServedBase?
     private let dictionary: DecodingDictionary?
     private var decoder: BlobDecoder
     private var hasher: SHA256Hasher
@@ -23,12 +25,15 @@ final class BaseReader {
     private static let mostPacks = 256
     let mostPacks: Int
 
-    /// - Parameter readers: How many share the limit of open packs. A pack that could not be opened would count as missing,
-    ///   and what is published would depend on the number of jobs.
+    /// - Parameters:
+    ///   - served: The base on a server; `nil` for one here.
+    ///   - readers: How many share the limit of open packs. A pack that could not be opened would count as missing, and what is
+    ///     published would depend on the number of jobs.
     init(
         _ base: Manifest,
         dictionary: DecodingDictionary?,
         _ output: OutputDirectory,
+        served: ServedBase? = nil,
         readers: Int
     ) throws(PublishError) {
         mostPacks = max(1, Self.mostPacks / max(1, readers))
@@ -37,6 +42,7 @@ final class BaseReader {
         self.base = base
         self.dictionary = dictionary
         self.output = output
+        self.served = served
     }
 
     /// A part of a file's content, with the SHA-256 of each blob checked; `nil` if its packs are missing or damaged.
@@ -92,12 +98,12 @@ final class BaseReader {
     }
 
     private func stored(_ blob: Blob) -> [UInt8]? {
+        let digest = base.packs[Int(blob.pack)].sha256
         if packs[blob.pack] == nil {
             if packs.count >= mostPacks { packs = [:] }
-            let name = base.packs[Int(blob.pack)].sha256.hex + ".pack"
-            packs[blob.pack] = .some(SharedDescriptor(output.open(.packs, name)))
+            packs[blob.pack] = .some(SharedDescriptor(output.open(.packs, digest.hex + ".pack")))
         }
-        guard case .some(.some(let pack)) = packs[blob.pack] else { return nil }
+        guard case .some(.some(let pack)) = packs[blob.pack] else { return served?.held(digest, blob.range) }
         var bytes = [UInt8](repeating: 0, count: Int(blob.storedLength))
         let count = bytes.withUnsafeMutableBytes { readFully(pack.raw, into: $0, at: blob.offset) }
         return count == bytes.count ? bytes : nil

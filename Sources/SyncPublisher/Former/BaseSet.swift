@@ -40,6 +40,8 @@ struct BaseSet {
                 ?? BasePlace(.top, "manifest.json", of: output)
             let remedy = "repair it, publish with --no-base, or name another output directory"
             return try BaseSet(place.manifest(remedy: remedy), at: place, options, ownPlace)
+        case .served(let served):
+            return try BaseSet(served.manifest, at: BasePlace(served, output), options, ownPlace)
         case .manifest(let path):
             let place = BasePlace(elsewhere: path, output)
             let manifest = try place.manifest(remedy: "name a manifest that this program can read")
@@ -61,6 +63,7 @@ struct BaseSet {
             return
         }
         usable = Array(repeating: true, count: packs.count)
+        var far: [String] = []
         for index in packs.indices {
             let pack = packs[index]
             let name = pack.sha256.hex + ".pack"
@@ -80,8 +83,15 @@ struct BaseSet {
                 usable[index] = false
                 warnings.append("pack \(name) is missing; its files are packed again")
             } else {
-                warnings.append("pack \(name) is not here; it must stay where the base is served")
+                far.append(name)
             }
+        }
+        if let name = far.first {
+            warnings.append(
+                far.count == 1
+                    ? "pack \(name) is not here; it must stay where the base is served"
+                    : "\(far.count) packs are not here; they must stay where the base is served"
+            )
         }
         readDictionary()
     }

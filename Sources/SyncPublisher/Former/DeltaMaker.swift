@@ -35,13 +35,20 @@ struct DeltaMaker {
         var deltas: [Int: [Delta]] = [:]
         var bytes: UInt64 = 0
         guard !tasks.isEmpty else { return (deltas, bytes) }
+        try fetchFormer(tasks, isCancelled: isCancelled)
         try writer.cut()
         var encoders: [DeltaEncoder] = []
         // A damaged one decodes nothing: its blobs then get no delta.
         let dictionary = base.dictionary?.withUnsafeBytes { try? DecodingDictionary($0) }
         let count = max(1, min(options.jobs, tasks.count))
         for _ in 0..<count {
-            let reader = try BaseReader(base.manifest, dictionary: dictionary, output, readers: count)
+            let reader = try BaseReader(
+                base.manifest,
+                dictionary: dictionary,
+                output,
+                served: base.place.served,
+                readers: count
+            )
             encoders.append(try DeltaEncoder(reader, level: options.level))
         }
         var regions = FormerRegions()
@@ -78,6 +85,34 @@ struct DeltaMaker {
         }
         try writer.cut()
         return (deltas, bytes)
+    }
+
+    /// Fetches what the tasks read of a base on a server, so far as its packs are not here. Of a file whose former name is a guess
+    /// nothing is fetched.
+    private func fetchFormer(_ tasks: [DeltaPlan.Task], isCancelled: () -> Bool) throws(PublishError) {
+        guard let served = base.place.served else { return }
+        let files = base.manifest.files
+        let isFar = base.manifest.packs.map { output.size(.packs, $0.sha256.hex + ".pack") == nil }
+        var pieces: [ServedBase.Piece] = []
+        var bytes: UInt64 = 0
+        var last: (row: Int, end: UInt64) = (-1, 0)
+        for task in tasks where !task.former.isGuess && bytes < ServedBase.mostBytes {
+            let range = task.region ?? task.base
+            var offset: UInt64 = 0
+            for blob in files.blobs(task.former.row) {
+                let start = offset
+                offset += blob.rawLength
+                // The tasks of a file are in order, and may share what they read.
+                let isWanted = offset > range.lowerBound && start < range.upperBound
+                guard isWanted, isFar[Int(blob.pack)], task.former.row != last.row || offset > last.end else {
+                    continue
+                }
+                last = (task.former.row, offset)
+                bytes += blob.storedLength
+                pieces.append(ServedBase.Piece(pack: base.manifest.packs[Int(blob.pack)], range: blob.range))
+            }
+        }
+        try served.hold(pieces, isCancelled: isCancelled)
     }
 
     /// The results, with `nil` for deltas that do not pay.

@@ -111,7 +111,7 @@ struct PartMaker: ~Copyable {
         let former = base.manifest.parts[index]
         guard former.digest != draft.digest,
             former.blob.rawLength + part.blob.rawLength <= Manifest.PartDelta.longestTexts,
-            // A pack that is only on the server gives no text, and so no delta.
+            // A pack that cannot be read gives no text, and so no delta.
             let prefix = try? base.place.read(
                 "part \(index)",
                 former.blob,

@@ -131,10 +131,12 @@ enum ProjectName {
             if let reason = ManifestRules.objection(identifier: wanted, what: "project") {
                 throw .usage(reason, "choose a name such as com.example.tower")
             }
-            if options.base == .inOutput, let base, base.project != wanted {
+            if options.base == .inOutput, let base, base.project != wanted,
+                !options.permits.contains(.otherProject)
+            {
                 throw .usage(
                     "\(shown(options.output)) holds the project \(shown(base.project)), not \(shown(wanted))",
-                    "name another output directory"
+                    "name another output directory, or give the set its new name with --rename"
                 )
             }
             return wanted
@@ -155,6 +157,25 @@ enum ProjectName {
             )
         }
         return text
+    }
+}
+
+extension PublishRun {
+    /// Says that the set in the output gets another name, which the options permit by now.
+    mutating func checkRename() throws(PublishError) {
+        guard options.base == .inOutput, let former = base?.manifest.project, former != project else {
+            return
+        }
+        guard try !output.hasChannels() else {
+            throw .usage(
+                "\(shown(options.output)) has channels, and what they point at is called \(shown(former))",
+                "name another output directory"
+            )
+        }
+        report.warnings.append(
+            "the set is called \(project) from now on, and no longer \(shown(former)): a directory into which \(shown(former)) "
+                + "was pulled takes it once its .syncagent is removed; the files stay, and are not fetched again"
+        )
     }
 }
 

@@ -157,6 +157,8 @@ package struct PublishOptions: Sendable {
         package static let otherKeys = Permits(rawValue: 8)
         /// A source without files, or with less than half of the base's.
         package static let fewerFiles = Permits(rawValue: 16)
+        /// Another project's name for the set in the output.
+        package static let otherProject = Permits(rawValue: 32)
 
         package init(rawValue: UInt8) { self.rawValue = rawValue }
     }
@@ -201,6 +203,8 @@ package struct PublishOptions: Sendable {
         case inOutput
         /// This file. Packs that are neither beside it nor in the output are taken to be on the server.
         case manifest(String)
+        /// This one, on a server. Packs that are not in the output stay there.
+        case served(ServedBase)
     }
 
     /// Options with defaults for one directory.
@@ -237,6 +241,13 @@ package struct PublishOptions: Sendable {
         }
         guard revision.map({ (1...Self.lastRevision).contains($0) }) ?? true else {
             throw .usage("the revision is out of range", "choose 1 to \(Self.lastRevision)")
+        }
+        if permits.contains(.otherProject), signing != nil {
+            throw .usage(
+                "keys are of one project, and a signed set keeps its name",
+                "leave --rename out, name another output directory, and sign with keys of the new project; there, --base with the "
+                    + "manifest of the old one and --accept-base reuse its packs"
+            )
         }
         if let created, let reason = ManifestRules.objection(time: created) {
             throw .usage(reason, "correct the time")

@@ -34,6 +34,7 @@ struct PublishRun {
         if !choices.isLoose { try output.checkFolders() }
         project = try ProjectName.choose(options, base: base?.manifest)
         try check()
+        try checkRename()
         if let keys = options.signing?.root.project, keys != project {
             throw .cannotSign(
                 "the keys are for project \(keys), but this is \(shown(project))",
@@ -184,6 +185,7 @@ struct PublishRun {
         let hasNewPacks = !writer.finished.isEmpty || !(parts?.packs ?? []).isEmpty
         try writeManifest(files, mayBeUnchanged: !hasNewPacks && usage.droppedPacks == 0)
         keepStamps(entries)
+        report.warnings += [base?.place.served?.warning].compactMap(\.self)
         return report
     }
 

@@ -1,5 +1,5 @@
 import SyncDigest
-import SyncModel
+package import SyncModel
 import SyncSystem
 package import SyncTrust
 
@@ -120,6 +120,9 @@ package struct SigningMemory: Sendable {
 extension Signing {
     /// What this machine has signed before, as far as it counts under the newest root; `nil` if it does not know.
     var known: TrustPin? { memory?.known(under: root) }
+
+    /// Whether this machine remembers having made a manifest, to sign it.
+    package func hasMade(_ manifest: SHA256Digest) -> Bool { known?.made.contains(manifest) == true }
 }
 
 extension TrustPin {

@@ -74,6 +74,32 @@ struct PublishTests {
         #expect(text.contains("{\"name\":\"sheets\",\"include\":[\"sheets/**\"]}"))
     }
 
+    @Test(
+        "A set gets another name with --rename; where the old one was pulled, files are hashed and not fetched again"
+    )
+    func renamed() throws {
+        let set = try ServedSet()
+        #expect(try set.pull().status == 0)
+        let arguments = ["publish", "assets", "--to", "site", "--project", "com.example.spire"]
+        let refused = try set.tool.run(arguments)
+        #expect(refused.status == 64 && refused.error.contains("--rename"), "\(refused.error)")
+        let outcome = try set.tool.run(arguments + ["--rename"])
+        #expect(
+            outcome.status == 0 && outcome.error.contains("com.example.spire revision 2: "),
+            "\(outcome.error)"
+        )
+        #expect(outcome.error.contains("from now on, and no longer com.example.tower"), "\(outcome.error)")
+        let former = try set.pull()
+        #expect(former.status == 73 && former.error.contains("tower/.syncagent"), "\(former.error)")
+        try FileManager.default.removeItem(atPath: set.scratch.path + "/tower/.syncagent")
+        let pulled = try set.pull("--json")
+        #expect(pulled.status == 0, "\(pulled.error)")
+        let last = try #require(try pulled.events().last)
+        #expect((last["bytes"] as? [String: Int])?["received"] == 0, "\(last)")
+        let sessions = try set.tool.run(["status", "--json"])
+        for name in ["com.example.tower", "com.example.spire"] { #expect(sessions.output.contains(name)) }
+    }
+
     static let failing: [(arguments: [String], status: Int32, words: String)] = [
         (["none", "--to", "out"], 66, "none"),
         (["in"], 64, "--to"),

@@ -1,0 +1,102 @@
+import ArgumentParser
+import SyncEngine
+import SyncManifest
+import SyncModel
+import SyncPublisher
+import SyncSettings
+import SyncSystem
+
+extension PublishCommand {
+    /// Runs the publisher on a thread of its own, because it blocks; with an engine to read from, if the base is on a server.
+    func working<Result: Sendable>(
+        _ options: PublishOptions,
+        _ output: Output,
+        _ body:
+            @escaping @Sendable (PublishOptions, () -> Bool, (PublishProgress) -> Void) throws(PublishError)
+            -> Result
+    ) async throws -> Result {
+        let served = try servedBase(output)
+        let display = served?.call.display ?? reporting.display(on: output)
+        do {
+            return try await StopSignals.cancelling(
+                notice: {
+                    output.message(
+                        isDryRun ? "Stopping." : "Stopping; what was published before is unchanged."
+                    )
+                },
+                atOnce: { output.clearProgress() },
+                {
+                    try await display.whileRunning {
+                        guard let served else {
+                            return try await onThread("publish") { flag in
+                                try body(options, { flag.isSet }) { display.report(ProgressSnapshot($0)) }
+                            }
+                        }
+                        return try await served.call.looking { engine in
+                            let hand = try engine.read(served.recipe)
+                            var options = options
+                            options.base = .served(try Self.base(hand, for: options.signing))
+                            return try body(options, { hand.isStopped }) {
+                                display.report(ProgressSnapshot($0))
+                            }
+                        }
+                    }
+                }
+            )
+        } catch {
+            if let status = StopSignals.requestedStatus, Self.isStop(error) { throw CommandFailure(status) }
+            guard let error = error as? PublishError else { throw error }
+            throw CommandFailure(error.exitStatus, error.description)
+        }
+    }
+
+    private static func isStop(_ error: any Error) -> Bool {
+        (error as? PublishError)?.code == .cancelled || (error as? CommandFailure)?.status == .interrupted
+    }
+
+    /// What reads the base, if that is on a server: as `ls` does, with what the configuration says of it.
+    private func servedBase(_ output: Output) throws -> (call: EngineCall, recipe: RunRecipe)? {
+        guard let base, urlScheme(of: base) != nil else { return nil }
+        let (call, found) = try ReadingOptions.parse([]).call(
+            for: [RunRecipe(manifest: base)],
+            reporting,
+            output
+        )
+        return (call, found[0])
+    }
+
+    /// - Parameter signing: Who signs: a base that this machine has not made has to be signed, too.
+    private static func base(_ hand: ManifestInHand, for signing: Signing?) throws(EngineError) -> ServedBase
+    {
+        let isUnknown = signing.map { !$0.hasMade(hand.manifest.digest) } ?? false
+        return ServedBase(
+            hand.manifest,
+            shown: hand.shown,
+            release: isUnknown ? try hand.releaseStatement() : nil
+        ) { pack, range in try hand.bytes(of: pack, range) }
+    }
+}
+
+extension ProgressSnapshot {
+    fileprivate init(_ progress: PublishProgress) {
+        let phase =
+            switch progress.step {
+            case .checking: "Checking packs"
+            case .walking: "Looking"
+            case .sampling: "Sampling"
+            case .training: "Making a dictionary"
+            case .reading: "Packing"
+            case .hashing: "Reading"
+            case .finishing: "Finishing"
+            }
+        let isCounted = [.reading, .hashing, .finishing].contains(progress.step)
+        let isSampled = [.checking, .sampling, .training].contains(progress.step)
+        self.init(
+            phase: phase,
+            filesDone: progress.files,
+            filesTotal: isCounted ? progress.totalFiles : nil,
+            bytesDone: progress.bytes,
+            bytesTotal: isCounted || isSampled ? progress.totalBytes : nil
+        )
+    }
+}

@@ -1,0 +1,194 @@
+import Foundation
+import SyncManifest
+import SyncModel
+import SyncTestKit
+import SyncTrust
+import Synchronization
+import Testing
+
+@testable import SyncPublisher
+
+/// A base on a server: its packs stay there, and only what is needed of them is read.
+@Suite(.timeLimit(.minutes(10)))
+struct ServedBaseTests {
+    /// A server in memory of what is in `out`.
+    final class Server: Sendable {
+        private let root: TemporaryRoot
+        private let isSilent: Bool
+        private let asked = Mutex<[Range<UInt64>]>([])
+
+        init(_ set: PublishedSet, isSilent: Bool = false) { (root, self.isSilent) = (set.root, isSilent) }
+
+        var requests: [Range<UInt64>] { asked.withLock { $0 } }
+
+        func note(_ range: Range<UInt64>) { asked.withLock { $0.append(range) } }
+
+        func base(_ manifest: Manifest, release: [UInt8]? = nil) -> ServedBase {
+            ServedBase(manifest, shown: "https://cdn.example.com/manifest.json", release: release) {
+                pack,
+                range in
+                self.note(range)
+                guard !self.isSilent, let bytes = self.root.read("out/packs/\(pack.sha256.hex).pack") else {
+                    throw PublishedSet.Wrong("the server is silent")
+                }
+                return Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)])
+            }
+        }
+    }
+
+    /// A large file with changes in some places, and many that stay.
+    static func tree(edits: [Int] = []) throws -> AssetTree {
+        var tree = AssetTree.manySmall(100)
+        tree.addFile("large.bin", size: 1_500_000, seed: 1)
+        var bytes = try #require(tree.bytes("large.bin"))
+        for place in edits { bytes[place] ^= 0x15 }
+        tree.nodes["large.bin"] = .file(bytes, executable: false)
+        return tree
+    }
+
+    static func published() throws -> PublishedSet {
+        let set = try PublishedSet(tree())
+        try set.publish()
+        try set.replace(tree(edits: [500, 9_000, 400_000, 400_100, 1_200_000]))
+        return set
+    }
+
+    @Test("Only what is new is written; deltas are made from a few ranges, the same with any number of jobs")
+    func deltas() throws {
+        let set = try Self.published()
+        let manifest = try set.manifest()
+        let near = try set.publish {
+            $0.output = set.root.path("near")
+            $0.base = .manifest(set.root.path("out/manifest.json"))
+        }
+        try #require(near.deltas > 2)
+        for jobs in [1, 4] {
+            let server = Server(set)
+            let far = try set.publish {
+                $0.output = set.root.path("far-\(jobs)")
+                $0.base = .served(server.base(manifest))
+                $0.jobs = jobs
+            }
+            #expect(
+                far.deltas == near.deltas && far.deltaBytes == near.deltaBytes
+                    && far.newBytes == near.newBytes
+            )
+            #expect(far.revision == 2 && far.packsReused == near.packsReused)
+            #expect(set.root.read("far-\(jobs)/manifest.json") == set.root.read("near/manifest.json"))
+            #expect((1...near.deltas).contains(server.requests.count), "\(server.requests)")
+            let told = far.warnings.filter { $0.contains("must stay where the base is served") }
+            #expect(
+                told.count == 1 && told.first?.contains("\(manifest.packs.count) packs") == true,
+                "\(far.warnings)"
+            )
+            let names = try FileManager.default.contentsOfDirectory(
+                atPath: set.root.path("far-\(jobs)/packs")
+            )
+            #expect(names.count == far.packsWritten)
+        }
+    }
+
+    @Test("A server that falls silent costs the deltas and not the release; it is asked once")
+    func silent() throws {
+        let set = try Self.published()
+        let (server, manifest) = (Server(set, isSilent: true), try set.manifest())
+        let report = try set.publish {
+            $0.output = set.root.path("far")
+            $0.base = .served(server.base(manifest))
+        }
+        #expect(report.deltas == 0 && report.packsWritten > 0 && server.requests.count == 1)
+        #expect(
+            report.warnings.contains { $0.contains("the server is silent") && $0.contains("fewer deltas") },
+            "\(report.warnings)"
+        )
+    }
+
+    @Test("Nothing changed: the manifest is the served one, byte for byte, and no pack is asked for")
+    func unchanged() throws {
+        let set = try PublishedSet(Self.tree())
+        try set.publish()
+        let (server, manifest) = (Server(set), try set.manifest())
+        let report = try set.publish {
+            $0.output = set.root.path("far")
+            $0.base = .served(server.base(manifest))
+        }
+        #expect(report.unchanged && report.revision == 1 && server.requests.isEmpty)
+        #expect(set.root.read("far/manifest.json") == set.root.read("out/manifest.json"))
+    }
+
+    @Test("The parts of a manifest and its dictionary are read from the server as well")
+    func partsAndDictionary() throws {
+        var tree = AssetTree()
+        for index in 0..<400 {
+            tree.addText(
+                "notes/\(index).json",
+                "{\"kind\":\"note\",\"number\":\(index),\"author\":\"somebody\"}\n"
+            )
+        }
+        var set = try PublishedSet(tree)
+        (set.options.form, set.options.dictionary) = (.parts, .always)
+        try set.publish()
+        let manifest = try set.manifest()
+        tree.addText("notes/new.json", "{\"kind\":\"note\",\"number\":1000,\"author\":\"somebody\"}\n")
+        try set.replace(tree)
+        try set.publish {
+            $0.output = set.root.path("near")
+            $0.base = .manifest(set.root.path("out/manifest.json"))
+        }
+        let server = Server(set)
+        try set.publish {
+            $0.output = set.root.path("far")
+            $0.base = .served(server.base(manifest))
+        }
+        #expect(set.root.read("far/manifest.json") == set.root.read("near/manifest.json"))
+        #expect((1...2).contains(server.requests.count), "\(server.requests)")
+    }
+
+    @Test("Signed again is only a base that this machine has made, or that its keys have signed; else 77")
+    func signed() throws {
+        var (set, keys) = try SignedBaseTests.signed()
+        try set.replace(.manySmall(6))
+        let (manifest, release) = (try set.manifest(), set.root.read("out/trust/1.release"))
+        func published(_ machine: String, _ name: String, release: [UInt8]?) throws -> PublishError? {
+            set.options.signing = try SignedBaseTests.signing(set, keys, now: 2_000, machine)
+            return set.failure {
+                $0.output = set.root.path(name)
+                $0.base = .served(Server(set).base(manifest, release: release))
+            }
+        }
+        #expect(try published("another", "a", release: release) == nil)
+        for wrong in [nil, [], Array("{}".utf8)] as [[UInt8]?] {
+            let error = try published("a third", "b", release: wrong)
+            #expect(error?.exitStatus == .refused, "\(String(describing: error))")
+            #expect(error?.description.contains("--accept-base") == true, "\(String(describing: error))")
+            #expect(error?.description.contains("https://cdn.example.com/manifest.json") == true)
+        }
+        #expect(set.root.read("b/manifest.json") == nil)
+        #expect(try published("state", "c", release: nil) == nil)
+    }
+
+    @Test("What one publish reads of a server has a limit, and what is close is read at once")
+    func limits() throws {
+        let size: UInt64 = 1 << 40
+        let pack = Manifest.Pack(urls: ["p"], size: size, sha256: try digest([1]))
+        let set = try PublishedSet(Self.tree())
+        try set.publish()
+        let server = Server(set)
+        let base = ServedBase(try set.manifest(), shown: "base", release: nil) { _, range in
+            server.note(range)
+            return [UInt8](repeating: 7, count: Int(range.upperBound - range.lowerBound))
+        }
+        func piece(_ start: UInt64, _ count: UInt64) -> ServedBase.Piece {
+            ServedBase.Piece(pack: pack, range: start..<(start + count))
+        }
+        try base.hold([piece(2_000, 10), piece(0, 10), piece(5, 10)]) { false }
+        #expect(server.requests == [0..<2_010])
+        #expect(base.held(pack.sha256, 3..<2_000)?.count == 1_997 && base.held(pack.sha256, 0..<2_011) == nil)
+        #expect(base.warning == nil)
+        #expect(throws: PublishError.cancelled) { try base.hold([piece(1 << 20, 1)]) { true } }
+        try base.hold((1...300).map { piece($0 << 20, 1) }) { false }
+        #expect(server.requests.count == ServedBase.mostRequests)
+        #expect(base.warning?.contains("256 requests") == true)
+        #expect(base.bytes(piece(0, 1)) == nil)
+    }
+}
