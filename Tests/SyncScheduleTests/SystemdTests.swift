@@ -240,7 +240,11 @@ struct SystemdTests {
     func datesWithoutRule() throws {
         let calendar = SystemdUnits(try start(zone: "Africa/Casablanca"), scope: .user).calendar
         #expect((9...12).contains(calendar.count - 1), "\(calendar)")
-        #expect(calendar.dropFirst().allSatisfy { $0.hasPrefix("20") && $0.hasSuffix(" 03:00:00 Africa/Casablanca") })
+        #expect(
+            calendar.dropFirst().allSatisfy {
+                $0.hasPrefix("20") && $0.hasSuffix(" 03:00:00 Africa/Casablanca")
+            }
+        )
     }
 
     @Test("What is not caught up is not persistent; the rule is in the unit's description")

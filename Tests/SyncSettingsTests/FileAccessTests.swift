@@ -62,7 +62,9 @@ struct FileAccessTests {
         )
     }
 
-    @Test("The machine's configuration counts where the user's says nothing; a file that is named stands alone")
+    @Test(
+        "The machine's configuration counts where the user's says nothing; a file that is named stands alone"
+    )
     func machine() throws {
         let machine = try write(
             """

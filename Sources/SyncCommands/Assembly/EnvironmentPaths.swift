@@ -123,7 +123,8 @@ struct EnvironmentPaths: Sendable {
             throw ValidationError(
                 "\(option) takes a program without arguments, not '\(escaped(text))': write a script that calls it"
                     + (option.hasSuffix("hook")
-                        ? ", or name a hook in the manifest that has \"arguments\" in the configuration file." : ".")
+                        ? ", or name a hook in the manifest that has \"arguments\" in the configuration file."
+                        : ".")
             )
         }
         guard let found = program(named: text) else {

@@ -16,7 +16,9 @@ extension HTTP2Use: ExpressibleByArgument {}
 struct TransferOptions: ParsableArguments {
     @Option(
         name: .customLong("config"),
-        help: "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json over /etc/syncagent/config.json)".taking("file"),
+        help:
+            "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json over /etc/syncagent/config.json)"
+            .taking("file"),
         completion: .file(extensions: ["json", "json5"])
     )
     var configurationFile: String?

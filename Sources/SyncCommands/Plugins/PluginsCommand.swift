@@ -20,7 +20,9 @@ struct PluginsCommand: CommandGroup {
 struct PluginSource: ParsableArguments {
     @Option(
         name: .customLong("config"),
-        help: "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json over /etc/syncagent/config.json)".taking("file"),
+        help:
+            "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json over /etc/syncagent/config.json)"
+            .taking("file"),
         completion: .file(extensions: ["json", "json5"])
     )
     var configurationFile: String?

@@ -22,7 +22,8 @@ struct ChannelListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "List the channels and the revision that each points at.",
-        discussion: "Of a URL, the manifest is checked as by a pull; the list of the other channels is not signed."
+        discussion:
+            "Of a URL, the manifest is checked as by a pull; the list of the other channels is not signed."
     )
 
     @Argument(help: "The published directory, or its URL.", completion: .directory)
@@ -47,7 +48,9 @@ struct ChannelListCommand: AsyncParsableCommand {
             (options.trust, options.transfer) = (trust, transfer)
             var reporting = ReportingOptions()
             (reporting.json, reporting.quiet) = (format.json, true)
-            found = try await options.reading([RunRecipe(manifest: directory)], reporting, output) { engine, found in
+            found = try await options.reading([RunRecipe(manifest: directory)], reporting, output) {
+                engine,
+                found in
                 let hand = try engine.read(found[0])
                 return [(nil, hand.manifest.revision)] + hand.channels().map { ($0.name, $0.revision) }
             }

@@ -25,7 +25,9 @@ struct LsCommand: AsyncParsableCommand {
     @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests)
     var manifest: String
 
-    @Argument(help: "Only these files and what is below these directories, as in the manifest.".taking("path"))
+    @Argument(
+        help: "Only these files and what is below these directories, as in the manifest.".taking("path")
+    )
     var paths: [String] = []
 
     @Option(name: .customLong("group"), help: "Only the files of this group; repeatable.".taking("name"))

@@ -82,7 +82,8 @@ struct ResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
         abstract: "Resume a session's paused run, or start one that was enqueued paused.",
-        discussion: "If the last run was cancelled, or has ended with files missing, this starts the same pull again."
+        discussion:
+            "If the last run was cancelled, or has ended with files missing, this starts the same pull again."
     )
 
     @OptionGroup
@@ -108,7 +109,8 @@ struct PrioritizeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "prioritize",
         abstract: "Fetch these files of a session's run before all others.",
-        discussion: "Paths are relative to the destination, as in the manifest. A directory stands for all files below it."
+        discussion:
+            "Paths are relative to the destination, as in the manifest. A directory stands for all files below it."
     )
 
     @Argument(help: "The session.".taking("session"), completion: .custom { _, _, _ in knownSessions() })

@@ -13,7 +13,9 @@ package struct ManifestInHand: Sendable {
     /// The channels that are listed beside the manifest, by name, and the revision that each points at. Nobody signs that
     /// list: a pull of a channel checks what it points at.
     package func channels() -> [(name: String, revision: UInt64)] {
-        (source.channels(besides: found.location)?.channels ?? [:]).sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        (source.channels(besides: found.location)?.channels ?? [:]).sorted { $0.key < $1.key }.map {
+            ($0.key, $0.value)
+        }
     }
 
     /// The rows of some groups, ascending; of all files if none is named.
@@ -31,7 +33,8 @@ package struct ManifestInHand: Sendable {
     /// What a path names: a file, a directory with all below it, or everything by `.`.
     ///
     /// - Throws: ``EngineError``: 66 for a path that nothing has.
-    package func rows(below path: String) throws(EngineError) -> (files: Range<Int>, directories: Range<Int>) {
+    package func rows(below path: String) throws(EngineError) -> (files: Range<Int>, directories: Range<Int>)
+    {
         let name = Array(path.split(separator: "/").filter { $0 != "." }.joined(separator: "/").utf8)
         let (files, directories) = (manifest.files.rows(below: name), manifest.directories.rows(below: name))
         guard !(files.isEmpty && directories.isEmpty) || name.isEmpty else { throw unknown(path) }
@@ -52,7 +55,9 @@ package struct ManifestInHand: Sendable {
         let files = manifest.files
         func name(_ path: String) -> String { path.split(separator: "/").last?.lowercased() ?? path }
         let wanted = name(path)
-        if let same = files.indices.first(where: { name(files.path($0)) == wanted }) { return files.path(same) }
+        if let same = files.indices.first(where: { name(files.path($0)) == wanted }) {
+            return files.path(same)
+        }
         var directory = path.split(separator: "/").dropLast()
         while true {
             let rows = files.rows(below: Array(directory.joined(separator: "/").utf8))

@@ -27,7 +27,10 @@ struct ReadingCommandTests {
     func listBelow() throws {
         let set = try ServedSet()
         for path in ["sheets", "sheets/", "./sheets", "sheets/b.txt"] {
-            #expect(try set.tool.run(["ls", set.url, path]).output == "3 - sheets/b.txt  (sheets)\n", "\(path)")
+            #expect(
+                try set.tool.run(["ls", set.url, path]).output == "3 - sheets/b.txt  (sheets)\n",
+                "\(path)"
+            )
         }
         let both = "3 - a.txt\n3 - sheets/b.txt  (sheets)\n"
         #expect(try set.tool.run(["ls", "site", "sheets", "a.txt"]).output == both)
@@ -44,7 +47,10 @@ struct ReadingCommandTests {
         let beta = try set.tool.run(["publish", "assets", "--to", "site", "--channel", "beta"])
         #expect(beta.status == 0, "\(beta.error)")
         let here = try set.tool.run(["channel", "list", "site"])
-        #expect(here.output.contains("default      1\n") && here.output.contains("beta         2\n"), "\(here)")
+        #expect(
+            here.output.contains("default      1\n") && here.output.contains("beta         2\n"),
+            "\(here)"
+        )
         for url in [set.url, set.url.replacing("/manifest.json", with: "/")] {
             let there = try set.tool.run(["channel", "list", url])
             #expect(there.status == 0 && there.output == here.output, "\(there)")
