@@ -137,6 +137,13 @@ private func occurs(_ word: String, in line: String) -> Bool {
 
 @Suite(.timeLimit(.minutes(10)))
 struct BanTests {
+    @Test("The executable only calls the library of commands")
+    func executableIsThin() throws {
+        let files = try SourceText.all(below: "Sources/syncagent")
+        #expect(files.map(\.path) == ["Sources/syncagent/main.swift"])
+        #expect(files.allSatisfy { $0.lines.count <= 20 })
+    }
+
     @Test("No source file uses what is banned", arguments: bans)
     fileprivate func sources(ban: Ban) throws {
         #expect(try SourceText.all(below: "Sources").flatMap { violations(of: ban, in: $0) } == [])
