@@ -10,11 +10,14 @@ import SyncSettings
 import SyncStore
 import SyncSystem
 
+/// What findings are about that every pull would meet.
+private let everyPull = "configuration"
+
 extension Examination {
     /// Whether a pull could begin: loads configuration, credentials, plugins and hooks as one does, and says what it would
     /// say. Nothing is started or asked.
     static func configuration(_ access: StateAccess, _ findings: inout Findings) {
-        let subject = "configuration"
+        let subject = everyPull
         do {
             let settings = try RunSettings(TransferSettings(), .usual, EnvironmentPaths.ofProcess.settings)
             let directory = access.place.stateDirectory
@@ -44,7 +47,7 @@ extension Examination {
         } catch {
             let what = words(error)
             // What is wrong for every pull has been said.
-            guard !findings.all.contains(where: { $0.what == what && $0.subject == "configuration" }) else {
+            guard !findings.all.contains(where: { $0.what == what && $0.subject == everyPull }) else {
                 return
             }
             findings.problem(subject, what, FailureCause.configuration.advice)
