@@ -23,10 +23,17 @@ struct RequestHead {
         guard hosts.count == 1 || hosts.isEmpty && version == "HTTP/1.0" else {
             return "there must be one Host, and there are \(hosts.count)"
         }
-        guard hosts.allSatisfy({ host in host.utf8.allSatisfy { !Self.endsHost.contains($0) } }) else {
+        guard hosts.allSatisfy(Self.isHost) else {
             return "the Host is not a host"
         }
         return lengthObjection
+    }
+
+    /// Whether a field's value can be a host; blanks around it are not its own. RFC 9110 §5.5
+    private static func isHost(_ value: String) -> Bool {
+        let bytes = value.utf8.drop { $0 == 0x20 || $0 == 0x09 }
+        let end = bytes.lastIndex { $0 != 0x20 && $0 != 0x09 }.map(bytes.index(after:)) ?? bytes.startIndex
+        return bytes[..<end].allSatisfy { !endsHost.contains($0) }
     }
 
     /// What no name of a host has.

@@ -197,7 +197,8 @@ struct VerifyAndPlanTests {
         options.prune = true
         let prune = try scene.engine().plan(options).refusal
         let pull = try scene.pull { $0.prune = true }
-        #expect(prune?.status == .refused && prune == pull.error)
+        #expect(prune?.status == .refused && pull.error?.status == .refused)
+        #expect(prune?.message == pull.error?.message && prune?.cause == pull.error?.cause)
     }
 
     @Test("A plan leaves a wrong executable bit as it is")
