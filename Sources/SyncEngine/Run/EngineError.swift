@@ -12,6 +12,11 @@ package struct EngineError: Error, Sendable, Equatable {
     /// Whether a run in the store says it.
     var isOnRecord = false
 
+    /// Whether two say the same, on record or not.
+    package static func == (a: EngineError, b: EngineError) -> Bool {
+        (a.status, a.message, a.cause) == (b.status, b.message, b.cause)
+    }
+
     /// - Parameter cause: `nil` where ``status`` says it.
     package init(_ status: ExitStatus, _ message: String, cause: FailureCause? = nil) {
         self.status = status

@@ -29,6 +29,15 @@ struct CommitterTests {
         "What is durable in its place is in the log with its status, so that no kill costs a second reading"
     )
     func confirmed() throws {
+        // A status that is as young as the log is not trusted: where all of it happens within one tick of the file system's
+        // clock, nothing is told again.
+        var isTold = false
+        for _ in 0..<3_000 where !isTold { isTold = try confirms() }
+        #expect(isTold)
+    }
+
+    /// Commits three files; whether the log has them with their status.
+    private func confirms() throws -> Bool {
         let manifest = try Manifest.ofRows(3)
         let place = try TemporaryRoot()
         let destination = try Destination.open(path: place.path("dest"), create: true)
@@ -49,8 +58,11 @@ struct CommitterTests {
         let outcome = committer.finish()
         #expect(outcome.records.count == 3)
         let entries = IndexLog.read(destination)
-        #expect(entries.count == 6 && entries.prefix(3).allSatisfy { $0.status == nil })
-        #expect(entries.suffix(3).map(\.status) == (0..<3).map { outcome.records[$0]?.status })
+        #expect(entries.count >= 3 && entries.prefix(3).allSatisfy { $0.status == nil })
+        guard entries.count > 3 else { return false }
+        let told = entries.dropFirst(3).map(\.status)
+        #expect(told.allSatisfy { status in (0..<3).contains { outcome.records[$0]?.status == status } })
+        return told.count == 3
     }
 
     @Test("Whoever brings verified files faster than the disk takes them waits: the queue is bounded")
