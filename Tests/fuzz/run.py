@@ -240,12 +240,14 @@ def judge_output(case, status, before):
         return complaints
     if case.served_keys and "--sign" in case.arguments:
         complaints.append(("escapes", "the keys that sign are served"))
+    if "--channel" in case.arguments:
+        return complaints  # The default channel's manifest stays as it was.
     try:
         with open(os.path.join(site, "manifest.json"), "rb") as file:
             document = json.load(file)
     except (OSError, ValueError) as error:
         return complaints + [("wrong bytes", f"status 0, and no manifest: {error}")]
-    if "--channel" in case.arguments or "parts" in document:
+    if "parts" in document:
         return complaints
     sources = {digest(path) for path, _ in regular(os.path.join(case.directory, "src"))} | {hashlib.sha256(b"").hexdigest()}
     for entry in document["files"]:
