@@ -73,6 +73,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if origin.mode == "silent":
             time.sleep(60)
             return
+        if origin.mode == "broken":
+            return self.answer(500)
         if origin.mode == "gone":
             return self.answer(404)
         if origin.mode == "later forever":
@@ -470,7 +472,7 @@ def requests_and_tasks_are_spelt_as_promised(day):
 def how_sources_stand_is_on_disk_within_a_second_and_outlives_kill_9(day):
     day.origin.fresh(rate=300_000)
     bad, project = Origin(), day.where()
-    bad.fresh("gone")
+    bad.fresh("broken")  # What it does not have would say nothing about it.
     data = {name: body for name, body in day.origin.objects.items() if name != "huge.bin"}
     files = [{"path": n, "size": len(b), "sha256": hashlib.sha256(b).hexdigest(), "urls": [bad.url("o/" + n), day.origin.url("o/" + n)]}
              for n, b in sorted(data.items())]
