@@ -200,8 +200,8 @@ struct ExhaustionTests {
             FileManager.default.fileExists(atPath: scratch.path + "/out/d")
         }
         #expect(end.status == 143)
-        // What is staged is put in its place first: at most some ten thousand.
-        #expect(end.work < .seconds(2))
+        // What is staged is put in its place first: at most some ten thousand. A debug build needs two seconds for them.
+        #expect(end.work < .seconds(5))
         let made = try scratch.contents(of: "out/d").count
         #expect(made > 0 && made < 200_000)
         let plan = try run(["pull", path, "--into", "out", "--dry-run"])
