@@ -107,7 +107,3 @@ extension Umask {
 package func lockWhole(_ descriptor: Int32) -> Errno? {
     retryingOnInterrupt { Int(flock(descriptor, LOCK_EX | LOCK_NB)) } == 0 ? nil : .last
 }
-
-/// Gives the lock of ``lockWhole(_:)`` back, also where another process has the same open file, as one that is being started
-/// does.
-package func unlockWhole(_ descriptor: Int32) { _ = flock(descriptor, LOCK_UN) }
