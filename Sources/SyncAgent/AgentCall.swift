@@ -28,28 +28,19 @@ struct AgentCall: Sendable {
     ///   - receive: Takes bytes of a body, with the answer's status; `false` ends the call. May wait.
     /// - Returns: The answer's status.
     /// - Throws: ``ControlError`` with code `unreachable`; `CancellationError`.
-    func perform(
-        _ cancellation: StopFlag,
-        receive: @escaping (UnsafeRawBufferPointer, Int) -> Bool
-    ) throws -> Int {
+    func perform(_ cancellation: StopFlag, receive: @escaping (UnsafeRawBufferPointer, Int) -> Bool) throws -> Int {
         // libcurl would look for a host of that name.
         guard UnixAddress(socketPath) != nil else {
             throw ControlError(
                 .failed,
                 "The path of the agent's socket is longer than 107 bytes: \(escaped(socketPath)). Set XDG_RUNTIME_DIR, or "
-                    + "XDG_STATE_HOME, to a shorter directory.",
-                exitStatus: .configuration
-            )
+                    + "XDG_STATE_HOME, to a shorter directory.", exitStatus: .configuration)
         }
         let call: HTTPCall
-        do throws(CurlError) {
-            call = try prepared()
-        } catch {
+        do throws(CurlError) { call = try prepared() } catch {
             throw ControlError(
-                .unreachable,
-                "Cannot connect to the agent's socket \(escaped(socketPath)): \(error)",
-                exitStatus: .configuration
-            )
+                .unreachable, "Cannot connect to the agent's socket \(escaped(socketPath)): \(error)",
+                exitStatus: .configuration)
         }
         // Looks who is at the other end, before a byte is sent: whose agent it is, where it is not this user's.
         var stranger: uid_t?
@@ -62,14 +53,9 @@ struct AgentCall: Sendable {
         let end: HTTPCall.End
         do throws(CurlError) {
             end = try call.perform(
-                until: timeout.map { ContinuousClock.now + .milliseconds($0) },
-                every: Self.look,
-                isStopped: { cancellation.isSet },
-                receive: receive
-            )
-        } catch {
-            throw ControlError(.internal, "libcurl cannot be initialized.", exitStatus: .internalError)
-        }
+                until: timeout.map { ContinuousClock.now + .milliseconds($0) }, every: Self.look,
+                isStopped: { cancellation.isSet }, receive: receive)
+        } catch { throw ControlError(.internal, "libcurl cannot be initialized.", exitStatus: .internalError) }
         if cancellation.isSet { throw CancellationError() }
         if let stranger { throw foreign(stranger) }
         switch end {
@@ -83,11 +69,7 @@ struct AgentCall: Sendable {
     private func prepared() throws(CurlError) -> HTTPCall {
         // The host is only a word here; the socket decides whom we talk to.
         let call = try HTTPCall(
-            "http://syncagent" + target,
-            method: method,
-            headers: ["Content-Type: application/json"],
-            body: body
-        )
+            "http://syncagent" + target, method: method, headers: ["Content-Type: application/json"], body: body)
         try call.easy.set(CURLOPT_UNIX_SOCKET_PATH, socketPath)
         try call.easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Self.connectTimeout)
@@ -99,8 +81,7 @@ struct AgentCall: Sendable {
             .refused,
             "\(escaped(socketPath)) belongs to another user (uid \(user)); nothing was sent to it. Set XDG_RUNTIME_DIR and "
                 + "XDG_STATE_HOME to directories of your own; with sudo, use 'sudo -H' without -E.",
-            exitStatus: .refused
-        )
+            exitStatus: .refused)
     }
 
     private func unreachable(_ code: CURLcode) -> ControlError {
@@ -109,18 +90,11 @@ struct AgentCall: Sendable {
         case CURLE_COULDNT_CONNECT:
             return ControlError(.unreachable, "No agent answers at \(place).", exitStatus: .unavailable)
         case CURLE_OPERATION_TIMEDOUT:
-            return ControlError(
-                .unreachable,
-                "The agent at \(place) did not answer in time.",
-                exitStatus: .unavailable
-            )
+            return ControlError(.unreachable, "The agent at \(place) did not answer in time.", exitStatus: .unavailable)
         default:
             let reason = String(cString: curl_easy_strerror(code))
             return ControlError(
-                .unreachable,
-                "The connection to the agent at \(place) was lost: \(reason).",
-                exitStatus: .unavailable
-            )
+                .unreachable, "The connection to the agent at \(place) was lost: \(reason).", exitStatus: .unavailable)
         }
     }
 }
@@ -144,9 +118,7 @@ extension AgentCall {
                 guard status < 300 else { throw Self.error(status, body) }
                 return body
             }
-        } catch let error as ThreadError {
-            throw Self.failure(error)
-        }
+        } catch let error as ThreadError { throw Self.failure(error) }
     }
 
     static func failure(_ error: ThreadError) -> ControlError {
@@ -156,10 +128,6 @@ extension AgentCall {
     /// What the agent says went wrong.
     static func error(_ status: Int, _ bytes: [UInt8]) -> ControlError {
         if let answer = try? ControlJSON.decode(ErrorAnswer.self, from: bytes) { return answer.value }
-        return ControlError(
-            .internal,
-            "The agent answered with HTTP status \(status).",
-            exitStatus: .internalError
-        )
+        return ControlError(.internal, "The agent answered with HTTP status \(status).", exitStatus: .internalError)
     }
 }

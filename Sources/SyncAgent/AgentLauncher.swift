@@ -45,9 +45,7 @@ public struct AgentLauncher: Sendable {
             _ = try openStateDirectory(place.stateDirectory, create: true)
             if place.isLocked { return nil }
             log = try openFile(logFile, [.writeOnly, .create, .append], trust: .ownState)
-        } catch {
-            throw ControlError(.failed, "Cannot start the agent. \(error.ofState)", exitStatus: .cannotCreate)
-        }
+        } catch { throw ControlError(.failed, "Cannot start the agent. \(error.ofState)", exitStatus: .cannotCreate) }
         if let size = status(log.raw)?.size, size > Self.logLimit { _ = setLength(log.raw, 0) }
         let variables = environment.filter { !$0.key.contains("=") }.map { "\($0.key)=\($0.value)" }.sorted()
         var start = ProgramStart([program] + arguments, variables: variables)
@@ -58,9 +56,7 @@ public struct AgentLauncher: Sendable {
             // Its end is taken, so that a program that lives long keeps no zombie. waitpid(2)
             _ = try? WorkerThread(name: "child") { agent.ended(child.wait()) }
             return agent
-        } catch {
-            throw ControlError(.unreachable, "Cannot start the agent: \(error).", exitStatus: .unavailable)
-        }
+        } catch { throw ControlError(.unreachable, "Cannot start the agent: \(error).", exitStatus: .unavailable) }
     }
 }
 
@@ -71,9 +67,7 @@ private final class LaunchedAgent: Sendable {
     private let loggedBefore: UInt64
     private let end = Mutex<StartedProgram.End?>(nil)
 
-    init(logFile: String, loggedBefore: UInt64) {
-        (self.logFile, self.loggedBefore) = (logFile, loggedBefore)
-    }
+    init(logFile: String, loggedBefore: UInt64) { (self.logFile, self.loggedBefore) = (logFile, loggedBefore) }
 
     func ended(_ found: StartedProgram.End?) { end.withLock { $0 = found } }
 
@@ -93,13 +87,15 @@ private final class LaunchedAgent: Sendable {
 
     /// Of what it has written.
     private var lastLine: String? {
-        guard let log = try? openFile(logFile, trust: .ownState), let size = SyncSystem.status(log.raw)?.size
-        else { return nil }
+        guard let log = try? openFile(logFile, trust: .ownState), let size = SyncSystem.status(log.raw)?.size else {
+            return nil
+        }
         let start = max(loggedBefore < size ? loggedBefore : 0, size - min(size, 4_096))
         var bytes = [UInt8](repeating: 0, count: Int(size - start))
         let count = bytes.withUnsafeMutableBytes { readFully(log.raw, into: $0, at: start) }
-        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(whereSeparator: \.isNewline)
-            .last { line in !line.allSatisfy(\.isWhitespace) }.map(String.init)
+        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(whereSeparator: \.isNewline).last {
+            line in !line.allSatisfy(\.isWhitespace)
+        }.map(String.init)
     }
 }
 
@@ -112,11 +108,9 @@ extension ControlClient {
     /// - Returns: The agent's status.
     /// - Throws: `ControlError` with code `unreachable` if none answers in time, with `failed` and its exit status at once if
     ///   it cannot start; `CancellationError`.
-    @discardableResult
-    public func reach(
-        starting launcher: AgentLauncher,
-        patience: Duration = .seconds(10)
-    ) async throws -> AgentStatus {
+    @discardableResult public func reach(starting launcher: AgentLauncher, patience: Duration = .seconds(10))
+        async throws -> AgentStatus
+    {
         let end = ContinuousClock.now + patience
         var next = ContinuousClock.now
         var launched: LaunchedAgent?
@@ -136,10 +130,8 @@ extension ControlClient {
             }
             guard ContinuousClock.now < end else {
                 throw ControlError(
-                    .unreachable,
-                    "\(problem) No new one started in time; see \(escaped(launcher.logFile)).",
-                    exitStatus: .unavailable
-                )
+                    .unreachable, "\(problem) No new one started in time; see \(escaped(launcher.logFile)).",
+                    exitStatus: .unavailable)
             }
             try await rest(milliseconds: 20)
         }
@@ -199,9 +191,7 @@ public struct AgentPlace: Sendable, Equatable {
     /// Whether some process has the agent's lock; takes nothing.
     package var isLocked: Bool {
         // Without the file, or where it is not ours, none has.
-        guard let file = try? openFile("\(stateDirectory)/agent.lock", .readWrite, trust: .state) else {
-            return false
-        }
+        guard let file = try? openFile("\(stateDirectory)/agent.lock", .readWrite, trust: .state) else { return false }
         return FileLock.isTaken(file)
     }
 }

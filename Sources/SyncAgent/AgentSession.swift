@@ -24,11 +24,8 @@ public struct AgentSession: Sendable {
     ///   - configure: Sets further options: groups, hooks, a start time.
     /// - Returns: The run. Repeating the request while the run is open returns the same run.
     /// - Throws: `ControlError`; `CancellationError`.
-    @discardableResult
-    public func enqueue(
-        manifest: String,
-        into destination: String,
-        _ configure: (inout EnqueueRequest) -> Void = { _ in }
+    @discardableResult public func enqueue(
+        manifest: String, into destination: String, _ configure: (inout EnqueueRequest) -> Void = { _ in }
     ) async throws -> EnqueueReply {
         var request = EnqueueRequest(manifest: manifest, destination: destination)
         configure(&request)
@@ -66,16 +63,9 @@ public struct AgentSession: Sendable {
     ///   - cursor: The number of the last event that has been handled; 0 for the beginning.
     ///   - following: Whether to wait for more.
     ///   - progress: Whether to add unnumbered `progress` events, at most a few per second.
-    public func events(after cursor: Int64 = 0, following: Bool = true, progress: Bool = false)
-        -> SessionEvents
-    {
+    public func events(after cursor: Int64 = 0, following: Bool = true, progress: Bool = false) -> SessionEvents {
         SessionEvents(
-            client: client,
-            session: identifier,
-            cursor: cursor,
-            isFollowing: following,
-            withProgress: progress
-        )
+            client: client, session: identifier, cursor: cursor, isFollowing: following, withProgress: progress)
     }
 
     /// The ends of runs, each reported once, even across launches.
@@ -88,20 +78,16 @@ public struct AgentSession: Sendable {
     }
 
     /// Stops the open run at a checkpoint.
-    @discardableResult
-    public func pause() async throws -> SessionStatus { try await client.pause(identifier) }
+    @discardableResult public func pause() async throws -> SessionStatus { try await client.pause(identifier) }
 
     /// Resumes a paused run.
-    @discardableResult
-    public func resume() async throws -> SessionStatus { try await client.resume(identifier) }
+    @discardableResult public func resume() async throws -> SessionStatus { try await client.resume(identifier) }
 
     /// Cancels the open run.
-    @discardableResult
-    public func cancel() async throws -> SessionStatus { try await client.cancel(identifier) }
+    @discardableResult public func cancel() async throws -> SessionStatus { try await client.cancel(identifier) }
 
     /// Fetches these paths of the open run before all others.
-    @discardableResult
-    public func prioritize(_ paths: [String]) async throws -> SessionStatus {
+    @discardableResult public func prioritize(_ paths: [String]) async throws -> SessionStatus {
         try await client.prioritize(identifier, paths: paths)
     }
 }

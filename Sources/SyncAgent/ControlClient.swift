@@ -65,9 +65,7 @@ public struct ControlClient: Sendable {
     /// Removes a session; with `files` also the files it installed that have not changed since.
     public func remove(_ session: String, files: Bool = false) async throws {
         _ = try await call(
-            "DELETE",
-            "/v1/sessions/\(Self.encoded(session))?files=\(files ? 1 : 0)",
-            timeout: .seconds(600)
+            "DELETE", "/v1/sessions/\(Self.encoded(session))?files=\(files ? 1 : 0)", timeout: .seconds(600)
         ).answer()
     }
 
@@ -94,18 +92,11 @@ public struct ControlClient: Sendable {
         if let path { query.append("path=\(Self.encoded(path))") }
         let target = "/v1/sessions/\(Self.encoded(session))/tasks"
         return SessionTasks(
-            call: call(
-                "GET",
-                query.isEmpty ? target : target + "?" + query.joined(separator: "&"),
-                isStream: true
-            )
-        )
+            call: call("GET", query.isEmpty ? target : target + "?" + query.joined(separator: "&"), isStream: true))
     }
 
     /// Runs an ended hook again.
-    public func replay(hook number: Int64) async throws -> HookStatus {
-        try await post("/v1/hooks/\(number)/replay")
-    }
+    public func replay(hook number: Int64) async throws -> HookStatus { try await post("/v1/hooks/\(number)/replay") }
 
     /// Stops the agent; returns when it has started to stop.
     public func stop(_ mode: AgentStop) async throws {
@@ -126,30 +117,20 @@ public struct ControlClient: Sendable {
         try ControlJSON.decode(Value.self, from: await call("GET", target).answer())
     }
 
-    private func post<Value: Decodable>(
-        _ target: String,
-        _ body: [UInt8] = [],
-        timeout: Duration? = nil
-    ) async throws -> Value {
+    private func post<Value: Decodable>(_ target: String, _ body: [UInt8] = [], timeout: Duration? = nil) async throws
+        -> Value
+    {
         let asked = call("POST", target, body: body, timeout: timeout)
         return try ControlJSON.decode(Value.self, from: await asked.answer())
     }
 
     private func call(
-        _ method: String,
-        _ target: String,
-        body: [UInt8]? = nil,
-        timeout: Duration? = nil,
-        isStream: Bool = false
+        _ method: String, _ target: String, body: [UInt8]? = nil, timeout: Duration? = nil, isStream: Bool = false
     ) -> AgentCall {
         let limit = max(0.001, (timeout ?? self.timeout) / .seconds(1))
         return AgentCall(
-            socketPath: socketPath,
-            method: method,
-            target: target,
-            body: body,
-            timeout: isStream ? nil : Int(min(limit, 86_400) * 1_000)
-        )
+            socketPath: socketPath, method: method, target: target, body: body,
+            timeout: isStream ? nil : Int(min(limit, 86_400) * 1_000))
     }
 
     /// A part of a path, or of a query.

@@ -16,16 +16,12 @@ public struct CursorFile: Sendable {
     /// - Throws: `ControlError` if the file cannot be read or contains something else.
     public func read() throws -> Int64 {
         let bytes: [UInt8]
-        do throws(FileError) {
-            bytes = try readFile(path, trust: .state, limit: 64)
-        } catch {
+        do throws(FileError) { bytes = try readFile(path, trust: .state, limit: 64) } catch {
             if error.isMissing { return 0 }
             throw failure("read", error.reason)
         }
         let text = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .newlines)
-        guard let number = Int64(text), number >= 0 else {
-            throw failure("read", "it does not hold a number")
-        }
+        guard let number = Int64(text), number >= 0 else { throw failure("read", "it does not hold a number") }
         return number
     }
 

@@ -57,20 +57,14 @@ extension AgentSession {
     ///   - configure: Sets further options: groups, hooks, a start time.
     /// - Returns: The run. The same list returns the same run while it is open; another list replaces it.
     /// - Throws: `ControlError`; `CancellationError`.
-    @discardableResult
-    public func enqueue(
-        _ files: [FileEntry],
-        project: String,
-        keptAs manifest: String,
-        into destination: String,
+    @discardableResult public func enqueue(
+        _ files: [FileEntry], project: String, keptAs manifest: String, into destination: String,
         _ configure: (inout EnqueueRequest) -> Void = { _ in }
     ) async throws -> EnqueueReply {
         try rethrowing(files.writeManifest(of: project, to: manifest)) { (error: FileError) in
             ControlError(
-                .failed,
-                "Cannot store the list of files as \(escaped(manifest)): \(error.reason).",
-                exitStatus: .ioError
-            )
+                .failed, "Cannot store the list of files as \(escaped(manifest)): \(error.reason).",
+                exitStatus: .ioError)
         }
         return try await enqueue(manifest: manifest, into: destination, configure)
     }

@@ -26,13 +26,9 @@ final class LineStream: Sendable {
                     let status = try call.perform(cancellation, receive: splitter.receive)
                     guard status < 300 else { throw AgentCall.error(status, splitter.rest) }
                     Self.end(state, nil)
-                } catch {
-                    Self.end(state, error)
-                }
+                } catch { Self.end(state, error) }
             }
-        } catch {
-            Self.end(state, AgentCall.failure(error))
-        }
+        } catch { Self.end(state, AgentCall.failure(error)) }
     }
 
     deinit { cancel() }

@@ -41,9 +41,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
         ///   `CancellationError`.
         public mutating func next() async throws -> SessionEvent? {
             while true {
-                while let text = waiting.popLast() {
-                    if let event = try take(text) { return event }
-                }
+                while let text = waiting.popLast() { if let event = try take(text) { return event } }
                 try Task.checkCancellation()
                 do {
                     guard let lines = try await connected().next() else {
@@ -55,8 +53,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
                     }
                     failures = 0
                     waiting = lines.reversed()
-                } catch let error as ControlError where error.code == .unreachable || error.code == .stopping
-                {
+                } catch let error as ControlError where error.code == .unreachable || error.code == .stopping {
                     stream = nil
                     failures += 1
                     guard failures <= SessionEvents.patience else { throw error }
@@ -68,11 +65,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
         private mutating func connected() -> LineStream {
             if let stream { return stream }
             let new = sequence.client.lines(
-                of: sequence.session,
-                since: cursor,
-                follow: sequence.isFollowing,
-                progress: sequence.withProgress
-            )
+                of: sequence.session, since: cursor, follow: sequence.isFollowing, progress: sequence.withProgress)
             stream = new
             return new
         }
@@ -115,9 +108,7 @@ public struct SessionEvent: Sendable, Equatable {
             let run: String?
             let time: WallTime?
         }
-        guard let fields = try? JSONDecoder().decode(Fields.self, from: Data(line.text.utf8)) else {
-            return nil
-        }
+        guard let fields = try? JSONDecoder().decode(Fields.self, from: Data(line.text.utf8)) else { return nil }
         sequence = line.sequence
         name = fields.event
         run = fields.run

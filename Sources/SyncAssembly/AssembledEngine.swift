@@ -31,21 +31,14 @@ package struct AssembledEngine: Sendable {
     ///   - adjust: Changes what else the engine is given.
     /// - Throws: ``/SyncPlugins/TransferError`` for settings that libcurl refuses.
     package init(
-        store: SyncStore,
-        stateDirectory: String,
-        web settings: TransportConfiguration,
-        plugins: EnginePlugins,
-        stop: StopRequest,
-        listener: @escaping @Sendable (SyncEvent) -> Void,
-        progress: @escaping @Sendable (PullProgress) -> Void,
-        adjust: (inout EngineEnvironment) -> Void = { _ in }
+        store: SyncStore, stateDirectory: String, web settings: TransportConfiguration, plugins: EnginePlugins,
+        stop: StopRequest, listener: @escaping @Sendable (SyncEvent) -> Void,
+        progress: @escaping @Sendable (PullProgress) -> Void, adjust: (inout EngineEnvironment) -> Void = { _ in }
     ) throws(TransferError) {
         let feeds = plugins.observers.map { entry in
             ObserverFeed(entry.observer, names: entry.names) { error in
                 let failed = TransferEvent.pluginFailed(.observer, error)
-                if let event = SyncEvent(transfer: failed, time: SystemTime.milliseconds()) {
-                    listener(event)
-                }
+                if let event = SyncEvent(transfer: failed, time: SystemTime.milliseconds()) { listener(event) }
             }
         }
         self.feeds = feeds
@@ -72,29 +65,16 @@ package struct AssembledEngine: Sendable {
             plugins.transports.isEmpty
             ? web
             : RoutedTransport(
-                plugins.transports,
-                others: web,
-                policy: configuration.redirects,
-                advise: configuration.advise
-            )
+                plugins.transports, others: web, policy: configuration.redirects, advise: configuration.advise)
         var environment = EngineEnvironment(
-            transport: transport,
-            localTransport: FileTransport(),
-            now: SystemTime.milliseconds,
-            random: { .random(in: .min ... .max) },
-            workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
-            process: CurrentProcess.identifier,
-            store: store,
-            stateDirectory: stateDirectory,
-            events: events,
+            transport: transport, localTransport: FileTransport(), now: SystemTime.milliseconds,
+            random: { .random(in: .min ... .max) }, workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
+            process: CurrentProcess.identifier, store: store, stateDirectory: stateDirectory, events: events,
             progress: { step in
                 var step = step
                 step.wait = waits.current(received: step.received)
                 progress(step)
-            },
-            hooks: Self.hooks(plugins, configuration),
-            stop: stop
-        )
+            }, hooks: Self.hooks(plugins, configuration), stop: stop)
         let directories = BaseDirectories(home: UserEntry.own?.home, lookup: CurrentProcess.variable)
         environment.configurationDirectory = directories.configuration.map { $0 + "/syncagent" }
         environment.keep = { memory?.keep(web) }
@@ -104,18 +84,14 @@ package struct AssembledEngine: Sendable {
     }
 
     /// Programs by path, webhooks by URL, plugins by name.
-    private static func hooks(_ plugins: EnginePlugins, _ configuration: TransportConfiguration)
-        -> any GroupHook
-    {
+    private static func hooks(_ plugins: EnginePlugins, _ configuration: TransportConfiguration) -> any GroupHook {
         let webhook = WebhookHook(configuration)
         let named = NamedPluginHook(plugins.hooks)
         return HookDispatch(
             [
                 HookDispatch.Route(webhook) { WebhookHook.isFor($0) },
                 HookDispatch.Route(named) { hookPlugin($0) != nil },
-            ],
-            others: ProgramHook(environment: ProcessInfo.processInfo.environment)
-        )
+            ], others: ProgramHook(environment: ProcessInfo.processInfo.environment))
     }
 
     /// Body **bytes** received so far.
@@ -167,11 +143,8 @@ extension WebhookHook {
     /// Trust, proxies and time to connect are the configuration's; nothing else of it goes to a webhook.
     package init(_ configuration: TransportConfiguration) {
         self.init(
-            tls: configuration.tls,
-            userAgent: configuration.userAgent,
-            connectTimeout: configuration.connectTimeout,
-            proxy: { configuration.proxy(for: $0) }
-        )
+            tls: configuration.tls, userAgent: configuration.userAgent, connectTimeout: configuration.connectTimeout,
+            proxy: { configuration.proxy(for: $0) })
     }
 }
 
@@ -212,9 +185,6 @@ extension SystemTime {
     /// For transports.
     package static var clock: TransportClock {
         let start = ContinuousClock.now
-        return TransportClock(
-            now: { ContinuousClock.now - start },
-            unixTime: { SystemTime.milliseconds() / 1_000 }
-        )
+        return TransportClock(now: { ContinuousClock.now - start }, unixTime: { SystemTime.milliseconds() / 1_000 })
     }
 }

@@ -8,11 +8,7 @@ import SyncSystem
 /// - Parameter warn: Told, in a line for people, that the state was damaged and begins anew.
 /// - Throws: ``/SyncStore/StoreError``.
 package func openState(_ directory: String, warn: (String) -> Void) throws(StoreError) -> SyncStore {
-    let store = try SyncStore.open(
-        directory: directory,
-        now: SystemTime.milliseconds(),
-        compression: compression
-    )
+    let store = try SyncStore.open(directory: directory, now: SystemTime.milliseconds(), compression: compression)
     if case .rebuilt(let path) = store.opening {
         warn("the state was damaged and is kept as \(escaped(path)); sessions and events start over")
     }
@@ -31,6 +27,4 @@ private let compression = EventCompression(
             isSmaller = used > 0
         }
         return isSmaller ? small : nil
-    },
-    decompress: { bytes, limit in bytes.withUnsafeBytes { try? decodeZstd($0, limit: limit) } }
-)
+    }, decompress: { bytes, limit in bytes.withUnsafeBytes { try? decodeZstd($0, limit: limit) } })

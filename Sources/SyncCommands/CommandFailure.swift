@@ -64,7 +64,5 @@ extension ScheduleError {
 
 /// Does work whose errors become the command's.
 func translating<R>(_ work: @autoclosure () throws -> R) throws(CommandFailure) -> R {
-    do { return try work() } catch {
-        throw CommandFailure(error) ?? CommandFailure(.internalError, "\(error)")
-    }
+    do { return try work() } catch { throw CommandFailure(error) ?? CommandFailure(.internalError, "\(error)") }
 }

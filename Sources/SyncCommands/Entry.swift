@@ -52,15 +52,15 @@ package func runSyncagent() -> Never {
 
 /// The arguments, without the program's name. Swift's own need /proc; without it every one would be lost.
 private func arguments() -> [String] {
-    CurrentProcess.arguments.map { Array($0.dropFirst()) }
-        ?? keptArguments() ?? Array(CommandLine.arguments.dropFirst())
+    CurrentProcess.arguments.map { Array($0.dropFirst()) } ?? keptArguments()
+        ?? Array(CommandLine.arguments.dropFirst())
 }
 
 /// The arguments as the kernel keeps them. proc(5). A library that was loaded before us, such as faketime's, may have put the
 /// environment elsewhere; then Swift finds them no more than we do.
 private func keptArguments() -> [String]? {
-    guard let file = FileHandle(forReadingAtPath: "/proc/self/cmdline"),
-        let bytes = try? file.readToEnd(), bytes.last == 0
+    guard let file = FileHandle(forReadingAtPath: "/proc/self/cmdline"), let bytes = try? file.readToEnd(),
+        bytes.last == 0
     else { return nil }
     return bytes.dropLast().split(separator: 0, omittingEmptySubsequences: false).dropFirst().map {
         String(decoding: $0, as: UTF8.self)
@@ -90,11 +90,7 @@ private func leave(because error: any Error) -> Never {
     }
     // Wrong arguments, and --help and --version, which end a parse by throwing.
     let (code, text) = (SyncagentCommand.exitCode(for: error), SyncagentCommand.fullMessage(for: error))
-    if code.isSuccess {
-        Output().line(HelpText.arranged(text))
-    } else if !text.isEmpty {
-        Output().message(text)
-    }
+    if code.isSuccess { Output().line(HelpText.arranged(text)) } else if !text.isEmpty { Output().message(text) }
     leave(code.rawValue)
 }
 
@@ -103,9 +99,7 @@ private func leave(because error: any Error) -> Never {
 protocol CommandGroup: AsyncParsableCommand {}
 
 extension CommandGroup {
-    func run() async throws {
-        throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: Self.self))
-    }
+    func run() async throws { throw CommandFailure(.usage, SyncagentCommand.helpMessage(for: Self.self)) }
 }
 
 /// The one executable. Every verb is a subcommand in a file of its own.
@@ -120,20 +114,15 @@ struct SyncagentCommand: CommandGroup {
             hook failed, 64 usage, 65 manifest or data invalid, 66 manifest not found, 69 no server reachable, \
             73 cannot create destination or state, 74 I/O error or disk full, 75 session busy, 77 refused by a \
             server or by policy, 78 configuration, 130 or 143 interrupted, with everything fetched so far kept.
-            """,
-        version: syncagentVersion,
+            """, version: syncagentVersion,
         subcommands: [
             PullCommand.self, PublishCommand.self, ChannelCommand.self, KeysCommand.self, TrustCommand.self,
-            PlanCommand.self,
-            VerifyCommand.self, LsCommand.self, DiffCommand.self, CatCommand.self, ServeCommand.self,
+            PlanCommand.self, VerifyCommand.self, LsCommand.self, DiffCommand.self, CatCommand.self, ServeCommand.self,
             StatusCommand.self, ReportCommand.self, MetricsCommand.self, EventsCommand.self, WaitCommand.self,
-            AttachCommand.self, PauseCommand.self,
-            ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self, RemoveCommand.self,
-            HooksCommand.self, PluginsCommand.self, ScheduleCommand.self, AgentCommand.self,
-            DoctorCommand.self,
-            GCCommand.self, CompletionCommand.self,
-        ]
-    )
+            AttachCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self,
+            RemoveCommand.self, HooksCommand.self, PluginsCommand.self, ScheduleCommand.self, AgentCommand.self,
+            DoctorCommand.self, GCCommand.self, CompletionCommand.self,
+        ])
 }
 
 /// Looks at the verbs of a command line before it is parsed: a typo gets the nearest name, and help for what there is not
@@ -159,9 +148,7 @@ enum VerbCheck {
         }
     }
 
-    private static func name(of command: any ParsableCommand.Type) -> String {
-        command.configuration.commandName ?? ""
-    }
+    private static func name(of command: any ParsableCommand.Type) -> String { command.configuration.commandName ?? "" }
 
     private static func unknown(_ word: String, _ names: [String], above: [String]) -> CommandFailure {
         let near = names.map { ($0, editDistance(Array(word.prefix(64)), Array($0))) }.min { $0.1 < $1.1 }
@@ -170,9 +157,7 @@ enum VerbCheck {
         let guess = near.flatMap { $0.1 <= max(2, word.count / 3) && $0.1 < $0.0.count ? $0.0 : nil }
         let advice = guess.map { "Did you mean '\(line) \($0)'? " } ?? ""
         return CommandFailure(
-            .usage,
-            "'\(escaped(word))' is not a command. \(advice)'\(line) --help' lists all commands."
-        )
+            .usage, "'\(escaped(word))' is not a command. \(advice)'\(line) --help' lists all commands.")
     }
 }
 
@@ -189,8 +174,7 @@ enum HelpText {
         }
         guard let own = sections.firstIndex(where: { $0.first == "OPTIONS:" }),
             let titled = sections.firstIndex(where: { section in
-                section.first.map { isTitle($0) && !["OPTIONS:", "ARGUMENTS:", "SUBCOMMANDS:"].contains($0) }
-                    ?? false
+                section.first.map { isTitle($0) && !["OPTIONS:", "ARGUMENTS:", "SUBCOMMANDS:"].contains($0) } ?? false
             }), titled < own
         else { return text }
         var options = sections.remove(at: own)
@@ -204,7 +188,6 @@ enum HelpText {
 
     /// `TRANSFER:`: capitals alone on a line.
     private static func isTitle(_ line: Substring) -> Bool {
-        line.count > 1 && line.hasSuffix(":") && line.first?.isUppercase == true
-            && !line.contains(where: \.isLowercase)
+        line.count > 1 && line.hasSuffix(":") && line.first?.isUppercase == true && !line.contains(where: \.isLowercase)
     }
 }

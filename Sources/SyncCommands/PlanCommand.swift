@@ -10,8 +10,7 @@ import SyncTransfer
 
 struct PlanCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "plan",
-        abstract: "Show what a pull would fetch, with which requests, and why.",
+        commandName: "plan", abstract: "Show what a pull would fetch, with which requests, and why.",
         discussion: """
             Reads the manifest and looks at the destination; fetches no file and changes nothing. Exits with the status \
             the pull would have, where that is known in advance: 73 if the destination cannot be created, 74 if the disk \
@@ -23,36 +22,28 @@ struct PlanCommand: AsyncParsableCommand {
             Examples:
 
               syncagent plan https://cdn.example.com/tower/manifest.json --into /srv/tower -v
-            """
-    )
+            """)
 
-    @OptionGroup
-    var target: TargetOptions
+    @OptionGroup var target: TargetOptions
 
-    @OptionGroup
-    var downgrade: DowngradeOption
+    @OptionGroup var downgrade: DowngradeOption
 
-    @Flag(help: "Explain where the requests go; sends a one-byte request to each source.")
-    var explain = false
+    @Flag(help: "Explain where the requests go; sends a one-byte request to each source.") var explain = false
 
-    @OptionGroup
-    var trust: TrustOptions
+    @OptionGroup var trust: TrustOptions
 
-    @OptionGroup
-    var verbose: VerboseOption
+    @OptionGroup var verbose: VerboseOption
 
-    @OptionGroup(title: "Transfer")
-    var transfer: TransferOptions
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
 
-    @OptionGroup(title: "Output")
-    var reporting: ReportingOptions
+    @OptionGroup(title: "Output") var reporting: ReportingOptions
 
     func run() async throws {
         let output = reporting.output()
         var (recipe, tuning) = try transfer.engine(trusting: trust) { try target.recipe($0) }
         downgrade.apply(to: &recipe)
-        try await EngineCall(reporting, on: output, tuning: tuning, detail: verbose.detail)
-            .plan(recipe, explains: explain)
+        try await EngineCall(reporting, on: output, tuning: tuning, detail: verbose.detail).plan(
+            recipe, explains: explain)
     }
 }
 
@@ -60,9 +51,7 @@ struct PlanCommand: AsyncParsableCommand {
 struct PlannedRoute: Sendable {
     /// One step of the way, redacted.
     struct Hop: Sendable, Equatable {
-        enum Reason: String {
-            case redirect, rewrite, resolver
-        }
+        enum Reason: String { case redirect, rewrite, resolver }
 
         let reason: Reason
         /// A redirect's status, or the place of a rule; 0 for a resolver.
@@ -102,10 +91,8 @@ struct PlannedRoute: Sendable {
 
         init(_ result: Result<TransferReport, TransferError>) {
             switch result {
-            case .success(let report):
-                (status, failure, requests) = (report.response.status, nil, report.requests)
-            case .failure(let error):
-                (status, failure, requests) = (error.code.status ?? 0, "\(error)", error.requests)
+            case .success(let report): (status, failure, requests) = (report.response.status, nil, report.requests)
+            case .failure(let error): (status, failure, requests) = (error.code.status ?? 0, "\(error)", error.requests)
             }
         }
     }
@@ -118,8 +105,7 @@ struct PlannedRoute: Sendable {
     var answer: Answer?
 
     var lines: [String] {
-        let counts =
-            "\(Figures.count(source.objects, "object")), \(Figures.count(source.requests, "request"))"
+        let counts = "\(Figures.count(source.objects, "object")), \(Figures.count(source.requests, "request"))"
         var lines = ["from       \(redacted(url: source.prefix)): \(counts)"]
         if source.requests == 0 { lines[0] += ", only if others fail" }
         func add(_ word: String, _ text: String) {
@@ -143,19 +129,15 @@ struct PlannedRoute: Sendable {
         add(
             "through",
             explanation.proxy.map { "the proxy \($0.url)" + ($0.hasUser ? ", with user and password" : "") }
-                ?? "no proxy"
-        )
+                ?? "no proxy")
         if let tls = explanation.tls {
             add(
                 "TLS",
                 "\(tls.minimumVersion) or later, trusting \(tls.authorities.map(escaped) ?? "the system's authorities")"
-                    + (tls.certificate.map { ", presenting \(escaped($0))" } ?? "")
-            )
+                    + (tls.certificate.map { ", presenting \(escaped($0))" } ?? ""))
         }
         // The rule for the place itself has been told.
-        for hop in hops.dropFirst(explanation.rule == nil ? 0 : 1) {
-            add(hop.mark, "\(hop.from) -> \(hop.to)")
-        }
+        for hop in hops.dropFirst(explanation.rule == nil ? 0 : 1) { add(hop.mark, "\(hop.from) -> \(hop.to)") }
         add("answer", answerText)
         return lines
     }
@@ -163,9 +145,7 @@ struct PlannedRoute: Sendable {
     private var answerText: String {
         guard let answer else { return "not probed: there are more than \(RouteProbe.limit) sources" }
         let cost = " (\(Figures.count(answer.requests, "request")) sent to find out)"
-        return
-            (answer.failure ?? "\(answer.status), ranges " + (answer.status == 206 ? "work" : "are ignored"))
-            + cost
+        return (answer.failure ?? "\(answer.status), ranges " + (answer.status == 206 ? "work" : "are ignored")) + cost
     }
 
     func event(time: Int64) -> SyncEvent {
@@ -226,8 +206,7 @@ struct RouteProbe: Sendable {
         // One look each: what fails now is told, and soon.
         configuration.retry.attempts = 1
         configuration.patience = Patience(.seconds(5))
-        let transport = try rethrowing(CurlTransport(configuration: configuration)) {
-            (error: TransferError) in
+        let transport = try rethrowing(CurlTransport(configuration: configuration)) { (error: TransferError) in
             CommandFailure(.configuration, "\(error)")
         }
         defer { transport.shutdown() }
@@ -242,15 +221,9 @@ struct RouteProbe: Sendable {
             let id = TransferID(rawValue: UInt64(index))
             asked.append(id)
             let request = TransferRequest(
-                id: id,
-                urls: [source.example.url],
-                range: source.example.size > 0 ? 0..<1 : nil,
-                objectSize: source.example.size,
-                limit: 1,
-                referrer: referrer
-            )
-            transport.start(request, sink: FirstByte()) { result in
-                ends.change { $0[id] = PlannedRoute.Answer(result) }
+                id: id, urls: [source.example.url], range: source.example.size > 0 ? 0..<1 : nil,
+                objectSize: source.example.size, limit: 1, referrer: referrer)
+            transport.start(request, sink: FirstByte()) { result in ends.change { $0[id] = PlannedRoute.Answer(result) }
             }
         }
         let hasAll = ends.wait(every: 200) { ends -> Bool? in

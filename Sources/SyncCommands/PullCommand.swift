@@ -10,8 +10,7 @@ import SyncSystem
 
 struct PullCommand: AsyncParsableCommand, RunOptions {
     static let configuration = CommandConfiguration(
-        commandName: "pull",
-        abstract: "Make a directory match a manifest.",
+        commandName: "pull", abstract: "Make a directory match a manifest.",
         discussion: """
             Every file is verified before it becomes visible. Run the command again to resume an interrupted pull, \
             and every night to stay up to date: a run that finds nothing new costs one request.
@@ -24,75 +23,53 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
               syncagent pull https://cdn.example.com/tower/manifest.json --into /srv/tower
               syncagent pull https://cdn.example.com/tower/ --into tower --hook ./reindex
               syncagent pull site/manifest.json --into copy --dry-run -v
-            """
-    )
+            """)
 
-    @OptionGroup
-    var target: TargetOptions
+    @OptionGroup var target: TargetOptions
 
-    @OptionGroup
-    var programs: ProgramOptions
+    @OptionGroup var programs: ProgramOptions
 
-    @OptionGroup
-    var pruning: PruneOptions
+    @OptionGroup var pruning: PruneOptions
 
-    @OptionGroup
-    var downgrade: DowngradeOption
+    @OptionGroup var downgrade: DowngradeOption
 
-    @OptionGroup
-    var trust: TrustOptions
+    @OptionGroup var trust: TrustOptions
 
-    @OptionGroup
-    var handedOn: HandedOnOptions
+    @OptionGroup var handedOn: HandedOnOptions
 
-    @OptionGroup(title: "Transfer")
-    var limits: LimitOptions
+    @OptionGroup(title: "Transfer") var limits: LimitOptions
 
-    @OptionGroup(title: "Transfer")
-    var transfer: TransferOptions
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
 
-    @OptionGroup(title: "Hooks")
-    var hookOptions: HookOptions
+    @OptionGroup(title: "Hooks") var hookOptions: HookOptions
 
-    @Flag(help: "Print the plan; fetch nothing and change nothing.")
-    var dryRun = false
+    @Flag(help: "Print the plan; fetch nothing and change nothing.") var dryRun = false
 
-    @OptionGroup
-    var verbose: VerboseOption
+    @OptionGroup var verbose: VerboseOption
 
-    @OptionGroup(title: "Background")
-    var later: BackgroundOptions
+    @OptionGroup(title: "Background") var later: BackgroundOptions
 
-    @OptionGroup(title: "When it may run, with --background")
-    var conditionOptions: ConditionOptions
+    @OptionGroup(title: "When it may run, with --background") var conditionOptions: ConditionOptions
 
-    @OptionGroup(title: "When it may run, with --background")
-    var windowOption: WindowOption
+    @OptionGroup(title: "When it may run, with --background") var windowOption: WindowOption
 
-    @OptionGroup(title: "Output")
-    var reporting: ReportingOptions
+    @OptionGroup(title: "Output") var reporting: ReportingOptions
 
-    @Flag(help: "With --json: print progress as well, five lines per second.")
-    var progress = false
+    @Flag(help: "With --json: print progress as well, five lines per second.") var progress = false
 
     func validate() throws {
         try checkHooks()
         if progress, !reporting.json { throw ValidationError("--progress needs --json.") }
-        if dryRun, later.background {
-            throw ValidationError("--dry-run and --background are mutually exclusive.")
-        }
+        if dryRun, later.background { throw ValidationError("--dry-run and --background are mutually exclusive.") }
         if trust.stale != nil, later.background {
-            throw ValidationError(
-                "--stale is for a pull in the foreground; it cannot be combined with --background."
-            )
+            throw ValidationError("--stale is for a pull in the foreground; it cannot be combined with --background.")
         }
         // S45: only the agent can keep to them.
         let condition = conditionOptions.given ?? windowOption.window.map { _ in "--window" }
         if let condition, !later.background {
             throw ValidationError(
                 "\(condition): conditions need the agent, which checks them before and during a pull; "
-                    + "add --background."
-            )
+                    + "add --background.")
         }
     }
 
@@ -110,8 +87,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
 
     /// Records a pull that came to no engine, since the configuration is wrong, say, where its session is known.
     private func record(_ error: any Error) {
-        guard let failure = CommandFailure(error),
-            ![.busy, .interrupted, .terminated].contains(failure.status),
+        guard let failure = CommandFailure(error), ![.busy, .interrupted, .terminated].contains(failure.status),
             // Where there is no state, there is no session; where it cannot be read, that is what has been said.
             let store = (try? StateAccess(output: Output(quiet: true)).existingStore()) ?? nil
         else { return }
@@ -126,13 +102,8 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         let (recipe, settings) = try self.recipe(.ofProcess)
         let directory = try EnvironmentPaths.ofProcess.stateDirectory()
         let engine = EngineCall(
-            reporting,
-            on: output,
-            tuning: try EngineTuning(settings, recipe, stateDirectory: directory),
-            tellsProgress: progress,
-            end: end,
-            detail: verbose.detail
-        )
+            reporting, on: output, tuning: try EngineTuning(settings, recipe, stateDirectory: directory),
+            tellsProgress: progress, end: end, detail: verbose.detail)
         if dryRun { return try await engine.plan(recipe) }
 
         output.warn(ofHooks: recipe.hooks)
@@ -164,20 +135,13 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
     static func notes(_ report: PullReport, backupDir: String?) -> [String] {
         var notes: [String] = []
         if report.replaced > 0 {
-            let (files, were) = (
-                Figures.count(report.replaced, "file"), report.replaced == 1 ? "was" : "were"
-            )
-            let end =
-                backupDir.map { "; see \(escaped($0))" } ?? "; with --backup-dir DIR such files are kept"
-            notes.append(
-                "\(files) \(were) replaced that no pull had put there, or that had been edited since" + end
-            )
+            let (files, were) = (Figures.count(report.replaced, "file"), report.replaced == 1 ? "was" : "were")
+            let end = backupDir.map { "; see \(escaped($0))" } ?? "; with --backup-dir DIR such files are kept"
+            notes.append("\(files) \(were) replaced that no pull had put there, or that had been edited since" + end)
         }
         if report.obsolete > 0 {
             let (files, are) = (Figures.count(report.obsolete, "file"), report.obsolete == 1 ? "is" : "are")
-            notes.append(
-                "\(files) from earlier pulls \(are) no longer in the manifest; --prune removes such files"
-            )
+            notes.append("\(files) from earlier pulls \(are) no longer in the manifest; --prune removes such files")
         }
         return notes
     }
@@ -187,19 +151,15 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         let parts = [
             (files.installed, "installed"), (files.reused, "reused"), (files.unchanged, "unchanged"),
             (files.removed, "removed"), (files.failed, "failed"),
-        ].filter { $0.0 > 0 || ["installed", "unchanged"].contains($0.1) }
-            .map { "\(Figures.grouped($0.0)) \($0.1)" }
+        ].filter { $0.0 > 0 || ["installed", "unchanged"].contains($0.1) }.map { "\(Figures.grouped($0.0)) \($0.1)" }
         var folders: [String] = []
-        for (count, what) in [(report.folders.made, "made"), (report.folders.removed, "removed")]
-        where count > 0 {
-            let name =
-                folders.isEmpty ? Figures.count(count, "directory", "directories") : Figures.grouped(count)
+        for (count, what) in [(report.folders.made, "made"), (report.folders.removed, "removed")] where count > 0 {
+            let name = folders.isEmpty ? Figures.count(count, "directory", "directories") : Figures.grouped(count)
             folders.append("\(name) \(what)")
         }
         let seconds = ProgressText.seconds(milliseconds: report.elapsedMilliseconds)
         return "\(escaped(report.session)): \(Figures.count(report.files.total, "file")): "
             + parts.joined(separator: ", ") + (folders.isEmpty ? "" : "; " + folders.joined(separator: ", "))
-            + "; \(ByteCount(report.bytes.received)) in "
-            + "\(Figures.count(report.requests, "request")), \(seconds) s"
+            + "; \(ByteCount(report.bytes.received)) in " + "\(Figures.count(report.requests, "request")), \(seconds) s"
     }
 }

@@ -6,8 +6,7 @@ import SyncServer
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "serve",
-        abstract: "Serve a published directory over HTTP, for a LAN or to try things out.",
+        commandName: "serve", abstract: "Serve a published directory over HTTP, for a LAN or to try things out.",
         discussion: """
             Prints the URL to pull from, then answers GET and HEAD with ranges and conditional requests until \
             SIGINT or SIGTERM. There is no TLS, no directory listing and no access control; dot files and symbolic \
@@ -16,38 +15,27 @@ struct ServeCommand: AsyncParsableCommand {
             Examples:
 
               syncagent serve site --bind 0.0.0.0 --port 8080
-            """
-    )
+            """)
 
-    @Argument(help: "The directory to serve.", completion: .directory)
-    var directory: String
+    @Argument(help: "The directory to serve.", completion: .directory) var directory: String
 
-    @Option(help: "The port; 0 picks a free one.".taking("n"))
-    var port = 8080
+    @Option(help: "The port; 0 picks a free one.".taking("n")) var port = 8080
 
-    @Option(help: "The address to listen on; 0.0.0.0 or :: for all.".taking("address"))
-    var bind = "127.0.0.1"
+    @Option(help: "The address to listen on; 0.0.0.0 or :: for all.".taking("address")) var bind = "127.0.0.1"
 
-    @Option(help: "The most connections at a time; others wait.".taking("n"))
-    var maxConnections = 1_024
+    @Option(help: "The most connections at a time; others wait.".taking("n")) var maxConnections = 1_024
 
-    @Option(help: "The most connections per client address; others are closed.".taking("n"))
-    var maxPerAddress = 256
+    @Option(help: "The most connections per client address; others are closed.".taking("n")) var maxPerAddress = 256
 
     @Option(
-        help: "Drop a client that reads nothing, or sends no request, for this long.  (default: 60s)"
-            .taking("time"),
-        transform: duration
-    )
+        help: "Drop a client that reads nothing, or sends no request, for this long.  (default: 60s)".taking("time"),
+        transform: duration)
     var timeout = Duration.seconds(60)
 
-    @Flag(name: .shortAndLong, help: "Print a line to standard error for each request.")
-    var verbose = false
+    @Flag(name: .shortAndLong, help: "Print a line to standard error for each request.") var verbose = false
 
     func validate() throws {
-        guard (0...65_535).contains(port) else {
-            throw ValidationError("--port takes 0 to 65535, not \(port).")
-        }
+        guard (0...65_535).contains(port) else { throw ValidationError("--port takes 0 to 65535, not \(port).") }
         guard maxConnections > 0 else {
             throw ValidationError("--max-connections takes at least 1, not \(maxConnections).")
         }
@@ -60,13 +48,9 @@ struct ServeCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let options = StaticServer.Options(
-            directory: directory,
-            address: bind,
-            port: port,
+            directory: directory, address: bind, port: port,
             maximumConnections: min(maxConnections, DescriptorLimit.raisedForConnections()),
-            maximumPerAddress: maxPerAddress,
-            timeout: timeout
-        )
+            maximumPerAddress: maxPerAddress, timeout: timeout)
         let log: @Sendable (AccessRecord) -> Void = { output.message(Self.line($0)) }
         let server = try StaticServer(options, idle: { releaseMemory() }, log: verbose ? log : nil)
         let path = server.serves("/manifest.json") ? "/manifest.json" : "/"
@@ -74,9 +58,7 @@ struct ServeCommand: AsyncParsableCommand {
             listening: { [bind, directory] port in
                 output.line(Self.url(address: bind, port: port, path: path))
                 output.message("Serving \(escaped(directory)). Stop with ^C.")
-            },
-            until: { await StopSignals.firstRequest(atOnce: {}) }
-        )
+            }, until: { await StopSignals.firstRequest(atOnce: {}) })
     }
 
     /// The URL under which clients reach the server; "all addresses" is shown as this host's name.
@@ -90,8 +72,7 @@ struct ServeCommand: AsyncParsableCommand {
     static func line(_ record: AccessRecord) -> String {
         let milliseconds = Int64(record.duration / .milliseconds(1))
         let range = record.range.map { " [\(escaped($0))]" } ?? ""
-        return
-            "\(record.client) \(escaped(record.method)) \(redacted(url: record.target))\(range) \(record.status) "
+        return "\(record.client) \(escaped(record.method)) \(redacted(url: record.target))\(range) \(record.status) "
             + "\(record.bytes) B \(milliseconds) ms" + (record.isComplete ? "" : " (cut off)")
     }
 }

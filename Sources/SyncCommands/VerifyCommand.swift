@@ -6,26 +6,20 @@ import SyncSettings
 
 struct VerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "verify",
-        abstract: "Hash the installed files again and list those that differ from the manifest.",
+        commandName: "verify", abstract: "Hash the installed files again and list those that differ from the manifest.",
         discussion: """
             Reads every byte again and trusts no recorded state. Prints one line for each file that is missing or \
             differs, and counts files that the manifest does not name. Exit status: 0 all files match the manifest, \
             2 some do not.
-            """
-    )
+            """)
 
-    @OptionGroup
-    var target: TargetOptions
+    @OptionGroup var target: TargetOptions
 
-    @OptionGroup
-    var trust: TrustOptions
+    @OptionGroup var trust: TrustOptions
 
-    @OptionGroup(title: "Transfer")
-    var transfer: TransferOptions
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
 
-    @OptionGroup(title: "Output")
-    var reporting: ReportingOptions
+    @OptionGroup(title: "Output") var reporting: ReportingOptions
 
     func run() async throws {
         let output = reporting.output()
@@ -47,20 +41,15 @@ enum VerifyText {
         if let release = report.release {
             lines.append(
                 "revision \(release.revision) is signed by \(release.signers.joined(separator: " and ")), under root "
-                    + "\(release.root); valid until \(timestamp(milliseconds: release.until))"
-            )
+                    + "\(release.root); valid until \(timestamp(milliseconds: release.until))")
         }
         if report.extra > 0 {
             let shown = report.extraPaths.prefix(3).map { escaped($0) }.joined(separator: ", ")
             let rest = report.extra > 3 ? ", …" : ""
-            lines.append(
-                "\(Figures.count(report.extra, "file")) here that the manifest does not name: \(shown)\(rest)"
-            )
+            lines.append("\(Figures.count(report.extra, "file")) here that the manifest does not name: \(shown)\(rest)")
         }
         var files = Figures.count(report.files, "file")
-        if report.directories > 0 {
-            files += " and " + Figures.count(report.directories, "directory", "directories")
-        }
+        if report.directories > 0 { files += " and " + Figures.count(report.directories, "directory", "directories") }
         if report.isWhole {
             lines.append("\(files), \(ByteCount(report.bytes)): all correct")
         } else {

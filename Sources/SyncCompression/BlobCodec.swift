@@ -13,9 +13,7 @@ package struct BlobDecoder: ~Copyable {
     ///
     /// - Parameter dictionary: The manifest's; used where the codec needs it.
     package mutating func decode(
-        _ stored: UnsafeRawBufferPointer,
-        as codec: Codec,
-        with dictionary: DecodingDictionary?,
+        _ stored: UnsafeRawBufferPointer, as codec: Codec, with dictionary: DecodingDictionary?,
         into target: UnsafeMutableRawBufferPointer
     ) throws(CompressionError) {
         switch codec {
@@ -31,17 +29,14 @@ package struct BlobDecoder: ~Copyable {
 
     /// Decodes one whole delta, which was made behind `base`. Deltas are zstd frames, whatever blobs are.
     package mutating func decode(
-        delta stored: UnsafeRawBufferPointer,
-        behind base: UnsafeRawBufferPointer,
+        delta stored: UnsafeRawBufferPointer, behind base: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) throws(CompressionError) { try zstd.decode(stored, behind: base, into: target) }
 
     /// Decodes a blob held in memory that has at most `limit` raw **bytes**, without a dictionary.
-    package static func decode(
-        _ stored: UnsafeRawBufferPointer,
-        as codec: Codec,
-        limit: Int
-    ) throws(CompressionError) -> [UInt8] {
+    package static func decode(_ stored: UnsafeRawBufferPointer, as codec: Codec, limit: Int) throws(CompressionError)
+        -> [UInt8]
+    {
         switch codec {
         case .identity: Array(stored)
         case .zstd, .zstdDictionary: try decodeZstd(stored, limit: limit)
@@ -53,10 +48,7 @@ package struct BlobDecoder: ~Copyable {
 
     /// The most **bytes** that decoding a compressed blob in pieces keeps besides one block; `nil` when `bytes`, which are
     /// its first ones, do not say so yet.
-    package static func window(
-        of codec: Codec,
-        startingWith bytes: [UInt8]
-    ) throws(CompressionError) -> UInt64? {
+    package static func window(of codec: Codec, startingWith bytes: [UInt8]) throws(CompressionError) -> UInt64? {
         switch codec {
         case .identity: 0
         case .zstd, .zstdDictionary: try FrameHeader.window(bytes)
@@ -64,10 +56,7 @@ package struct BlobDecoder: ~Copyable {
     }
 
     /// Starts a compressed blob that arrives in pieces, see ``decodeNext(_:into:)``.
-    package mutating func begin(
-        _ codec: Codec,
-        with dictionary: DecodingDictionary?
-    ) throws(CompressionError) {
+    package mutating func begin(_ codec: Codec, with dictionary: DecodingDictionary?) throws(CompressionError) {
         switch codec {
         case .identity, .zstd: try zstd.begin()
         case .zstdDictionary: try zstd.begin(with: dictionary)
@@ -75,10 +64,9 @@ package struct BlobDecoder: ~Copyable {
     }
 
     /// Decodes as much as input and output allow.
-    package mutating func decodeNext(
-        _ input: UnsafeRawBufferPointer,
-        into target: UnsafeMutableRawBufferPointer
-    ) throws(CompressionError) -> ZstdDecompressor.Progress { try zstd.decodeNext(input, into: target) }
+    package mutating func decodeNext(_ input: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
+        throws(CompressionError) -> ZstdDecompressor.Progress
+    { try zstd.decodeNext(input, into: target) }
 }
 
 /// Compresses blobs, one context for all of them. Not `Sendable`, as ``BlobDecoder``.
@@ -102,8 +90,7 @@ package struct BlobCompressor: ~Copyable {
     /// Encodes `raw` into `target`.
     ///
     /// - Returns: The stored length in **bytes**; `nil` when `target` is too small for it.
-    package mutating func encode(
-        _ raw: UnsafeRawBufferPointer,
-        into target: UnsafeMutableRawBufferPointer
-    ) throws(CompressionError) -> Int? { try zstd.encode(raw, into: target) }
+    package mutating func encode(_ raw: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
+        throws(CompressionError) -> Int?
+    { try zstd.encode(raw, into: target) }
 }

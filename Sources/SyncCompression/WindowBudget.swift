@@ -44,9 +44,7 @@ package enum FrameHeader {
         var size: UInt64?
         if content > 0 {
             var value: UInt64 = content == 2 ? 256 : 0
-            for index in (0..<content).reversed() {
-                value &+= UInt64(bytes[contentStart + index]) << UInt64(8 * index)
-            }
+            for index in (0..<content).reversed() { value &+= UInt64(bytes[contentStart + index]) << UInt64(8 * index) }
             size = value
         }
         guard !isSingle else { return size }

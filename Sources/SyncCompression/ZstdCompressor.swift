@@ -23,17 +23,13 @@ package struct ZstdCompressor: ~Copyable {
         context = try Self.context {
             // Best effort: a library that does not know it makes as good frames.
             _ = ZSTD_CCtx_setParameter($0, ZSTD_c_experimentalParam4, Int32(ZSTD_dictForceAttach.rawValue))
-            return [
-                ZSTD_CCtx_setParameter($0, ZSTD_c_dictIDFlag, 0), ZSTD_CCtx_refCDict($0, dictionary.raw),
-            ]
+            return [ZSTD_CCtx_setParameter($0, ZSTD_c_dictIDFlag, 0), ZSTD_CCtx_refCDict($0, dictionary.raw)]
         }
         self.dictionary = dictionary
     }
 
     static func context(_ set: (OpaquePointer) -> [Int]) throws(CompressionError) -> OpaquePointer {
-        guard let context = ZSTD_createCCtx() else {
-            throw CompressionError(reason: "no memory for an encoder")
-        }
+        guard let context = ZSTD_createCCtx() else { throw CompressionError(reason: "no memory for an encoder") }
         if let error = set(context).lazy.compactMap(CompressionError.from).first {
             ZSTD_freeCCtx(context)
             throw error
@@ -49,10 +45,9 @@ package struct ZstdCompressor: ~Copyable {
     /// Encodes `raw` as one frame into `target`, which should have room for ``bound(_:)`` bytes.
     ///
     /// - Returns: The frame's length in **bytes**; `nil` when `target` is too small for it.
-    package mutating func encode(
-        _ raw: UnsafeRawBufferPointer,
-        into target: UnsafeMutableRawBufferPointer
-    ) throws(CompressionError) -> Int? {
+    package mutating func encode(_ raw: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
+        throws(CompressionError) -> Int?
+    {
         let result = ZSTD_compress2(context, target.baseAddress, target.count, raw.baseAddress, raw.count)
         guard let error = CompressionError.from(result) else { return result }
         if ZSTD_getErrorCode(result) == ZSTD_error_dstSize_tooSmall { return nil }
@@ -65,16 +60,12 @@ package struct ZstdCompressor: ~Copyable {
     ///
     /// - Returns: The frame's length in **bytes**; `nil` when `target` is too small for it.
     package mutating func encode(
-        _ raw: UnsafeRawBufferPointer,
-        behind prefix: UnsafeRawBufferPointer,
-        into target: UnsafeMutableRawBufferPointer
+        _ raw: UnsafeRawBufferPointer, behind prefix: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer
     ) throws(CompressionError) -> Int? {
         // A frame that did not fit leaves the context in the middle of it.
         try CompressionError.check(
-            ZSTD_CCtx_reset(context, ZSTD_reset_session_only),
-            ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 23),
-            ZSTD_CCtx_refPrefix(context, prefix.baseAddress, prefix.count)
-        )
+            ZSTD_CCtx_reset(context, ZSTD_reset_session_only), ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 23),
+            ZSTD_CCtx_refPrefix(context, prefix.baseAddress, prefix.count))
         defer {
             _ = ZSTD_CCtx_reset(context, ZSTD_reset_session_only)
             _ = ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 0)
@@ -83,11 +74,9 @@ package struct ZstdCompressor: ~Copyable {
     }
 
     /// One frame of `raw`, made behind other bytes if there are some; `nil` if it would exceed `most` **bytes**.
-    package mutating func encode(
-        _ raw: [UInt8],
-        behind prefix: [UInt8]? = nil,
-        most: Int
-    ) throws(CompressionError) -> [UInt8]? {
+    package mutating func encode(_ raw: [UInt8], behind prefix: [UInt8]? = nil, most: Int) throws(CompressionError)
+        -> [UInt8]?
+    {
         var target = [UInt8](repeating: 0, count: most)
         let length = try raw.withUnsafeBufferPointer { raw throws(CompressionError) in
             try target.withUnsafeMutableBufferPointer { target throws(CompressionError) in

@@ -29,9 +29,7 @@ package struct ZstdDecompressor: ~Copyable {
 
     /// Makes a context that refuses windows above `2^windowLog` bytes, so memory stays bounded.
     package init(maximumWindowLog: Int32 = 27) throws(CompressionError) {
-        guard let context = ZSTD_createDCtx() else {
-            throw CompressionError(reason: "no memory for a decoder")
-        }
+        guard let context = ZSTD_createDCtx() else { throw CompressionError(reason: "no memory for a decoder") }
         let result = ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, maximumWindowLog)
         if let error = CompressionError.from(result) {
             ZSTD_freeDCtx(context)
@@ -46,17 +44,14 @@ package struct ZstdDecompressor: ~Copyable {
     ///
     /// - Parameter dictionary: What the frame was made with; `nil` when it needs none.
     package mutating func decode(
-        _ frame: UnsafeRawBufferPointer,
-        with dictionary: DecodingDictionary? = nil,
+        _ frame: UnsafeRawBufferPointer, with dictionary: DecodingDictionary? = nil,
         into target: UnsafeMutableRawBufferPointer
     ) throws(CompressionError) {
         let (out, source) = (target.baseAddress, frame.baseAddress)
         let result =
             if let dictionary {
                 ZSTD_decompress_usingDDict(context, out, target.count, source, frame.count, dictionary.raw)
-            } else {
-                ZSTD_decompressDCtx(context, out, target.count, source, frame.count)
-            }
+            } else { ZSTD_decompressDCtx(context, out, target.count, source, frame.count) }
         if let error = CompressionError.from(result) { throw error }
         guard result == target.count else {
             throw CompressionError(reason: "frame holds \(result) bytes, not \(target.count)")
@@ -66,16 +61,13 @@ package struct ZstdDecompressor: ~Copyable {
     /// Decodes whole frames, one after the other. `ZSTD_decompressDCtx`.
     ///
     /// - Returns: **Bytes** in `target`, or zstd's error.
-    borrowing func decodeAll(_ frames: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
-        -> Int
-    {
+    borrowing func decodeAll(_ frames: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer) -> Int {
         ZSTD_decompressDCtx(context, target.baseAddress, target.count, frames.baseAddress, frames.count)
     }
 
     /// Decodes one whole frame that was made behind `prefix`. `ZSTD_DCtx_refPrefix`.
     package mutating func decode(
-        _ frame: UnsafeRawBufferPointer,
-        behind prefix: UnsafeRawBufferPointer,
+        _ frame: UnsafeRawBufferPointer, behind prefix: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) throws(CompressionError) {
         try CompressionError.check(ZSTD_DCtx_refPrefix(context, prefix.baseAddress, prefix.count))
@@ -87,9 +79,7 @@ package struct ZstdDecompressor: ~Copyable {
     /// - Parameter dictionary: What the frame was made with.
     package mutating func begin(with dictionary: DecodingDictionary? = nil) throws(CompressionError) {
         try CompressionError.check(
-            ZSTD_DCtx_reset(context, ZSTD_reset_session_only),
-            ZSTD_DCtx_refDDict(context, dictionary?.raw)
-        )
+            ZSTD_DCtx_reset(context, ZSTD_reset_session_only), ZSTD_DCtx_refDDict(context, dictionary?.raw))
         self.dictionary = dictionary
     }
 
@@ -103,10 +93,9 @@ package struct ZstdDecompressor: ~Copyable {
     }
 
     /// Decodes as much as input and output allow. `ZSTD_decompressStream`.
-    package mutating func decodeNext(
-        _ input: UnsafeRawBufferPointer,
-        into target: UnsafeMutableRawBufferPointer
-    ) throws(CompressionError) -> Progress {
+    package mutating func decodeNext(_ input: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
+        throws(CompressionError) -> Progress
+    {
         var source = ZSTD_inBuffer(src: input.baseAddress, size: input.count, pos: 0)
         var sink = ZSTD_outBuffer(dst: target.baseAddress, size: target.count, pos: 0)
         let result = ZSTD_decompressStream(context, &sink, &source)

@@ -54,14 +54,7 @@ package func trainDictionary(_ samples: UnsafeRawBufferPointer, sizes: [Int], ca
     (parameters.k, parameters.d, parameters.f, parameters.accel) = (1024, 8, 20, 2)
     var dictionary = [UInt8](repeating: 0, count: capacity)
     let length = dictionary.withUnsafeMutableBytes {
-        ZDICT_trainFromBuffer_fastCover(
-            $0.baseAddress,
-            $0.count,
-            samples.baseAddress,
-            sizes,
-            count,
-            parameters
-        )
+        ZDICT_trainFromBuffer_fastCover($0.baseAddress, $0.count, samples.baseAddress, sizes, count, parameters)
     }
     guard ZDICT_isError(length) == 0 else { return nil }
     return Array(dictionary[..<length])

@@ -9,10 +9,7 @@ package struct ZstdStream: ~Copyable {
     /// Starts a frame of `size` **bytes** in all. `ZSTD_CCtx_setPledgedSrcSize`
     package init(level: Int32, size: UInt64) throws(CompressionError) {
         context = try ZstdCompressor.context {
-            [
-                ZSTD_CCtx_setParameter($0, ZSTD_c_compressionLevel, level),
-                ZSTD_CCtx_setPledgedSrcSize($0, size),
-            ]
+            [ZSTD_CCtx_setParameter($0, ZSTD_c_compressionLevel, level), ZSTD_CCtx_setPledgedSrcSize($0, size)]
         }
     }
 
@@ -20,9 +17,7 @@ package struct ZstdStream: ~Copyable {
 
     /// Encodes the next piece and hands over what comes out; the last piece ends the frame.
     package mutating func encode<E: Error>(
-        _ raw: UnsafeRawBufferPointer,
-        isLast: Bool,
-        _ take: (UnsafeRawBufferPointer) throws(E) -> Void
+        _ raw: UnsafeRawBufferPointer, isLast: Bool, _ take: (UnsafeRawBufferPointer) throws(E) -> Void
     ) throws(E) -> CompressionError? {
         let target = UnsafeMutableRawBufferPointer.allocate(byteCount: ZSTD_CStreamOutSize(), alignment: 16)
         defer { target.deallocate() }

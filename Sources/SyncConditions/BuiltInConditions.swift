@@ -34,12 +34,8 @@ package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> 
     registry.register("metered") {
         .success(MeteredCondition(budget: $0.wanted.meteredBudget ?? 0, bus: $0.machine.bus))
     }
-    registry.register("load") {
-        .success(LoadCondition(limit: $0.wanted.maximumLoad ?? 1, places: $0.machine.load))
-    }
-    registry.register("idle") {
-        .success(IdleCondition(seconds: $0.wanted.idleSeconds ?? 600, bus: $0.machine.bus))
-    }
+    registry.register("load") { .success(LoadCondition(limit: $0.wanted.maximumLoad ?? 1, places: $0.machine.load)) }
+    registry.register("idle") { .success(IdleCondition(seconds: $0.wanted.idleSeconds ?? 600, bus: $0.machine.bus)) }
     registry.register("space") {
         .success(SpaceCondition(bytes: $0.wanted.freeSpace ?? 0, wasBlocked: $0.blocked.contains("space")))
     }
@@ -57,20 +53,16 @@ package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> 
 func checkWindow(_ window: DailyWindow) throws(PluginError) {
     guard !window.isValid else { return }
     throw PluginError(
-        plugin: "window",
-        code: .refused,
-        message: "a time range begins at minute 0 to 1439 and lasts 1 to 1440 minutes"
+        plugin: "window", code: .refused, message: "a time range begins at minute 0 to 1439 and lasts 1 to 1440 minutes"
     )
 }
 
 /// The built-in conditions that a run asks for; those that say until when they block come first.
 ///
 /// - Throws: ``/SyncPlugins/PluginError`` of one that cannot be made.
-package func builtInConditions(
-    for wanted: RunConditions,
-    on machine: MachinePlaces,
-    blocked: Set<String> = []
-) throws(PluginError) -> [any Condition] {
+package func builtInConditions(for wanted: RunConditions, on machine: MachinePlaces, blocked: Set<String> = [])
+    throws(PluginError) -> [any Condition]
+{
     let names = [
         ("window", wanted.window != nil), ("space", wanted.freeSpace != nil), ("power", wanted.power),
         ("metered", wanted.meteredBudget != nil), ("idle", wanted.idleSeconds != nil),
@@ -78,8 +70,6 @@ package func builtInConditions(
     ]
     var conditions: [any Condition] = []
     let settings = ConditionSettings(wanted, on: machine, blocked: blocked)
-    for (name, isWanted) in names where isWanted {
-        conditions.append(try builtInConditions.make(name, settings))
-    }
+    for (name, isWanted) in names where isWanted { conditions.append(try builtInConditions.make(name, settings)) }
     return conditions
 }

@@ -17,11 +17,7 @@ package final class ConditionCheck: Sendable {
     ///   - conditions: In the order in which they are named when several block.
     ///   - deadline: For one look.
     ///   - blockedSince: What ``blockedSince`` was before a restart.
-    package init(
-        _ conditions: [any Condition],
-        deadline: Duration = .seconds(5),
-        blockedSince: [String: Int64] = [:]
-    ) {
+    package init(_ conditions: [any Condition], deadline: Duration = .seconds(5), blockedSince: [String: Int64] = [:]) {
         probes = conditions.map(ConditionProbe.init)
         self.deadline = deadline
         ledger = Mutex(ConditionLedger(blockedSince: blockedSince))
@@ -36,16 +32,13 @@ package final class ConditionCheck: Sendable {
     ///   - blockedSince: What ``blockedSince`` was before a restart.
     /// - Throws: ``/SyncPlugins/PluginError`` of a condition that cannot be made.
     package convenience init(
-        _ wanted: RunConditions,
-        on machine: MachinePlaces,
-        plugins: [any Condition] = [],
+        _ wanted: RunConditions, on machine: MachinePlaces, plugins: [any Condition] = [],
         blockedSince: [String: Int64] = [:]
     ) throws(PluginError) {
         for rate in wanted.rates { try checkWindow(rate.window) }
         self.init(
             try builtInConditions(for: wanted, on: machine, blocked: Set(blockedSince.keys)) + plugins,
-            blockedSince: blockedSince
-        )
+            blockedSince: blockedSince)
     }
 
     package var isEmpty: Bool { probes.isEmpty }

@@ -66,9 +66,7 @@ package struct ConditionLedger: Sendable, Equatable {
     private static let reasonLimit = 300
 
     /// - Parameter blockedSince: What was known before a restart.
-    package init(blockedSince: [String: Int64] = [:]) {
-        self.blockedSince = blockedSince.mapValues { max(0, $0) }
-    }
+    package init(blockedSince: [String: Int64] = [:]) { self.blockedSince = blockedSince.mapValues { max(0, $0) } }
 
     /// Takes the answers of one evaluation, at a time in **milliseconds** since 1970.
     package mutating func take(_ answers: [ConditionAnswer], at now: Int64) -> ConditionReport {
@@ -91,23 +89,15 @@ package struct ConditionLedger: Sendable, Equatable {
 
     private mutating func warn(in report: inout ConditionReport) {
         for answer in report.answers {
-            guard case .unknown(let reason) = answer.state, warned.insert(answer.name).inserted else {
-                continue
-            }
+            guard case .unknown(let reason) = answer.state, warned.insert(answer.name).inserted else { continue }
             report.warnings.append("condition \(answer.name) counts as met: \(reason)")
         }
     }
 
     private mutating func note(
-        blocked name: String,
-        _ reason: String,
-        _ until: Int64?,
-        at now: Int64,
-        in report: inout ConditionReport
+        blocked name: String, _ reason: String, _ until: Int64?, at now: Int64, in report: inout ConditionReport
     ) {
-        if blockedSince[name] == nil {
-            report.changes.append(.blocked(condition: name, reason: reason, until: until))
-        }
+        if blockedSince[name] == nil { report.changes.append(.blocked(condition: name, reason: reason, until: until)) }
         // A clock that was set back cannot make it block since the future.
         let since = min(blockedSince[name] ?? now, now)
         blockedSince[name] = since
@@ -122,10 +112,7 @@ package struct ConditionLedger: Sendable, Equatable {
             switch answer.state {
             case .ok: .ok
             case .blocked(let reason, let until):
-                .blocked(
-                    reason: text(reason),
-                    until: until.flatMap { ConditionState.isEnd($0, at: now) ? $0 : nil }
-                )
+                .blocked(reason: text(reason), until: until.flatMap { ConditionState.isEnd($0, at: now) ? $0 : nil })
             case .unknown(let reason): .unknown(reason: text(reason))
             }
         return ConditionAnswer(escaped(answer.name), state)

@@ -37,9 +37,7 @@ final class ConditionProbe: Sendable {
     }
 
     private static func state(of condition: any Condition, in context: ConditionContext) -> ConditionState {
-        do throws(PluginError) {
-            return try condition.state(in: context)
-        } catch {
+        do throws(PluginError) { return try condition.state(in: context) } catch {
             return .unknown(reason: error.description)
         }
     }

@@ -14,11 +14,8 @@ struct IdleCondition: Condition {
 
     private static func property(_ name: String) -> SystemBus.Property {
         SystemBus.Property(
-            service: "org.freedesktop.login1",
-            path: "/org/freedesktop/login1",
-            interface: "org.freedesktop.login1.Manager",
-            name: name
-        )
+            service: "org.freedesktop.login1", path: "/org/freedesktop/login1",
+            interface: "org.freedesktop.login1.Manager", name: name)
     }
 
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
@@ -26,9 +23,7 @@ struct IdleCondition: Condition {
             let isIdle = try bus.number(Self.property("IdleHint")) != 0
             let since = isIdle ? try bus.number(Self.property("IdleSinceHint")) : 0
             return Self.judge(isIdle: isIdle, since: since, seconds: seconds, now: context.now)
-        } catch {
-            return .unknown(reason: "cannot tell whether somebody is using the machine: \(error.reason)")
-        }
+        } catch { return .unknown(reason: "cannot tell whether somebody is using the machine: \(error.reason)") }
     }
 
     /// The rule, apart from where the values come from: `since` in **microseconds**, `now` in **milliseconds**.
@@ -37,13 +32,8 @@ struct IdleCondition: Condition {
         let begin = Int64(clamping: since / 1_000)
         let (length, isTooLong) = Int64(clamping: seconds).multipliedReportingOverflow(by: 1_000)
         let (due, overflow) = begin.addingReportingOverflow(isTooLong ? .max : length)
-        guard !overflow, now < due else {
-            return overflow ? .unknown(reason: "logind's clock is wrong") : .ok
-        }
+        guard !overflow, now < due else { return overflow ? .unknown(reason: "logind's clock is wrong") : .ok }
         let idle = max(0, now - begin) / 1_000
-        return .blocked(
-            reason: "somebody used the machine \(idle) s ago, and \(seconds) s are required",
-            until: due
-        )
+        return .blocked(reason: "somebody used the machine \(idle) s ago, and \(seconds) s are required", until: due)
     }
 }

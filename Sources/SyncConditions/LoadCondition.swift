@@ -36,9 +36,7 @@ package final class LoadCondition: Condition {
         var isOpen = false
 
         /// Counts our `busy` threads in, and tells whether the rest is below the limit.
-        mutating func take(load: Double, busy: Int, at now: Int64, cores: Int, limit: Double)
-            -> ConditionState
-        {
+        mutating func take(load: Double, busy: Int, at now: Int64, cores: Int, limit: Double) -> ConditionState {
             let seconds = Double(max(0, now - time)) / 1_000
             let kept = exp(-seconds / 60)
             let own = self.own.map { $0 * kept + Double(busy) * (1 - kept) } ?? Double(busy)
@@ -48,10 +46,8 @@ package final class LoadCondition: Condition {
             guard !isOpen else { return .ok }
             let number = { (value: Double) in "\((value * 100).rounded() / 100)" }
             return .blocked(
-                reason:
-                    "other processes keep the machine busy: load \(number(others)) per core, the limit is "
-                    + number(limit)
-            )
+                reason: "other processes keep the machine busy: load \(number(others)) per core, the limit is "
+                    + number(limit))
         }
     }
 
@@ -69,9 +65,7 @@ package final class LoadCondition: Condition {
         }
         // This very thread runs, too.
         let busy = max(0, Self.busyThreads(places.ownThreads) - 1)
-        return memory.withLock {
-            $0.take(load: load, busy: busy, at: context.now, cores: places.cores, limit: limit)
-        }
+        return memory.withLock { $0.take(load: load, busy: busy, at: context.now, cores: places.cores, limit: limit) }
     }
 
     private func load() -> Double? {
@@ -85,8 +79,9 @@ package final class LoadCondition: Condition {
     private static func busyThreads(_ directory: String) -> Int {
         ((try? directoryEntries(directory)) ?? []).count { name in
             // The second field is a name in parentheses, which may hold anything.
-            guard let line = systemLine("\(directory)/\(name)/stat"), let end = line.lastIndex(of: ")")
-            else { return false }
+            guard let line = systemLine("\(directory)/\(name)/stat"), let end = line.lastIndex(of: ")") else {
+                return false
+            }
             return ["R", "D"].contains(line[end...].dropFirst(2).first)
         }
     }
@@ -114,6 +109,5 @@ package func rate(at now: Int64, of rates: [RateWindow], usual: UInt64?, clock: 
     let counting = open.map { times[...$0] } ?? times[...]
     return HeldRate(
         limit: open.map { rates[$0].limit } ?? usual,
-        until: counting.compactMap { $0.map { $0.end ?? $0.nextBegin } }.min()
-    )
+        until: counting.compactMap { $0.map { $0.end ?? $0.nextBegin } }.min())
 }

@@ -13,18 +13,13 @@ struct MeteredCondition: Condition {
     let bus: SystemBus
 
     private static let property = SystemBus.Property(
-        service: "org.freedesktop.NetworkManager",
-        path: "/org/freedesktop/NetworkManager",
-        interface: "org.freedesktop.NetworkManager",
-        name: "Metered"
-    )
+        service: "org.freedesktop.NetworkManager", path: "/org/freedesktop/NetworkManager",
+        interface: "org.freedesktop.NetworkManager", name: "Metered")
 
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         do throws(SystemBus.Failure) {
             return Self.judge(try bus.number(Self.property), received: context.receivedBytes, budget: budget)
-        } catch {
-            return .unknown(reason: "cannot tell whether the network is metered: \(error.reason)")
-        }
+        } catch { return .unknown(reason: "cannot tell whether the network is metered: \(error.reason)") }
     }
 
     /// The rule, apart from where the value comes from.
@@ -35,14 +30,9 @@ struct MeteredCondition: Condition {
             if budget == 0 { return .blocked(reason: what) }
             if received < budget { return .ok }
             return .blocked(
-                reason:
-                    "\(what), and \(ByteCount(received)) of the \(ByteCount(budget)) allowed have been received"
-            )
+                reason: "\(what), and \(ByteCount(received)) of the \(ByteCount(budget)) allowed have been received")
         case 0, 2, 4: return .ok
-        default:
-            return .unknown(
-                reason: "NetworkManager reports \(metered) for 'metered', which is not a known value"
-            )
+        default: return .unknown(reason: "NetworkManager reports \(metered) for 'metered', which is not a known value")
         }
     }
 }

@@ -37,9 +37,7 @@ struct PowerCondition: Condition {
         if sources.contains(where: { $0.isOnline == true }) { return .ok }
         let batteries = ours.filter { $0.type == "Battery" && $0.isPresent }
         let unreadable = ours.contains { $0.type == nil || $0.isSource && $0.isOnline == nil }
-        if batteries.isEmpty {
-            return unreadable ? .unknown(reason: "a power supply does not report its type") : .ok
-        }
+        if batteries.isEmpty { return unreadable ? .unknown(reason: "a power supply does not report its type") : .ok }
         if sources.isEmpty, !unreadable, !batteries.contains(where: { $0.status == "Discharging" }) {
             return batteries.contains { ["Charging", "Full", "Not charging"].contains($0.status) }
                 ? .ok : .unknown(reason: "no power supply or battery reports whether there is mains power")
@@ -56,12 +54,8 @@ extension PowerCondition.Supply {
         func value(_ name: String) -> String? { systemLine("\(directory)/\(name)").map(String.init) }
         // 2 is "online at a programmable voltage".
         self.init(
-            type: value("type"),
-            isOnline: value("online").flatMap { Int($0) }.map { $0 > 0 },
-            scope: value("scope"),
-            status: value("status"),
-            isPresent: value("present") != "0"
-        )
+            type: value("type"), isOnline: value("online").flatMap { Int($0) }.map { $0 > 0 }, scope: value("scope"),
+            status: value("status"), isPresent: value("present") != "0")
     }
 
     /// Whether it can feed the machine: the mains, USB in all its kinds, a wireless charger.

@@ -22,9 +22,7 @@ package final class SpaceCondition: Condition {
 
     package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         guard let free = Self.free(at: context.destination) else {
-            return .unknown(
-                reason: "cannot determine the free space of \(escaped(context.destination)): \(errnoText)"
-            )
+            return .unknown(reason: "cannot determine the free space of \(escaped(context.destination)): \(errnoText)")
         }
         return wasBlocked.withLock { wasBlocked in
             let state = Self.judge(free: free, wanted: wanted, wasBlocked: wasBlocked)
@@ -45,8 +43,7 @@ package final class SpaceCondition: Condition {
         var path = path
         while true {
             if let space = FileSystemSpace(at: path) { return space.bytes }
-            guard Errno.last == .noSuchFileOrDirectory, let slash = path.lastIndex(of: "/"), path != "/"
-            else {
+            guard Errno.last == .noSuchFileOrDirectory, let slash = path.lastIndex(of: "/"), path != "/" else {
                 return nil
             }
             path = slash == path.startIndex ? "/" : String(path[..<slash])

@@ -41,15 +41,13 @@ package struct SystemBus: Sendable {
     /// A service that does not run is not started for it, where `busctl` asks.
     func number(_ property: Property) throws(Failure) -> UInt64 {
         let start = ProgramStart(
-            try arguments(property),
-            variables: ["LC_ALL=C"] + (address.map { ["DBUS_SYSTEM_BUS_ADDRESS=\($0)"] } ?? [])
+            try arguments(property), variables: ["LC_ALL=C"] + (address.map { ["DBUS_SYSTEM_BUS_ADDRESS=\($0)"] } ?? [])
         )
         let (end, output, _) = BriefProgram.run(start, deadline: deadline)
         switch end {
         case .exited(0): break
         case .exited: throw Failure(reason: Self.complaint(output))
-        case .signalled(let number):
-            throw Failure(reason: "the query was killed by signal \(number)")
+        case .signalled(let number): throw Failure(reason: "the query was killed by signal \(number)")
         case .timedOut, .stopped: throw Failure(reason: "no answer within \(deadline.components.seconds) s")
         case .unknown: throw Failure(reason: "the exit status of the query is not known")
         case .notRun(let reason): throw Failure(reason: "the query cannot be run: \(reason)")
@@ -64,15 +62,14 @@ package struct SystemBus: Sendable {
         let get = "org.freedesktop.DBus.Properties"
         if let busctl = program("busctl") {
             return [
-                busctl, "--system", "--auto-start=no", "call", property.service, property.path, get, "Get",
-                "ss",
+                busctl, "--system", "--auto-start=no", "call", property.service, property.path, get, "Get", "ss",
                 property.interface, property.name,
             ]
         }
         if let send = program("dbus-send") {
             return [
-                send, "--system", "--print-reply=literal", "--dest=\(property.service)", property.path,
-                "\(get).Get", "string:\(property.interface)", "string:\(property.name)",
+                send, "--system", "--print-reply=literal", "--dest=\(property.service)", property.path, "\(get).Get",
+                "string:\(property.interface)", "string:\(property.name)",
             ]
         }
         throw Failure(reason: "neither busctl (systemd) nor dbus-send (dbus) is installed")

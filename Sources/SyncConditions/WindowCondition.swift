@@ -24,9 +24,7 @@ struct WindowCondition: Condition {
 
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         guard let times = clock(window, context.now) else {
-            return .unknown(
-                reason: "the time zone '\(escaped(window.timeZone ?? ""))' is not known on this machine"
-            )
+            return .unknown(reason: "the time zone '\(escaped(window.timeZone ?? ""))' is not known on this machine")
         }
         guard times.end == nil else { return .ok }
         return .blocked(reason: "outside its time of day, \(window.text)", until: times.nextBegin)
@@ -45,8 +43,7 @@ extension DailyWindow {
 ///
 /// A window begins when the clock first shows its minute or, if summer time skips that, when the clocks are put
 /// forward. It lasts its number of minutes, whatever the clock shows then.
-@Sendable
-package func wallClock(_ window: DailyWindow, _ now: Int64) -> WindowTimes? {
+@Sendable package func wallClock(_ window: DailyWindow, _ now: Int64) -> WindowTimes? {
     // The only failure is a name that this machine does not know.
     guard window.isValid, let zone = try? Zone.of(window.timeZone) else { return nil }
     return times(of: window, at: now, in: zone)

@@ -42,9 +42,7 @@ package enum BuiltInPlugins {
     }
 
     private static func registry<Plugin>(
-        _ point: PluginPoint,
-        _ name: String,
-        _ make: @escaping @Sendable (Needs) throws(PluginError) -> Plugin
+        _ point: PluginPoint, _ name: String, _ make: @escaping @Sendable (Needs) throws(PluginError) -> Plugin
     ) -> PluginRegistry<Plugin, Needs> {
         var registry = PluginRegistry<Plugin, Needs>(point)
         registry.register(name) { needs in Result { () throws(PluginError) in try make(needs) } }
@@ -60,30 +58,23 @@ package enum BuiltInPlugins {
         let use = needs.use
         let settings = try settings(RewriteSettings.self, of: use, "{ rules: [\"PREFIX REPLACEMENT\"] }")
         var rules: [RewriteRule] = []
-        do throws(RewriteRule.SyntaxError) {
-            for text in settings.rules { rules.append(try RewriteRule(text)) }
-        } catch {
-            throw refused(use, error.description)
-        }
+        do throws(RewriteRule.SyntaxError) { for text in settings.rules { rules.append(try RewriteRule(text)) } } catch
+        { throw refused(use, error.description) }
         return RewriteResolver(rules)
     }
 
     private static func credentialsFile(_ needs: Needs) throws(PluginError) -> any CredentialProvider {
         let use = needs.use
         let settings = try settings(FileSettings.self, of: use, "{ path: \"/absolute/path\" }")
-        return try rethrowing(CredentialsFile.read(path: settings.path)) {
-            (refusal: CredentialsFile.Refusal) in
+        return try rethrowing(CredentialsFile.read(path: settings.path)) { (refusal: CredentialsFile.Refusal) in
             refused(use, refusal.description)
         }
     }
 
     /// The argv of a program that answers by its exit status.
     static func command(_ use: PluginSettings.Use) throws(PluginError) -> [String] {
-        let command = try settings(
-            ProgramSettings.self,
-            of: use,
-            "{ command: [\"/absolute/path\", \"argument\"] }"
-        ).command
+        let command = try settings(ProgramSettings.self, of: use, "{ command: [\"/absolute/path\", \"argument\"] }")
+            .command
         guard command.first?.hasPrefix("/") == true else {
             throw refused(use, "settings.command must begin with an absolute path")
         }
@@ -93,30 +84,21 @@ package enum BuiltInPlugins {
     private static func webhook(_ needs: Needs) throws(PluginError) -> any EventObserver {
         let use = needs.use
         let settings = try settings(WebhookSettings.self, of: use, "{ url: \"https://…\" }")
-        guard WebhookHook.isFor(settings.url) else {
-            throw refused(use, "settings.url must be an http or https URL")
-        }
+        guard WebhookHook.isFor(settings.url) else { throw refused(use, "settings.url must be an http or https URL") }
         return WebhookObserver(url: settings.url, name: use.name, hook: WebhookHook(needs.web))
     }
 
     /// A transport's configuration without any settings; its advice names this program's options.
     package static var plainConfiguration: TransportConfiguration {
-        var configuration = TransportConfiguration(
-            clock: SystemTime.clock,
-            random: { .random(in: .min ... .max) }
-        )
+        var configuration = TransportConfiguration(clock: SystemTime.clock, random: { .random(in: .min ... .max) })
         configuration.advise = { $0.words }
         return configuration
     }
 
-    private static func settings<Settings: Decodable>(
-        _ type: Settings.Type,
-        of use: PluginSettings.Use,
-        _ form: String
-    ) throws(PluginError) -> Settings {
-        do {
-            return try JSONDecoder().decode(type, from: Data(use.settings.utf8))
-        } catch {
+    private static func settings<Settings: Decodable>(_ type: Settings.Type, of use: PluginSettings.Use, _ form: String)
+        throws(PluginError) -> Settings
+    {
+        do { return try JSONDecoder().decode(type, from: Data(use.settings.utf8)) } catch {
             throw refused(use, "settings must have the form \(form)")
         }
     }
@@ -135,20 +117,9 @@ private struct WebhookObserver: EventObserver {
     func observe(_ events: [ObservedEvent]) throws(PluginError) {
         let body = "{\"events\":[" + events.map(\.json).joined(separator: ",") + "]}"
         let outcome = hook.run(
-            HookInvocation(
-                arguments: [url],
-                directory: "/",
-                environment: [:],
-                input: Array(body.utf8),
-                timeout: 30
-            )
-        )
+            HookInvocation(arguments: [url], directory: "/", environment: [:], input: Array(body.utf8), timeout: 30))
         guard !outcome.succeeded else { return }
         let text = outcome.output.split(separator: "\n").first.map(String.init) ?? "\(outcome.end)"
-        throw PluginError(
-            plugin: name,
-            code: .refused,
-            message: "\(events.count) events were not accepted: \(text)"
-        )
+        throw PluginError(plugin: name, code: .refused, message: "\(events.count) events were not accepted: \(text)")
     }
 }

@@ -31,16 +31,8 @@ package struct CheckSubject: Sendable {
     ///   - timeout: **Seconds** for one answer.
     ///   - scratch: A directory of its own, absolute.
     package init(
-        name: String,
-        settings: PluginSettings,
-        place: PluginPlace,
-        notice: @escaping @Sendable (PluginNotice) -> Void,
-        point: PluginPoint?,
-        json: String?,
-        url: String?,
-        files: [String],
-        timeout: Int,
-        scratch: String
+        name: String, settings: PluginSettings, place: PluginPlace, notice: @escaping @Sendable (PluginNotice) -> Void,
+        point: PluginPoint?, json: String?, url: String?, files: [String], timeout: Int, scratch: String
     ) {
         (self.name, self.settings, self.place, self.notice) = (name, settings, place, notice)
         (self.point, self.json, self.url, self.files) = (point, json, url, files)
@@ -70,10 +62,8 @@ package struct CheckSubject: Sendable {
         guard served.contains(point) else {
             let list = served.map(\.rawValue).joined(separator: ", ")
             throw PluginError(
-                plugin: plainName,
-                code: .unavailable,
-                message: "it does not serve \(point.rawValue); it serves: \(list.isEmpty ? "nothing" : list)"
-            )
+                plugin: plainName, code: .unavailable,
+                message: "it does not serve \(point.rawValue); it serves: \(list.isEmpty ? "nothing" : list)")
         }
         return [point]
     }
@@ -116,11 +106,9 @@ package struct CheckSubject: Sendable {
         return PointReport(plugin: plainName, point: point, results: try results(point, client, served))
     }
 
-    private func results(
-        _ point: PluginPoint,
-        _ client: PluginClient?,
-        _ served: String?
-    ) throws(PluginError) -> [CheckResult] {
+    private func results(_ point: PluginPoint, _ client: PluginClient?, _ served: String?) throws(PluginError)
+        -> [CheckResult]
+    {
         let now = SystemTime.milliseconds()
         switch point {
         case .resolver:
@@ -141,11 +129,7 @@ package struct CheckSubject: Sendable {
         case .verifier:
             guard let client else { return [] }
             let samples = try SampleFiles(in: scratch, besides: files)
-            return check(
-                verifier: PluginVerifier(client),
-                files: samples.files,
-                isUnchanged: samples.isUnchanged
-            )
+            return check(verifier: PluginVerifier(client), files: samples.files, isUnchanged: samples.isUnchanged)
         case .observer:
             let observer: any EventObserver =
                 if let client { PluginObserver(client) } else { try make(BuiltInPlugins.observers) }
@@ -155,9 +139,7 @@ package struct CheckSubject: Sendable {
         }
     }
 
-    private func make<Plugin>(
-        _ registry: PluginRegistry<Plugin, BuiltInPlugins.Needs>
-    ) throws(PluginError) -> Plugin {
+    private func make<Plugin>(_ registry: PluginRegistry<Plugin, BuiltInPlugins.Needs>) throws(PluginError) -> Plugin {
         let needs = BuiltInPlugins.Needs(use: use(registry.point), web: BuiltInPlugins.plainConfiguration)
         return try registry.make(name, needs)
     }
@@ -175,10 +157,7 @@ package struct CheckSubject: Sendable {
             word = "/bin/true"
             hook = ProgramHook(environment: place.environment)
         }
-        return check(
-            hook: hook,
-            invocation: SampleFiles.invocation(word, directory: scratch, timeout: timeout)
-        )
+        return check(hook: hook, invocation: SampleFiles.invocation(word, directory: scratch, timeout: timeout))
     }
 
     private func transportResults(_ served: String?) throws(PluginError) -> [CheckResult] {

@@ -21,8 +21,7 @@ package struct ConditionPlugins: Sendable {
     ///   - settings: The agent's configuration, as it is now.
     ///   - notice: Told of what happens to programs.
     package init(
-        in place: PluginPlace,
-        on machine: MachinePlaces,
+        in place: PluginPlace, on machine: MachinePlaces,
         settings: @escaping @Sendable () throws(SettingsError) -> PluginSettings,
         notice: @escaping @Sendable (PluginNotice) -> Void
     ) {
@@ -35,26 +34,17 @@ package struct ConditionPlugins: Sendable {
     /// The conditions of a run.
     ///
     /// - Throws: ``ControlError`` for a plugin that cannot be had; it lists the built-in ones.
-    package func check(
-        _ wanted: RunConditions,
-        blockedSince: [String: Int64]
-    ) throws(ControlError) -> ConditionCheck {
+    package func check(_ wanted: RunConditions, blockedSince: [String: Int64]) throws(ControlError) -> ConditionCheck {
         do throws(PluginError) {
             var plugins: [any Condition] = []
             for command in wanted.programs {
                 let program = try SmallProgram(
-                    command,
-                    destination: nil,
-                    limit: ProgramCondition.limit,
-                    environment: place.environment
-                )
+                    command, destination: nil, limit: ProgramCondition.limit, environment: place.environment)
                 plugins.append(ProgramCondition(program))
             }
             for name in wanted.plugins { plugins.append(try condition(name, wanted)) }
             return try ConditionCheck(wanted, on: machine, plugins: plugins, blockedSince: blockedSince)
-        } catch {
-            throw ControlError(.invalid, "\(error)", exitStatus: .configuration)
-        }
+        } catch { throw ControlError(.invalid, "\(error)", exitStatus: .configuration) }
     }
 
     private func condition(_ name: String, _ wanted: RunConditions) throws(PluginError) -> any Condition {
@@ -69,8 +59,7 @@ package struct ConditionPlugins: Sendable {
             settings.uses(of: .condition).first { $0.name == name }
             ?? PluginSettings.Use(plugin: name, point: .condition)
         let client = try rethrowing(place.client(use, in: settings, destination: nil, notice: notice)) {
-            (error: PluginError) in
-            error.naming(builtIn: builtInConditions.names)
+            (error: PluginError) in error.naming(builtIn: builtInConditions.names)
         }
         let condition = PluginCondition(client, name: name)
         made.withLock { $0[name] = condition }

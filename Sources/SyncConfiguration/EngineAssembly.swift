@@ -23,10 +23,7 @@ package struct EngineAssembly: Sendable {
     ///   - progress: Told how far things are.
     ///   - metrics: Puts metrics where they are wanted, after each engine; `nil` where they are not.
     package init(
-        store: SyncStore,
-        tuning: EngineTuning,
-        plugins: PluginPlace,
-        listener: @escaping @Sendable (SyncEvent) -> Void,
+        store: SyncStore, tuning: EngineTuning, plugins: PluginPlace, listener: @escaping @Sendable (SyncEvent) -> Void,
         progress: @escaping @Sendable (PullProgress) -> Void,
         metrics: (@Sendable (SyncStore) throws(EngineError) -> Void)?
     ) {
@@ -50,37 +47,22 @@ package struct EngineAssembly: Sendable {
     ///   where none does.
     ///
     /// - Throws: ``/SyncEngine/EngineError`` with status 78 for plugins and settings that cannot be used.
-    package func parts(
-        stop: StopRequest,
-        isStopped: (@Sendable () -> Bool)? = nil
-    ) throws(EngineError) -> Parts {
+    package func parts(stop: StopRequest, isStopped: (@Sendable () -> Bool)? = nil) throws(EngineError) -> Parts {
         let configuration = try Self.configuration(tuning) { _ in }
         let plugins = try PluginAssembly(
-            tuning,
-            in: self.plugins,
-            web: configuration,
-            isStopped: isStopped ?? { stop.isStopped },
-            notice: { [listener] in listener($0.event) }
-        )
+            tuning, in: self.plugins, web: configuration, isStopped: isStopped ?? { stop.isStopped },
+            notice: { [listener] in listener($0.event) })
         do throws(TransferError) {
             let assembled = try AssembledEngine(
-                store: store,
-                stateDirectory: tuning.stateDirectory,
-                web: configuration,
-                plugins: plugins.made,
-                stop: stop,
-                listener: listener,
-                progress: progress,
+                store: store, stateDirectory: tuning.stateDirectory, web: configuration, plugins: plugins.made,
+                stop: stop, listener: listener, progress: progress,
                 adjust: { environment in
                     environment.namedHooks = tuning.settings.hooks
                     environment.trust = tuning.trust
                     environment.manifestLimits = tuning.manifestLimits
-                }
-            )
+                })
             return Parts(assembled: assembled, plugins: plugins)
-        } catch {
-            throw EngineError(.configuration, "\(error)")
-        }
+        } catch { throw EngineError(.configuration, "\(error)") }
     }
 
     /// Ends an engine and its plugins.
@@ -96,21 +78,18 @@ package struct EngineAssembly: Sendable {
     private func keepMetrics() {
         do throws(EngineError) { try metrics?(store) } catch {
             listener(
-                SyncEvent(.metricsFailed, time: SystemTime.milliseconds(), note: "metrics: \(error.message)")
-                {
+                SyncEvent(.metricsFailed, time: SystemTime.milliseconds(), note: "metrics: \(error.message)") {
                     $0.field("reason", error.message)
-                }
-            )
+                })
         }
     }
 
     /// What a transport may do, as `tuning` says.
     ///
     /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings that cannot be used.
-    package static func configuration(
-        _ tuning: EngineTuning,
-        events: @escaping @Sendable (TransferEvent) -> Void
-    ) throws(EngineError) -> TransportConfiguration {
+    package static func configuration(_ tuning: EngineTuning, events: @escaping @Sendable (TransferEvent) -> Void)
+        throws(EngineError) -> TransportConfiguration
+    {
         var configuration = BuiltInPlugins.plainConfiguration
         configuration.events = events
         configuration.userAgent = "syncagent/\(syncagentVersion)"

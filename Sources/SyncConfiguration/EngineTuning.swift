@@ -26,11 +26,7 @@ package struct EngineTuning: Sendable {
     /// For a recipe, or for nothing that is pulled.
     ///
     /// - Throws: ``/SyncEngine/EngineError`` for a root that cannot be read.
-    package init(
-        _ settings: RunSettings,
-        _ recipe: RunRecipe?,
-        stateDirectory: String
-    ) throws(EngineError) {
+    package init(_ settings: RunSettings, _ recipe: RunRecipe?, stateDirectory: String) throws(EngineError) {
         self.settings = settings
         trust = try TrustChoice(settings.trust, recipe)
         self.stateDirectory = stateDirectory
@@ -42,11 +38,9 @@ package struct EngineTuning: Sendable {
     /// For a piece of the agent's work.
     ///
     /// - Throws: ``/SyncEngine/EngineError`` for settings or a root that cannot be read.
-    package init(
-        _ needs: EngineNeeds,
-        _ environment: RunSettings.Environment,
-        stateDirectory: String
-    ) throws(EngineError) {
+    package init(_ needs: EngineNeeds, _ environment: RunSettings.Environment, stateDirectory: String)
+        throws(EngineError)
+    {
         let kept = needs.recipe?.settings
         let settings = try rethrowing(RunSettings(kept: kept, environment)) { (error: SettingsError) in
             EngineError(error)
@@ -72,8 +66,7 @@ package struct EngineTuning: Sendable {
 
     /// The most a manifest may hold.
     package var manifestLimits: ManifestLimits {
-        var limits =
-            settings.transfer.manifestLimit.map { ManifestLimits(ownText: Int(clamping: $0)) } ?? .standard
+        var limits = settings.transfer.manifestLimit.map { ManifestLimits(ownText: Int(clamping: $0)) } ?? .standard
         limits.schemes = settings.plugins.schemes
         return limits
     }
@@ -81,9 +74,7 @@ package struct EngineTuning: Sendable {
     func apply(to configuration: inout TransportConfiguration) throws(EngineError) {
         configuration.homes = home.map { [$0] }
         configuration.patience = patience
-        try rethrowing(settings.transfer.apply(to: &configuration)) { (error: SettingsError) in
-            EngineError(error)
-        }
+        try rethrowing(settings.transfer.apply(to: &configuration)) { (error: SettingsError) in EngineError(error) }
         guard let connectionShare else { return }
         configuration.connections = min(configuration.connections, connectionShare)
         configuration.connectionsPerHost = min(configuration.connectionsPerHost, connectionShare)

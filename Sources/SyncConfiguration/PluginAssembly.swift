@@ -28,20 +28,15 @@ struct PluginAssembly: Sendable {
     ///   - isStopped: Whether programs are to be ended early.
     ///   - notice: Told of what happens to programs.
     init(
-        _ tuning: EngineTuning,
-        in place: PluginPlace,
-        web: TransportConfiguration,
-        isStopped: @escaping @Sendable () -> Bool,
-        notice: @escaping @Sendable (PluginNotice) -> Void
+        _ tuning: EngineTuning, in place: PluginPlace, web: TransportConfiguration,
+        isStopped: @escaping @Sendable () -> Bool, notice: @escaping @Sendable (PluginNotice) -> Void
     ) throws(EngineError) {
         (self.tuning, self.place, self.web) = (tuning, place, web)
         (self.isStopped, self.notice) = (isStopped, notice)
         do throws(PluginError) {
             for use in tuning.settings.plugins.uses { try add(use) }
             for command in tuning.verifiers { try add(verifier: command) }
-        } catch {
-            throw EngineError(.configuration, "\(error)")
-        }
+        } catch { throw EngineError(.configuration, "\(error)") }
     }
 
     private mutating func add(_ use: PluginSettings.Use) throws(PluginError) {
@@ -53,8 +48,7 @@ struct PluginAssembly: Sendable {
         case .credential:
             let provider = try make(BuiltInPlugins.credentials, use) { PluginCredentials($0) }
             made.credentialProviders.append(
-                ConfiguredCredentialProvider(name: use.name, plugin: provider, scope: use.scope)
-            )
+                ConfiguredCredentialProvider(name: use.name, plugin: provider, scope: use.scope))
         case .verifier:
             let include = use.include.map { Glob($0) }
             if use.plugin == "program" {
@@ -72,18 +66,12 @@ struct PluginAssembly: Sendable {
     }
 
     /// A program that answers by its exit status.
-    private mutating func add(
-        verifier command: [String],
-        include: [Glob] = [],
-        limit: Duration? = nil
-    ) throws(PluginError) {
+    private mutating func add(verifier command: [String], include: [Glob] = [], limit: Duration? = nil)
+        throws(PluginError)
+    {
         let program = try SmallProgram(
-            command,
-            destination: tuning.destination,
-            limit: limit ?? ProgramVerifier.limit,
-            environment: place.environment,
-            isStopped: isStopped
-        )
+            command, destination: tuning.destination, limit: limit ?? ProgramVerifier.limit,
+            environment: place.environment, isStopped: isStopped)
         let instances = ProgramVerifier.instances(cores: ProcessInfo.processInfo.activeProcessorCount)
         let verifier = ProgramVerifier(program, instances: instances)
         made.verifications.append(FileVerification(name: program.name, verifier: verifier, include: include))
@@ -91,8 +79,7 @@ struct PluginAssembly: Sendable {
 
     /// A plugin that is built in, or else a program's.
     private mutating func make<Plugin>(
-        _ builtIn: PluginRegistry<Plugin, BuiltInPlugins.Needs>,
-        _ use: PluginSettings.Use,
+        _ builtIn: PluginRegistry<Plugin, BuiltInPlugins.Needs>, _ use: PluginSettings.Use,
         program: (PluginClient) -> Plugin
     ) throws(PluginError) -> Plugin {
         guard builtIn.names.contains(use.plugin) else { return program(try client(use)) }
@@ -100,18 +87,11 @@ struct PluginAssembly: Sendable {
     }
 
     private mutating func client(_ use: PluginSettings.Use) throws(PluginError) -> PluginClient {
-        let client = try place.client(
-            use,
-            in: tuning.settings.plugins,
-            destination: tuning.destination,
-            notice: notice
-        )
+        let client = try place.client(use, in: tuning.settings.plugins, destination: tuning.destination, notice: notice)
         clients.append(client)
         return client
     }
 
     /// Ends the programs; waits until they have ended, for seconds at most.
-    func close() {
-        for client in clients { client.close() }
-    }
+    func close() { for client in clients { client.close() } }
 }

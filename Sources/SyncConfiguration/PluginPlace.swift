@@ -13,27 +13,18 @@ package struct PluginPlace: Sendable {
     package var runtimeDirectory: String
     package var environment: [String: String]
 
-    package init(
-        directory: String,
-        runtimeDirectory: String,
-        environment: [String: String]
-    ) {
+    package init(directory: String, runtimeDirectory: String, environment: [String: String]) {
         self.directory = directory
         self.runtimeDirectory = runtimeDirectory
         self.environment = environment
     }
 
     func client(
-        _ use: PluginSettings.Use,
-        in settings: PluginSettings,
-        destination: String?,
+        _ use: PluginSettings.Use, in settings: PluginSettings, destination: String?,
         notice: @escaping @Sendable (PluginNotice) -> Void
     ) throws(PluginError) -> PluginClient {
         let program = try PluginProgram(
-            use.plugin,
-            directory: settings.directory ?? directory,
-            destination: destination
-        )
+            use.plugin, directory: settings.directory ?? directory, destination: destination)
         var configuration = configuration(program, use.point, notice: notice)
         configuration.settings = use.settings
         configuration.destination = destination
@@ -46,17 +37,10 @@ package struct PluginPlace: Sendable {
 
     /// - Parameter point: `nil` for a program that is only asked what it is.
     package func configuration(
-        _ program: PluginProgram,
-        _ point: PluginPoint?,
-        notice: @escaping @Sendable (PluginNotice) -> Void
+        _ program: PluginProgram, _ point: PluginPoint?, notice: @escaping @Sendable (PluginNotice) -> Void
     ) -> PluginConfiguration {
         PluginConfiguration(
-            program: program,
-            point: point,
-            environment: environment,
-            version: syncagentVersion,
-            notice: notice
-        )
+            program: program, point: point, environment: environment, version: syncagentVersion, notice: notice)
     }
 }
 

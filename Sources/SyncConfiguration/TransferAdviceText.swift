@@ -6,10 +6,8 @@ extension TransferAdvice {
         switch self {
         case .nameCredentials: "it asks for credentials: --credentials names a file with them"
         case .renewCredentials: "are those of --credentials right and still valid, and may they read this?"
-        case .checkAccess:
-            "it refuses access: are credentials missing (--credentials), or has a link expired?"
-        case .checkUpload:
-            "it is not there: was all of the set uploaded, and is this the newest manifest?"
+        case .checkAccess: "it refuses access: are credentials missing (--credentials), or has a link expired?"
+        case .checkUpload: "it is not there: was all of the set uploaded, and is this the newest manifest?"
         case .waitForServer: "the server is overloaded or broken; pull again later"
         case .nameProxyCredentials:
             "set proxy.user and proxy.password_file, or add a section for the proxy to the credentials file"
@@ -23,8 +21,7 @@ extension TransferAdvice {
         case .checkVersion:
             "it has a different or incomplete version: was the upload complete, or does a cache hold an old copy?"
         case .nameAuthority: "if the authority is your own, name it with --cacert"
-        case .isPlainHTTP:
-            "is that a plain HTTP port? Then the URL must begin with http://, or needs another port"
+        case .isPlainHTTP: "is that a plain HTTP port? Then the URL must begin with http://, or needs another port"
         case .isTLS: "is that a TLS port? Then the URL must begin with https://"
         case .installAuthorities:
             "no CA certificates can be read there: install the package ca-certificates, or name a PEM file with --cacert"

@@ -8,19 +8,12 @@ extension TrustChoice {
     /// The pins of a configuration, and what a recipe says beside them.
     init(_ setting: TrustSetting, _ recipe: RunRecipe?) throws(EngineError) {
         self.init()
-        anchor = try recipe?.trust.map { trust throws(EngineError) in
-            try Self.anchor(trust, of: "--trust")
-        }
+        anchor = try recipe?.trust.map { trust throws(EngineError) in try Self.anchor(trust, of: "--trust") }
         grace = min(max(0, recipe?.staleSeconds ?? 0), 36_500 * 86_400) * 1_000
         for (project, text) in setting.pins {
             do throws(EngineError) {
-                pins[project] = try Self.anchor(
-                    text,
-                    of: "trust.pins of the configuration, \(escaped(project))"
-                )
-            } catch {
-                pins[project] = .unreadable(EngineError(.configuration, error.message))
-            }
+                pins[project] = try Self.anchor(text, of: "trust.pins of the configuration, \(escaped(project))")
+            } catch { pins[project] = .unreadable(EngineError(.configuration, error.message)) }
         }
         requiresSignature = setting.unsigned == .refuse
     }
@@ -39,10 +32,7 @@ extension TrustChoice {
         if text == "first" { return .first }
         if let digest = digest(text) { return .fingerprint(digest) }
         let bytes = try rethrowing(readUnchangeable(text, limit: Role.root.limit)) { (error: FileError) in
-            EngineError(
-                error.isMissing ? .noInput : error.isRefusal ? .refused : .ioError,
-                "\(option): \(error)"
-            )
+            EngineError(error.isMissing ? .noInput : error.isRefusal ? .refused : .ioError, "\(option): \(error)")
         }
         return .file(path: text, bytes)
     }

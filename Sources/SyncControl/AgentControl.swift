@@ -19,11 +19,9 @@ public protocol AgentControl: Sendable {
     /// - Parameters:
     ///   - state: Only tasks in this state.
     ///   - path: Only tasks whose path matches this pattern, as in a group of a manifest.
-    func tasks(
-        of session: String,
-        state: TaskState?,
-        path: String?
-    ) async throws(ControlError) -> AsyncThrowingStream<String, any Error>
+    func tasks(of session: String, state: TaskState?, path: String?) async throws(ControlError) -> AsyncThrowingStream<
+        String, any Error
+    >
 
     /// Fetches the manifest, checks everything that can be checked, and records the run; returns when it is on the disk.
     func enqueue(_ request: EnqueueRequest) async throws(ControlError) -> EnqueueReply
@@ -55,12 +53,8 @@ public protocol AgentControl: Sendable {
     ///   - since: The last sequence number that the reader has seen; 0 for the beginning.
     ///   - follow: Whether to wait for more.
     ///   - progress: Whether lines without number, `{"event":"progress",…}`, come between, a few a second at most.
-    func events(
-        of session: String,
-        since: Int64,
-        follow: Bool,
-        progress: Bool
-    ) async throws(ControlError) -> AsyncThrowingStream<String, any Error>
+    func events(of session: String, since: Int64, follow: Bool, progress: Bool) async throws(ControlError)
+        -> AsyncThrowingStream<String, any Error>
 
     /// What Prometheus is told, in its text format 0.0.4.
     func metrics() async throws(ControlError) -> String

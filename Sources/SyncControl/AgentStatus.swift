@@ -23,15 +23,8 @@ public struct AgentStatus: Sendable, Equatable, Codable {
 
     /// Puts a status together; see the properties.
     public init(
-        version: String,
-        process: Int32,
-        started: WallTime,
-        state: AgentState,
-        stateDirectory: String,
-        running: Int,
-        maximumRuns: Int,
-        sessions: Int,
-        onDemand: Bool
+        version: String, process: Int32, started: WallTime, state: AgentState, stateDirectory: String, running: Int,
+        maximumRuns: Int, sessions: Int, onDemand: Bool
     ) {
         self.version = version
         self.process = process

@@ -46,21 +46,15 @@ package struct ErrorAnswer: Sendable, Codable {
 
     package init(_ error: ControlError) {
         self.error = Content(
-            code: error.code.rawValue,
-            message: error.message,
-            exitStatus: error.exitStatus.rawValue,
-            cause: error.cause == FailureCause(error.exitStatus) ? nil : error.cause
-        )
+            code: error.code.rawValue, message: error.message, exitStatus: error.exitStatus.rawValue,
+            cause: error.cause == FailureCause(error.exitStatus) ? nil : error.cause)
     }
 
     /// The error it tells of; a code that a newer agent has made up is `internal` here.
     package var value: ControlError {
         ControlError(
-            ControlError.Code(rawValue: error.code) ?? .internal,
-            escaped(error.message),
-            exitStatus: ExitStatus(rawValue: error.exitStatus) ?? .internalError,
-            cause: error.cause
-        )
+            ControlError.Code(rawValue: error.code) ?? .internal, escaped(error.message),
+            exitStatus: ExitStatus(rawValue: error.exitStatus) ?? .internalError, cause: error.cause)
     }
 }
 
@@ -146,18 +140,13 @@ public typealias EnqueueRequest = RunRecipe
 
 extension RunRecipe: ControlRequest {
     package static let keys = ControlKeys(
-        of: RunRecipe(manifest: ""),
-        required: ["manifest", "destination"],
+        of: RunRecipe(manifest: ""), required: ["manifest", "destination"],
         nested: [
             "hooks": ControlKeys(of: RunHook(arguments: []), required: ["arguments"]),
             "conditions": ControlKeys(
                 of: RunConditions(),
-                nested: [
-                    "window": windowKeys, "rates": ControlKeys(of: rate, nested: ["window": windowKeys]),
-                ]
-            ),
-        ]
-    )
+                nested: ["window": windowKeys, "rates": ControlKeys(of: rate, nested: ["window": windowKeys])]),
+        ])
 
     private static let rate = RateWindow(window: DailyWindow(startMinute: 0, lengthMinutes: 1), limit: nil)
     private static let windowKeys = ControlKeys(of: rate.window)
@@ -181,14 +170,8 @@ public struct EnqueueReply: Sendable, Equatable, Codable {
     public var warnings: [String]?
 
     /// Puts a reply together; see the properties.
-    public init(
-        session: String,
-        run: String,
-        isNew: Bool,
-        superseded: [String],
-        state: RunState,
-        notBefore: WallTime?
-    ) {
+    public init(session: String, run: String, isNew: Bool, superseded: [String], state: RunState, notBefore: WallTime?)
+    {
         self.session = session
         self.run = run
         self.isNew = isNew

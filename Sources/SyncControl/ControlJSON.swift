@@ -10,9 +10,7 @@ package enum ControlJSON {
         let encoder = JSONEncoder()
         encoder.keyEncodingStrategy = .convertToSnakeCase
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        do {
-            return Array(try encoder.encode(value))
-        } catch {
+        do { return Array(try encoder.encode(value)) } catch {
             throw ControlError(.internal, "Cannot encode an answer: \(error).", exitStatus: .internalError)
         }
     }
@@ -20,19 +18,13 @@ package enum ControlJSON {
     /// Reads an answer. Unknown keys are left alone: a newer agent may say more.
     ///
     /// - Throws: ``ControlError`` with code `internal`.
-    package static func decode<Value: Decodable>(
-        _ type: Value.Type,
-        from bytes: [UInt8]
-    ) throws(ControlError) -> Value {
-        do {
-            return try decoder.decode(type, from: Data(bytes))
-        } catch {
+    package static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws(ControlError) -> Value
+    {
+        do { return try decoder.decode(type, from: Data(bytes)) } catch {
             let what = escaped(describe(error))
             throw ControlError(
-                .internal,
-                "Cannot parse the agent's answer: \(what). Is it a different version?",
-                exitStatus: .internalError
-            )
+                .internal, "Cannot parse the agent's answer: \(what). Is it a different version?",
+                exitStatus: .internalError)
         }
     }
 
@@ -40,17 +32,14 @@ package enum ControlJSON {
     /// a key that is there twice, and a string with a NUL, as ``StrictJSON`` says.
     ///
     /// - Throws: ``ControlError`` with code `invalid`.
-    package static func decodeRequest<Value: ControlRequest>(
-        _ type: Value.Type,
-        from bytes: [UInt8]
-    ) throws(ControlError) -> Value {
+    package static func decodeRequest<Value: ControlRequest>(_ type: Value.Type, from bytes: [UInt8])
+        throws(ControlError) -> Value
+    {
         do {
             let tree = try StrictJSON.read(bytes)
             try Value.keys.check(tree, at: "")
             return try decoder.decode(type, from: Data(bytes))
-        } catch let error as ControlError {
-            throw error
-        } catch let refusal as StrictJSON.Refusal {
+        } catch let error as ControlError { throw error } catch let refusal as StrictJSON.Refusal {
             throw ControlError(.invalid, "The request is invalid: \(refusal).", exitStatus: .usage)
         } catch {
             let what = escaped(describe(error))
@@ -77,8 +66,7 @@ package enum ControlJSON {
     }
 
     private static func place(_ context: DecodingError.Context) -> String {
-        context.codingPath.map { $0.intValue.map { "[\($0)]" } ?? snakeCase($0.stringValue) }
-            .joined(separator: ".")
+        context.codingPath.map { $0.intValue.map { "[\($0)]" } ?? snakeCase($0.stringValue) }.joined(separator: ".")
     }
 
     fileprivate static func snakeCase(_ name: String) -> String {
@@ -129,11 +117,7 @@ package struct ControlKeys: Sendable {
             for element in value.array ?? [value] { try inner.check(element, at: name) }
         }
         if let missing = required.first(where: { object[$0] == nil }) {
-            throw ControlError(
-                .invalid,
-                "The request is invalid: '\(missing)' is missing.",
-                exitStatus: .usage
-            )
+            throw ControlError(.invalid, "The request is invalid: '\(missing)' is missing.", exitStatus: .usage)
         }
     }
 }

@@ -79,12 +79,7 @@ public struct TaskStatus: Sendable, Equatable, Codable {
 
     /// Puts a task together; see the properties.
     public init(
-        path: String,
-        sha256: String?,
-        size: UInt64,
-        state: TaskState,
-        reason: String? = nil,
-        transfer: UInt64? = nil
+        path: String, sha256: String?, size: UInt64, state: TaskState, reason: String? = nil, transfer: UInt64? = nil
     ) {
         self.path = path
         self.sha256 = sha256

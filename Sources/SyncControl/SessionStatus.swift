@@ -34,18 +34,9 @@ public struct SessionStatus: Sendable, Equatable, Codable {
 
     /// Puts a status together; see the properties.
     public init(
-        session: String,
-        project: String,
-        destination: String,
-        label: String? = nil,
-        state: SessionState,
-        reason: RestReason? = nil,
-        until: WallTime? = nil,
-        holder: Int32? = nil,
-        run: RunStatus? = nil,
-        owedHooks: Int = 0,
-        limiterDelaySeconds: Int64 = 0,
-        lastSequence: Int64 = 0
+        session: String, project: String, destination: String, label: String? = nil, state: SessionState,
+        reason: RestReason? = nil, until: WallTime? = nil, holder: Int32? = nil, run: RunStatus? = nil,
+        owedHooks: Int = 0, limiterDelaySeconds: Int64 = 0, lastSequence: Int64 = 0
     ) {
         self.session = session
         self.project = project
@@ -78,13 +69,7 @@ public struct RunStatus: Sendable, Equatable, Codable {
         public var bytesTotal: UInt64
 
         /// Puts both counts together.
-        public init(
-            phase: PullPhase? = nil,
-            filesDone: Int,
-            filesTotal: Int,
-            bytesDone: UInt64,
-            bytesTotal: UInt64
-        ) {
+        public init(phase: PullPhase? = nil, filesDone: Int, filesTotal: Int, bytesDone: UInt64, bytesTotal: UInt64) {
             self.phase = phase
             self.filesDone = filesDone
             self.filesTotal = filesTotal
@@ -145,14 +130,8 @@ public struct RunStatus: Sendable, Equatable, Codable {
 
     /// Puts a status together; see the properties.
     public init(
-        run: String,
-        manifest: String,
-        manifestSha256: String,
-        state: RunState,
-        created: WallTime,
-        files: FileCounts = FileCounts(),
-        bytes: ByteCounts = ByteCounts(),
-        requests: UInt64 = 0
+        run: String, manifest: String, manifestSha256: String, state: RunState, created: WallTime,
+        files: FileCounts = FileCounts(), bytes: ByteCounts = ByteCounts(), requests: UInt64 = 0
     ) {
         self.run = run
         self.manifest = manifest
@@ -197,19 +176,9 @@ public struct HookStatus: Sendable, Equatable, Codable {
 
     /// Puts a status together; see the properties.
     public init(
-        number: Int64,
-        session: String,
-        run: String,
-        group: String,
-        arguments: [String],
-        batch: Int? = nil,
-        state: HookRunState,
-        attempt: Int,
-        due: WallTime? = nil,
-        ended: String? = nil,
-        output: String? = nil,
-        started: WallTime? = nil,
-        finished: WallTime? = nil
+        number: Int64, session: String, run: String, group: String, arguments: [String], batch: Int? = nil,
+        state: HookRunState, attempt: Int, due: WallTime? = nil, ended: String? = nil, output: String? = nil,
+        started: WallTime? = nil, finished: WallTime? = nil
     ) {
         self.number = number
         self.session = session

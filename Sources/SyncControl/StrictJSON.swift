@@ -23,8 +23,7 @@ package enum StrictJSON {
         guard let tree = text.withUnsafeBytes({ JSONParser.parse($0, repeated: &repeated) }) else {
             throw Refusal(
                 description: repeated.map { "the key '\(shown($0))' appears twice in one object" }
-                    ?? "it is not one JSON object"
-            )
+                    ?? "it is not one JSON object")
         }
         try checkTexts(tree, at: "")
         return tree
@@ -37,8 +36,7 @@ package enum StrictJSON {
                 let what = place.isEmpty ? "it" : "'\(shown(place))'"
                 throw Refusal(description: "\(what) has a NUL character, \\u0000")
             }
-        case .array(let list):
-            for element in list { try checkTexts(element, at: place) }
+        case .array(let list): for element in list { try checkTexts(element, at: place) }
         case .object(let object):
             for (key, value) in object.sorted(by: { $0.key < $1.key }) {
                 try checkTexts(.string(key), at: place)

@@ -56,37 +56,23 @@ package struct ControlServer: Sendable {
     ///   - listening: Called once, when clients are answered.
     ///   - stop: Returns when the server is to stop.
     /// - Throws: ``ControlServerError``.
-    package func run(
-        listening: @escaping @Sendable () async -> Void,
-        until stop: @escaping @Sendable () async -> Void
-    ) async throws {
+    package func run(listening: @escaping @Sendable () async -> Void, until stop: @escaping @Sendable () async -> Void)
+        async throws
+    {
         let place = try SocketPlace(path: options.socketPath)
         try place.prepare()
         defer { place.remove() }
 
         let streams = EventStreams(limit: options.maximumStreams)
         let responder = ControlResponder(
-            control: control,
-            version: options.version,
-            now: options.now,
-            streams: streams,
-            logger: logger
-        )
+            control: control, version: options.version, now: options.now, streams: streams, logger: logger)
         var limits = HTTPServer.Limits(
-            maximumConnections: options.maximumClients,
-            idleTimeout: .seconds(options.idleTimeout),
-            requestTimeout: options.clientTimeout,
-            bodyLength: ControlResponder.bodyLimit,
-            stopTimeout: options.stopTimeout,
-            threads: 1
-        )
+            maximumConnections: options.maximumClients, idleTimeout: .seconds(options.idleTimeout),
+            requestTimeout: options.clientTimeout, bodyLength: ControlResponder.bodyLimit,
+            stopTimeout: options.stopTimeout, threads: 1)
         limits.makesRoom = true
         limits.answerTimeout = options.clientTimeout
-        let server = HTTPServer(
-            at: .unix(path: options.socketPath),
-            limits,
-            .later { await responder.respond(to: $0) }
-        )
+        let server = HTTPServer(at: .unix(path: options.socketPath), limits, .later { await responder.respond(to: $0) })
         do throws(HTTPServerError) {
             try await server.run(
                 listening: { _ in
@@ -97,11 +83,8 @@ package struct ControlServer: Sendable {
                     await stop()
                     // First: they never end by themselves.
                     streams.endAll()
-                }
-            )
-        } catch {
-            throw ControlServerError.cannotListen(path: options.socketPath, reason: error.reason)
-        }
+                })
+        } catch { throw ControlServerError.cannotListen(path: options.socketPath, reason: error.reason) }
     }
 }
 
@@ -129,12 +112,9 @@ package enum ControlServerError: Error, Sendable, Equatable {
         case .pathTooLong(let path):
             "The socket's path is longer than 107 bytes: \(escaped(path)). Set XDG_RUNTIME_DIR, or XDG_STATE_HOME, "
                 + "to a shorter directory."
-        case .badDirectory(let path, let reason):
-            "Cannot use \(escaped(path)) for the socket: \(reason)."
-        case .inTheWay(let path):
-            "\(escaped(path)) is in the way: it is not a socket. Move it elsewhere."
-        case .cannotListen(let path, let reason):
-            "Cannot listen on \(escaped(path)): \(reason)."
+        case .badDirectory(let path, let reason): "Cannot use \(escaped(path)) for the socket: \(reason)."
+        case .inTheWay(let path): "\(escaped(path)) is in the way: it is not a socket. Move it elsewhere."
+        case .cannotListen(let path, let reason): "Cannot listen on \(escaped(path)): \(reason)."
         }
     }
 }

@@ -40,10 +40,7 @@ final class EventStreams: Sendable {
         }
         guard isPlaced else {
             throw ControlError(
-                .busy,
-                "\(limit) clients are already following events; end one of them.",
-                exitStatus: .busy
-            )
+                .busy, "\(limit) clients are already following events; end one of them.", exitStatus: .busy)
         }
         return .stream(stream) { stream in
             await withDiscardingTaskGroup { group in
@@ -62,12 +59,9 @@ final class EventStreams: Sendable {
             // Nobody reads any more.
         } catch {
             let error =
-                error as? ControlError
-                ?? ControlError(.internal, escaped("\(error)"), exitStatus: .internalError)
+                error as? ControlError ?? ControlError(.internal, escaped("\(error)"), exitStatus: .internalError)
             // The head has gone out: the reader learns of it as a last line. Text and one number: it encodes.
-            if let line = try? ControlJSON.encode(ErrorAnswer(error)) {
-                _ = await stream.write(line + [0x0A])
-            }
+            if let line = try? ControlJSON.encode(ErrorAnswer(error)) { _ = await stream.write(line + [0x0A]) }
         }
         stream.end()
     }

@@ -51,8 +51,7 @@ enum Route: Equatable, Sendable {
         case (1, "runs", _): self = try only("POST", .enqueue)
         case (1, "metrics", _): self = try only("GET", .metrics)
         case (1, "hooks", _): self = try only("GET", .hooks(session: query.text("session")))
-        case (2, "sessions", _) where method == "DELETE":
-            self = .remove(path[1], files: try query.flag("files"))
+        case (2, "sessions", _) where method == "DELETE": self = .remove(path[1], files: try query.flag("files"))
         case (2, "sessions", _):
             guard method == "GET" else { throw .methodNotAllowed(allowed: "GET, DELETE") }
             self = .session(path[1])
@@ -63,15 +62,11 @@ enum Route: Equatable, Sendable {
         case (3, "sessions", "events"):
             guard method == "GET" else { throw .methodNotAllowed(allowed: "GET") }
             self = .events(
-                path[1],
-                since: try query.number("since"),
-                follow: try query.flag("follow"),
-                progress: try query.flag("progress")
-            )
+                path[1], since: try query.number("since"), follow: try query.flag("follow"),
+                progress: try query.flag("progress"))
         case (3, "sessions", let verb):
             let commands: [String: (String) -> Route] = [
-                "pause": Route.pause, "resume": Route.resume, "cancel": Route.cancel,
-                "prioritize": Route.prioritize,
+                "pause": Route.pause, "resume": Route.resume, "cancel": Route.cancel, "prioritize": Route.prioritize,
             ]
             guard let command = verb.flatMap({ commands[$0] }) else { throw .notFound }
             self = try only("POST", command(path[1]))
@@ -121,9 +116,7 @@ private struct Query {
 
     mutating func number(_ name: String) throws(Route.Refusal) -> Int64 {
         guard let text = values.removeValue(forKey: name) else { return 0 }
-        guard let number = Int64(text), number >= 0 else {
-            throw .badQuery("'\(name)' must be a number, 0 or more.")
-        }
+        guard let number = Int64(text), number >= 0 else { throw .badQuery("'\(name)' must be a number, 0 or more.") }
         return number
     }
 

@@ -19,16 +19,13 @@ struct SocketPlace: Sendable {
     /// Makes the directory and removes a socket that a dead agent has left.
     func prepare() throws(ControlServerError) {
         try rethrowing(checkParent(of: directory), bad)
-        if let code = makeDirectory(directory, mode: 0o700), code != .fileExists {
-            throw bad(directory, code)
-        }
+        if let code = makeDirectory(directory, mode: 0o700), code != .fileExists { throw bad(directory, code) }
         // Not through a link: somebody else may have put it there.
         guard let opened = openDirectory(directory, .noFollow), let found = status(opened.raw),
             let owner = owner(of: opened.raw)
         else { throw bad(directory, .last) }
         // Others' rights in a directory of our own are taken away; one that is not ours is left as it is.
-        if owner == CurrentProcess.user, found.permissions & 0o077 != 0, let code = setMode(opened.raw, 0o700)
-        {
+        if owner == CurrentProcess.user, found.permissions & 0o077 != 0, let code = setMode(opened.raw, 0o700) {
             throw bad(directory, code)
         }
         try rethrowing(checkPrivate(opened.raw, shown: directory), bad)
@@ -43,9 +40,7 @@ struct SocketPlace: Sendable {
 
     func remove() { removeFile(path) }
 
-    private func bad(_ error: FileError) -> ControlServerError {
-        .badDirectory(path: directory, reason: error.reason)
-    }
+    private func bad(_ error: FileError) -> ControlServerError { .badDirectory(path: directory, reason: error.reason) }
 
     private func bad(_ path: String, _ code: Errno) -> ControlServerError {
         .badDirectory(path: path, reason: "\(code)")

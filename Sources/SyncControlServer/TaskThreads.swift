@@ -11,8 +11,7 @@ package enum TaskThreads {
     /// Takes the tasks of this process over. From the main thread, once, before the first task is made.
     ///
     /// - Returns: Whether they run on these threads; if not, everything works as well, and the process wakes more often.
-    @discardableResult
-    package static func takeOver() -> Bool {
+    @discardableResult package static func takeOver() -> Bool {
         #if os(Linux)
             guard TaskPool.shared.start(), sa_take_tasks_over() != 0 else { return false }
             isTakenOver.store(true, ordering: .releasing)
@@ -41,8 +40,7 @@ package enum TaskThreads {
 
 #if os(Linux)
     /// What Swift's runtime calls for each piece of a task that can run.
-    @_cdecl("sa_take_job")
-    func takeJob(_ job: UnsafeMutableRawPointer) {
+    @_cdecl("sa_take_job") func takeJob(_ job: UnsafeMutableRawPointer) {
         // A job is one pointer, which the hook hands over as such.
         TaskPool.shared.enqueue(unsafeBitCast(job, to: UnownedJob.self))
     }

@@ -52,14 +52,10 @@ extension CurlURL {
     /// Reads an absolute URL.
     ///
     /// - Throws: ``URLError`` for control characters, user names or passwords, other schemes, or no URL at all.
-    package init(_ text: String) throws(URLError) {
-        self = try Self.parse(text, base: nil)
-    }
+    package init(_ text: String) throws(URLError) { self = try Self.parse(text, base: nil) }
 
     /// Resolves a reference, such as a `Location`, against this URL. RFC 3986 §5.
-    package func joined(_ reference: String) throws(URLError) -> CurlURL {
-        try Self.parse(reference, base: text)
-    }
+    package func joined(_ reference: String) throws(URLError) -> CurlURL { try Self.parse(reference, base: text) }
 
     /// Everything up to and with the last `/` of the path; the query left out.
     package var directory: Substring {
@@ -70,11 +66,7 @@ extension CurlURL {
 
     /// Path and query, as they are sent.
     package var target: Substring {
-        let authority = text.index(
-            text.startIndex,
-            offsetBy: origin.scheme.count + 3,
-            limitedBy: text.endIndex
-        )
+        let authority = text.index(text.startIndex, offsetBy: origin.scheme.count + 3, limitedBy: text.endIndex)
         return text[(authority ?? text.endIndex)...].drop { $0 != "/" && $0 != "?" }
     }
 
@@ -104,12 +96,7 @@ extension CurlURL {
         var query: String?
         // A `?` alone has no query.
         if whole.contains("?") { query = try? part(CURLUPART_QUERY, of: handle, flags: 0) }
-        return CurlURL(
-            text: whole,
-            origin: Origin(scheme: scheme, host: host, port: port),
-            path: path,
-            query: query
-        )
+        return CurlURL(text: whole, origin: Origin(scheme: scheme, host: host, port: port), path: path, query: query)
     }
 
     /// Text of a URL whose steps `.` and `..` are not written as `%2e`: servers and RFC 3986 §6.2.2 make no difference, and
@@ -124,11 +111,7 @@ extension CurlURL {
         return steps.joined(separator: "/") + text[end...]
     }
 
-    private static func part(
-        _ what: CURLUPart,
-        of handle: OpaquePointer,
-        flags: UInt32
-    ) throws(URLError) -> String {
+    private static func part(_ what: CURLUPart, of handle: OpaquePointer, flags: UInt32) throws(URLError) -> String {
         var text: UnsafeMutablePointer<CChar>?
         try check(sa_curl_url_get_ascii(handle, what, &text, flags))
         guard let text else { return "" }

@@ -68,16 +68,9 @@ package final class EasyHandle {
 
     /// Sends these bytes with `POST`. `CURLOPT_COPYPOSTFIELDS` copies as many as the size before it says.
     package func set(copiedBody body: [UInt8]) throws(CurlError) {
-        try check(
-            sa_curl_set_offset(raw, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)),
-            CURLOPT_POSTFIELDS
-        )
+        try check(sa_curl_set_offset(raw, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)), CURLOPT_POSTFIELDS)
         let code = body.withUnsafeBytes { bytes in
-            sa_curl_set_pointer(
-                raw,
-                CURLOPT_COPYPOSTFIELDS,
-                UnsafeMutableRawPointer(mutating: bytes.baseAddress)
-            )
+            sa_curl_set_pointer(raw, CURLOPT_COPYPOSTFIELDS, UnsafeMutableRawPointer(mutating: bytes.baseAddress))
         }
         try check(code, CURLOPT_COPYPOSTFIELDS)
     }
@@ -110,8 +103,7 @@ package final class EasyHandle {
     private func check(_ code: CURLcode, _ option: CURLoption) throws(CurlError) {
         guard code == CURLE_OK else {
             throw CurlError(
-                detail: "curl_easy_setopt(\(option.rawValue)): \(String(cString: curl_easy_strerror(code)))"
-            )
+                detail: "curl_easy_setopt(\(option.rawValue)): \(String(cString: curl_easy_strerror(code)))")
         }
     }
 }

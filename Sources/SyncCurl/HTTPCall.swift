@@ -83,9 +83,7 @@ package final class HTTPCall {
     ///   - isStopped: Whether the caller wants no answer any more.
     ///   - receive: Takes bytes of the body of an answer with this status; `false` ends the call. May wait.
     package func perform(
-        until deadline: ContinuousClock.Instant?,
-        every interval: Int32,
-        isStopped: () -> Bool,
+        until deadline: ContinuousClock.Instant?, every interval: Int32, isStopped: () -> Bool,
         receive: @escaping (UnsafeRawBufferPointer, _ status: Int) -> Bool
     ) throws(CurlError) -> End {
         guard let multi = MultiHandle() else { throw CurlError(detail: "curl_multi_init: out of memory") }
@@ -97,9 +95,7 @@ package final class HTTPCall {
         self.receive = receive
         while true {
             var active: Int32 = 0
-            guard curl_multi_perform(multi.raw, &active) == CURLM_OK else {
-                return .failed(CURLE_OUT_OF_MEMORY)
-            }
+            guard curl_multi_perform(multi.raw, &active) == CURLM_OK else { return .failed(CURLE_OUT_OF_MEMORY) }
             var left: Int32 = 0
             if let message = curl_multi_info_read(multi.raw, &left), message.pointee.msg == CURLMSG_DONE {
                 let code = sa_curl_message_result(message)

@@ -5,9 +5,7 @@ package enum Libcurl {
     /// Starts it, and asks it, once a process, whether it is what this program was written for.
     ///
     /// - Throws: When it is too old, or lets through what it must not (V26).
-    package static func check() throws(CurlError) {
-        if let problem { throw CurlError(detail: problem) }
-    }
+    package static func check() throws(CurlError) { if let problem { throw CurlError(detail: problem) } }
 
     /// Its version, such as `7.88.1`, and that of its TLS library.
     package static var versions: (libcurl: String, tls: String) {
@@ -20,9 +18,7 @@ package enum Libcurl {
     /// What is wrong with it; `nil` for nothing.
     ///
     /// - Parameter restrict: Allows a handle to speak http and https alone.
-    static func findProblem(
-        restrict: (EasyHandle) throws -> Void = { try $0.restrictProtocols() }
-    ) -> String? {
+    static func findProblem(restrict: (EasyHandle) throws -> Void = { try $0.restrictProtocols() }) -> String? {
         guard sa_curl_global_init() == CURLE_OK else { return "curl_global_init failed" }
         guard let version = sa_curl_version()?.pointee else { return "curl_version_info failed" }
         // CURLOPT_PROTOCOLS_STR came with 7.85.0.
@@ -31,8 +27,7 @@ package enum Libcurl {
         }
         guard version.features & CURL_VERSION_SSL != 0 else { return "this libcurl has no TLS" }
         // V26: the effective policy is asked, not the setter. None of these reaches the network.
-        for url in ["file:///dev/null", "ftp://127.0.0.1:9/", "gopher://127.0.0.1:9/", "dict://127.0.0.1:9/"]
-        {
+        for url in ["file:///dev/null", "ftp://127.0.0.1:9/", "gopher://127.0.0.1:9/", "dict://127.0.0.1:9/"] {
             guard refuses(url, restrict) else {
                 return "libcurl would fetch \(url) although only http and https are allowed"
             }
@@ -47,8 +42,6 @@ package enum Libcurl {
             try easy.set(CURLOPT_CONNECT_ONLY, 1)
             try easy.set(CURLOPT_URL, url)
             return curl_easy_perform(easy.raw) == CURLE_UNSUPPORTED_PROTOCOL
-        } catch {
-            return false
-        }
+        } catch { return false }
     }
 }

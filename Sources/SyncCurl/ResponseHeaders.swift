@@ -60,23 +60,16 @@ package struct ResponseHeaders: Equatable {
         }
     }
 
-    private mutating func setOnce(
-        _ field: WritableKeyPath<Self, String?>,
-        _ name: Substring,
-        _ value: String
-    ) {
+    private mutating func setOnce(_ field: WritableKeyPath<Self, String?>, _ name: Substring, _ value: String) {
         if let before = self[keyPath: field], before != value {
             // The query of a `Location` may be a secret.
-            contradiction =
-                "\(name) twice: \(redacted(url: before).prefix(80)) and \(redacted(url: value).prefix(80))"
+            contradiction = "\(name) twice: \(redacted(url: before).prefix(80)) and \(redacted(url: value).prefix(80))"
         }
         self[keyPath: field] = value
     }
 }
 
-extension String {
-    package var isStrongETag: Bool { hasPrefix("\"") && hasSuffix("\"") && utf8.count >= 2 }
-}
+extension String { package var isStrongETag: Bool { hasPrefix("\"") && hasSuffix("\"") && utf8.count >= 2 } }
 
 /// Gathers header lines as libcurl hands them over, within bounds (V45).
 package struct HeaderCollector {
@@ -156,8 +149,8 @@ package struct ContentRange: Equatable, Sendable {
             return
         }
         let ends = sides[0].split(separator: "-", omittingEmptySubsequences: false)
-        guard ends.count == 2, let first = decimal(ends[0]), let last = decimal(ends[1]),
-            first <= last, last < UInt64.max
+        guard ends.count == 2, let first = decimal(ends[0]), let last = decimal(ends[1]), first <= last,
+            last < UInt64.max
         else { return nil }
         if let total { guard last < total else { return nil } }
         range = first..<(last + 1)

@@ -102,11 +102,7 @@ package actor Agent {
         // A clock that was set back prunes, too.
         if let pruned, (0..<Self.pruneInterval).contains(now - pruned) { return }
         pruned = now
-        do throws(StoreError) {
-            try store.prune(now: now)
-        } catch {
-            environment.log("pruning: \(error)")
-        }
+        do throws(StoreError) { try store.prune(now: now) } catch { environment.log("pruning: \(error)") }
     }
 
     /// Looks again at what may start.
@@ -142,8 +138,7 @@ package actor Agent {
         guard environment.isOnDemand else { return false }
         // An agent with schedules of its own stays, since nothing else would run them.
         let isBusy =
-            !jobs.isEmpty || !answering.isEmpty || !turns.isEmpty || live.hasFollowers || mind.hasSchedules
-            || hasWork()
+            !jobs.isEmpty || !answering.isEmpty || !turns.isEmpty || live.hasFollowers || mind.hasSchedules || hasWork()
         guard !isBusy else {
             idleSince = nil
             return false
@@ -183,9 +178,7 @@ extension Agent {
             func isFree(_ session: String) -> Bool {
                 guard jobs[session] == nil, turns[session] == nil else { return false }
                 // A clock that was set back does not prolong it.
-                guard let retry = retries[session], (0..<retry.wait).contains(now - retry.since) else {
-                    return true
-                }
+                guard let retry = retries[session], (0..<retry.wait).contains(now - retry.since) else { return true }
                 later(retry.since + retry.wait)
                 return false
             }
@@ -207,11 +200,7 @@ extension Agent {
                     if start > now { later(start) } else { begin(run.session, run) }
                 case .running:
                     // Its worker is another process, or gone: the lease tells which.
-                    if store.holder(of: run.session) == nil {
-                        begin(run.session, run)
-                    } else {
-                        later(now + 1_000)
-                    }
+                    if store.holder(of: run.session) == nil { begin(run.session, run) } else { later(now + 1_000) }
                 case .paused, .finished, .cancelled, .superseded: break
                 }
             }
@@ -239,29 +228,17 @@ extension Agent {
         let engine = run.flatMap { spares.removeValue(forKey: $0.identifier) }
         let job = SessionJob(session: session, run, engine: engine)
         // Until the next division it gets an equal share.
-        if let total = environment.rateLimit, run != nil {
-            job.setShare(max(1, total / UInt64(transferring + 1)))
-        }
+        if let total = environment.rateLimit, run != nil { job.setShare(max(1, total / UInt64(transferring + 1))) }
         live.set(job, for: session)
         let work = JobWork(
-            environment: environment,
-            job: job,
-            hooksChanged: { Task { await self.wake() } },
-            isWatched: { [live] in live.isFollowed(session) }
-        )
+            environment: environment, job: job, hooksChanged: { Task { await self.wake() } },
+            isWatched: { [live] in live.isFollowed(session) })
         Task {
-            do throws(ThreadError) {
-                self.ended(job, try await onThread("run") { work.run() })
-            } catch {
-                self.ended(
-                    job,
-                    .notYet(reason: .error, error: ControlError(.failed, "\(error)", exitStatus: .ioError))
-                )
+            do throws(ThreadError) { self.ended(job, try await onThread("run") { work.run() }) } catch {
+                self.ended(job, .notYet(reason: .error, error: ControlError(.failed, "\(error)", exitStatus: .ioError)))
             }
         }
-        if let deadline = run?.deadline {
-            deadlines[session] = Task { await self.end(job, at: deadline) }
-        }
+        if let deadline = run?.deadline { deadlines[session] = Task { await self.end(job, at: deadline) } }
         guard run?.recipe.conditions.isEmpty == false else { return }
         Task { await self.watch(job) }
     }
@@ -310,8 +287,7 @@ extension Agent {
         switch end {
         case .done: (failedStarts[job.run ?? job.session], retries[job.session]) = (nil, nil)
         case .notYet(let reason, let error): hold(job, reason, error)
-        case .blocked(let report):
-            if let run = job.run { hold(run, job, report) }
+        case .blocked(let report): if let run = job.run { hold(run, job, report) }
         }
         job.end()
         wake()
@@ -324,9 +300,7 @@ extension Agent {
         let seconds: Int64 = reason == .sessionBusy ? 1 : min(1 << Int64(min(count, 12)), 3_600)
         let now = environment.now()
         retries[job.session] = (now, seconds * 1_000)
-        func tell() {
-            if let error { environment.log("\(escaped(job.session)): \(error); retrying in \(seconds) s") }
-        }
+        func tell() { if let error { environment.log("\(escaped(job.session)): \(error); retrying in \(seconds) s") } }
         do throws(StoreError) {
             if let run = job.run {
                 let stored = try store.run(run)
@@ -335,12 +309,7 @@ extension Agent {
                 retries[job.session] = nil
                 if try isGivenUp(stored, last: error?.message, now: now) { return }
                 try store.hold(
-                    run: run,
-                    reason: reason,
-                    error: error?.message,
-                    cause: error?.cause,
-                    due: now + seconds * 1_000
-                )
+                    run: run, reason: reason, error: error?.message, cause: error?.cause, due: now + seconds * 1_000)
             }
             tell()
         } catch {
@@ -358,12 +327,8 @@ extension Agent {
             guard stored.state == .waiting else { return }
             if try isGivenUp(stored, last: report.reason, now: now) { return }
             try store.hold(
-                run: run,
-                reason: reason,
-                error: report.reason,
-                due: job.conditions?.nextCheck(report) ?? now + environment.blockedInterval,
-                since: report.since
-            )
+                run: run, reason: reason, error: report.reason,
+                due: job.conditions?.nextCheck(report) ?? now + environment.blockedInterval, since: report.since)
             if stored.reason != reason {
                 environment.log("\(escaped(job.session)): waits, \(escaped(report.reason ?? ""))")
             }
@@ -377,9 +342,8 @@ extension Agent {
     private func isGivenUp(_ run: StoredRun, last: String?, now: Int64) throws(StoreError) -> Bool {
         guard let deadline = run.deadline, deadline <= now else { return false }
         let lease: SessionLease
-        do throws(StoreError) {
-            lease = try store.lease(of: run.session, process: environment.process, now: now)
-        } catch {
+        do throws(StoreError) { lease = try store.lease(of: run.session, process: environment.process, now: now) } catch
+        {
             // Whoever has the session may be about to take the run's place.
             guard error.code == .busy else { throw error }
             return false

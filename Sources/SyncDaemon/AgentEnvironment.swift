@@ -34,14 +34,11 @@ package struct AgentEnvironment: Sendable {
     /// Makes an engine for one piece of work.
     package var engine: @Sendable (EngineNeeds) -> Result<EngineHandle, ControlError>
     /// Makes the conditions of a run, given since when some already block.
-    package var conditionCheck:
-        @Sendable (RunConditions, [String: Int64]) -> Result<ConditionCheck, ControlError> = {
-            wanted,
-            since in
-            Result { () throws(PluginError) in
-                try ConditionCheck(wanted, on: MachinePlaces(), blockedSince: since)
-            }.mapError { ControlError(.invalid, "\($0)", exitStatus: .configuration) }
-        }
+    package var conditionCheck: @Sendable (RunConditions, [String: Int64]) -> Result<ConditionCheck, ControlError> = {
+        wanted, since in
+        Result { () throws(PluginError) in try ConditionCheck(wanted, on: MachinePlaces(), blockedSince: since) }
+            .mapError { ControlError(.invalid, "\($0)", exitStatus: .configuration) }
+    }
     /// The calendar, for rates by time of day.
     package var windowClock: WindowClock = wallClock
     /// Between looks at the conditions of a run that is worked on.
@@ -55,13 +52,8 @@ package struct AgentEnvironment: Sendable {
     package var log: @Sendable (String) -> Void
 
     package init(
-        store: SyncStore,
-        stateDirectory: String,
-        version: String,
-        process: Int32,
-        now: @escaping @Sendable () -> Int64,
-        sleep: @escaping @Sendable (Duration) async throws -> Void,
-        log: @escaping @Sendable (String) -> Void,
+        store: SyncStore, stateDirectory: String, version: String, process: Int32, now: @escaping @Sendable () -> Int64,
+        sleep: @escaping @Sendable (Duration) async throws -> Void, log: @escaping @Sendable (String) -> Void,
         engine: @escaping @Sendable (EngineNeeds) -> Result<EngineHandle, ControlError>
     ) {
         self.store = store

@@ -8,30 +8,15 @@ import SyncSystem
 extension Agent: AgentControl {
     package func status() -> AgentStatus {
         AgentStatus(
-            version: environment.version,
-            process: environment.process,
-            started: WallTime(milliseconds: started),
-            state: stopMode == nil ? .running : .stopping,
-            stateDirectory: environment.stateDirectory,
-            running: jobs.count,
-            maximumRuns: environment.maximumRuns,
-            sessions: (try? store.sessions().count) ?? 0,
-            onDemand: environment.isOnDemand
-        )
+            version: environment.version, process: environment.process, started: WallTime(milliseconds: started),
+            state: stopMode == nil ? .running : .stopping, stateDirectory: environment.stateDirectory,
+            running: jobs.count, maximumRuns: environment.maximumRuns, sessions: (try? store.sessions().count) ?? 0,
+            onDemand: environment.isOnDemand)
     }
 
     package func metrics() throws(ControlError) -> String {
-        let facts = Metrics.AgentFacts(
-            started: started,
-            runningRuns: jobs.count,
-            maximumRuns: environment.maximumRuns
-        )
-        let metrics = Metrics(
-            store: store,
-            version: environment.version,
-            agent: facts,
-            next: environment.nextRuns()
-        )
+        let facts = Metrics.AgentFacts(started: started, runningRuns: jobs.count, maximumRuns: environment.maximumRuns)
+        let metrics = Metrics(store: store, version: environment.version, agent: facts, next: environment.nextRuns())
         return try stored(metrics.text())
     }
 
@@ -54,12 +39,8 @@ extension Agent: AgentControl {
         if let job = jobs[status.session] {
             if job.run == status.run?.run, let progress = job.progress {
                 status.run?.progress = RunStatus.Progress(
-                    phase: progress.phase,
-                    filesDone: progress.filesDone,
-                    filesTotal: progress.filesTotal,
-                    bytesDone: progress.bytesDone,
-                    bytesTotal: progress.bytesTotal
-                )
+                    phase: progress.phase, filesDone: progress.filesDone, filesTotal: progress.filesTotal,
+                    bytesDone: progress.bytesDone, bytesTotal: progress.bytesTotal)
             }
         } else if status.state == .waiting, status.reason == nil || status.reason == .agentRestart,
             jobs.count >= environment.maximumRuns
@@ -128,9 +109,7 @@ extension Agent: AgentControl {
         try stored(store.remove(session: session))
     }
 
-    package func hooks(session: String?) throws(ControlError) -> [HookStatus] {
-        try reader.hooks(session: session)
-    }
+    package func hooks(session: String?) throws(ControlError) -> [HookStatus] { try reader.hooks(session: session) }
 
     package func replay(hook: Int64) throws(ControlError) -> HookStatus {
         try refuseIfStopping()
@@ -160,49 +139,27 @@ extension Agent: AgentControl {
                 let isInterrupted = try store.isInterrupted(run)
                 guard run.state == .waiting || isInterrupted else { continue }
                 try store.apply(
-                    .paused,
-                    to: run.identifier,
-                    reason: StopReason.user.rest,
-                    events: [stopped(run, .user)],
-                    now: environment.now()
-                )
+                    .paused, to: run.identifier, reason: StopReason.user.rest, events: [stopped(run, .user)],
+                    now: environment.now())
             }
-        } catch {
-            environment.log("\(error)")
-        }
+        } catch { environment.log("\(error)") }
     }
 
     // MARK: Events
 
-    package func events(
-        of session: String,
-        since: Int64,
-        follow: Bool,
-        progress: Bool
-    ) throws(ControlError) -> AsyncThrowingStream<String, any Error> {
-        try stored(
-            environment.store.events(of: session, after: since, limit: 0).requireReached(since, of: session)
-        )
-        let lines = EventLines(
-            of: session,
-            after: since,
-            follows: follow,
-            showsProgress: progress,
-            live,
-            environment
-        )
+    package func events(of session: String, since: Int64, follow: Bool, progress: Bool) throws(ControlError)
+        -> AsyncThrowingStream<String, any Error>
+    {
+        try stored(environment.store.events(of: session, after: since, limit: 0).requireReached(since, of: session))
+        let lines = EventLines(of: session, after: since, follows: follow, showsProgress: progress, live, environment)
         return AsyncThrowingStream { try await lines.next() }
     }
 
-    package func requests(of session: String) throws(ControlError) -> RequestList {
-        try reader.requests(session)
-    }
+    package func requests(of session: String) throws(ControlError) -> RequestList { try reader.requests(session) }
 
-    package func tasks(
-        of session: String,
-        state: TaskState?,
-        path: String?
-    ) async throws(ControlError) -> AsyncThrowingStream<String, any Error> {
+    package func tasks(of session: String, state: TaskState?, path: String?) async throws(ControlError)
+        -> AsyncThrowingStream<String, any Error>
+    {
         let (reader, directory) = (reader, environment.stateDirectory)
         // Reading a manifest of a million files takes a while.
         let found: Result<TaskList, ControlError>
@@ -212,9 +169,7 @@ extension Agent: AgentControl {
                     try reader.tasks(session, state: state, path: path, stateDirectory: directory)
                 }
             }
-        } catch {
-            throw ControlError(.failed, "\(error)", exitStatus: .ioError)
-        }
+        } catch { throw ControlError(.failed, "\(error)", exitStatus: .ioError) }
         let walk = TaskWalk(try found.get())
         return AsyncThrowingStream { try await walk.next() }
     }
@@ -240,18 +195,12 @@ extension Agent: AgentControl {
     /// Refuses paths none of which the manifest of a session's run names. What cannot be found out is let through.
     private func requireNamed(_ paths: [String], _ session: String) async throws(ControlError) {
         guard let run = try stored(openRun(of: session)) else { return }
-        let named = try await withEngine(StopRequest()) { engine throws(EngineError) in
-            try engine.names(paths, run)
-        }
+        let named = try await withEngine(StopRequest()) { engine throws(EngineError) in try engine.names(paths, run) }
         if case .failure(let error) = named { environment.log("prioritize: \(error.message)") }
         guard case .success(false) = named else { return }
         let shown = paths.prefix(3).map { "'\(escaped($0))'" }.joined(separator: ", ")
         throw ControlError(
-            EngineError(
-                .noInput,
-                "The manifest of '\(escaped(session))' names no \(shown); nothing was changed."
-            )
-        )
+            EngineError(.noInput, "The manifest of '\(escaped(session))' names no \(shown); nothing was changed."))
     }
 
     private func clear(_ session: String, files: Bool) async throws(ControlError) {
@@ -259,8 +208,7 @@ extension Agent: AgentControl {
         let isShared = try asking { () throws(StoreError) in
             let open = Set(try store.runs(onlyOpen: true, limit: 10_000).map(\.session))
             return try store.sessions().contains {
-                $0.identifier != session && $0.destination == found.destination
-                    && open.contains($0.identifier)
+                $0.identifier != session && $0.destination == found.destination && open.contains($0.identifier)
             }
         }
         // What has been fetched there is another session's, too.
@@ -276,17 +224,14 @@ extension Agent: AgentControl {
 
     /// With an engine for no run in particular.
     private func withEngine<R: Sendable>(
-        _ stop: StopRequest,
-        _ work: @escaping @Sendable (PullEngine) throws(EngineError) -> R
+        _ stop: StopRequest, _ work: @escaping @Sendable (PullEngine) throws(EngineError) -> R
     ) async throws(ControlError) -> Result<R, EngineError> {
         let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(1), stop: stop)
         let handle = try environment.engine(needs).get()
         let result: Result<R, EngineError>
         do throws(EngineError) {
             result = .success(try await onEngineThread { () throws(EngineError) in try work(handle.engine) })
-        } catch {
-            result = .failure(error)
-        }
+        } catch { result = .failure(error) }
         await end(handle)
         return result
     }

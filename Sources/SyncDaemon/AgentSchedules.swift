@@ -21,8 +21,7 @@ package struct AgentSchedules: Sendable {
     /// Reads them; asked again and again, since people add and remove them.
     package var load: @Sendable () -> [Entry]
     /// What is to be enqueued for an occurrence, and a word on why it starts when it does.
-    package var request:
-        @Sendable (_ name: String, Occurrence) -> Result<(EnqueueRequest, String?), ControlError>
+    package var request: @Sendable (_ name: String, Occurrence) -> Result<(EnqueueRequest, String?), ControlError>
     /// Keeps that an occurrence was dealt with, and by which run.
     ///
     /// - Returns: Whether that is on the disk.
@@ -80,26 +79,19 @@ extension Agent {
         let entries = schedules.load()
         mind.hasSchedules = !entries.isEmpty
         var next: Int64?
-        func later(_ time: Int64?) {
-            if let time { next = min(next ?? time, time) }
-        }
+        func later(_ time: Int64?) { if let time { next = min(next ?? time, time) } }
         for entry in entries where stopMode == nil {
             let name = entry.name
             let now = environment.now()
-            let handled = [entry.handled, mind.handled[name]].compactMap(\.self)
-                .filter { entry.clock.mayBePast($0, at: now) }.max()
-            let outlook = entry.clock.outlook(
-                at: now,
-                handled: handled,
-                started: mind.failedStarts[name]?.slot
-            )
+            let handled = [entry.handled, mind.handled[name]].compactMap(\.self).filter {
+                entry.clock.mayBePast($0, at: now)
+            }.max()
+            let outlook = entry.clock.outlook(at: now, handled: handled, started: mind.failedStarts[name]?.slot)
             later(outlook.next)
             if handled == nil { mind.handled[name] = outlook.handled }
             if let lost = outlook.missed, mind.missed[name] != lost.slot {
                 mind.missed[name] = lost.slot
-                environment.log(
-                    "schedule \(name): the run of \(lost.slot) was missed and will not be made up for"
-                )
+                environment.log("schedule \(name): the run of \(lost.slot) was missed and will not be made up for")
             }
             guard let due = outlook.due else { continue }
             if let failed = mind.failedStarts[name], failed.slot == due.slot, failed.due > environment.now() {
@@ -122,9 +114,7 @@ extension Agent {
             mind.failedStarts[name] = nil
             let why = reason.map { "; \($0)" } ?? ""
             environment.log(
-                "schedule \(name), \(occurrence.slot): run \(reply.run)"
-                    + (reply.isNew ? "" : " continues") + why
-            )
+                "schedule \(name), \(occurrence.slot): run \(reply.run)" + (reply.isNew ? "" : " continues") + why)
             return nil
         } catch {
             var count = 1
@@ -134,9 +124,7 @@ extension Agent {
             let due = environment.now() + seconds * 1_000
             mind.failedStarts[name] = (occurrence.slot, count, due)
             schedules.failed(name, error)
-            environment.log(
-                "schedule \(name), \(occurrence.slot): \(escaped(error.message)); retrying in \(seconds) s"
-            )
+            environment.log("schedule \(name), \(occurrence.slot): \(escaped(error.message)); retrying in \(seconds) s")
             return due
         }
     }

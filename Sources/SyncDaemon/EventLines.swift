@@ -27,11 +27,7 @@ actor EventLines {
     ///   - follows: Whether it waits for more at the end. When the agent ends, it is sent away and comes back to the next one.
     ///   - showsProgress: Whether it wants to know how far the session's run is.
     init(
-        of session: String,
-        after seen: Int64,
-        follows: Bool,
-        showsProgress: Bool,
-        _ live: LiveSessions,
+        of session: String, after seen: Int64, follows: Bool, showsProgress: Bool, _ live: LiveSessions,
         _ environment: AgentEnvironment
     ) {
         (self.session, self.seen) = (session, max(0, seen))
@@ -40,9 +36,7 @@ actor EventLines {
         if follows { live.follow(session) }
     }
 
-    deinit {
-        if follows { live.unfollow(session) }
-    }
+    deinit { if follows { live.unfollow(session) } }
 
     /// The next line; `nil` at the end.
     ///

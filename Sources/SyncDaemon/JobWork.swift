@@ -39,14 +39,11 @@ struct JobWork: Sendable {
             lease = try store.lease(of: job.session, process: environment.process, now: environment.now())
         } catch {
             return error.code == .busy
-                ? .notYet(reason: .sessionBusy, error: nil)
-                : .notYet(reason: .state, error: ControlError(error))
+                ? .notYet(reason: .sessionBusy, error: nil) : .notYet(reason: .state, error: ControlError(error))
         }
         defer { withExtendedLifetime(lease) {} }
         do throws(ControlError) {
-            try asking { () throws(StoreError) in
-                _ = try store.recover(session: job.session, now: environment.now())
-            }
+            try asking { () throws(StoreError) in _ = try store.recover(session: job.session, now: environment.now()) }
             let block = try checkConditions()
             try settle()
             if let block { return .blocked(block) }
@@ -54,9 +51,7 @@ struct JobWork: Sendable {
             // Its turn may have been taken while hooks ran: it queues again.
             if job.hasCalledHooks { return .done }
             return try work(identifier)
-        } catch {
-            return .notYet(reason: .error, error: error)
-        }
+        } catch { return .notYet(reason: .error, error: error) }
     }
 
     /// Checks the run's conditions.
@@ -79,16 +74,10 @@ struct JobWork: Sendable {
         let runs = try stored(PullEngine.unsettledRuns(of: job.session, in: store))
         for run in runs where !job.stop.isStopped {
             let needs = EngineNeeds(
-                try recipe(of: run),
-                deadline: .seconds(86_400),
-                patience: .seconds(60),
-                stop: job.stop
-            )
+                try recipe(of: run), deadline: .seconds(86_400), patience: .seconds(60), stop: job.stop)
             let handle = try environment.engine(watched(needs)).get()
             defer { handle.end() }
-            do throws(EngineError) {
-                try handle.engine.settle(job.session, run: run.identifier)
-            } catch {
+            do throws(EngineError) { try handle.engine.settle(job.session, run: run.identifier) } catch {
                 throw ControlError(error)
             }
         }
@@ -111,13 +100,11 @@ struct JobWork: Sendable {
             }
             environment.log(
                 "\(escaped(job.session)): run \(identifier) lost its worker \(recent.count) times in 10 minutes"
-                    + " and is set aside; syncagent resume \(escaped(job.session)) tries again"
-            )
+                    + " and is set aside; syncagent resume \(escaped(job.session)) tries again")
             return .done
         }
         let left =
-            run.deadline.map { Duration.milliseconds(max(1_000, $0.saturatingSubtract(now))) }
-            ?? .seconds(7 * 86_400)
+            run.deadline.map { Duration.milliseconds(max(1_000, $0.saturatingSubtract(now))) } ?? .seconds(7 * 86_400)
         var needs = EngineNeeds(try recipe(of: run), deadline: left, patience: nil, stop: job.stop)
         needs.connectionShare = share(for: run.recipe.connections)
         needs = watched(needs)
@@ -138,13 +125,10 @@ struct JobWork: Sendable {
             let end = job.stop.isStopped && report.result != .ok ? "stopped" : report.result.rawValue
             environment.log(
                 "\(escaped(job.session)): \(end), \(report.files.total) files, "
-                    + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in \(report.requests) requests"
-            )
+                    + "\(report.changed) changed, \(ByteCount(report.bytes.received)) in \(report.requests) requests")
             if job.stop.reason == .policy, let block = job.conditions?.block { return .blocked(block) }
             return .done
-        } catch {
-            return after(error, identifier)
-        }
+        } catch { return after(error, identifier) }
     }
 
     /// The most connections that a run may have; logs it if that is fewer than it wants.
@@ -153,8 +137,7 @@ struct JobWork: Sendable {
         if let wanted, wanted > share {
             environment.log(
                 "\(escaped(job.session)): \(share) connections, not \(wanted), because the agent's "
-                    + "\(AgentEnvironment.connectionCap) are shared by \(environment.maximumRuns) runs"
-            )
+                    + "\(AgentEnvironment.connectionCap) are shared by \(environment.maximumRuns) runs")
         }
         return share
     }
@@ -179,9 +162,7 @@ struct JobWork: Sendable {
             }
             try store.fail(run, error, now: environment.now())
             return .done
-        } catch {
-            return .notYet(reason: .state, error: ControlError(error))
-        }
+        } catch { return .notYet(reason: .state, error: ControlError(error)) }
     }
 
     private func watched(_ needs: EngineNeeds) -> EngineNeeds {
@@ -204,9 +185,7 @@ struct JobWork: Sendable {
             let run = try job.run.map { identifier throws(StoreError) in try store.run(identifier) }
             limiter.raise(now: environment.now(), isChained: run?.recipe.origin == .hook)
             try store.keepLimiter(of: job.session, delay: limiter.delay, raised: limiter.raised)
-        } catch {
-            environment.log("\(error)")
-        }
+        } catch { environment.log("\(error)") }
     }
 }
 
@@ -215,15 +194,9 @@ extension SyncStore {
     func fail(_ run: String, _ error: EngineError, now: Int64) throws(StoreError) {
         let taken = try take(run: run, now: now)
         try finish(
-            run: run,
-            result: .failed,
-            counts: taken.counts,
-            error: error.message,
-            cause: error.cause,
-            exitStatus: error.status.rawValue,
-            events: [PullEngine.lastEvent(ofFailed: taken, error, now: now)],
-            now: now
-        )
+            run: run, result: .failed, counts: taken.counts, error: error.message, cause: error.cause,
+            exitStatus: error.status.rawValue, events: [PullEngine.lastEvent(ofFailed: taken, error, now: now)],
+            now: now)
     }
 }
 
@@ -242,14 +215,11 @@ extension ControlError {
 }
 
 /// Runs blocking work of the engine on a thread of its own.
-func onEngineThread<R: Sendable>(
-    _ work: @escaping @Sendable () throws(EngineError) -> R
-) async throws(EngineError) -> R {
+func onEngineThread<R: Sendable>(_ work: @escaping @Sendable () throws(EngineError) -> R) async throws(EngineError) -> R
+{
     let result: Result<R, EngineError>
     do throws(ThreadError) {
         result = try await onThread("engine") { Result { () throws(EngineError) in try work() } }
-    } catch {
-        throw EngineError(.ioError, "\(error)")
-    }
+    } catch { throw EngineError(.ioError, "\(error)") }
     return try result.get()
 }

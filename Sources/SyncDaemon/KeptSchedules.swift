@@ -13,21 +13,14 @@ extension ScheduleRecords {
     ///   - store: The user's; `nil` where there is none.
     ///   - now: **Milliseconds** since 1970.
     package func note(
-        _ name: String,
-        _ reason: String,
-        cause: FailureCause,
-        status: ExitStatus,
-        in store: SyncStore?,
-        now: Int64
+        _ name: String, _ reason: String, cause: FailureCause, status: ExitStatus, in store: SyncStore?, now: Int64
     ) {
         // What cannot be kept has been said to whoever waits, or to the log.
         guard var record = try? get(name) else { return }
         var request = record.definition.request
         request.session = record.session
         let tried = store?.recordTry(request, EngineError(status, reason, cause: cause), now: now)?.run
-        if let store, let session = tried?.session ?? record.session,
-            (try? store.session(session)) != nil
-        {
+        if let store, let session = tried?.session ?? record.session, (try? store.session(session)) != nil {
             let event = SyncEvent(.scheduleFailed, time: now) {
                 $0.field("session", session)
                 $0.field("schedule", name)
@@ -56,11 +49,8 @@ extension AgentSchedules {
     ///   - now: **Milliseconds** since 1970.
     ///   - reason: Says why a run starts when it does, at a moment in **milliseconds** since 1970.
     package init(
-        _ records: ScheduleRecords,
-        store: SyncStore,
-        now: @escaping @Sendable () -> Int64,
-        reason: @escaping @Sendable (ReadyBy, Int64) -> String,
-        log: @escaping @Sendable (String) -> Void
+        _ records: ScheduleRecords, store: SyncStore, now: @escaping @Sendable () -> Int64,
+        reason: @escaping @Sendable (ReadyBy, Int64) -> String, log: @escaping @Sendable (String) -> Void
     ) {
         // What is wrong with a schedule's file is said once, not at every look.
         let told = ToldOnce()
@@ -89,9 +79,7 @@ extension AgentSchedules {
                     let now = now()
                     let made = ScheduledRequest(try records.get(name), occurrence, in: store, now: now)
                     return .success((made.request, made.plan.map { reason($0, now) }))
-                } catch {
-                    return .failure(ControlError(.failed, error.description, exitStatus: .configuration))
-                }
+                } catch { return .failure(ControlError(.failed, error.description, exitStatus: .configuration)) }
             },
             remember: { name, occurrence, reply in
                 do throws(ScheduleError) {
@@ -103,15 +91,7 @@ extension AgentSchedules {
                 }
             },
             failed: { name, error in
-                records.note(
-                    name,
-                    error.message,
-                    cause: error.cause,
-                    status: error.exitStatus,
-                    in: store,
-                    now: now()
-                )
-            }
-        )
+                records.note(name, error.message, cause: error.cause, status: error.exitStatus, in: store, now: now())
+            })
     }
 }

@@ -41,9 +41,7 @@ final class RunConditionCheck: Sendable {
     }
 
     /// What blocked at the last evaluation.
-    var block: ConditionReport? {
-        state.withLock(\.report).flatMap { $0.isBlocked ? $0 : nil }
-    }
+    var block: ConditionReport? { state.withLock(\.report).flatMap { $0.isBlocked ? $0 : nil } }
 
     /// Work starts with this engine.
     func opened(_ handle: EngineHandle) {
@@ -58,12 +56,7 @@ final class RunConditionCheck: Sendable {
         let received = state.withLock { $0.handle?.received() ?? 0 }
         let now = environment.now()
         let report = check.evaluate(
-            ConditionContext(
-                destination: destination,
-                receivedBytes: earlier.saturatingAdd(received),
-                now: now
-            )
-        )
+            ConditionContext(destination: destination, receivedBytes: earlier.saturatingAdd(received), now: now))
         state.withLock { $0.report = report }
         for warning in report.warnings { environment.log("\(escaped(session)): \(warning)") }
         record(report.changes, now)
@@ -112,8 +105,6 @@ final class RunConditionCheck: Sendable {
             guard try environment.store.append(lines, ofUnfinished: run, time: now) else { return }
             // Clear the recorded block, too, so that observers do not see one that is over.
             if block == nil { try environment.store.hold(run: run, reason: nil, due: nil) }
-        } catch {
-            environment.log("\(escaped(session)): \(error)")
-        }
+        } catch { environment.log("\(escaped(session)): \(error)") }
     }
 }

@@ -18,17 +18,13 @@ extension Agent {
         if request.origin == .interactive { needs.firstContact = .seconds(10) }
         needs.connectionShare = environment.connectionShare
         let handle: EngineHandle
-        do throws(ControlError) {
-            handle = try environment.engine(needs).get()
-        } catch {
+        do throws(ControlError) { handle = try environment.engine(needs).get() } catch {
             record(EngineError(error.exitStatus, error.message, cause: error.cause), of: request)
             throw error
         }
         var reply: Result<EnqueueReply, ControlError>
         do throws(EngineError) {
-            var prepared = try await onEngineThread { () throws(EngineError) in
-                try handle.engine.prepare(request)
-            }
+            var prepared = try await onEngineThread { () throws(EngineError) in try handle.engine.prepare(request) }
             try await enter(&prepared, request, handle)
             reply = await record(prepared, request, handle)
             retries[prepared.session] = nil
@@ -61,25 +57,19 @@ extension Agent {
     }
 
     private static let isStopping = ControlError(
-        .stopping,
-        "the agent is stopping; ask again",
-        exitStatus: .unavailable
-    )
+        .stopping, "the agent is stopping; ask again", exitStatus: .unavailable)
 
     /// Nobody would do what is asked for from now on; the next agent will.
     func refuseIfStopping() throws(ControlError) { if stopMode != nil { throw Self.isStopping } }
 
     /// Waits for the session's turn. Its name is looked at again then: a request for another destination of the project may
     /// have taken it meanwhile.
-    private func enter(
-        _ prepared: inout PreparedRun,
-        _ request: EnqueueRequest,
-        _ handle: EngineHandle
-    ) async throws(EngineError) {
+    private func enter(_ prepared: inout PreparedRun, _ request: EnqueueRequest, _ handle: EngineHandle)
+        async throws(EngineError)
+    {
         await enter(prepared.session)
         do throws(EngineError) {
-            while case let name = try handle.engine.sessionName(of: prepared, asked: request),
-                name != prepared.session
+            while case let name = try handle.engine.sessionName(of: prepared, asked: request), name != prepared.session
             {
                 leave(prepared.session)
                 prepared.recipe.session = name
@@ -92,15 +82,11 @@ extension Agent {
     }
 
     /// Ends an engine, which may block: on a thread of its own, or on this one if none can be created.
-    func end(_ handle: EngineHandle) async {
-        if (try? await onThread("end", { handle.end() })) == nil { handle.end() }
-    }
+    func end(_ handle: EngineHandle) async { if (try? await onThread("end", { handle.end() })) == nil { handle.end() } }
 
-    private func record(
-        _ prepared: PreparedRun,
-        _ request: EnqueueRequest,
-        _ handle: EngineHandle
-    ) async -> Result<EnqueueReply, ControlError> {
+    private func record(_ prepared: PreparedRun, _ request: EnqueueRequest, _ handle: EngineHandle) async -> Result<
+        EnqueueReply, ControlError
+    > {
         do throws(EngineError) {
             if request.origin == .interactive { resetLimiter(prepared.session) }
             if let open = try handle.engine.openRun(like: prepared), open.state == .running,
@@ -122,15 +108,12 @@ extension Agent {
                 let starts = Set([prepared.session] + [asking].compactMap(\.self)).compactMap(limiterStart)
                 if let start = starts.max() {
                     limited.recipe.notBefore = WallTime(
-                        milliseconds: max(start, prepared.recipe.notBefore?.milliseconds ?? 0)
-                    )
+                        milliseconds: max(start, prepared.recipe.notBefore?.milliseconds ?? 0))
                 }
             }
             let started = try handle.engine.enqueue(limited, isBehind: isBehind)
             return .success(reply(started.run, isNew: !started.isContinued, superseded: started.superseded))
-        } catch {
-            return .failure(ControlError(error))
-        }
+        } catch { return .failure(ControlError(error)) }
     }
 
     /// Adds warnings to the reply, and writes them to the log.
@@ -156,13 +139,8 @@ extension Agent {
 
     private func reply(_ run: StoredRun, isNew: Bool, superseded: [String]) -> EnqueueReply {
         EnqueueReply(
-            session: run.session,
-            run: run.identifier,
-            isNew: isNew,
-            superseded: superseded,
-            state: run.state,
-            notBefore: run.notBefore.map(WallTime.init)
-        )
+            session: run.session, run: run.identifier, isNew: isNew, superseded: superseded, state: run.state,
+            notBefore: run.notBefore.map(WallTime.init))
     }
 
     /// Checks what can be checked without asking anybody.
@@ -175,19 +153,14 @@ extension Agent {
         try require(destination.hasPrefix("/"), "destination: \(absolute) '\(escaped(destination))'")
         try require(
             request.manifest.hasPrefix("/") || request.manifest.contains("://"),
-            "manifest: an absolute path or a URL is expected"
-        )
+            "manifest: an absolute path or a URL is expected")
         for hook in request.hooks {
             let word = hook.arguments.first ?? ""
             try require(
-                isHookProgram(word),
-                "hooks: an absolute path, a URL or plugin:NAME is expected, not '\(escaped(word))'"
+                isHookProgram(word), "hooks: an absolute path, a URL or plugin:NAME is expected, not '\(escaped(word))'"
             )
             let (times, batches) = (RunHook.timeouts, RunHook.batches)
-            try require(
-                times.contains(hook.timeout),
-                "hooks: timeout is 0 to \(times.upperBound), not \(hook.timeout)"
-            )
+            try require(times.contains(hook.timeout), "hooks: timeout is 0 to \(times.upperBound), not \(hook.timeout)")
             let batch = hook.batch ?? 1
             try require(batches.contains(batch), "hooks: batch is 1 to \(batches.upperBound), not \(batch)")
         }
@@ -201,21 +174,12 @@ extension Agent {
         try require(request.maxDelete ?? 0 >= 0, "max_delete: 0 or more")
         try require(backups.hasPrefix("/"), "backup_dir: \(absolute) '\(escaped(backups))'")
         let longest = RunRecipe.longestUserData
-        try require(
-            (request.userData?.text ?? "").utf8.count <= longest,
-            "user_data: at most \(longest) bytes"
-        )
+        try require((request.userData?.text ?? "").utf8.count <= longest, "user_data: at most \(longest) bytes")
         try require(request.staleSeconds == nil, "stale_seconds: only for a pull in the foreground")
-        try require(
-            (1...366 * 86_400).contains(request.deadlineSeconds ?? 1),
-            "deadline_seconds: 1 to a year"
-        )
+        try require((1...366 * 86_400).contains(request.deadlineSeconds ?? 1), "deadline_seconds: 1 to a year")
         guard !request.conditions.isEmpty else { return }
         let windows = [request.conditions.window].compactMap(\.self) + request.conditions.rates.map(\.window)
-        try require(
-            windows.allSatisfy(\.isValid),
-            "conditions: start_minute is 0 to 1439, length_minutes 1 to 1440"
-        )
+        try require(windows.allSatisfy(\.isValid), "conditions: start_minute is 0 to 1439, length_minutes 1 to 1440")
         _ = try environment.conditionCheck(request.conditions, [:]).get()
     }
 }

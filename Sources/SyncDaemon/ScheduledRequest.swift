@@ -14,8 +14,7 @@ package struct ScheduledRequest: Sendable {
     ///   - occurrence: Which one.
     ///   - store: The user's, for the runs of its session that have ended; `nil` where there is none.
     ///   - now: **Milliseconds** since 1970.
-    package init(_ record: ScheduleRecords.Record, _ occurrence: Occurrence, in store: SyncStore?, now: Int64)
-    {
+    package init(_ record: ScheduleRecords.Record, _ occurrence: Occurrence, in store: SyncStore?, now: Int64) {
         plan = occurrence.readyBy.map {
             ReadyBy.plan(occurrence, ready: $0, history: Self.history(record.session, in: store))
         }
@@ -30,14 +29,10 @@ package struct ScheduledRequest: Sendable {
     /// The part of every day in which the agent works on it. It begins with this machine's own delay, so that a
     /// fleet with work left from last night does not start as one either (S136).
     package static func window(_ clock: ScheduleClock) -> DailyWindow? {
-        guard let start = clock.timing.recurrence.onlyTime, let length = clock.timing.window else {
-            return nil
-        }
+        guard let start = clock.timing.recurrence.onlyTime, let length = clock.timing.window else { return nil }
         let delay = clock.delay / 60
         return DailyWindow(
-            startMinute: (start + delay) % 1_440,
-            lengthMinutes: max(1, length - delay),
-            timeZone: clock.timing.timeZone
+            startMinute: (start + delay) % 1_440, lengthMinutes: max(1, length - delay), timeZone: clock.timing.timeZone
         )
     }
 
@@ -47,8 +42,8 @@ package struct ScheduledRequest: Sendable {
         // Without a history the night starts with its window: early, never too late.
         let runs = (try? store.runs(session: session, limit: 100)) ?? []
         return runs.compactMap { run in
-            guard run.state == .finished, run.result == .ok || run.result == .partial,
-                let started = run.started, let finished = run.finished, 0 <= started, started <= finished
+            guard run.state == .finished, run.result == .ok || run.result == .partial, let started = run.started,
+                let finished = run.finished, 0 <= started, started <= finished
             else { return nil }
             return NightRecord(received: run.counts.bytes.received, elapsed: finished - started)
         }

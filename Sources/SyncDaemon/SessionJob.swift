@@ -107,9 +107,7 @@ final class SessionJob: Sendable {
 
     var isOver: Bool { state.withLock(\.isOver) }
 
-    func note(_ progress: PullProgress) {
-        if progress.isCounting { state.withLock { $0.progress = progress } }
-    }
+    func note(_ progress: PullProgress) { if progress.isCounting { state.withLock { $0.progress = progress } } }
 
     func note(_ event: SyncEvent) {
         if event.name == .hookStarted {

@@ -59,9 +59,7 @@ extension Agent {
             await job.untilEnd()
         }
         if first == .resumed || others.contains(where: { $0.input == .resumed }) { resetLimiter(session) }
-        let recorded = Result { () throws(ControlError) in
-            try stored(record(last, session))
-        }
+        let recorded = Result { () throws(ControlError) in try stored(record(last, session)) }
         leave(session)
         let status = Result { () throws(ControlError) in try self.session(session) }
         /// Only the commands that were refused get the failure.
@@ -105,12 +103,7 @@ extension Agent {
     func bring(_ run: StoredRun, _ input: RunInput, _ reason: StopReason) throws(StoreError) {
         let lease = try store.lease(of: run.session, process: environment.process, now: environment.now())
         let isChanged = try store.apply(
-            input,
-            to: run.identifier,
-            reason: reason.rest,
-            events: [stopped(run, reason)],
-            now: environment.now()
-        )
+            input, to: run.identifier, reason: reason.rest, events: [stopped(run, reason)], now: environment.now())
         if isChanged { changes[run.session] = environment.now() }
         withExtendedLifetime(lease) {}
     }

@@ -50,12 +50,9 @@ package struct StatusReader: Sendable {
     ///   - state: Only tasks in this state.
     ///   - path: Only paths that match this pattern, as in a group of a manifest.
     ///   - stateDirectory: Where manifests are kept, absolute.
-    package func tasks(
-        _ identifier: String,
-        state: TaskState?,
-        path: String?,
-        stateDirectory: String
-    ) throws(ControlError) -> TaskList {
+    package func tasks(_ identifier: String, state: TaskState?, path: String?, stateDirectory: String)
+        throws(ControlError) -> TaskList
+    {
         let session = try stored(store.session(named: identifier))
         guard let run = try stored(latestRun(of: session)) else { return TaskList(listing: nil) }
         let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
@@ -65,18 +62,9 @@ package struct StatusReader: Sendable {
         do throws(EngineError) {
             return TaskList(
                 listing: try TaskListing(
-                    run,
-                    project: session.project,
-                    store: store,
-                    stateDirectory: stateDirectory,
-                    requests: Dictionary(requests) { first, _ in first },
-                    state: state,
-                    glob: path
-                )
-            )
-        } catch {
-            throw ControlError(error)
-        }
+                    run, project: session.project, store: store, stateDirectory: stateDirectory,
+                    requests: Dictionary(requests) { first, _ in first }, state: state, glob: path))
+        } catch { throw ControlError(error) }
     }
 
     /// The open run, else the latest one.
@@ -89,14 +77,9 @@ package struct StatusReader: Sendable {
         let run = try latestRun(of: session)
         let open = run?.state.isOpen == true ? run : nil
         var status = SessionStatus(
-            session: session.identifier,
-            project: session.project,
-            destination: session.destination,
-            label: session.label,
-            state: SessionState(open?.state),
-            owedHooks: try store.owedHooks(session: session.identifier).count,
-            lastSequence: session.lastSequence
-        )
+            session: session.identifier, project: session.project, destination: session.destination,
+            label: session.label, state: SessionState(open?.state),
+            owedHooks: try store.owedHooks(session: session.identifier).count, lastSequence: session.lastSequence)
         let limiter = LaunchLimiter(delay: session.limiterDelay, raised: session.limiterRaised)
         let now = now()
         status.limiterDelaySeconds = limiter.earliestStart(now: now).map { ($0 - now) / 1_000 } ?? 0
@@ -113,9 +96,7 @@ package struct StatusReader: Sendable {
             status.since = open.waitingSince.map(WallTime.init)
         }
         status.holder = store.holder(of: session.identifier)
-        if let open, let live = LiveRecord.read(of: open, holder: status.holder, in: store) {
-            add(live, to: &status)
-        }
+        if let open, let live = LiveRecord.read(of: open, holder: status.holder, in: store) { add(live, to: &status) }
         return status
     }
 
@@ -144,13 +125,8 @@ package struct TaskList: Sendable {
     package mutating func next() -> TaskStatus? {
         listing?.next().map {
             TaskStatus(
-                path: $0.path,
-                sha256: $0.digest?.hex,
-                size: $0.size,
-                state: $0.state,
-                reason: $0.reason,
-                transfer: $0.transfer
-            )
+                path: $0.path, sha256: $0.digest?.hex, size: $0.size, state: $0.state, reason: $0.reason,
+                transfer: $0.transfer)
         }
     }
 }
@@ -158,12 +134,8 @@ package struct TaskList: Sendable {
 extension RunStatus {
     init(_ run: StoredRun) {
         self.init(
-            run: run.identifier,
-            manifest: redacted(url: run.location),
-            manifestSha256: run.manifest.hex,
-            state: run.state,
-            created: WallTime(milliseconds: run.created)
-        )
+            run: run.identifier, manifest: redacted(url: run.location), manifestSha256: run.manifest.hex,
+            state: run.state, created: WallTime(milliseconds: run.created))
         reason = run.reason
         error = run.error
         result = run.result
@@ -184,35 +156,19 @@ extension RunStatus {
 extension HookStatus {
     package init(_ hook: StoredHook) {
         self.init(
-            number: hook.identifier,
-            session: hook.session,
-            run: hook.run,
-            group: hook.group,
-            arguments: hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst(),
-            batch: hook.batch,
-            state: hook.state,
-            attempt: hook.attempt,
-            due: hook.due.map(WallTime.init),
-            ended: hook.ended,
-            output: hook.output,
-            started: hook.started.map(WallTime.init),
-            finished: hook.finished.map(WallTime.init)
-        )
+            number: hook.identifier, session: hook.session, run: hook.run, group: hook.group,
+            arguments: hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst(), batch: hook.batch,
+            state: hook.state, attempt: hook.attempt, due: hook.due.map(WallTime.init), ended: hook.ended,
+            output: hook.output, started: hook.started.map(WallTime.init), finished: hook.finished.map(WallTime.init))
     }
 }
 
 /// What the store says, with its errors in the control API's words.
-func stored<R>(_ value: @autoclosure () throws(StoreError) -> R) throws(ControlError) -> R {
-    try asking(value)
-}
+func stored<R>(_ value: @autoclosure () throws(StoreError) -> R) throws(ControlError) -> R { try asking(value) }
 
 /// Asks the store, in the control API's words for what goes wrong.
 func asking<R>(_ body: () throws(StoreError) -> R) throws(ControlError) -> R {
-    do throws(StoreError) {
-        return try body()
-    } catch {
-        throw ControlError(error)
-    }
+    do throws(StoreError) { return try body() } catch { throw ControlError(error) }
 }
 
 extension ControlError {
@@ -278,9 +234,9 @@ struct LiveRecord: Decodable {
     /// Since when no transfer makes progress, and the earliest end of that if it is known; `nil` while one does.
     var standstill: (since: WallTime, until: WallTime?)? {
         let standing = requests.filter(\.stands)
-        guard let since = standing.map(\.since).max(),
-            requests.allSatisfy({ $0.stands || $0.state == .queued })
-        else { return nil }
+        guard let since = standing.map(\.since).max(), requests.allSatisfy({ $0.stands || $0.state == .queued }) else {
+            return nil
+        }
         return (since, standing.compactMap(\.until).min())
     }
 }

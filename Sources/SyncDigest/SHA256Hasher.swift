@@ -82,15 +82,11 @@ package func sha256(_ bytes: UnsafeRawBufferPointer) throws(DigestError) -> SHA2
 
 /// The SHA-256 of bytes in memory.
 package func sha256(_ bytes: [UInt8]) throws(DigestError) -> SHA256Digest {
-    try bytes.withUnsafeBufferPointer { bytes throws(DigestError) in
-        try sha256(UnsafeRawBufferPointer(bytes))
-    }
+    try bytes.withUnsafeBufferPointer { bytes throws(DigestError) in try sha256(UnsafeRawBufferPointer(bytes)) }
 }
 
 /// The SHA-256 of text in UTF-8.
 package func sha256(_ text: String) throws(DigestError) -> SHA256Digest { try sha256(Array(text.utf8)) }
 
 /// The version of OpenSSL that is in use, such as `OpenSSL 3.0.17 1 Jul 2025`. OpenSSL_version(3)
-package func opensslVersion() -> String {
-    OpenSSL_version(OPENSSL_VERSION).map { String(cString: $0) } ?? "?"
-}
+package func opensslVersion() -> String { OpenSSL_version(OPENSSL_VERSION).map { String(cString: $0) } ?? "?" }

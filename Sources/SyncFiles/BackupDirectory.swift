@@ -25,29 +25,21 @@ package final class BackupDirectory: Sendable {
     ///
     /// - Throws: ``FileError``; with code ``Errno/improperLink`` on another file system, with ``Errno/invalidArgument`` where one of the two directories is
     ///   in the other.
-    package static func open(path: String, beside destination: Destination) throws(FileError)
-        -> BackupDirectory
-    {
+    package static func open(path: String, beside destination: Destination) throws(FileError) -> BackupDirectory {
         let step = "use --backup-dir"
         try makeDirectories(path, umask: destination.umask)
-        guard let root = openDirectory(path), let found = status(root.raw),
-            let there = status(destination.root)
-        else { throw .last(step, path) }
+        guard let root = openDirectory(path), let found = status(root.raw), let there = status(destination.root) else {
+            throw .last(step, path)
+        }
         if isInside(root.raw, there) || isInside(destination.root, found) {
             throw FileError(
-                step: step,
-                path: path,
-                code: .invalidArgument,
-                remark: "neither it nor the destination may be inside the other; choose a directory beside it"
-            )
+                step: step, path: path, code: .invalidArgument,
+                remark: "neither it nor the destination may be inside the other; choose a directory beside it")
         }
         if found.device != there.device {
             throw FileError(
-                step: step,
-                path: path,
-                code: .improperLink,
-                remark: "it is on another file system than the destination; choose one beside it"
-            )
+                step: step, path: path, code: .improperLink,
+                remark: "it is on another file system than the destination; choose one beside it")
         }
         return BackupDirectory(path: path, root: root, umask: destination.umask)
     }
@@ -70,11 +62,9 @@ package final class BackupDirectory: Sendable {
         ///   - directory: Of the destination.
         ///   - path: Relative to the destination.
         /// - Throws: ``FileError``.
-        package func keep(
-            _ name: UnsafePointer<CChar>,
-            in directory: Int32,
-            path: UnsafeBufferPointer<UInt8>
-        ) throws(FileError) {
+        package func keep(_ name: UnsafePointer<CChar>, in directory: Int32, path: UnsafeBufferPointer<UInt8>)
+            throws(FileError)
+        {
             let shown = String(decoding: path, as: UTF8.self)
             let found: FileStatus
             switch status(directory, name) {
@@ -101,20 +91,13 @@ package final class BackupDirectory: Sendable {
                 }
             }
             throw FileError(
-                step: "back up",
-                path: shown,
-                code: .fileExists,
-                remark: "\(backup.path) has \(BackupDirectory.limit) backups of it; remove old ones"
-            )
+                step: "back up", path: shown, code: .fileExists,
+                remark: "\(backup.path) has \(BackupDirectory.limit) backups of it; remove old ones")
         }
 
         /// - Returns: Why not; `nil` if it is kept, now or by an earlier run that was cut off.
         private func keep(
-            _ name: UnsafePointer<CChar>,
-            in directory: Int32,
-            _ found: FileStatus,
-            as target: String,
-            in above: Int32
+            _ name: UnsafePointer<CChar>, in directory: Int32, _ found: FileStatus, as target: String, in above: Int32
         ) -> Errno? {
             switch addName(target, in: above, to: name, in: directory) {
             case .fileExists:
@@ -133,19 +116,14 @@ package final class BackupDirectory: Sendable {
         ///
         /// - Returns: Why not; nothing is left then.
         private func copy(
-            _ name: UnsafePointer<CChar>,
-            in directory: Int32,
-            _ found: FileStatus,
-            as target: String,
-            in above: Int32
+            _ name: UnsafePointer<CChar>, in directory: Int32, _ found: FileStatus, as target: String, in above: Int32
         ) -> Errno? {
             if found.kind == .link {
                 guard let text = readLink(directory, name) else { return .last }
                 return withCString(text) { makeSymbolicLink(target, in: above, to: $0) }
             }
             guard let source = openToRead(directory, name) else { return .last }
-            guard let copy = Descriptor(opening: target, in: above, [.newFile, .writeOnly], mode: 0o600)
-            else {
+            guard let copy = Descriptor(opening: target, in: above, [.newFile, .writeOnly], mode: 0o600) else {
                 return .last
             }
             let code =

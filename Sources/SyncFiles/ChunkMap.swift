@@ -39,8 +39,7 @@ package struct ChunkMapReader: ~Copyable {
 
     /// Opens a destination's map; `nil` when there is none, or one of another version.
     package init?(_ destination: Destination) {
-        guard destination.state >= 0,
-            let file = try? openFile(ChunkMap.name, in: destination.state, trust: .state),
+        guard destination.state >= 0, let file = try? openFile(ChunkMap.name, in: destination.state, trust: .state),
             let size = status(file.raw)?.size, size <= ChunkMap.limit
         else { return nil }
         let count = ChunkMap.recordLength * 1820  // About 64 KiB.
@@ -90,9 +89,7 @@ package struct ChunkMapReader: ~Copyable {
         }
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[held.prefix(ChunkMap.recordLength)])
         held = (held.lowerBound + ChunkMap.recordLength)..<held.upperBound
-        guard let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[..<32])) else {
-            return nil
-        }
+        guard let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[..<32])) else { return nil }
         let number = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 32, as: UInt32.self))
         return Record(digest: digest, number: number)
     }
@@ -124,10 +121,7 @@ package struct ChunkMapWriter: ~Copyable {
     /// Renames the map into place. On failure the old one stays, which is as good as before.
     package consuming func finish() {
         let isWritten = (try? file.written()) != nil
-        if isWritten, renameEntry(Self.temporaryName, in: directory, to: ChunkMap.name, in: directory) == nil
-        {
-            return
-        }
+        if isWritten, renameEntry(Self.temporaryName, in: directory, to: ChunkMap.name, in: directory) == nil { return }
         removeFile(Self.temporaryName, in: directory)
     }
 }

@@ -23,11 +23,7 @@ package final class Destination: Sendable {
     package static let stateName = ".syncagent"
 
     private init(
-        path: String,
-        root: consuming Descriptor,
-        state: consuming Descriptor?,
-        status: FileStatus,
-        umask: Umask
+        path: String, root: consuming Descriptor, state: consuming Descriptor?, status: FileStatus, umask: Umask
     ) {
         self.path = path
         rootDirectory = root
@@ -46,12 +42,9 @@ package final class Destination: Sendable {
     ///   - umask: What is made here is made without. The process's own has its say, too: one that works for several clears it.
     /// - Throws: ``FileError``; callers exit with 73. A state directory of another user, or one that others may
     ///   write to, is refused: what stands in it is what we write to and remove.
-    package static func open(
-        path: String,
-        create: Bool,
-        usesState: Bool = true,
-        umask: Umask = CurrentProcess.umask
-    ) throws(FileError) -> Destination {
+    package static func open(path: String, create: Bool, usesState: Bool = true, umask: Umask = CurrentProcess.umask)
+        throws(FileError) -> Destination
+    {
         if create { try makeDirectories(path, umask: umask) }
         guard let root = openDirectory(path), let status = SyncSystem.status(root.raw) else {
             throw .last("open the destination", path)
@@ -65,18 +58,9 @@ package final class Destination: Sendable {
         return Destination(path: path, root: root, state: state, status: status, umask: umask)
     }
 
-    private static func openState(
-        below root: Int32,
-        _ path: String,
-        create: Bool
-    ) throws(FileError) -> Descriptor? {
+    private static func openState(below root: Int32, _ path: String, create: Bool) throws(FileError) -> Descriptor? {
         do throws(FileError) {
-            return try openPrivateDirectory(
-                stateName,
-                in: root,
-                create: create,
-                shown: "\(path)/\(stateName)"
-            )
+            return try openPrivateDirectory(stateName, in: root, create: create, shown: "\(path)/\(stateName)")
         } catch {
             if create || error.code != .noSuchFileOrDirectory { throw error }
             return nil
@@ -104,9 +88,7 @@ package final class Destination: Sendable {
     /// mounted below.
     package func synchronize() throws(FileError) {
         for (place, shown) in [(root, path)] + mounts.map({ ($0.root, $0.shown) }) {
-            if let code = synchronizeFileSystem(place) {
-                throw FileError(step: "sync", path: shown, code: code)
-            }
+            if let code = synchronizeFileSystem(place) { throw FileError(step: "sync", path: shown, code: code) }
         }
     }
 
@@ -148,8 +130,7 @@ package final class Destination: Sendable {
             }
         }
         places.sort { one, other in
-            one.path.withUnsafeBufferPointer { one in
-                other.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
+            one.path.withUnsafeBufferPointer { one in other.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
             }
         }
         found.withLock { [places] in $0 = places }
@@ -177,8 +158,7 @@ package final class Destination: Sendable {
     /// The same of a directory in which there is a state directory.
     static func foldsCase(_ directory: Int32) -> Bool {
         let other = stateName.uppercased()
-        guard case .success(.some) = SyncSystem.status(directory, other),
-            let names = try? directoryEntries(directory)
+        guard case .success(.some) = SyncSystem.status(directory, other), let names = try? directoryEntries(directory)
         else { return false }
         // It answers to a name that nothing has.
         return names.contains(stateName) && !names.contains(other)
@@ -187,9 +167,7 @@ package final class Destination: Sendable {
     /// - Parameter number: As ``fileSystem(of:)`` tells.
     package func freeSpace(_ number: Int = 0) throws(FileError) -> FileSystemSpace {
         let (place, shown) = number == 0 ? (root, path) : (mounts[number - 1].root, mounts[number - 1].shown)
-        guard let space = FileSystemSpace(of: place) else {
-            throw .last("determine the free space of", shown)
-        }
+        guard let space = FileSystemSpace(of: place) else { throw .last("determine the free space of", shown) }
         return space
     }
 
@@ -208,9 +186,7 @@ package final class Destination: Sendable {
             found = status(following: place)
         }
         let step = place == path ? "open the destination" : "create"
-        guard found?.kind == .directory else {
-            throw FileError(step: step, path: path, code: .notDirectory)
-        }
+        guard found?.kind == .directory else { throw FileError(step: step, path: path, code: .notDirectory) }
         // In a destination that has been filled, the state directory will be written to.
         let state = "\(place)/\(stateName)"
         let isFilled = place == path && exists(state)
@@ -218,12 +194,7 @@ package final class Destination: Sendable {
         guard let space = FileSystemSpace(at: place) else { throw .last("determine the free space of", path) }
         // Nothing can be created in /proc or /sys: they have no blocks.
         guard space.keepsFiles || isFilled else {
-            throw FileError(
-                step: step,
-                path: path,
-                code: .readOnlyFileSystem,
-                remark: "nothing can be written there"
-            )
+            throw FileError(step: step, path: path, code: .readOnlyFileSystem, remark: "nothing can be written there")
         }
         return space
     }
@@ -231,9 +202,7 @@ package final class Destination: Sendable {
     /// Whether another process has locked it.
     package var isTaken: Bool {
         // Without the file it is not locked.
-        guard state >= 0, let file = try? openFile("lock", in: state, .readWrite, trust: .state) else {
-            return false
-        }
+        guard state >= 0, let file = try? openFile("lock", in: state, .readWrite, trust: .state) else { return false }
         return FileLock.isTaken(file)
     }
 

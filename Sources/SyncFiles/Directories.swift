@@ -81,24 +81,19 @@ package final class Directories {
     ///   - create: Whether to make directories that are missing.
     /// - Returns: `nil` when the directory does not exist and is not to be made.
     /// - Throws: As ``descriptor(_:create:)``, and what `body` throws.
-    @inlinable
-    package func withLeaf<R: ~Copyable>(
-        of path: UnsafeBufferPointer<UInt8>,
-        create: Bool = false,
+    @inlinable package func withLeaf<R: ~Copyable>(
+        of path: UnsafeBufferPointer<UInt8>, create: Bool = false,
         _ body: (_ directory: Int32, _ leaf: UnsafePointer<CChar>) throws(FileError) -> R
     ) throws(FileError) -> R? {
         let name = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
         let parent = UnsafeBufferPointer(rebasing: path[..<Swift.max(0, name - 1)])
-        guard let base = path.baseAddress, let directory = try descriptor(parent, create: create) else {
-            return nil
-        }
+        guard let base = path.baseAddress, let directory = try descriptor(parent, create: create) else { return nil }
         return try body(directory, UnsafeRawPointer(base + name).assumingMemoryBound(to: CChar.self))
     }
 
     /// The same for a path without a NUL.
     package func withLeaf<R>(
-        of path: [UInt8],
-        create: Bool = false,
+        of path: [UInt8], create: Bool = false,
         _ body: (_ directory: Int32, _ leaf: UnsafePointer<CChar>) throws(FileError) -> R
     ) throws(FileError) -> R? {
         try (path + [0]).withUnsafeBufferPointer { bytes throws(FileError) in
@@ -151,8 +146,7 @@ package final class Directories {
             switch code {
             case .tooManySymbolicLinkLevels:
                 "a component is a symbolic link; remove it, syncagent does not write through links"
-            case .notDirectory:
-                "a component is a file, but the manifest needs a directory there; move it away"
+            case .notDirectory: "a component is a file, but the manifest needs a directory there; move it away"
             default: nil
             }
         return FileError(step: step, path: String(decoding: path, as: UTF8.self), code: code, remark: remark)
@@ -171,6 +165,5 @@ func withCString<R>(_ bytes: some Collection<UInt8>, _ body: (UnsafePointer<CCha
 
 extension UnsafeBufferPointer<UInt8> {
     /// The path's directory, as a slice of the same bytes; empty for a single name.
-    @inlinable
-    package var parentPath: Self { UnsafeBufferPointer(rebasing: self[..<(lastIndex(of: 0x2F) ?? 0)]) }
+    @inlinable package var parentPath: Self { UnsafeBufferPointer(rebasing: self[..<(lastIndex(of: 0x2F) ?? 0)]) }
 }

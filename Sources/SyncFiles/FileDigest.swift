@@ -12,11 +12,8 @@ import SyncSystem
 ///   - taking: Given each piece once it is hashed, and where it begins in the file; says whether to go on.
 /// - Returns: `nil` when the part could not be read to its end, it was stopped, or there is no memory to hash with.
 package func sha256(
-    of descriptor: Int32,
-    _ range: Range<UInt64>,
-    with hasher: inout SHA256Hasher,
-    through buffer: UnsafeMutableRawBufferPointer,
-    isStopped: () -> Bool = { false },
+    of descriptor: Int32, _ range: Range<UInt64>, with hasher: inout SHA256Hasher,
+    through buffer: UnsafeMutableRawBufferPointer, isStopped: () -> Bool = { false },
     taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
 ) -> SHA256Digest? {
     var offset = range.lowerBound
@@ -32,7 +29,5 @@ package func sha256(
             offset += UInt64(count)
         }
         return try hasher.finish()
-    } catch {
-        return nil
-    }
+    } catch { return nil }
 }

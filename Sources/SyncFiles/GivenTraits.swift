@@ -5,9 +5,7 @@ package import SyncSystem
 /// set.
 extension FileTraits {
     /// Whether a file, link or directory has them. Links have no mode of their own. symlink(7)
-    package func hold(of found: FileStatus) -> Bool {
-        hasMode(found) && modified ?? found.modified == found.modified
-    }
+    package func hold(of found: FileStatus) -> Bool { hasMode(found) && modified ?? found.modified == found.modified }
 
     private func hasMode(_ found: FileStatus) -> Bool {
         guard let mode, found.kind != .link else { return true }

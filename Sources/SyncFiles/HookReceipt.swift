@@ -18,22 +18,14 @@ package struct HookReceipt: Sendable, Equatable {
 
     /// Whether it exists.
     package func exists(in destination: Destination) -> Bool {
-        guard let directory = try? Self.open(in: destination),
-            case .success(let found?) = status(directory.raw, name)
+        guard let directory = try? Self.open(in: destination), case .success(let found?) = status(directory.raw, name)
         else { return false }
         return found.kind == .file
     }
 
     /// Opens the directory of receipts.
-    private static func open(in destination: Destination, create: Bool = false) throws(FileError)
-        -> Descriptor
-    {
-        try openPrivateDirectory(
-            "receipts",
-            in: destination.state,
-            create: create,
-            shown: path(in: destination)
-        )
+    private static func open(in destination: Destination, create: Bool = false) throws(FileError) -> Descriptor {
+        try openPrivateDirectory("receipts", in: destination.state, create: create, shown: path(in: destination))
     }
 
     private static func path(in destination: Destination) -> String {
@@ -47,8 +39,7 @@ package struct HookReceipt: Sendable, Equatable {
     package func leave(in destination: Destination) throws(FileError) -> Bool {
         let path = Self.path(in: destination)
         let directory = try Self.open(in: destination, create: true)
-        guard Descriptor(opening: name, in: directory.raw, .newFile.union(.writeOnly), mode: 0o600) != nil
-        else {
+        guard Descriptor(opening: name, in: directory.raw, .newFile.union(.writeOnly), mode: 0o600) != nil else {
             if Errno.last == .fileExists { return false }
             throw .last("create", path + "/" + name)
         }
@@ -64,17 +55,14 @@ package struct HookReceipt: Sendable, Equatable {
     ///   - isDryRun: Only counts.
     /// - Returns: How many went, or would.
     package static func collect(
-        in destination: Destination,
-        before time: Int64,
-        keeping runs: Set<String>,
-        isDryRun: Bool = false
+        in destination: Destination, before time: Int64, keeping runs: Set<String>, isDryRun: Bool = false
     ) -> Int {
         // No directory, no receipts.
         guard let directory = try? open(in: destination) else { return 0 }
         let kept = runs.map { fileName($0) + "." }
         return ((try? directoryEntries(directory.raw)) ?? []).count { name in
-            guard case .success(let found?) = status(directory.raw, name), found.kind == .file,
-                found.modified < time, !kept.contains(where: name.hasPrefix)
+            guard case .success(let found?) = status(directory.raw, name), found.kind == .file, found.modified < time,
+                !kept.contains(where: name.hasPrefix)
             else { return false }
             return isDryRun || removeFile(name, in: directory.raw) == nil
         }

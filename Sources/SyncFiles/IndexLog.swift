@@ -39,12 +39,7 @@ package final class IndexLog {
         /// What is true of it as long as nobody changes it; `nil` before it is durable in its place.
         package var status: IndexRecord.Status?
 
-        package init(
-            path: [UInt8],
-            digest: SHA256Digest,
-            kind: IndexRecord.Kind,
-            status: IndexRecord.Status? = nil
-        ) {
+        package init(path: [UInt8], digest: SHA256Digest, kind: IndexRecord.Kind, status: IndexRecord.Status? = nil) {
             self.path = path
             self.digest = digest
             self.kind = kind
@@ -83,9 +78,7 @@ package final class IndexLog {
     }
 
     /// Removes the log, once an index that covers it is in place.
-    package static func remove(_ destination: Destination) {
-        removeFile(name, in: destination.state)
-    }
+    package static func remove(_ destination: Destination) { removeFile(name, in: destination.state) }
 
     /// Reads every whole frame.
     package static func read(_ destination: Destination) -> [Entry] { readFrames(destination).entries }

@@ -60,8 +60,7 @@ package struct IndexRecord: Equatable, Sendable {
         self.init(Status(status), digest: .zero, kind: .directory, installed: installed)
         let mode = traits.mode.flatMap { FileTraits(mode: $0).hold(of: status) ? $0 : nil }
         self.status.size =
-            (mode.map { UInt64($0) | Self.keepsMode } ?? 0)
-            | (traits.modified == status.modified ? Self.keepsTime : 0)
+            (mode.map { UInt64($0) | Self.keepsMode } ?? 0) | (traits.modified == status.modified ? Self.keepsTime : 0)
         isNamed = true
     }
 
@@ -101,12 +100,8 @@ extension IndexRecord {
             let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[40..<72]))
         else { return nil }
         status = Status(
-            device: word(0),
-            inode: word(8),
-            size: word(16),
-            modified: Int64(bitPattern: word(24)),
-            changed: Int64(bitPattern: word(32))
-        )
+            device: word(0), inode: word(8), size: word(16), modified: Int64(bitPattern: word(24)),
+            changed: Int64(bitPattern: word(32)))
         self.digest = digest
         self.kind = kind
         installed = bytes[79] & 1 != 0
@@ -132,9 +127,7 @@ extension IndexRecord {
 
 extension IndexRecord.Status {
     /// As five integers, in the order of the index.
-    var words: [UInt64] {
-        [device, inode, size, UInt64(bitPattern: modified), UInt64(bitPattern: changed)]
-    }
+    var words: [UInt64] { [device, inode, size, UInt64(bitPattern: modified), UInt64(bitPattern: changed)] }
 
     static let byteCount = 40
 
@@ -144,21 +137,13 @@ extension IndexRecord.Status {
             (0..<8).reduce(0) { $0 | UInt64(bytes[bytes.startIndex + number * 8 + $1]) << UInt64($1 * 8) }
         }
         self.init(
-            device: word(0),
-            inode: word(1),
-            size: word(2),
-            modified: Int64(bitPattern: word(3)),
-            changed: Int64(bitPattern: word(4))
-        )
+            device: word(0), inode: word(1), size: word(2), modified: Int64(bitPattern: word(3)),
+            changed: Int64(bitPattern: word(4)))
     }
 
     package init(_ status: FileStatus) {
         self.init(
-            device: status.device,
-            inode: status.inode,
-            size: status.size,
-            modified: status.modified,
-            changed: status.changed
-        )
+            device: status.device, inode: status.inode, size: status.size, modified: status.modified,
+            changed: status.changed)
     }
 }

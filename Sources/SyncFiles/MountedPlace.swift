@@ -31,8 +31,7 @@ package final class MountedPlace: Sendable {
         let shown = "\(shown)/\(Destination.stateName)"
         let state = try openPrivateDirectory(Destination.stateName, in: root, create: create, shown: shown)
         let opened = SharedDescriptor(
-            try openPrivateDirectory("staging", in: state.raw, create: create, shown: "\(shown)/staging")
-        )
+            try openPrivateDirectory("staging", in: state.raw, create: create, shown: "\(shown)/staging"))
         dropInheritance(opened.raw)
         staging.withLock { $0 = opened }
     }

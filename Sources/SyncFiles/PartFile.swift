@@ -63,10 +63,7 @@ package final class PartFile: Sendable {
     ///   - ends: Where each blob ends in the file; ascending, the last one is `size`.
     ///   - isSparse: Whether the file has its full length already and holds nothing: blobs of zeros stay holes.
     package init(
-        descriptor: consuming Descriptor,
-        staged: Staging.File,
-        digest: SHA256Digest,
-        ends: [UInt64],
+        descriptor: consuming Descriptor, staged: Staging.File, digest: SHA256Digest, ends: [UInt64],
         isSparse: Bool = false
     ) throws(DigestError) {
         self.descriptor = descriptor
@@ -157,11 +154,8 @@ package final class PartFile: Sendable {
     /// once if they are next in file order, others from the page cache in their turn.
     ///
     /// - Parameter isStopped: As in ``complete(blob:isStopped:)``.
-    package func put(
-        _ bytes: UnsafeRawBufferPointer,
-        at offset: UInt64,
-        isStopped: () -> Bool = { false }
-    ) -> Progress {
+    package func put(_ bytes: UnsafeRawBufferPointer, at offset: UInt64, isStopped: () -> Bool = { false }) -> Progress
+    {
         let (end, overflow) = offset.addingReportingOverflow(UInt64(bytes.count))
         guard !overflow, end <= size, ends.count == 1 else {
             return .failed(FileError(step: "write", path: staged.name.text, remark: "more than the file"))
@@ -239,12 +233,7 @@ package final class PartFile: Sendable {
     /// - Returns: Why not: ``Errno/notSupported`` or ``Errno/improperLink`` where that cannot be.
     package func share(_ range: Range<UInt64>, from source: Int32, at offset: UInt64) -> Errno? {
         let code = cloneRange(
-            source,
-            at: offset,
-            count: range.upperBound - range.lowerBound,
-            to: descriptor.raw,
-            at: range.lowerBound
-        )
+            source, at: offset, count: range.upperBound - range.lowerBound, to: descriptor.raw, at: range.lowerBound)
         if let code { return code }
         state.withLock { state in
             if range.lowerBound < state.hashed { state.isStale = true }
@@ -258,9 +247,7 @@ package final class PartFile: Sendable {
         return nil
     }
 
-    private func firstBlob(endingAfter offset: UInt64) -> Int {
-        ends.indices.partitioningIndex { ends[$0] > offset }
-    }
+    private func firstBlob(endingAfter offset: UInt64) -> Int { ends.indices.partitioningIndex { ends[$0] > offset } }
 
     private func hash(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> FileError? {
         let isNext = state.withLock { state in
@@ -301,9 +288,7 @@ package final class PartFile: Sendable {
                 return .incomplete
             }
             let step: (bytes: Range<UInt64>, isHole: Bool)? = state.withLock { state in
-                while state.frontier < ends.count, state.done[state.frontier],
-                    state.hashed >= ends[state.frontier]
-                {
+                while state.frontier < ends.count, state.done[state.frontier], state.hashed >= ends[state.frontier] {
                     state.frontier += 1
                 }
                 guard state.frontier < ends.count, state.done[state.frontier] else {
@@ -334,16 +319,12 @@ package final class PartFile: Sendable {
         do {
             guard try hash.hasher.finish() == digest, !state.withLock(\.isStale) else { return .mismatch }
             return cut() ?? .verified
-        } catch {
-            return .failed(FileError(step: "hash", path: staged.name.text, remark: "\(error)"))
-        }
+        } catch { return .failed(FileError(step: "hash", path: staged.name.text, remark: "\(error)")) }
     }
 
     /// Cuts off the record of ranges, or what somebody has added to a leftover.
     private func cut() -> Progress? {
-        guard status(descriptor.raw)?.size != size, let code = setLength(descriptor.raw, size) else {
-            return nil
-        }
+        guard status(descriptor.raw)?.size != size, let code = setLength(descriptor.raw, size) else { return nil }
         return .failed(FileError(step: "shorten", path: staged.name.text, code: code))
     }
 
@@ -353,17 +334,11 @@ package final class PartFile: Sendable {
             while offset < range.upperBound {
                 let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
                 let read = readFully(
-                    descriptor.raw,
-                    into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]),
-                    at: offset
-                )
+                    descriptor.raw, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
                 guard read == count else {
                     return FileError(
-                        step: "read back",
-                        path: staged.name.text,
-                        code: read < 0 ? .last : nil,
-                        remark: read < 0 ? nil : "it shrank"
-                    )
+                        step: "read back", path: staged.name.text, code: read < 0 ? .last : nil,
+                        remark: read < 0 ? nil : "it shrank")
                 }
                 if let error = feed(UnsafeRawBufferPointer(rebasing: buffer[..<count])) { return error }
                 offset += UInt64(count)
@@ -389,9 +364,7 @@ package final class PartFile: Sendable {
         do {
             try hash.hasher.update(bytes)
             return nil
-        } catch {
-            return FileError(step: "hash", path: staged.name.text, remark: "OpenSSL failed")
-        }
+        } catch { return FileError(step: "hash", path: staged.name.text, remark: "OpenSSL failed") }
     }
 
     /// Reads a blob back and checks its digest.

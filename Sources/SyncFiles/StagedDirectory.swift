@@ -30,10 +30,7 @@ extension Staging {
     /// - Parameter executable: Gives mode 0777 instead of 0666, less the run's umask.
     /// - Returns: What the file system says of the file; nothing of that changes when the directory is moved.
     package func write(
-        _ bytes: UnsafeRawBufferPointer,
-        as leaf: UnsafePointer<CChar>,
-        in target: Directory,
-        executable: Bool
+        _ bytes: UnsafeRawBufferPointer, as leaf: UnsafePointer<CChar>, in target: Directory, executable: Bool
     ) throws(FileError) -> FileStatus {
         let opened = try open(target, make: true)
         guard let made = create(leaf, in: opened.raw, executable: executable) else {
@@ -46,21 +43,17 @@ extension Staging {
     }
 
     /// Creates a symbolic link in a directory being assembled.
-    package func link(
-        to text: String,
-        as leaf: UnsafePointer<CChar>,
-        in target: Directory
-    ) throws(FileError) -> FileStatus {
+    package func link(to text: String, as leaf: UnsafePointer<CChar>, in target: Directory) throws(FileError)
+        -> FileStatus
+    {
         let opened = try open(target, make: true)
         if let code = Self.makeLink(to: text, as: leaf, in: opened.raw) {
             throw FileError(step: "create link", path: shown(leaf, target), code: code)
         }
         switch status(opened.raw, leaf) {
         case .success(let found?): return found
-        case .success(nil):
-            throw FileError(step: "find again", path: shown(leaf, target), code: .noSuchFileOrDirectory)
-        case .failure(let code):
-            throw FileError(step: "look at", path: shown(leaf, target), code: code)
+        case .success(nil): throw FileError(step: "find again", path: shown(leaf, target), code: .noSuchFileOrDirectory)
+        case .failure(let code): throw FileError(step: "look at", path: shown(leaf, target), code: code)
         }
     }
 
@@ -75,11 +68,7 @@ extension Staging {
     ///   - parent: Where it goes. One that hands something down to new directories (the set-group-id bit, a default
     ///     ACL; see mkdir(2), acl(5)) is refused with ``Errno/improperLink``: what is moved there would not get it.
     /// - Returns: ``Errno/staleNFSFileHandle`` when the directory is not the one that was filled.
-    package func place(
-        _ target: Directory,
-        as name: Slice<UnsafeBufferPointer<UInt8>>,
-        in parent: Int32
-    ) -> Errno? {
+    package func place(_ target: Directory, as name: Slice<UnsafeBufferPointer<UInt8>>, in parent: Int32) -> Errno? {
         guard !handsDownTraits(parent) else { return .improperLink }
         guard let filled = underWay.identity(of: target) else { return .noSuchFileOrDirectory }
         return withCString(name) { text in
@@ -93,9 +82,7 @@ extension Staging {
             }
             let foreign = "foreign-\(target.name)"
             removeTree(foreign, in: directory)
-            if renameEntry(text, in: parent, to: foreign, in: directory) == nil {
-                removeTree(foreign, in: directory)
-            }
+            if renameEntry(text, in: parent, to: foreign, in: directory) == nil { removeTree(foreign, in: directory) }
             return .staleNFSFileHandle
         }
     }
@@ -104,9 +91,7 @@ extension Staging {
     ///
     /// - Returns: ``Errno/staleNFSFileHandle`` when the directory is not the one that was filled.
     package func rename(
-        memberNamed leaf: UnsafePointer<CChar>,
-        of target: Directory,
-        into other: Int32,
+        memberNamed leaf: UnsafePointer<CChar>, of target: Directory, into other: Int32,
         _ prepare: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Void = { _, _ in }
     ) -> Errno? {
         do throws(FileError) {
@@ -114,17 +99,12 @@ extension Staging {
             let opened = try open(target, make: false)
             prepare(leaf, opened.raw)
             return renameEntry(leaf, in: opened.raw, to: leaf, in: other)
-        } catch {
-            return error.code ?? .ioError
-        }
+        } catch { return error.code ?? .ioError }
     }
 
     /// Gives one file of a directory its mode and its time; see ``give(_:to:_:)``.
     package func give(
-        _ traits: FileTraits,
-        toMemberNamed leaf: UnsafePointer<CChar>,
-        of target: Directory,
-        _ known: FileStatus
+        _ traits: FileTraits, toMemberNamed leaf: UnsafePointer<CChar>, of target: Directory, _ known: FileStatus
     ) -> FileStatus {
         guard let opened = try? open(target, make: false) else { return known }
         return Self.give(traits, to: leaf, in: opened.raw, known) ?? known
@@ -179,12 +159,9 @@ final class UnderWay: Sendable {
     ///   - make: Whether to make it when this run has not made it yet. What has its name then is removed.
     ///   - shown: The parent's path, for messages.
     /// - Throws: ``FileError``; with ``Errno/staleNFSFileHandle`` when another one has its name by now.
-    func open(
-        _ target: Staging.Directory,
-        in parent: Int32,
-        make: Bool,
-        shown: String
-    ) throws(FileError) -> SharedDescriptor {
+    func open(_ target: Staging.Directory, in parent: Int32, make: Bool, shown: String) throws(FileError)
+        -> SharedDescriptor
+    {
         try state.withLock { (state) throws(FileError) in
             if let known = state.open[target] { return known }
             let (name, known) = (target.name, state.identities[target])
@@ -196,14 +173,12 @@ final class UnderWay: Sendable {
                 try self.make(name, in: parent, shown: shown)
             }
             let opened = SharedDescriptor(openDirectory(name, in: parent, .noFollow))
-            if opened == nil,
-                case let code = Errno.last,
+            if opened == nil, case let code = Errno.last,
                 ![.noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels].contains(code)
             {
                 throw failure(code)
             }
-            guard let opened, let found = status(opened.raw), known?.isSameFile(as: found) ?? true
-            else {
+            guard let opened, let found = status(opened.raw), known?.isSameFile(as: found) ?? true else {
                 throw failure(.staleNFSFileHandle, remark: "another process has put something in its place")
             }
             state.identities[target] = found
@@ -251,14 +226,12 @@ extension Staging {
     ///
     /// - Parameter digest: The digest that a file of a directory should have, by its name; what has none is removed.
     /// - Returns: How many files are among ``leftovers()`` now, to be checked like those.
-    @discardableResult
-    package func takeApart(_ digest: (Directory, _ leaf: String) -> SHA256Digest?) -> Int {
+    @discardableResult package func takeApart(_ digest: (Directory, _ leaf: String) -> SHA256Digest?) -> Int {
         var kept = 0
         for target in directories() {
             if let opened = open(target) {
                 for leaf in (try? directoryEntries(opened.raw)) ?? [] {
-                    guard let digest = digest(target, leaf),
-                        case .success(let known?) = status(opened.raw, leaf),
+                    guard let digest = digest(target, leaf), case .success(let known?) = status(opened.raw, leaf),
                         known.kind == .file
                     else { continue }
                     let isKept = newFile(lane: 0, digest: digest).name.withCString {
@@ -276,7 +249,5 @@ extension Staging {
         ((try? directoryEntries(directory)) ?? []).compactMap(Directory.init(parsing:))
     }
 
-    private func open(_ target: Directory) -> Descriptor? {
-        openDirectory(target.name, in: directory, .noFollow)
-    }
+    private func open(_ target: Directory) -> Descriptor? { openDirectory(target.name, in: directory, .noFollow) }
 }

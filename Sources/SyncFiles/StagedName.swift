@@ -25,9 +25,7 @@ package struct StagedName: Hashable, Sendable {
         isPart = isPartialBlob || rest.hasSuffix(Self.part)
         if isPart { rest = rest.dropLast((isPartialBlob ? Self.partialBlob : Self.part).utf8.count) }
         let parts = rest.split(separator: ".", omittingEmptySubsequences: false)
-        guard let first = parts.first, parts.count <= 2, let digest = SHA256Digest(hex: first.utf8) else {
-            return nil
-        }
+        guard let first = parts.first, parts.count <= 2, let digest = SHA256Digest(hex: first.utf8) else { return nil }
         self.digest = digest
         if parts.count == 2 {
             guard let serial = UInt32(parts[1]), serial <= Self.mostSerial else { return nil }
@@ -38,9 +36,7 @@ package struct StagedName: Hashable, Sendable {
         guard text.utf8.elementsEqual(name.utf8) else { return nil }
     }
 
-    package var text: String {
-        (serial == 0 ? digest.hex : "\(digest.hex).\(serial)") + suffix
-    }
+    package var text: String { (serial == 0 ? digest.hex : "\(digest.hex).\(serial)") + suffix }
 
     private static let part = ".part"
     private static let partialBlob = ".begun"

@@ -60,12 +60,7 @@ package final class Staging: Sendable {
         var last = UInt32(0)
         for place in places {
             for lane in 0..<each {
-                let made = try openPrivateDirectory(
-                    "\(lane)",
-                    in: place,
-                    create: true,
-                    shown: "\(path)/\(lane)"
-                )
+                let made = try openPrivateDirectory("\(lane)", in: place, create: true, shown: "\(path)/\(lane)")
                 dropInheritance(made.raw)
                 for name in try entries(made.raw) { last = max(last, StagedName(parsing: name)?.serial ?? 0) }
                 opened.append(SharedDescriptor(made))
@@ -116,12 +111,9 @@ package final class Staging: Sendable {
     ///
     /// - Parameter executable: Gives mode 0777 instead of 0666, less the run's umask.
     /// - Returns: What the file system says of it.
-    @discardableResult
-    package func write(
-        _ bytes: UnsafeRawBufferPointer,
-        to file: File,
-        executable: Bool
-    ) throws(FileError) -> FileStatus {
+    @discardableResult package func write(_ bytes: UnsafeRawBufferPointer, to file: File, executable: Bool)
+        throws(FileError) -> FileStatus
+    {
         guard let made = create(file, executable: executable) else { throw .last("create", shown(file)) }
         do throws(Errno) { return try Self.fill(made, with: bytes) } catch {
             remove(file)
@@ -132,10 +124,7 @@ package final class Staging: Sendable {
     /// Writes the bytes of a new file and closes it.
     ///
     /// - Returns: What the file system says of it.
-    static func fill(
-        _ file: consuming Descriptor,
-        with bytes: UnsafeRawBufferPointer
-    ) throws(Errno) -> FileStatus {
+    static func fill(_ file: consuming Descriptor, with bytes: UnsafeRawBufferPointer) throws(Errno) -> FileStatus {
         if let code = writeAll(bytes, to: file.raw, at: 0) { throw code }
         guard let found = SyncSystem.status(file.raw) else { throw .last }
         if let code = file.close() { throw code }
@@ -145,9 +134,7 @@ package final class Staging: Sendable {
     /// What the file system says of a staged file now; `nil` when it cannot be asked. fstatat(2).
     package func fileStatus(of file: File) -> FileStatus? {
         file.name.withCString { name in
-            guard case .success(let found) = SyncSystem.status(descriptor(lane: file.lane), name) else {
-                return nil
-            }
+            guard case .success(let found) = SyncSystem.status(descriptor(lane: file.lane), name) else { return nil }
             return found
         }
     }
@@ -171,9 +158,7 @@ package final class Staging: Sendable {
 
     /// Creates a symbolic link under a staged name.
     package func link(to target: String, as file: File) throws(FileError) {
-        let code = file.name.withCString {
-            Self.makeLink(to: target, as: $0, in: descriptor(lane: file.lane))
-        }
+        let code = file.name.withCString { Self.makeLink(to: target, as: $0, in: descriptor(lane: file.lane)) }
         if let code { throw FileError(step: "create link", path: shown(file), code: code) }
     }
 
@@ -199,17 +184,12 @@ package final class Staging: Sendable {
         file.name.withCString { Self.give(traits, to: $0, in: descriptor(lane: file.lane), known) }
     }
 
-    static func give(
-        _ traits: FileTraits,
-        to name: UnsafePointer<CChar>,
-        in directory: Int32,
-        _ known: FileStatus?
-    ) -> FileStatus? {
+    static func give(_ traits: FileTraits, to name: UnsafePointer<CChar>, in directory: Int32, _ known: FileStatus?)
+        -> FileStatus?
+    {
         guard let known, known.kind == .file else {
             _ = traits.giveTime(to: name, in: directory)
-            guard known != nil, case .success(let now?) = SyncSystem.status(directory, name),
-                now.kind == .link
-            else {
+            guard known != nil, case .success(let now?) = SyncSystem.status(directory, name), now.kind == .link else {
                 return known
             }
             return now
@@ -222,17 +202,13 @@ package final class Staging: Sendable {
     }
 
     /// Removes a staged file, if it exists.
-    package func remove(_ file: File) {
-        _ = file.name.withCString { removeFile($0, in: descriptor(lane: file.lane)) }
-    }
+    package func remove(_ file: File) { _ = file.name.withCString { removeFile($0, in: descriptor(lane: file.lane)) } }
 
     /// Moves a staged file to `name` in `directory`, replacing what is there. rename(2): old or new, never none.
     ///
     /// - Parameter prepare: Called with where it is before that.
     package func rename(
-        _ file: File,
-        to name: UnsafePointer<CChar>,
-        in directory: Int32,
+        _ file: File, to name: UnsafePointer<CChar>, in directory: Int32,
         _ prepare: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Void = { _, _ in }
     ) -> Errno? {
         file.name.withCString {
@@ -252,8 +228,7 @@ package final class Staging: Sendable {
             if lane >= lanesEach, mounts[lane / lanesEach - 1].staged == nil { continue }
             for entry in (try? directoryEntries(descriptor)) ?? [] {
                 guard let name = StagedName(parsing: entry),
-                    case .success(let known) = SyncSystem.status(descriptor, entry),
-                    let known, known.kind == .file
+                    case .success(let known) = SyncSystem.status(descriptor, entry), let known, known.kind == .file
                 else {
                     if removing { removeTree(entry, in: descriptor) }
                     continue

@@ -67,25 +67,20 @@ package struct StatIndex: Sendable {
 
     /// Checks and parses an index file; `nil` if it is damaged or of another version.
     init?(_ bytes: [UInt8]) {
-        guard let (header, count, arenaStart, owner) = Self.layout(bytes, fileLength: bytes.count) else {
-            return nil
-        }
+        guard let (header, count, arenaStart, owner) = Self.layout(bytes, fileLength: bytes.count) else { return nil }
         self.init(bytes, header, count: count, arenaStart: arenaStart, owner: owner)
         for index in 0..<count where pathRange(index) == nil || record(index) == nil { return nil }
     }
 
     /// The layout of a file of this many **bytes**; `nil` if its first ones do not fit that.
-    static func layout(
-        _ bytes: [UInt8],
-        fileLength: Int
-    ) -> (header: Header, count: Int, arenaStart: Int, owner: Range<Int>)? {
+    static func layout(_ bytes: [UInt8], fileLength: Int) -> (
+        header: Header, count: Int, arenaStart: Int, owner: Range<Int>
+    )? {
         guard fileLength >= headerLength + 32, bytes.count >= headerLength, bytes.starts(with: magic) else {
             return nil
         }
         let header = bytes.withUnsafeBytes { Header($0) }
-        let (recordBytes, tooMany) = header.count.multipliedReportingOverflow(
-            by: UInt64(IndexRecord.byteCount)
-        )
+        let (recordBytes, tooMany) = header.count.multipliedReportingOverflow(by: UInt64(IndexRecord.byteCount))
         guard !tooMany, let records = Int(exactly: recordBytes), let count = Int(exactly: header.count),
             let arena = Int(exactly: header.arenaLength), let owner = Int(exactly: header.ownerLength),
             records <= fileLength, arena <= fileLength, owner <= fileLength,
@@ -114,15 +109,9 @@ package struct StatIndex: Sendable {
             arenaLength = word(24)
             ownerLength = word(32)
             if word(104) == 1 { revision = Revision(number: word(112), manifest: word(120)) }
-            guard word(40) == 1,
-                let manifest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[48..<80]))
+            guard word(40) == 1, let manifest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[48..<80]))
             else { return }
-            completion = Completion(
-                manifest: manifest,
-                selection: word(80),
-                totalBytes: word(88),
-                files: word(96)
-            )
+            completion = Completion(manifest: manifest, selection: word(80), totalBytes: word(88), files: word(96))
         }
 
         func store(to target: UnsafeMutableRawBufferPointer) {
@@ -167,9 +156,7 @@ package struct StatIndex: Sendable {
     }
 
     /// How many directories the latest manifest names.
-    package var namedDirectories: Int {
-        (0..<count).count { isDirectory($0) && record($0)?.isNamed == true }
-    }
+    package var namedDirectories: Int { (0..<count).count { isDirectory($0) && record($0)?.isNamed == true } }
 
     /// How many files and links a pull has installed that the latest manifest does not name.
     package var obsoleteFiles: Int {
@@ -233,9 +220,9 @@ extension StatIndex {
     ///
     /// - Parameter fill: Passes each record and its path on, in ``PathOrder``.
     /// - Returns: `nil` if one of them is none that an index can hold.
-    package func replacingRecords(
-        _ fill: (_ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) -> Void
-    ) -> StatIndex? {
+    package func replacingRecords(_ fill: (_ append: (IndexRecord, UnsafeBufferPointer<UInt8>) -> Void) -> Void)
+        -> StatIndex?
+    {
         var (records, paths) = ([UInt8](), [UInt8]())
         var header = Header()
         (header.stamp, header.revision) = (stamp, revision)
@@ -279,16 +266,14 @@ extension StatIndex {
     /// Why a destination's index or log cannot be read: it is longer than any that is written; `nil` when neither is.
     package static func excess(in destination: Destination) -> FileError? {
         for name in ["index", "index.log"] where destination.state >= 0 {
-            guard case .success(let found?) = status(destination.state, name), found.size > UInt64(limit)
-            else { continue }
+            guard case .success(let found?) = status(destination.state, name), found.size > UInt64(limit) else {
+                continue
+            }
             return FileError(
-                step: "read",
-                path: "\(destination.path)/\(Destination.stateName)/\(name)",
-                code: .fileTooLarge,
+                step: "read", path: "\(destination.path)/\(Destination.stateName)/\(name)", code: .fileTooLarge,
                 remark:
                     "it has \(ByteCount(found.size)), more than the \(ByteCount(UInt64(limit))) that are read. Remove it: "
-                    + "every file is then hashed once, and --prune no longer knows what earlier pulls installed"
-            )
+                    + "every file is then hashed once, and --prune no longer knows what earlier pulls installed")
         }
         return nil
     }
@@ -309,9 +294,8 @@ extension StatIndex {
 
     /// Allocates memory for a whole index only if its head fits its length.
     private static func readBytes(_ state: Int32) -> [UInt8]? {
-        guard let file = try? openFile("index", in: state, trust: .state),
-            let size = status(file.raw)?.size, let count = Int(exactly: size), count <= limit,
-            layout(head(of: file.raw), fileLength: count) != nil
+        guard let file = try? openFile("index", in: state, trust: .state), let size = status(file.raw)?.size,
+            let count = Int(exactly: size), count <= limit, layout(head(of: file.raw), fileLength: count) != nil
         else { return nil }
         var isComplete = false
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in

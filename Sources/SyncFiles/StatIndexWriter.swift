@@ -26,10 +26,8 @@ package struct StatIndexWriter: ~Copyable {
     ///
     /// - Returns: `false` when 4 GiB of paths are used up; the index is then left incomplete, which costs a
     ///   re-hash of what is missing.
-    @discardableResult
-    package mutating func append(_ record: IndexRecord, path: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard record.kind != .none, let offset = UInt32(exactly: paths.length),
-            let length = UInt16(exactly: path.count)
+    @discardableResult package mutating func append(_ record: IndexRecord, path: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard record.kind != .none, let offset = UInt32(exactly: paths.length), let length = UInt16(exactly: path.count)
         else { return false }
         withUnsafeTemporaryAllocation(byteCount: IndexRecord.byteCount, alignment: 8) { buffer in
             guard let base = buffer.baseAddress else { return }
@@ -54,10 +52,7 @@ package struct StatIndexWriter: ~Copyable {
     /// - Parameter durable: Whether to fdatasync(2) before the rename.
     /// - Throws: ``FileError``: the first thing that went wrong since the index was started.
     package consuming func write(
-        owner: String,
-        completion: StatIndex.Completion?,
-        revision: StatIndex.Revision? = nil,
-        durable: Bool
+        owner: String, completion: StatIndex.Completion?, revision: StatIndex.Revision? = nil, durable: Bool
     ) throws(FileError) {
         let shown = "\(destination.path)/.syncagent/\(Self.name)"
         var header = StatIndex.Header()
@@ -69,8 +64,7 @@ package struct StatIndexWriter: ~Copyable {
         try index.append(contentsOf: &paths)
         index.append(owner.utf8)
         guard index.length + 32 <= UInt64(StatIndex.limit) else {
-            let remark =
-                "it would be longer than \(ByteCount(UInt64(StatIndex.limit))), and would not be read again"
+            let remark = "it would be longer than \(ByteCount(UInt64(StatIndex.limit))), and would not be read again"
             throw FileError(step: "write", path: shown, code: .fileTooLarge, remark: remark)
         }
         let raw = try index.written()
@@ -94,13 +88,9 @@ package struct StatIndexWriter: ~Copyable {
         }
     }
 
-    private static func checksum(
-        of descriptor: Int32,
-        length: UInt64,
-        shown: String
-    ) throws(FileError) -> SHA256Digest {
-        let sum = withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 64) {
-            buffer -> SHA256Digest? in
+    private static func checksum(of descriptor: Int32, length: UInt64, shown: String) throws(FileError) -> SHA256Digest
+    {
+        let sum = withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 64) { buffer -> SHA256Digest? in
             guard var hasher = try? SHA256Hasher() else { return nil }  // No memory: told below.
             return sha256(of: descriptor, 0..<length, with: &hasher, through: buffer)
         }

@@ -116,9 +116,7 @@ extension ConnectionTable {
             return Watch(
                 hasRoom: !state.isFull,
                 descriptors: state.entries.values.lazy.filter(\.isWatched).map(\.connection.descriptor),
-                deadline: state.nextDeadline,
-                isEmpty: state.entries.isEmpty
-            )
+                deadline: state.nextDeadline, isEmpty: state.entries.isEmpty)
         }
     }
 
@@ -226,9 +224,7 @@ extension ConnectionTable {
 
 extension ConnectionTable {
     /// The connection with this descriptor, which libmicrohttpd has taken up.
-    func connection(_ descriptor: Int32) -> Connection? {
-        state.withLock { $0.entries[descriptor]?.connection }
-    }
+    func connection(_ descriptor: Int32) -> Connection? { state.withLock { $0.entries[descriptor]?.connection } }
 
     /// The head of a request is there; its body may take so long as a request may.
     func hasHead(_ connection: Connection) {
@@ -305,9 +301,7 @@ extension ConnectionTable {
 extension ConnectionTable {
     private func change(_ connection: Connection, _ body: (inout Entry, inout State) -> Void) {
         state.withLock { state in
-            guard var entry = state.entries[connection.descriptor], entry.connection === connection else {
-                return
-            }
+            guard var entry = state.entries[connection.descriptor], entry.connection === connection else { return }
             body(&entry, &state)
             state.entries[connection.descriptor] = entry
         }
@@ -329,8 +323,9 @@ extension ConnectionTable {
     /// Lets the connection go that has waited longest, where there are `limit` of them.
     private func makeRoom(in state: inout State, limit: Int) {
         guard state.count >= limit else { return }
-        let oldest = state.entries.filter { $0.value.waitsSince != nil && !$0.value.isCut }
-            .min { $0.value.waitsSince ?? 0 < $1.value.waitsSince ?? 0 }
+        let oldest = state.entries.filter { $0.value.waitsSince != nil && !$0.value.isCut }.min {
+            $0.value.waitsSince ?? 0 < $1.value.waitsSince ?? 0
+        }
         if let oldest { cut(oldest.key, in: &state) }
     }
 

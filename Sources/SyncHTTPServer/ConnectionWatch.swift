@@ -29,9 +29,7 @@ final class ConnectionWatch: Sendable {
     private static let pause = Duration.milliseconds(100)
 
     init(
-        _ address: HTTPServer.Address,
-        _ limits: HTTPServer.Limits,
-        _ answering: HTTPServer.Answering,
+        _ address: HTTPServer.Address, _ limits: HTTPServer.Limits, _ answering: HTTPServer.Answering,
         start: @escaping @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
     ) throws(HTTPServerError) {
         let socket = try ListeningSocket(address)
@@ -43,17 +41,13 @@ final class ConnectionWatch: Sendable {
         guard bell.reader >= 0 else { throw HTTPServerError(reason: errnoText) }
         table = ConnectionTable(limits) { [bell] in bell.wake() }
         service = Service(table: table, answering: answering, limits: limits, start: start)
-        guard let daemon = Daemon.start(for: service, limits) else {
-            throw HTTPServerError(reason: errnoText)
-        }
+        guard let daemon = Daemon.start(for: service, limits) else { throw HTTPServerError(reason: errnoText) }
         self.daemon = daemon
     }
 
     /// Starts the thread.
     func start() throws(HTTPServerError) {
-        do throws(ThreadError) {
-            try WorkerThread(name: "http-watch") { self.run() }
-        } catch {
+        do throws(ThreadError) { try WorkerThread(name: "http-watch") { self.run() } } catch {
             daemon.stop()
             throw HTTPServerError(reason: error.description)
         }
@@ -119,9 +113,7 @@ final class ConnectionWatch: Sendable {
     /// Sleeps until something comes, then sees to the connections it has come on.
     ///
     /// - Returns: Whether there is a connection to accept.
-    private func wait(_ watched: [Int32], _ listener: Int32?, until deadline: ContinuousClock.Instant?)
-        -> Bool
-    {
+    private func wait(_ watched: [Int32], _ listener: Int32?, until deadline: ContinuousClock.Instant?) -> Bool {
         var polls = [pollfd(fd: bell.reader, events: Int16(POLLIN), revents: 0)]
         polls.append(pollfd(fd: listener ?? -1, events: Int16(POLLIN), revents: 0))
         for descriptor in watched {
@@ -132,9 +124,7 @@ final class ConnectionWatch: Sendable {
         var timeout: Int32 = -1
         if let deadline {
             let left = max(.zero, deadline - .now)
-            timeout =
-                Int32(clamping: left.components.seconds) > 3_600
-                ? 3_600_000 : Int32(left / .milliseconds(1)) + 1
+            timeout = Int32(clamping: left.components.seconds) > 3_600 ? 3_600_000 : Int32(left / .milliseconds(1)) + 1
         }
         guard poll(&polls, nfds_t(polls.count), timeout) > 0 else { return false }
         if polls[0].revents != 0 { bell.drain() }
@@ -158,9 +148,7 @@ final class ConnectionWatch: Sendable {
         let found = peek(connection.descriptor)
         if found == .nothing { return }
         let address = SocketAddress.filled { getpeername(connection.descriptor, $0, $1) == 0 }
-        guard case .bytes = found, let address else {
-            return close(connection)
-        }
+        guard case .bytes = found, let address else { return close(connection) }
         table.beginsToAsk(connection)
         // Where that fails the descriptor is closed already.
         if !daemon.add(connection.descriptor, from: address) { table.remove(connection) }
@@ -183,9 +171,7 @@ final class ConnectionWatch: Sendable {
                 return descriptor >= 0
             }
             guard let address else {
-                return ![.tooManyOpenFiles, .tooManyOpenFilesInSystem, .noBufferSpace, .noMemory].contains(
-                    Errno.last
-                )
+                return ![.tooManyOpenFiles, .tooManyOpenFilesInSystem, .noBufferSpace, .noMemory].contains(Errno.last)
             }
             if let host = address.host {
                 client = host

@@ -16,22 +16,14 @@ final class Daemon: Sendable {
         let raw = sa_http_start(
             UInt32(clamping: max(1, limits.threads)),
             // Those that have been let go take a moment to be closed.
-            UInt32(clamping: min(max(0, limits.maximumConnections), 1 << 20) * 2 + 256),
-            stall,
-            answer,
-            begun,
-            completed,
-            changed,
-            Unmanaged.passUnretained(service).toOpaque()
-        )
+            UInt32(clamping: min(max(0, limits.maximumConnections), 1 << 20) * 2 + 256), stall, answer, begun,
+            completed, changed, Unmanaged.passUnretained(service).toOpaque())
         return raw.map(Daemon.init)
     }
 
     /// Hands a connection over; where that fails it has been closed.
     func add(_ descriptor: Int32, from address: SocketAddress) -> Bool {
-        address.withSockaddr { pointer, length in
-            MHD_add_connection(handle.raw, descriptor, pointer, length) == .YES
-        }
+        address.withSockaddr { pointer, length in MHD_add_connection(handle.raw, descriptor, pointer, length) == .YES }
     }
 
     /// Closes every connection and waits for the threads. Nothing may sleep any more.
@@ -47,9 +39,7 @@ final class Service: Sendable {
     let start: @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
 
     init(
-        table: ConnectionTable,
-        answering: HTTPServer.Answering,
-        limits: HTTPServer.Limits,
+        table: ConnectionTable, answering: HTTPServer.Answering, limits: HTTPServer.Limits,
         start: @escaping @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
     ) {
         self.start = start
@@ -64,10 +54,7 @@ final class Service: Sendable {
 
     /// Hands the answer over; `.NO` closes the connection.
     fileprivate func send(
-        _ response: HTTPResponse,
-        _ exchange: ServerExchange,
-        _ connection: Connection,
-        _ raw: OpaquePointer
+        _ response: HTTPResponse, _ exchange: ServerExchange, _ connection: Connection, _ raw: OpaquePointer
     ) -> MHD_Result {
         guard let (message, length, file) = response.message(on: Handle(raw: raw)) else {
             response.leave()
@@ -169,21 +156,13 @@ private let answer: MHD_AccessHandlerCallback = { context, raw, target, method, 
         let lines = lines(of: raw)
         let isWhole = sa_http_first_line_is_whole(method, target, exchange.targetLength, version) != 0
         let head = RequestHead(
-            method: method.map { String(cString: $0) } ?? "",
-            target: exchange.target,
-            version: version.map { String(cString: $0) } ?? "",
-            fields: lines.fields,
-            isWhole: isWhole && lines.areWhole
+            method: method.map { String(cString: $0) } ?? "", target: exchange.target,
+            version: version.map { String(cString: $0) } ?? "", fields: lines.fields, isWhole: isWhole && lines.areWhole
         )
         objection = head.objection
         return HTTPRequest(
-            method: head.method,
-            target: head.target,
-            headers: head.fields,
-            body: .bytes([]),
-            client: connection.client,
-            peerUser: connection.peerUser
-        )
+            method: head.method, target: head.target, headers: head.fields, body: .bytes([]), client: connection.client,
+            peerUser: connection.peerUser)
     }
     if isFirst {
         service.table.hasHead(connection)
@@ -194,8 +173,7 @@ private let answer: MHD_AccessHandlerCallback = { context, raw, target, method, 
     if count.pointee > 0 {
         exchange.take(
             UnsafeRawBufferPointer(start: bytes, count: bytes == nil ? 0 : count.pointee),
-            limit: service.limits.bodyLength
-        )
+            limit: service.limits.bodyLength)
         count.pointee = 0
         return .YES
     }
@@ -237,8 +215,7 @@ private func lines(of raw: OpaquePointer) -> HeadLines {
     var lines = HeadLines()
     withUnsafeMutablePointer(to: &lines) { target in
         _ = MHD_get_connection_values_n(
-            raw,
-            .HEADER_KIND,
+            raw, .HEADER_KIND,
             { context, _, name, nameLength, value, valueLength in
                 guard let context else { return .YES }
                 let lines = context.assumingMemoryBound(to: HeadLines.self)
@@ -247,16 +224,10 @@ private func lines(of raw: OpaquePointer) -> HeadLines {
                     return .YES
                 }
                 lines.pointee.fields.append(
-                    HTTPFields.Name(String(cString: name)),
-                    value.map { String(cString: $0) } ?? ""
-                )
-                if sa_http_line_is_whole(name, nameLength, value, valueLength) == 0 {
-                    lines.pointee.areWhole = false
-                }
+                    HTTPFields.Name(String(cString: name)), value.map { String(cString: $0) } ?? "")
+                if sa_http_line_is_whole(name, nameLength, value, valueLength) == 0 { lines.pointee.areWhole = false }
                 return .YES
-            },
-            target
-        )
+            }, target)
     }
     return lines
 }

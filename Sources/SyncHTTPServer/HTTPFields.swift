@@ -8,13 +8,10 @@ package struct HTTPFields: Sendable, Equatable, ExpressibleByDictionaryLiteral {
 
         package static func == (a: Name, b: Name) -> Bool {
             let (left, right) = (a.text.utf8, b.text.utf8)
-            return left.count == right.count
-                && zip(left, right).allSatisfy { lowercased($0) == lowercased($1) }
+            return left.count == right.count && zip(left, right).allSatisfy { lowercased($0) == lowercased($1) }
         }
 
-        private static func lowercased(_ byte: UInt8) -> UInt8 {
-            (0x41...0x5A).contains(byte) ? byte | 0x20 : byte
-        }
+        private static func lowercased(_ byte: UInt8) -> UInt8 { (0x41...0x5A).contains(byte) ? byte | 0x20 : byte }
     }
 
     private struct Line: Sendable, Equatable {

@@ -50,12 +50,8 @@ package struct HTTPServer: Sendable {
         package var threads: Int
 
         package init(
-            maximumConnections: Int,
-            idleTimeout: Duration,
-            requestTimeout: Duration,
-            bodyLength: Int,
-            stopTimeout: Duration,
-            threads: Int
+            maximumConnections: Int, idleTimeout: Duration, requestTimeout: Duration, bodyLength: Int,
+            stopTimeout: Duration, threads: Int
         ) {
             self.maximumConnections = maximumConnections
             self.idleTimeout = idleTimeout
@@ -83,8 +79,7 @@ package struct HTTPServer: Sendable {
     ///   - listening: Called once, with the port of a TCP server, when connections are accepted.
     ///   - stop: Returns when the server is to stop.
     package func run(
-        listening: @Sendable (_ port: Int?) async -> Void,
-        until stop: @escaping @Sendable () async -> Void
+        listening: @Sendable (_ port: Int?) async -> Void, until stop: @escaping @Sendable () async -> Void
     ) async throws(HTTPServerError) {
         let (works, start) = AsyncStream.makeStream(of: Work.self)
         let watch = try ConnectionWatch(address, limits, answering) { start.yield(.answer($0)) }

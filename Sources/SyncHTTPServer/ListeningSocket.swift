@@ -48,9 +48,7 @@ extension ListeningSocket {
     }
 
     private static func unix(_ path: String) throws(HTTPServerError) -> ListeningSocket {
-        guard let address = UnixAddress(path) else {
-            throw HTTPServerError(reason: "\(Errno.fileNameTooLong)")
-        }
+        guard let address = UnixAddress(path) else { throw HTTPServerError(reason: "\(Errno.fileNameTooLong)") }
         let raw = sa_http_socket(AF_UNIX)
         guard raw >= 0 else { throw HTTPServerError(reason: errnoText) }
         guard address.withSockaddr({ bind(raw, $0, $1) }) == 0, listen(raw, SOMAXCONN) == 0 else {
@@ -61,9 +59,7 @@ extension ListeningSocket {
         return ListeningSocket(raw: raw, port: nil)
     }
 
-    private static func boundPort(_ raw: Int32) -> Int? {
-        SocketAddress.filled { getsockname(raw, $0, $1) == 0 }?.port
-    }
+    private static func boundPort(_ raw: Int32) -> Int? { SocketAddress.filled { getsockname(raw, $0, $1) == 0 }?.port }
 }
 
 /// The address of one end of a connection.
@@ -72,9 +68,9 @@ struct SocketAddress {
     private(set) var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
 
     /// The address that a system call tells; `nil` when the call fails.
-    static func filled(
-        by call: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Bool
-    ) -> SocketAddress? {
+    static func filled(by call: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Bool)
+        -> SocketAddress?
+    {
         var address = SocketAddress()
         let isFilled = withUnsafeMutablePointer(to: &address.storage) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { call($0, &address.length) }

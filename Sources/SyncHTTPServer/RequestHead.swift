@@ -23,9 +23,7 @@ struct RequestHead {
         guard hosts.count == 1 || hosts.isEmpty && version == "HTTP/1.0" else {
             return "there must be one Host, and there are \(hosts.count)"
         }
-        guard hosts.allSatisfy(Self.isHost) else {
-            return "the Host is not a host"
-        }
+        guard hosts.allSatisfy(Self.isHost) else { return "the Host is not a host" }
         return lengthObjection
     }
 
@@ -81,9 +79,7 @@ extension HTTPResponse {
     /// To a request that is not clear. Nothing more is read on that connection: nobody knows where the next one begins.
     init(refusing objection: String) {
         self.init(
-            status: 400,
-            headers: [.contentType: "text/plain; charset=utf-8", .connection: "close"],
-            body: .bytes(Array("Bad request: \(objection).\n".utf8))
-        )
+            status: 400, headers: [.contentType: "text/plain; charset=utf-8", .connection: "close"],
+            body: .bytes(Array("Bad request: \(objection).\n".utf8)))
     }
 }

@@ -96,8 +96,7 @@ final class ServerExchange: Sendable {
     /// - Parameter start: Runs what it is given in a task.
     /// - Returns: `false` where the server stops and nothing may fall asleep any more.
     func think(
-        _ connection: Handle,
-        start: (_ work: @escaping @Sendable () async -> Void) -> Void,
+        _ connection: Handle, start: (_ work: @escaping @Sendable () async -> Void) -> Void,
         _ think: @escaping @Sendable () async -> HTTPResponse
     ) -> Bool {
         let isAsleep = state.withLock { state in

@@ -41,9 +41,7 @@ struct ProcessWatch: ~Copyable {
     private mutating func wait(for time: Duration) {
         let isFast = end != nil || child.program.ended < 0
         let most = max(.zero, min(time, isFast ? Self.groupTick : Self.tick))
-        var entries = [
-            PollEntry(outputIsOpen ? child.output : -1), PollEntry(end == nil ? child.program.ended : -1),
-        ]
+        var entries = [PollEntry(outputIsOpen ? child.output : -1), PollEntry(end == nil ? child.program.ended : -1)]
         // One more, because milliseconds are rounded down.
         let milliseconds = Int32(clamping: most.milliseconds + (most > .zero ? 1 : 0))
         if waitForAny(of: &entries, atMost: milliseconds), entries[0].isReady { readOutput() }
@@ -98,12 +96,7 @@ struct ProcessWatch: ~Copyable {
             case nil: end ?? .timedOut
             }
         return HookOutcome(
-            end: reached,
-            output: capture.text,
-            milliseconds: 0,
-            outputBytes: capture.total,
-            endedLeftovers: supervision.endedLeftovers,
-            isTransient: reached == .exited(75)
-        )
+            end: reached, output: capture.text, milliseconds: 0, outputBytes: capture.total,
+            endedLeftovers: supervision.endedLeftovers, isTransient: reached == .exited(75))
     }
 }

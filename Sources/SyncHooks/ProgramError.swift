@@ -53,10 +53,7 @@ package struct ProgramError: Error, Sendable, Equatable {
             default: ""
             }
         return ProgramError(
-            code: code,
-            subject: subject,
-            message: "Cannot \(step) '\(escaped(subject))': \(reason).\(hint)"
-        )
+            code: code, subject: subject, message: "Cannot \(step) '\(escaped(subject))': \(reason).\(hint)")
     }
 
     package init(_ error: FileError) {
@@ -70,15 +67,9 @@ package struct ProgramError: Error, Sendable, Equatable {
     var outcome: HookOutcome {
         let isExhaustion = code == .exhausted
         return HookOutcome(
-            end: .notStarted(message),
-            output: "",
-            milliseconds: 0,
-            isTransient: isExhaustion,
-            isExhaustion: isExhaustion
-        )
+            end: .notStarted(message), output: "", milliseconds: 0, isTransient: isExhaustion,
+            isExhaustion: isExhaustion)
     }
 }
 
-extension ProgramError: CustomStringConvertible {
-    package var description: String { message }
-}
+extension ProgramError: CustomStringConvertible { package var description: String { message } }

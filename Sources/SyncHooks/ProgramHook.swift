@@ -47,20 +47,13 @@ package struct ProgramHook: GroupHook {
             let watch = ProcessWatch(
                 child: try ChildProcess(start: invocation, environment: environment),
                 supervision: Supervision(
-                    timeout: .seconds(max(0, invocation.timeout)),
-                    grace: limits.grace,
-                    stopGrace: limits.stopGrace,
-                    linger: limits.linger
-                ),
-                capture: OutputCapture(head: limits.outputHead, tail: limits.outputTail),
-                isStopped: invocation.isStopped
-            )
+                    timeout: .seconds(max(0, invocation.timeout)), grace: limits.grace, stopGrace: limits.stopGrace,
+                    linger: limits.linger), capture: OutputCapture(head: limits.outputHead, tail: limits.outputTail),
+                isStopped: invocation.isStopped)
             var outcome = watch.untilEnd { clock.now - start }
             outcome.milliseconds = (clock.now - start).milliseconds
             return outcome
-        } catch {
-            return error.outcome
-        }
+        } catch { return error.outcome }
     }
 }
 
@@ -91,9 +84,7 @@ package struct HookEnvironment: Sendable {
 
     /// `NAME=value`, environ(7): what every hook gets, and what this call says of its run.
     func variables(for invocation: HookInvocation) -> [String] {
-        let own = invocation.environment.filter { name, _ in
-            name.hasPrefix("SYNCAGENT_") && !name.contains("=")
-        }
+        let own = invocation.environment.filter { name, _ in name.hasPrefix("SYNCAGENT_") && !name.contains("=") }
         return base + own.map { "\($0.key)=\($0.value)" }.sorted()
     }
 }

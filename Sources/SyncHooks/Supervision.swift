@@ -4,9 +4,7 @@ import SyncSystem
 /// When to signal a program, and when to stop waiting for it. Pure; times are since the program's start.
 struct Supervision: Sendable {
     /// Why it is being ended; the first reason counts.
-    enum Cause: Sendable, Equatable {
-        case timedOut, stopped
-    }
+    enum Cause: Sendable, Equatable { case timedOut, stopped }
 
     enum Action: Sendable, Equatable {
         case none
@@ -119,17 +117,12 @@ struct ChildProcess {
     /// - Throws: ``ProgramError``; nothing is left running.
     init(start invocation: HookInvocation, environment: HookEnvironment) throws(ProgramError) {
         let path = try resolveProgram(
-            invocation.arguments.first ?? "",
-            relativeTo: "/",
-            destination: invocation.directory
-        )
+            invocation.arguments.first ?? "", relativeTo: "/", destination: invocation.directory)
         guard let directory = openDirectory(invocation.directory) else {
             throw .system("open the destination", invocation.directory, .last)
         }
         let input: Descriptor
-        do throws(FileError) {
-            input = try unnamedFile("syncagent-report", holding: invocation.input)
-        } catch {
+        do throws(FileError) { input = try unnamedFile("syncagent-report", holding: invocation.input) } catch {
             throw .system("store the report for", path, error.code ?? .ioError)
         }
         guard let pipe = Pipe() else { throw .system("make a pipe for", path, .last) }
@@ -140,9 +133,7 @@ struct ChildProcess {
         start.output = pipe.writer.raw
         do throws(FileError) {
             program = try withExtendedLifetime(pipe) { () throws(FileError) in try start.start() }
-        } catch {
-            throw ProgramError(error)
-        }
+        } catch { throw ProgramError(error) }
         reader = pipe.reader
     }
 }
@@ -179,9 +170,7 @@ struct OutputCapture: Sendable {
         let first = bytes.prefix(headLimit - head.count)
         head.append(contentsOf: first)
         let rest = bytes.dropFirst(first.count).suffix(tailLimit)
-        if recent.count + rest.count > 2 * tailLimit {
-            recent.removeFirst(recent.count - min(recent.count, tailLimit))
-        }
+        if recent.count + rest.count > 2 * tailLimit { recent.removeFirst(recent.count - min(recent.count, tailLimit)) }
         recent.append(contentsOf: rest)
     }
 }

@@ -22,9 +22,7 @@ package struct WebhookHook: GroupHook {
     ///   - connectTimeout: Longest time for name, TCP and TLS together.
     ///   - proxy: What a request to an origin goes through.
     package init(
-        tls: TLSConfiguration = TLSConfiguration(),
-        userAgent: String,
-        connectTimeout: Duration,
+        tls: TLSConfiguration = TLSConfiguration(), userAgent: String, connectTimeout: Duration,
         proxy: @escaping @Sendable (Origin) -> ProxyConfiguration? = { _ in nil }
     ) {
         self.tls = tls
@@ -34,9 +32,7 @@ package struct WebhookHook: GroupHook {
     }
 
     /// Whether the first word of a hook's argv is for this hook.
-    package static func isFor(_ word: String) -> Bool {
-        word.hasPrefix("https://") || word.hasPrefix("http://")
-    }
+    package static func isFor(_ word: String) -> Bool { word.hasPrefix("https://") || word.hasPrefix("http://") }
 
     package func run(_ invocation: HookInvocation) -> HookOutcome {
         let start = ContinuousClock.now
@@ -46,15 +42,9 @@ package struct WebhookHook: GroupHook {
     }
 
     private func answer(to invocation: HookInvocation) -> HookOutcome {
-        func failed(_ text: String) -> HookOutcome {
-            HookOutcome(end: .notStarted(text), output: "", milliseconds: 0)
-        }
+        func failed(_ text: String) -> HookOutcome { HookOutcome(end: .notStarted(text), output: "", milliseconds: 0) }
         let url: CurlURL
-        do {
-            url = try CurlURL(invocation.arguments.first ?? "")
-        } catch {
-            return failed(error.description)
-        }
+        do { url = try CurlURL(invocation.arguments.first ?? "") } catch { return failed(error.description) }
         var kept: [UInt8] = []
         var received: UInt64 = 0
         do throws(CurlError) {
@@ -64,8 +54,7 @@ package struct WebhookHook: GroupHook {
             try call.easy.apply(proxy(url.origin))
             try call.easy.apply(tls, showsCertificate: false)
             let end = try call.perform(
-                until: ContinuousClock.now + .seconds(max(1, invocation.timeout)),
-                every: 200,
+                until: ContinuousClock.now + .seconds(max(1, invocation.timeout)), every: 200,
                 isStopped: invocation.isStopped
             ) { bytes, _ in
                 received &+= UInt64(bytes.count)
@@ -82,23 +71,15 @@ package struct WebhookHook: GroupHook {
                 let isTransient = status == 408 || status == 429 || status >= 500
                 return HookOutcome(
                     end: .exited((200..<300).contains(status) ? 0 : isTransient ? 75 : 1),
-                    output: "HTTP \(status)\n" + String(decoding: kept, as: UTF8.self),
-                    milliseconds: 0,
-                    outputBytes: received,
-                    isTransient: isTransient
-                )
+                    output: "HTTP \(status)\n" + String(decoding: kept, as: UTF8.self), milliseconds: 0,
+                    outputBytes: received, isTransient: isTransient)
             }
-        } catch {
-            return failed(error.detail)
-        }
+        } catch { return failed(error.detail) }
     }
 
     private static func headers(_ invocation: HookInvocation) -> [String] {
         func value(_ name: String) -> String {
-            String(
-                decoding: (invocation.environment[name] ?? "").utf8.filter { $0 > 0x20 && $0 < 0x7F },
-                as: UTF8.self
-            )
+            String(decoding: (invocation.environment[name] ?? "").utf8.filter { $0 > 0x20 && $0 < 0x7F }, as: UTF8.self)
         }
         let run = value("SYNCAGENT_RUN_ID")
         let group = value("SYNCAGENT_GROUP")
@@ -108,8 +89,7 @@ package struct WebhookHook: GroupHook {
         let ofBatch = ["Syncagent-Batch: \(batch)", "Syncagent-Batches: \(batches)"]
         return [
             "Content-Type: application/json", "Syncagent-Session: \(value("SYNCAGENT_SESSION"))",
-            "Syncagent-Run: \(run)", "Syncagent-Group: \(group)",
-            "Syncagent-Result: \(value("SYNCAGENT_RESULT"))",
+            "Syncagent-Run: \(run)", "Syncagent-Group: \(group)", "Syncagent-Result: \(value("SYNCAGENT_RESULT"))",
             "Syncagent-Attempt: \(value("SYNCAGENT_ATTEMPT"))",
             "Idempotency-Key: \(run)/\(group)\(batch.isEmpty ? "" : part)",
         ] + (batch.isEmpty ? [] : ofBatch)

@@ -213,9 +213,7 @@ extension Sync.Event {
     /// An event with a known name.
     init(_ name: String, _ data: Data) {
         let decoder = JSONDecoder()
-        func payload<Payload: Decodable>(_ type: Payload.Type) -> Payload? {
-            try? decoder.decode(type, from: data)
-        }
+        func payload<Payload: Decodable>(_ type: Payload.Type) -> Payload? { try? decoder.decode(type, from: data) }
         let known: Sync.Event? =
             switch EventName(rawValue: name) {
             case .runStarted: payload(Sync.Started.self).map { .started($0) }
@@ -228,8 +226,7 @@ extension Sync.Event {
             case .conditionBlocked:
                 payload(Blocked.self).map { .blocked(condition: $0.condition, reason: $0.detail ?? "") }
             case .conditionCleared: payload(Blocked.self).map { .unblocked(condition: $0.condition) }
-            case .groupCompleted:
-                payload(Group.self).map { .groupCompleted(name: $0.group, result: $0.result) }
+            case .groupCompleted: payload(Group.self).map { .groupCompleted(name: $0.group, result: $0.result) }
             case .hookStarted: payload(Sync.HookCall.self).map { .hookStarted($0) }
             case .hookFinished:
                 payload(Sync.HookCall.self).flatMap { call in

@@ -26,15 +26,10 @@ struct PullSetup {
         options = pull.options
         destination = try Self.absolute(pull.destination)
         guard let state = try options.stateDirectory.map(Self.absolute) ?? Self.usualStateDirectory else {
-            throw Sync.Failure(
-                .cannotCreate,
-                "Cannot determine the home directory: set the state directory."
-            )
+            throw Sync.Failure(.cannotCreate, "Cannot determine the home directory: set the state directory.")
         }
         stateDirectory = state
-        do throws(StoreError) {
-            store = try openState(state) { _ in }
-        } catch {
+        do throws(StoreError) { store = try openState(state) { _ in } } catch {
             throw Sync.Failure(error.status, error.message)
         }
         plugins = try Self.plugins(pull.plugins)
@@ -43,8 +38,7 @@ struct PullSetup {
         case .manifest(let text):
             let named = withAuthority(text, schemes: Self.schemes(plugins))
             manifest = urlScheme(of: named) == nil ? try Self.absolute(named) : named
-        case .entries(let entries, let project):
-            manifest = try Self.write(entries, project, under: state)
+        case .entries(let entries, let project): manifest = try Self.write(entries, project, under: state)
         }
         var recipe = RunRecipe(manifest: manifest, destination: destination)
         recipe.session = options.session
@@ -74,27 +68,20 @@ struct PullSetup {
         try refuse(unless: fault == nil, "session: \(fault ?? "")")
         try refuse(
             unless: options.stateDirectory != "",
-            "stateDirectory is an empty string: name a directory, or leave it nil."
-        )
+            "stateDirectory is an empty string: name a directory, or leave it nil.")
         if let reason = options.channel.flatMap(ChannelName.objection) { throw Sync.Failure(.usage, reason) }
         try refuse(unless: options.revision != 0, "revision counts from 1.")
         if let count = options.connections {
             try refuse(unless: (1...64).contains(count), "connections must be 1 to 64, not \(count).")
         }
         try refuse(
-            unless: options.rateLimit != 0,
-            "rateLimit must be at least 1 byte per second; use nil for no limit."
-        )
-        try refuse(
-            unless: options.patience > .zero,
-            "patience must be above 0, not \(options.patience)."
-        )
+            unless: options.rateLimit != 0, "rateLimit must be at least 1 byte per second; use nil for no limit.")
+        try refuse(unless: options.patience > .zero, "patience must be above 0, not \(options.patience).")
         for hook in options.hooks {
             let name = escaped(shownHookProgram(hook.arguments.first ?? ""))
             try refuse(
                 unless: isHookProgram(hook.arguments.first ?? ""),
-                "'\(name)' is not a hook: an absolute path, a URL or plugin:NAME is expected."
-            )
+                "'\(name)' is not a hook: an absolute path, a URL or plugin:NAME is expected.")
             try refuse(
                 unless: RunHook.timeouts.contains(hook.timeout),
                 "The timeout of the hook \(name) must be at most \(RunHook.timeouts.upperBound) seconds, not \(hook.timeout)."
@@ -102,8 +89,7 @@ struct PullSetup {
             if let batch = hook.batch {
                 try refuse(
                     unless: RunHook.batches.contains(batch),
-                    "The batch of the hook \(name) must be 1 to \(RunHook.batches.upperBound), not \(batch)."
-                )
+                    "The batch of the hook \(name) must be 1 to \(RunHook.batches.upperBound), not \(batch).")
             }
         }
     }
@@ -112,16 +98,11 @@ struct PullSetup {
     ///
     /// - Throws: ``Sync/Failure`` with status 78 for what libcurl refuses.
     func engine(
-        stop: StopRequest,
-        listener: @escaping @Sendable (SyncEvent) -> Void,
-        progress: @escaping @Sendable (PullProgress) -> Void,
-        requests: @escaping @Sendable ([UInt8]) -> Void
+        stop: StopRequest, listener: @escaping @Sendable (SyncEvent) -> Void,
+        progress: @escaping @Sendable (PullProgress) -> Void, requests: @escaping @Sendable ([UInt8]) -> Void
     ) throws(Sync.Failure) -> AssembledEngine {
         var web = TransportConfiguration(
-            clock: SystemTime.clock,
-            random: { .random(in: .min ... .max) },
-            events: { _ in }
-        )
+            clock: SystemTime.clock, random: { .random(in: .min ... .max) }, events: { _ in })
         web.userAgent = "syncagent-kit"
         let patience = min(options.patience, .seconds(366 * 86_400))
         web.patience = Patience(firstContact: patience / 6, silence: patience)
@@ -134,23 +115,15 @@ struct PullSetup {
         }
         do throws(TransferError) {
             return try AssembledEngine(
-                store: store,
-                stateDirectory: stateDirectory,
-                web: web,
-                plugins: plugins,
-                stop: stop,
-                listener: listener,
-                progress: progress,
+                store: store, stateDirectory: stateDirectory, web: web, plugins: plugins, stop: stop,
+                listener: listener, progress: progress,
                 adjust: { environment in
                     environment.manifestLimits.schemes?.formUnion(Self.schemes(plugins))
                     // The program around it has heaps of its own.
                     environment.releasesMemory = false
                     environment.requests = requests
-                }
-            )
-        } catch {
-            throw Sync.Failure(.configuration, "\(error)")
-        }
+                })
+        } catch { throw Sync.Failure(.configuration, "\(error)") }
     }
 
     /// What the transports of a program are for, in lower case.
@@ -166,21 +139,13 @@ struct PullSetup {
             }
             for (index, resolver) in said.resolvers.enumerated() {
                 plugins.resolvers.append(
-                    ConfiguredResolver(name: "resolver-\(index + 1)", plugin: resolver, scope: .all)
-                )
+                    ConfiguredResolver(name: "resolver-\(index + 1)", plugin: resolver, scope: .all))
             }
             for (origin, provider) in said.credentialProviders {
                 plugins.credentialProviders.append(
-                    ConfiguredCredentialProvider(
-                        name: origin,
-                        plugin: provider,
-                        scope: try .origins([origin])
-                    )
-                )
+                    ConfiguredCredentialProvider(name: origin, plugin: provider, scope: try .origins([origin])))
             }
-        } catch {
-            throw Sync.Failure(.usage, "a plugin's URL is \(error.description)")
-        }
+        } catch { throw Sync.Failure(.usage, "a plugin's URL is \(error.description)") }
         // A manifest from elsewhere could name this machine's files.
         guard !schemes(plugins).contains("file") else { throw Sync.Failure(.usage, URLScope.fileIsBuiltIn) }
         plugins.verifications = said.verifiers.enumerated().map {
@@ -192,8 +157,7 @@ struct PullSetup {
     }
 
     /// Keeps a list of files as a manifest of the session: the next pull, and whoever looks at the session, finds it.
-    private static func write(_ entries: [Sync.Entry], _ project: String, under state: String) throws(Sync
-        .Failure)
+    private static func write(_ entries: [Sync.Entry], _ project: String, under state: String) throws(Sync.Failure)
         -> String
     {
         let name = project.utf8.map { byte in
@@ -204,16 +168,12 @@ struct PullSetup {
         do throws(FileError) {
             try makeDirectories(state + "/entries", mode: 0o700)
             try entries.writeManifest(of: project, to: path)
-        } catch {
-            throw Sync.Failure(.ioError, "\(escaped(path)): \(error.reason)")
-        }
+        } catch { throw Sync.Failure(.ioError, "\(escaped(path)): \(error.reason)") }
         return path
     }
 
     private static func absolute(_ path: String) throws(Sync.Failure) -> String {
-        do throws(FileError) {
-            return URL(fileURLWithPath: try absolutePath(path)).standardizedFileURL.path
-        } catch {
+        do throws(FileError) { return URL(fileURLWithPath: try absolutePath(path)).standardizedFileURL.path } catch {
             throw Sync.Failure(.cannotCreate, "\(error).")
         }
     }

@@ -170,20 +170,14 @@ final class PullWork: Sendable {
                 let result = Result { try work() }
                 finish(result)
             }
-        } catch {
-            throw Sync.Failure(.ioError, "\(error)")
-        }
+        } catch { throw Sync.Failure(.ioError, "\(error)") }
     }
 
-    private func finish(_ result: Result<Void, any Error>) {
-        tell { $0.end = result }
-    }
+    private func finish(_ result: Result<Void, any Error>) { tell { $0.end = result } }
 
     private func tell(_ item: Item) {
         // Whoever takes events makes room.
-        state.wait { state in
-            state.waiting < Self.limit || state.isAbandoned || state.isStopped ? true : nil
-        }
+        state.wait { state in state.waiting < Self.limit || state.isAbandoned || state.isStopped ? true : nil }
         tell { state in if !state.isAbandoned { state.items.append(item) } }
     }
 
@@ -191,12 +185,8 @@ final class PullWork: Sendable {
         guard progress.phase != .looking else { return }
         tell {
             $0.progress = Sync.Progress(
-                filesDone: progress.filesDone,
-                filesTotal: progress.filesTotal,
-                bytesDone: progress.bytesDone,
-                bytesTotal: progress.bytesTotal,
-                received: progress.received
-            )
+                filesDone: progress.filesDone, filesTotal: progress.filesTotal, bytesDone: progress.bytesDone,
+                bytesTotal: progress.bytesTotal, received: progress.received)
         }
     }
 
@@ -248,10 +238,7 @@ final class PullWork: Sendable {
                 listener: { [self] event in
                     note(event.name)
                     tell(.event(event))
-                },
-                progress: { [self] in tell($0) },
-                requests: { [self] in tell(requests: $0) }
-            )
+                }, progress: { [self] in tell($0) }, requests: { [self] in tell(requests: $0) })
             let ended = StopFlag()
             let before = earlier
             let watch: WorkerThread?
@@ -290,9 +277,7 @@ final class PullWork: Sendable {
         var blocking: String?
         while !check.isEmpty {
             let now = SystemTime.milliseconds()
-            let report = check.evaluate(
-                ConditionContext(destination: destination, receivedBytes: received, now: now)
-            )
+            let report = check.evaluate(ConditionContext(destination: destination, receivedBytes: received, now: now))
             guard let condition = report.condition, report.isBlocked else { break }
             if blocking != condition {
                 blocking = condition
@@ -310,10 +295,7 @@ final class PullWork: Sendable {
 
     /// Looks at the conditions while it works; no hook is stopped.
     private func watch(
-        _ check: ConditionCheck,
-        _ destination: String,
-        _ stop: StopRequest,
-        _ ended: StopFlag,
+        _ check: ConditionCheck, _ destination: String, _ stop: StopRequest, _ ended: StopFlag,
         received: @escaping @Sendable () -> UInt64
     ) throws(ThreadError) -> WorkerThread? {
         guard !check.isEmpty else { return nil }
@@ -334,21 +316,11 @@ final class PullWork: Sendable {
 extension Sync.Summary {
     fileprivate init(_ report: PullReport) {
         self.init(
-            session: report.session,
-            run: report.run,
-            result: report.result,
-            status: report.status,
+            session: report.session, run: report.run, result: report.result, status: report.status,
             files: Files(
-                total: report.files.total,
-                installed: report.files.installed,
-                unchanged: report.files.unchanged,
-                reused: report.files.reused,
-                removed: report.files.removed,
-                failed: report.files.failed
-            ),
-            received: report.bytes.received,
-            requests: report.requests,
-            elapsed: .milliseconds(report.elapsedMilliseconds)
-        )
+                total: report.files.total, installed: report.files.installed, unchanged: report.files.unchanged,
+                reused: report.files.reused, removed: report.files.removed, failed: report.files.failed),
+            received: report.bytes.received, requests: report.requests,
+            elapsed: .milliseconds(report.elapsedMilliseconds))
     }
 }

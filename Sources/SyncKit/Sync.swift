@@ -27,13 +27,8 @@ public enum Sync {
     /// - Returns: Events in order; the last one is ``Event/finished(_:)``. Throws ``Failure`` if the pull could not start: no
     ///   manifest, no destination, busy, refused. Failed files are events.
     public static func pull(
-        _ manifest: String,
-        into destination: String,
-        options: Options = Options(),
-        plugins: Plugins = Plugins()
-    ) -> Pull {
-        Pull(.manifest(manifest), destination: destination, options: options, plugins: plugins)
-    }
+        _ manifest: String, into destination: String, options: Options = Options(), plugins: Plugins = Plugins()
+    ) -> Pull { Pull(.manifest(manifest), destination: destination, options: options, plugins: plugins) }
 
     /// Makes a directory match a list of files, without a published manifest.
     ///
@@ -45,14 +40,9 @@ public enum Sync {
     ///   - plugins: Your own types for the extension points.
     /// - Returns: The same as ``pull(_:into:options:plugins:)``.
     public static func pull(
-        _ files: [Entry],
-        project: String,
-        into destination: String,
-        options: Options = Options(),
+        _ files: [Entry], project: String, into destination: String, options: Options = Options(),
         plugins: Plugins = Plugins()
-    ) -> Pull {
-        Pull(.entries(files, project: project), destination: destination, options: options, plugins: plugins)
-    }
+    ) -> Pull { Pull(.entries(files, project: project), destination: destination, options: options, plugins: plugins) }
 
     /// One file and the URLs of its bytes.
     public typealias Entry = FileEntry

@@ -16,9 +16,9 @@ public struct ByteCount: Hashable, Sendable, Comparable {
         let digits = words.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
         let rest = words.dropFirst(digits.count)
         let suffix = rest.first == " " ? rest.dropFirst() : rest
-        guard !digits.isEmpty, suffix.utf8.allSatisfy({ $0 < 0x80 }),
-            let unit = Self.units[suffix.lowercased()]
-        else { return nil }
+        guard !digits.isEmpty, suffix.utf8.allSatisfy({ $0 < 0x80 }), let unit = Self.units[suffix.lowercased()] else {
+            return nil
+        }
         if let whole = UInt64(digits) {
             let (product, overflow) = whole.multipliedReportingOverflow(by: unit)
             guard !overflow else { return nil }
@@ -34,11 +34,8 @@ public struct ByteCount: Hashable, Sendable, Comparable {
     public static func < (a: ByteCount, b: ByteCount) -> Bool { a.bytes < b.bytes }
 
     private static let units: [String: UInt64] = [
-        "": 1, "b": 1,
-        "k": 1 << 10, "kib": 1 << 10, "kb": 1_000,
-        "m": 1 << 20, "mib": 1 << 20, "mb": 1_000_000,
-        "g": 1 << 30, "gib": 1 << 30, "gb": 1_000_000_000,
-        "t": 1 << 40, "tib": 1 << 40, "tb": 1_000_000_000_000,
+        "": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "kb": 1_000, "m": 1 << 20, "mib": 1 << 20, "mb": 1_000_000,
+        "g": 1 << 30, "gib": 1 << 30, "gb": 1_000_000_000, "t": 1 << 40, "tib": 1 << 40, "tb": 1_000_000_000_000,
     ]
 }
 

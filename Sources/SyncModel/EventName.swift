@@ -79,9 +79,7 @@ package struct EventFields: Sendable {
         self.optional = Self.words(optional)
     }
 
-    private static func words(_ text: String) -> Set<String> {
-        Set(text.split(separator: " ").map(String.init))
-    }
+    private static func words(_ text: String) -> Set<String> { Set(text.split(separator: " ").map(String.init)) }
 
     /// What is wrong with an event that has these fields; `nil` if nothing is. Common ones are ignored.
     package func problem(in fields: some Sequence<String>) -> String? {
@@ -103,21 +101,16 @@ extension EventName {
         case .runEnqueued: EventFields("is_new state superseded", optional: "not_before")
         case .runStarted:
             EventFields(
-                "project manifest manifest_sha256 destination",
-                optional: "channel revision expected_bytes user_data"
-            )
+                "project manifest manifest_sha256 destination", optional: "channel revision expected_bytes user_data")
         case .planReady: EventFields("files unchanged wanted requests requests_avoided bytes gap_bytes")
         case .runSummary:
             EventFields(
-                "elapsed_ms requests received reused files origins directories",
-                optional: "stopped tasks other_bytes"
-            )
+                "elapsed_ms requests received reused files origins directories", optional: "stopped tasks other_bytes")
         case .runStopped: EventFields("reason")
         case .pullFinished:
             EventFields(
                 "result files bytes manifest requests elapsed_ms",
-                optional: "directories replaced obsolete error stopped"
-            )
+                optional: "directories replaced obsolete error stopped")
 
         case .taskInstalled: EventFields("path source", optional: "size sha256 link")
         case .taskFailed, .taskCancelled: EventFields("path reason cause")
@@ -125,13 +118,11 @@ extension EventName {
         case .sourceWrongBytes: EventFields("path source sha256 reason", optional: "got_sha256")
         case .taskRemoved: EventFields("path")
         case .pruneFailed: EventFields("path reason")
-        case .taskRedirected:
-            EventFields("transfer reason hop from to", optional: "\(Self.subject) status rule plugin")
+        case .taskRedirected: EventFields("transfer reason hop from to", optional: "\(Self.subject) status rule plugin")
 
         case .groupCompleted: EventFields("group result")
         case .hookStarted: EventFields(Self.hook, optional: Self.batches)
-        case .hookFinished:
-            EventFields("\(Self.hook) result output elapsed_ms", optional: "\(Self.batches) calls")
+        case .hookFinished: EventFields("\(Self.hook) result output elapsed_ms", optional: "\(Self.batches) calls")
         case .hookUnknown: EventFields("", optional: "group hook more")
 
         case .conditionBlocked: EventFields("condition detail", optional: "until")
@@ -153,21 +144,17 @@ extension EventName {
         case .plan:
             EventFields(
                 "project revision destination files unchanged wanted prunable bytes requests spans",
-                optional: "replaced directories prunable_directories prune_refused refused obstructed"
-            )
+                optional: "replaced directories prunable_directories prune_refused refused obstructed")
         case .planFile: EventFields("path action", optional: "directory size link from here reason")
         case .planRoute:
             EventFields(
                 "prefix objects requests",
-                optional: "local plugin asked rule credentials headers proxy tls hops status reason probes"
-            )
+                optional: "local plugin asked rule credentials headers proxy tls hops status reason probes")
         case .verifyFinished:
             EventFields("result files bytes differing extra problems", optional: "directories signed notes")
         case .publishFinished:
             EventFields(
-                "\(Self.published) packs parts deltas repack_pays",
-                optional: "channel signed manifest_sha256 error"
-            )
+                "\(Self.published) packs parts deltas repack_pays", optional: "channel signed manifest_sha256 error")
         case .lsFile: EventFields("path kind groups", optional: "size sha256 mode mtime link")
         case .diffFile: EventFields("path change size fetch", optional: "from what")
         case .diffFinished: EventFields("old_revision new_revision different files fetch")
@@ -175,10 +162,7 @@ extension EventName {
         case .publishFile: EventFields("path change size")
 
         case .progress:
-            EventFields(
-                "phase files_done files_total bytes_done bytes_total",
-                optional: "received host until attempt"
-            )
+            EventFields("phase files_done files_total bytes_done bytes_total", optional: "received host until attempt")
         case .eventsPruned: EventFields("through")
         case .observerDropped: EventFields("count")
         }

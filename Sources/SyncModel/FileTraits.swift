@@ -11,9 +11,7 @@ package struct FileTraits: Sendable, Equatable {
     /// The times that can be kept, 1678-01-01 to 2261-12-31: what signed 64-bit nanoseconds hold, in whole years.
     package static let times: Range<Int64> = -9_214_560_000_000_000_000..<9_214_646_400_000_000_000
 
-    package init(mode: UInt16? = nil, modified: Int64? = nil) {
-        (self.mode, self.modified) = (mode, modified)
-    }
+    package init(mode: UInt16? = nil, modified: Int64? = nil) { (self.mode, self.modified) = (mode, modified) }
 
     /// The mode as chmod(1) writes it: three octal digits.
     package static func text(mode: UInt16) -> String { padded(mode & 0o777, 3, radix: 8) }

@@ -67,9 +67,7 @@ public struct JSONLine: Sendable {
     }
 
     /// Adds a key with the word for a state, a result, a reason.
-    public mutating func field(_ name: String, _ word: some RawRepresentable<String>) {
-        field(name, word.rawValue)
-    }
+    public mutating func field(_ name: String, _ word: some RawRepresentable<String>) { field(name, word.rawValue) }
 
     /// Adds a key with such a word, unless it is missing.
     public mutating func field(_ name: String, optional word: (some RawRepresentable<String>)?) {
@@ -89,9 +87,7 @@ public struct JSONLine: Sendable {
     }
 
     /// Adds a key with a string, unless it is missing.
-    public mutating func field(_ name: String, optional text: String?) {
-        if let text { field(name, text) }
-    }
+    public mutating func field(_ name: String, optional text: String?) { if let text { field(name, text) } }
 
     /// Adds a key with an integer, unless it is missing.
     public mutating func field(_ name: String, optional number: (some BinaryInteger)?) {
@@ -110,14 +106,8 @@ public struct JSONLine: Sendable {
 
     /// Adds a key with a list of objects.
     package mutating func list<Elements: Sequence>(
-        _ name: String,
-        _ elements: Elements,
-        _ write: (Elements.Element, inout JSONLine) -> Void
-    ) {
-        array(name) { array in
-            for element in elements { array.object { write(element, &$0) } }
-        }
-    }
+        _ name: String, _ elements: Elements, _ write: (Elements.Element, inout JSONLine) -> Void
+    ) { array(name) { array in for element in elements { array.object { write(element, &$0) } } } }
 
     /// Adds `"range":[first, end]`, in **bytes**, half open.
     package mutating func range(_ range: Range<UInt64>) {
@@ -158,16 +148,12 @@ public struct JSONLine: Sendable {
         var text = text
         bytes.append(0x22)
         text.withUTF8 { text in
-            for byte in text {
-                if Self.isEscaped(byte) { escape(byte) } else { bytes.append(byte) }
-            }
+            for byte in text { if Self.isEscaped(byte) { escape(byte) } else { bytes.append(byte) } }
         }
         bytes.append(0x22)
     }
 
-    private static func isEscaped(_ byte: UInt8) -> Bool {
-        byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F
-    }
+    private static func isEscaped(_ byte: UInt8) -> Bool { byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F }
 
     private mutating func escape(_ byte: UInt8) {
         bytes.append(0x5C)

@@ -29,9 +29,7 @@ package struct JSONParser {
     }
 
     /// Reads a text; `nil` when it is not JSON.
-    package static func parse(_ text: String) -> JSONValue? {
-        Array(text.utf8).withUnsafeBytes { parse($0) }
-    }
+    package static func parse(_ text: String) -> JSONValue? { Array(text.utf8).withUnsafeBytes { parse($0) } }
 
     /// Skips white space and returns the next byte, which stays unread; `nil` at the end.
     private mutating func peek() -> UInt8? {
@@ -81,9 +79,9 @@ package struct JSONParser {
         var members: [String: JSONValue] = [:]
         if take(UInt8(ascii: "}")) { return .object(members) }
         repeat {
-            guard peek() == UInt8(ascii: "\""), let key = string(), take(UInt8(ascii: ":")),
-                let value = value()
-            else { return nil }
+            guard peek() == UInt8(ascii: "\""), let key = string(), take(UInt8(ascii: ":")), let value = value() else {
+                return nil
+            }
             guard members.updateValue(value, forKey: key) == nil else {
                 repeated = key
                 return nil
@@ -119,9 +117,7 @@ package struct JSONParser {
         if position < bytes.count, bytes[position] | 0x20 == UInt8(ascii: "e") {
             isInteger = false
             position += 1
-            if position < bytes.count,
-                bytes[position] == UInt8(ascii: "+") || bytes[position] == UInt8(ascii: "-")
-            {
+            if position < bytes.count, bytes[position] == UInt8(ascii: "+") || bytes[position] == UInt8(ascii: "-") {
                 position += 1
             }
             guard digits() > 0 else { return nil }

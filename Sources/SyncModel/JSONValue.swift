@@ -79,9 +79,7 @@ public enum JSONValue: Sendable, Hashable, Codable {
 
 extension JSONValue {
     /// The member of an object; `nil` for a missing one, and for anything but an object.
-    package subscript(_ key: String) -> JSONValue? {
-        if case .object(let members) = self { members[key] } else { nil }
-    }
+    package subscript(_ key: String) -> JSONValue? { if case .object(let members) = self { members[key] } else { nil } }
 
     package var string: String? { if case .string(let text) = self { text } else { nil } }
     package var integer: Int64? { if case .integer(let number) = self { number } else { nil } }

@@ -5,9 +5,7 @@ package func nearest(_ text: String, in names: [String]) -> String? {
     guard text.utf8.count <= 256 else { return nil }
     func plain(_ text: String) -> [Character] { text.lowercased().filter { $0 != "_" && $0 != "-" } }
     let wanted = plain(text)
-    let best = names.map { (name: $0, distance: editDistance(wanted, plain($0))) }.min {
-        $0.distance < $1.distance
-    }
+    let best = names.map { (name: $0, distance: editDistance(wanted, plain($0))) }.min { $0.distance < $1.distance }
     guard let best, best.distance * 3 <= max(wanted.count, 3) else { return nil }
     return best.name
 }
@@ -20,9 +18,7 @@ package func editDistance(_ from: [Character], _ to: [Character]) -> Int {
         var row = [i + 1]
         for j in 0..<to.count {
             var best = min(row[j] + 1, rows[i][j + 1] + 1, rows[i][j] + (from[i] == to[j] ? 0 : 1))
-            if i > 0, j > 0, from[i] == to[j - 1], from[i - 1] == to[j] {
-                best = min(best, rows[i - 1][j - 1] + 1)
-            }
+            if i > 0, j > 0, from[i] == to[j - 1], from[i - 1] == to[j] { best = min(best, rows[i - 1][j - 1] + 1) }
             row.append(best)
         }
         rows.append(row)

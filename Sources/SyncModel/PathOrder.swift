@@ -4,14 +4,12 @@
 /// `a/b`. That makes "a path that is a directory of another" a check of neighbours.
 public enum PathOrder {
     /// Whether `a` comes before `b`.
-    @inlinable
-    public static func precedes(_ a: UnsafeBufferPointer<UInt8>, _ b: UnsafeBufferPointer<UInt8>) -> Bool {
+    @inlinable public static func precedes(_ a: UnsafeBufferPointer<UInt8>, _ b: UnsafeBufferPointer<UInt8>) -> Bool {
         compare(a, b) < 0
     }
 
     /// Negative, zero or positive as `a` comes before, equals, or comes after `b`.
-    @inlinable
-    public static func compare(_ a: UnsafeBufferPointer<UInt8>, _ b: UnsafeBufferPointer<UInt8>) -> Int {
+    @inlinable public static func compare(_ a: UnsafeBufferPointer<UInt8>, _ b: UnsafeBufferPointer<UInt8>) -> Int {
         let shared = min(a.count, b.count)
         var index = 0
         while index < shared, a[index] == b[index] { index += 1 }
@@ -20,16 +18,14 @@ public enum PathOrder {
     }
 
     /// Whether `parent` names a directory that `child` is in.
-    @inlinable
-    public static func isDirectory(_ parent: UnsafeBufferPointer<UInt8>, of child: UnsafeBufferPointer<UInt8>)
-        -> Bool
-    {
+    @inlinable public static func isDirectory(
+        _ parent: UnsafeBufferPointer<UInt8>, of child: UnsafeBufferPointer<UInt8>
+    ) -> Bool {
         guard parent.count < child.count, child[parent.count] == 0x2F else { return false }
         return parent.indices.allSatisfy { parent[$0] == child[$0] }
     }
 
-    @inlinable
-    static func rank(_ byte: UInt8) -> UInt16 { byte == 0x2F ? 0 : UInt16(byte) + 1 }
+    @inlinable static func rank(_ byte: UInt8) -> UInt16 { byte == 0x2F ? 0 : UInt16(byte) + 1 }
 }
 
 extension Range where Bound == Int {

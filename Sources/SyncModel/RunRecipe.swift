@@ -98,11 +98,10 @@ public struct RunRecipe: Sendable, Equatable, Codable {
 
     /// Whether text is 1 to 255 letters, digits, `.`, `_`, `-` and `:` of ASCII that begin with one of the first two or `_`.
     package static func isIdentifier(_ text: String) -> Bool {
-        guard text.utf8.count <= 255, let first = text.utf8.first, isAlphanumeric(first) || first == 0x5F
-        else { return false }
-        return text.utf8.allSatisfy {
-            isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D || $0 == 0x3A
+        guard text.utf8.count <= 255, let first = text.utf8.first, isAlphanumeric(first) || first == 0x5F else {
+            return false
         }
+        return text.utf8.allSatisfy { isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D || $0 == 0x3A }
     }
 
     /// What ``userData`` may have as text, in **bytes**.
@@ -135,11 +134,8 @@ public struct RunHook: Sendable, Hashable, Codable {
 
     /// Makes a hook; by default it runs however the group ends.
     public init(
-        group: String = RunRecipe.groupOfAll,
-        arguments: [String],
-        timeout: Int = 600,
-        results: some Sequence<RunResult> = RunResult.allCases,
-        batch: Int? = nil
+        group: String = RunRecipe.groupOfAll, arguments: [String], timeout: Int = 600,
+        results: some Sequence<RunResult> = RunResult.allCases, batch: Int? = nil
     ) {
         self.group = group
         self.arguments = arguments
@@ -157,8 +153,7 @@ public struct RunHook: Sendable, Hashable, Codable {
             arguments: try values.decode([String].self, forKey: .arguments),
             timeout: try values.decodeIfPresent(Int.self, forKey: .timeout) ?? 600,
             results: try values.decodeIfPresent([RunResult].self, forKey: .results) ?? RunResult.allCases,
-            batch: try values.decodeIfPresent(Int.self, forKey: .batch)
-        )
+            batch: try values.decodeIfPresent(Int.self, forKey: .batch))
     }
 }
 

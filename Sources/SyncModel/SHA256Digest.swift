@@ -59,8 +59,7 @@ public struct SHA256Digest: Hashable, Sendable {
     }
 
     /// Calls `put` with each position 0..<64 and the lower-case hexadecimal digit that stands there.
-    @inlinable
-    public func writeHex(_ put: (_ position: Int, _ digit: UInt8) -> Void) {
+    @inlinable public func writeHex(_ put: (_ position: Int, _ digit: UInt8) -> Void) {
         for index in 0..<32 {
             let byte = self[byte: index]
             put(index * 2, Self.hexDigit(byte >> 4))
@@ -91,8 +90,7 @@ public struct SHA256Digest: Hashable, Sendable {
         target.storeBytes(of: w3.bigEndian, toByteOffset: 24, as: UInt64.self)
     }
 
-    @usableFromInline
-    static func hexDigit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
+    @usableFromInline static func hexDigit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
 }
 
 extension SHA256Digest: CustomStringConvertible {

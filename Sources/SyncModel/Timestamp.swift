@@ -23,14 +23,11 @@ public func timestamp(milliseconds: Int64) -> String {
 ///
 /// - Returns: `nil` for anything else, and for a day or an hour that there is not.
 package func parseTimestamp(_ text: String) -> Int64? {
-    let form =
-        /([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,18}))?(?:Z|([+-])([0-9]{2}):?([0-9]{2}))/
+    let form = /([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,18}))?(?:Z|([+-])([0-9]{2}):?([0-9]{2}))/
     guard let match = text.wholeMatch(of: form) else { return nil }
     var start = String(match.1)
     guard var seconds = start.withUTF8({ civilSeconds($0) }) else { return nil }
-    if let sign = match.3, let hours = match.4.flatMap({ Int64($0) }),
-        let minutes = match.5.flatMap({ Int64($0) })
-    {
+    if let sign = match.3, let hours = match.4.flatMap({ Int64($0) }), let minutes = match.5.flatMap({ Int64($0) }) {
         guard hours < 24, minutes < 60 else { return nil }
         seconds -= (sign == "-" ? -1 : 1) * (hours * 3600 + minutes * 60)
     }
@@ -42,10 +39,7 @@ package func parseTimestamp(_ text: String) -> Int64? {
 
 /// Puts `width` digits and a separator behind `end`.
 private func put(
-    _ number: Int64,
-    _ width: Int,
-    then separator: Unicode.Scalar,
-    to text: UnsafeMutableBufferPointer<UInt8>,
+    _ number: Int64, _ width: Int, then separator: Unicode.Scalar, to text: UnsafeMutableBufferPointer<UInt8>,
     _ end: inout Int
 ) {
     var rest = number
@@ -65,8 +59,7 @@ private func put(
 package func parseTimestamp(utc text: String) -> Int64? {
     var text = text
     return text.withUTF8 { bytes in
-        guard bytes.count == 20 || bytes.count == 24, bytes.last == 0x5A,
-            bytes.count == 20 || bytes[19] == 0x2E,
+        guard bytes.count == 20 || bytes.count == 24, bytes.last == 0x5A, bytes.count == 20 || bytes[19] == 0x2E,
             let seconds = civilSeconds(bytes, mostSeconds: 60),
             let fraction = bytes.count == 20 ? 0 : decimal(bytes[20..<23])
         else { return nil }
@@ -83,8 +76,7 @@ package func parseTimestamp(utc text: String) -> Int64? {
 func civilSeconds(_ text: UnsafeBufferPointer<UInt8>, mostSeconds: Int64 = 59) -> Int64? {
     guard text[4] == 0x2D, text[7] == 0x2D, text[10] == 0x54, text[13] == 0x3A, text[16] == 0x3A,
         let year = decimal(text[0..<4]), let month = decimal(text[5..<7]), let day = decimal(text[8..<10]),
-        let hour = decimal(text[11..<13]), let minute = decimal(text[14..<16]),
-        let second = decimal(text[17..<19]),
+        let hour = decimal(text[11..<13]), let minute = decimal(text[14..<16]), let second = decimal(text[17..<19]),
         (1...12).contains(month), hour < 24, minute < 60, second <= mostSeconds
     else { return nil }
     let date = CivilDay(year: year, month: month, day: day)
@@ -121,9 +113,7 @@ public struct WallTime: Sendable, Hashable, Comparable, Codable {
         let text = try container.decode(String.self)
         guard let milliseconds = parseTimestamp(text) else {
             throw DecodingError.dataCorruptedError(
-                in: container,
-                debugDescription: "not a time such as 2026-11-20T02:00:00Z"
-            )
+                in: container, debugDescription: "not a time such as 2026-11-20T02:00:00Z")
         }
         self.milliseconds = milliseconds
     }
@@ -169,9 +159,7 @@ package struct CivilDay: Sendable, Hashable, Comparable {
     }
 
     /// The day of the week; 1970-01-01 was a Thursday.
-    package var weekday: Weekday {
-        Weekday.allCases[Int(floorDivision(number + 3, 7).remainder)]
-    }
+    package var weekday: Weekday { Weekday.allCases[Int(floorDivision(number + 3, 7).remainder)] }
 
     /// The day so many **days** later.
     package func adding(_ days: Int64) -> CivilDay { CivilDay(number: number + days) }
@@ -231,8 +219,7 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
         if !isAsctime, words[3].utf8.count == 2 { year += year < 70 ? 2000 : 1900 }
 
         let time = (isAsctime ? words[3] : words[4]).split(separator: ":", omittingEmptySubsequences: false)
-        guard time.count == 3, let hour = Int64(time[0]), let minute = Int64(time[1]),
-            let second = Int64(time[2]),
+        guard time.count == 3, let hour = Int64(time[0]), let minute = Int64(time[1]), let second = Int64(time[2]),
             (0..<24).contains(hour), (0..<60).contains(minute), (0...60).contains(second)
         else { return nil }
         let date = CivilDay(year: year, month: Int64(month) + 1, day: day)
@@ -244,8 +231,7 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
     private static func isAsctime(_ text: String) -> Bool? {
         let shape = String(
             text.map {
-                ("0"..."9").contains($0)
-                    ? "0" : ("A"..."Z").contains($0) || ("a"..."z").contains($0) ? "a" : $0
+                ("0"..."9").contains($0) ? "0" : ("A"..."Z").contains($0) || ("a"..."z").contains($0) ? "a" : $0
             }
         ).drop { $0 == "a" }
         switch shape {
@@ -258,9 +244,7 @@ package struct HTTPDate: Hashable, Comparable, Sendable {
     package static func < (a: HTTPDate, b: HTTPDate) -> Bool { a.seconds < b.seconds }
 
     /// The months' names.
-    package static let months = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ]
+    package static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 }
 
 extension HTTPDate: CustomStringConvertible {
@@ -269,9 +253,7 @@ extension HTTPDate: CustomStringConvertible {
         let (days, second) = floorDivision(seconds, 86_400)
         let day = CivilDay(number: days)
         let (year, month, number) = day.date
-        let clock = [second / 3600, second / 60 % 60, second % 60].map { padded($0, 2) }.joined(
-            separator: ":"
-        )
+        let clock = [second / 3600, second / 60 % 60, second % 60].map { padded($0, 2) }.joined(separator: ":")
         let weekday = day.weekday.rawValue
         return "\(weekday.prefix(1).uppercased())\(weekday.dropFirst()), \(padded(number, 2)) "
             + "\(Self.months[Int(month) - 1]) \(padded(year, 4)) \(clock) GMT"

@@ -21,9 +21,7 @@ public func leadingScheme(of text: String) -> String? {
 ///
 /// - Parameter schemes: In lower case. Text that begins otherwise stays as it is, as do the web's URLs, which have hosts.
 public func withAuthority(_ text: String, schemes: Set<String>) -> String {
-    guard let scheme = leadingScheme(of: text), schemes.subtracting(webSchemes).contains(scheme) else {
-        return text
-    }
+    guard let scheme = leadingScheme(of: text), schemes.subtracting(webSchemes).contains(scheme) else { return text }
     let rest = text.dropFirst(scheme.utf8.count + 1)
     guard !rest.isEmpty, !rest.hasPrefix("//") else { return text }
     return text.prefix(scheme.utf8.count) + ":///" + (rest.hasPrefix("/") ? rest.dropFirst() : rest)
@@ -43,18 +41,14 @@ package func isAlphanumeric(_ byte: UInt8) -> Bool {
 }
 
 /// Whether text is a URL of a web server; else it is one of another scheme, or a path.
-public func isWebURL(_ text: String) -> Bool {
-    urlScheme(of: text).map(webSchemes.contains) == true
-}
+public func isWebURL(_ text: String) -> Bool { urlScheme(of: text).map(webSchemes.contains) == true }
 
 /// What libcurl is asked for.
 public let webSchemes: Set = ["http", "https"]
 
 /// The `file:` URL of an absolute path (RFC 8089), encoded so that a `#`, `?` or `%` of a name
 /// stays part of it.
-public func fileURL(path: String) -> String {
-    "file://" + percentEncoded(bytes: path.utf8)
-}
+public func fileURL(path: String) -> String { "file://" + percentEncoded(bytes: path.utf8) }
 
 /// A path as it stands in a URL: every byte that is not unreserved in RFC 3986 §2.3 as `%` and two digits.
 ///
@@ -83,9 +77,9 @@ package func percentDecoded(_ text: some Sequence<UInt8>) -> [UInt8]? {
             bytes.append(byte)
             continue
         }
-        guard let high = rest.next().flatMap(hexadecimalValue),
-            let low = rest.next().flatMap(hexadecimalValue)
-        else { return nil }
+        guard let high = rest.next().flatMap(hexadecimalValue), let low = rest.next().flatMap(hexadecimalValue) else {
+            return nil
+        }
         bytes.append(high << 4 | low)
     }
     return bytes.contains(0) ? nil : bytes

@@ -70,10 +70,7 @@ package enum PlanError: Error, Equatable {
 ///   - gaps: The **bytes** that are missing of a loose file of which an earlier run left some here; `nil` for none.
 /// - Complexity: O(*n* log *n*) for *n* wanted blobs.
 package func makePlan(
-    _ manifest: Manifest,
-    wanted: [Int],
-    rule: CoalescingRule,
-    looseOnly: Set<Int> = [],
+    _ manifest: Manifest, wanted: [Int], rule: CoalescingRule, looseOnly: Set<Int> = [],
     gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil },
     skipping: (_ row: Int, _ blob: Int) -> Bool = { _, _ in false },
     delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil }
@@ -98,11 +95,7 @@ package func makePlan(
                         return manifest.files.delta(at: $0).storedLength <= longest
                     }
                     let target = Plan.Target(
-                        row: row,
-                        blob: position,
-                        fileOffset: fileOffset,
-                        isWhole: blobs.count == 1
-                    )
+                        row: row, blob: position, fileOffset: fileOffset, isWhole: blobs.count == 1)
                     wantedBlobs.append(WantedBlob(blob, delta: short, of: manifest, for: target))
                 }
                 fileOffset = try sum(fileOffset, blob.rawLength, row: row)
@@ -139,8 +132,9 @@ private struct WantedBlob {
     }
 
     func precedes(_ other: WantedBlob) -> Bool {
-        (pack, offset, storedLength, target.row, target.fileOffset)
-            < (other.pack, other.offset, other.storedLength, other.target.row, other.target.fileOffset)
+        (pack, offset, storedLength, target.row, target.fileOffset) < (
+            other.pack, other.offset, other.storedLength, other.target.row, other.target.fileOffset
+        )
     }
 
     private func blob(in manifest: Manifest) -> Blob {
@@ -152,12 +146,9 @@ private struct WantedBlob {
     func slot(of manifest: Manifest, targets: Range<Int>) -> Plan.Slot {
         let blob = blob(in: manifest)
         return Plan.Slot(
-            range: offset..<(offset &+ storedLength),
-            rawLength: blob.rawLength,
-            codec: delta == Plan.noDelta ? blob.codec : .zstd,
-            targets: targets,
-            delta: delta == Plan.noDelta ? nil : Int(delta)
-        )
+            range: offset..<(offset &+ storedLength), rawLength: blob.rawLength,
+            codec: delta == Plan.noDelta ? blob.codec : .zstd, targets: targets,
+            delta: delta == Plan.noDelta ? nil : Int(delta))
     }
 
     /// Whether these are the same stored bytes as another's, decoded the same way.
@@ -167,8 +158,7 @@ private struct WantedBlob {
         else { return false }
         let (own, others) = (blob(in: manifest), other.blob(in: manifest))
         return own.rawLength == others.rawLength && (delta != Plan.noDelta || own.codec == others.codec)
-            && manifest.files.digest(of: own, in: target.row)
-                == manifest.files.digest(of: others, in: other.target.row)
+            && manifest.files.digest(of: own, in: target.row) == manifest.files.digest(of: others, in: other.target.row)
     }
 }
 
@@ -210,19 +200,12 @@ private func addLoose(_ rows: [Int], _ range: Range<UInt64>, isWhole: Bool, to p
     plan.targets += rows.map {
         Plan.Target(row: $0, blob: 0, fileOffset: range.lowerBound, isWhole: true, isGap: !isWhole)
     }
-    plan.slots.append(
-        Plan.Slot(range: range, rawLength: range.length, codec: .identity, targets: targets)
-    )
+    plan.slots.append(Plan.Slot(range: range, rawLength: range.length, codec: .identity, targets: targets))
     let slots = (plan.slots.count - 1)..<plan.slots.count
     plan.spans.append(Plan.Span(source: .loose(row: row), range: range, slots: slots))
 }
 
-private func cut(
-    _ wantedBlobs: [WantedBlob],
-    of manifest: Manifest,
-    rule: CoalescingRule,
-    into plan: inout Plan
-) {
+private func cut(_ wantedBlobs: [WantedBlob], of manifest: Manifest, rule: CoalescingRule, into plan: inout Plan) {
     plan.targets.reserveCapacity(wantedBlobs.count + plan.loose.count)
     plan.slots.reserveCapacity(countBlobs(wantedBlobs) + plan.loose.count)
     var start = 0
@@ -281,19 +264,11 @@ extension Plan {
         package var codec: Codec
 
         /// Makes a slot; targets and deltas are counted with 32 bits, as rows and blobs of a manifest are.
-        package init(
-            range: Range<UInt64>,
-            rawLength: UInt64,
-            codec: Codec,
-            targets: Range<Int>,
-            delta: Int? = nil
-        ) {
+        package init(range: Range<UInt64>, rawLength: UInt64, codec: Codec, targets: Range<Int>, delta: Int? = nil) {
             (offset, storedLength) = (range.lowerBound, range.length)
             self.rawLength = rawLength
             self.codec = codec
-            (firstTarget, targetCount) = (
-                UInt32(clamping: targets.lowerBound), UInt32(clamping: targets.count)
-            )
+            (firstTarget, targetCount) = (UInt32(clamping: targets.lowerBound), UInt32(clamping: targets.count))
             deltaNumber = delta.map { UInt32(clamping: $0) } ?? Plan.noDelta
         }
 
@@ -304,9 +279,7 @@ extension Plan {
         package var targets: Range<Int> {
             get { Int(firstTarget)..<(Int(firstTarget) + Int(targetCount)) }
             set {
-                (firstTarget, targetCount) = (
-                    UInt32(clamping: newValue.lowerBound), UInt32(clamping: newValue.count)
-                )
+                (firstTarget, targetCount) = (UInt32(clamping: newValue.lowerBound), UInt32(clamping: newValue.count))
             }
         }
 
@@ -379,9 +352,7 @@ extension Plan {
     ///
     /// - Parameter kept: How many first **bytes** of a slot are here; 0 for none.
     /// - Returns: The places of the blobs whose first bytes will not be asked for.
-    package mutating func leaveOut(
-        _ kept: (_ place: PackPosition, _ slot: Slot) -> UInt64
-    ) -> Set<PackPosition> {
+    package mutating func leaveOut(_ kept: (_ place: PackPosition, _ slot: Slot) -> UInt64) -> Set<PackPosition> {
         var used: Set<PackPosition> = []
         var cut: [Span] = []
         cut.reserveCapacity(spans.count)
@@ -402,11 +373,8 @@ extension Plan {
                     gapBytes = gapBytes &- (slot.range.lowerBound - end)
                     cut.append(
                         Span(
-                            source: span.source,
-                            range: rest.range.lowerBound..<end,
-                            slots: rest.slots.lowerBound..<index
-                        )
-                    )
+                            source: span.source, range: rest.range.lowerBound..<end,
+                            slots: rest.slots.lowerBound..<index))
                 }
                 rest.range = (slot.range.lowerBound + count)..<span.range.upperBound
                 rest.slots = index..<span.slots.upperBound

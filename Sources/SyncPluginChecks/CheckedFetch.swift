@@ -56,10 +56,7 @@ final class CheckedFetch: TransferSink {
     // MARK: Running
 
     static func run(
-        _ transport: any Transport,
-        _ subject: TransportSubject,
-        _ patience: Duration,
-        _ plan: Plan = Plan()
+        _ transport: any Transport, _ subject: TransportSubject, _ patience: Duration, _ plan: Plan = Plan()
     ) -> CheckedFetch {
         let fetch = CheckedFetch(plan)
         fetch.begin(transport, subject, number: 1)
@@ -68,12 +65,9 @@ final class CheckedFetch: TransferSink {
         return fetch
     }
 
-    static func several(
-        _ count: Int,
-        _ transport: any Transport,
-        _ subject: TransportSubject,
-        _ patience: Duration
-    ) -> [CheckedFetch] {
+    static func several(_ count: Int, _ transport: any Transport, _ subject: TransportSubject, _ patience: Duration)
+        -> [CheckedFetch]
+    {
         let all = (0..<count).map { _ in CheckedFetch(Plan()) }
         for (index, fetch) in all.enumerated() { fetch.begin(transport, subject, number: UInt64(index)) }
         for (index, fetch) in all.enumerated() { fetch.end(transport, number: UInt64(index), patience) }
@@ -85,22 +79,17 @@ final class CheckedFetch: TransferSink {
         let id = TransferID(rawValue: number)
         if plan.isCancelled { transport.cancel(id) }
         let request = TransferRequest(
-            id: id,
-            urls: [subject.url],
-            range: plan.range,
-            limit: plan.limit ?? plan.range.map { $0.upperBound - $0.lowerBound }
-                ?? subject.bytes.map { UInt64($0.count) } ?? 1 << 30
-        )
-        transport.start(request, sink: self) { [self] result in
-            state.change { $0.results.append(result) }
-        }
+            id: id, urls: [subject.url], range: plan.range,
+            limit: plan.limit ?? plan.range.map { $0.upperBound - $0.lowerBound } ?? subject.bytes.map {
+                UInt64($0.count)
+            } ?? 1 << 30)
+        transport.start(request, sink: self) { [self] result in state.change { $0.results.append(result) } }
     }
 
     private func end(_ transport: any Transport, number: UInt64, _ patience: Duration) {
         let end = SuspendingClock.now + min(patience, .seconds(86_400))
         // One that ends without having paused is not waited for.
-        let hasPaused = { (state: inout State) -> Bool? in
-            state.hasPaused ? true : state.results.isEmpty ? nil : false
+        let hasPaused = { (state: inout State) -> Bool? in state.hasPaused ? true : state.results.isEmpty ? nil : false
         }
         if plan.pauses, state.wait(until: end, for: hasPaused) == true {
             transport.resume(TransferID(rawValue: number))
@@ -124,8 +113,7 @@ final class CheckedFetch: TransferSink {
             if !state.results.isEmpty { state.fault = "bytes came after the end" }
             if bytes.isEmpty { state.fault = "an empty piece came" }
             guard offset == start + UInt64(state.bytes.count) else {
-                state.fault =
-                    "bytes came for offset \(offset) instead of \(start + UInt64(state.bytes.count))"
+                state.fault = "bytes came for offset \(offset) instead of \(start + UInt64(state.bytes.count))"
                 return .stop
             }
             if plan.pauses, !state.hasPaused {

@@ -29,29 +29,20 @@ package func check(condition: any Condition, destination: String = "/tmp", now: 
         "'until' is in milliseconds since 1970; leave it out when it is not known."
     ) {
         let result = attempt { () throws(PluginError) in try condition.state(in: context) }
-        guard case .success(.blocked(_, .some(let until))) = result,
-            !ConditionState.isEnd(until, at: now)
-        else { return nil }
+        guard case .success(.blocked(_, .some(let until))) = result, !ConditionState.isEnd(until, at: now) else {
+            return nil
+        }
         if until > now { return "until is more than a year ahead" }
-        return "until is \(now.saturatingSubtract(until)) ms ago"
-            + (until < now / 500 ? "; is it in seconds?" : "")
+        return "until is \(now.saturatingSubtract(until)) ms ago" + (until < now / 500 ? "; is it in seconds?" : "")
     }
     book.rule(
-        "It handles a destination that does not exist, and many bytes",
-        "Answer unknown for what cannot be checked."
+        "It handles a destination that does not exist, and many bytes", "Answer unknown for what cannot be checked."
     ) {
         fault(
-            of: condition,
-            ConditionContext(destination: "/nonexistent/\u{1F5BC} x", receivedBytes: 1 << 50, now: now)
-        )
+            of: condition, ConditionContext(destination: "/nonexistent/\u{1F5BC} x", receivedBytes: 1 << 50, now: now))
     }
-    book.rule(
-        "Ten questions in a row are answered",
-        "It is asked every few seconds for as long as a run lasts."
-    ) {
-        for _ in 0..<10 {
-            if let fault = fault(of: condition, context) { return fault }
-        }
+    book.rule("Ten questions in a row are answered", "It is asked every few seconds for as long as a run lasts.") {
+        for _ in 0..<10 { if let fault = fault(of: condition, context) { return fault } }
         return nil
     }
     book.rule("Four callers at a time all get answers", "Requests arrive before earlier ones are answered.") {

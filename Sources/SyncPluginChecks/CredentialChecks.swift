@@ -7,11 +7,9 @@ package import SyncPlugins
 ///   - credentials: Asked several times.
 ///   - origin: An origin that it has something for, where there is one.
 ///   - now: **Seconds** since 1970.
-package func check(
-    credentials: any CredentialProvider,
-    origin: String = "https://assets.example.com",
-    now: Int64
-) -> [CheckResult] {
+package func check(credentials: any CredentialProvider, origin: String = "https://assets.example.com", now: Int64)
+    -> [CheckResult]
+{
     var book = RuleBook()
     func ask(_ origin: String, refused: Int? = nil) -> Result<Credential?, PluginError> {
         attempt { () throws(PluginError) in
@@ -36,23 +34,17 @@ package func check(
         "After a refusal it is asked again, and answers",
         "If 'refused' is set, get a new token instead of the cached one; null means that there is none."
     ) { fault(of: ask(origin, refused: 401)) ?? fault(of: ask(origin, refused: 403)) }
-    book.rule(
-        "A credential that has expired is not given",
-        "Get a new one when less than a minute is left."
-    ) {
-        guard case .success(.some(let credential)) = ask(origin), let expires = credential.expires,
-            expires <= now
+    book.rule("A credential that has expired is not given", "Get a new one when less than a minute is left.") {
+        guard case .success(.some(let credential)) = ask(origin), let expires = credential.expires, expires <= now
         else { return nil }
         return "it expired \(now.saturatingSubtract(expires)) s ago"
     }
-    book.rule("Eight callers at a time all get answers", "Requests arrive before earlier ones are answered.")
-    {
+    book.rule("Eight callers at a time all get answers", "Requests arrive before earlier ones are answered.") {
         together(8) { _ in
             fault(
                 of: attempt { () throws(PluginError) in
                     try credentials.credential(for: CredentialRequest(origin: origin))
-                }
-            )
+                })
         }
     }
     return book.results

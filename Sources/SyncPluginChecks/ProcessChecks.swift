@@ -47,10 +47,7 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
         return fault(attempt { () throws(PluginError) in try client.describe() })
     }
     let client = client()
-    book.rule(
-        "A method that it does not know is answered with an error",
-        "Answer with the error code -32601."
-    ) {
+    book.rule("A method that it does not know is answered with an error", "Answer with the error code -32601.") {
         let result = attempt { () throws(PluginError) in
             try client.call("check.unknown", timeout: .seconds(5)) { $0.field("why", "to see what happens") }
         }
@@ -67,13 +64,10 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
         return fault(attempt { () throws(PluginError) in try client.describe() })
     }
     book.rule(
-        "It exits when it is asked to shut down",
-        "Answer shutdown and exit; also exit at the end of standard input."
+        "It exits when it is asked to shut down", "Answer shutdown and exit; also exit at the end of standard input."
     ) {
         client.close()
-        return told.withLock { notices in
-            notices.first { $0.text.contains("did not exit") }?.text
-        }
+        return told.withLock { notices in notices.first { $0.text.contains("did not exit") }?.text }
     }
     book.rule(
         "Its standard output contains only messages",

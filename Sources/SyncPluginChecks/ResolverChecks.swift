@@ -7,10 +7,9 @@ import SyncSystem
 /// - Parameters:
 ///   - resolver: It may replace and cancel as it likes.
 ///   - url: A URL that it is for, where it is for certain ones only.
-package func check(
-    resolver: any RequestResolver,
-    url: String = "https://assets.example.com/files/a.bin"
-) -> [CheckResult] {
+package func check(resolver: any RequestResolver, url: String = "https://assets.example.com/files/a.bin")
+    -> [CheckResult]
+{
     var book = RuleBook()
     let one = ResolverRequest(url: url, original: url)
 
@@ -25,8 +24,7 @@ package func check(
         "Do not rely on fields that a reason does not have; answer continue to requests that are not yours."
     ) {
         let requests = [
-            one,
-            ResolverRequest(url: url + "?x=1", original: url, reason: .redirect(status: 302)),
+            one, ResolverRequest(url: url + "?x=1", original: url, reason: .redirect(status: 302)),
             ResolverRequest(url: url + "?x=1", original: url, range: 10..<20, reason: .expired(status: 403)),
         ]
         return fault(of: attempt { () throws(PluginError) in try resolver.resolve(requests) }, count: 3)
@@ -35,9 +33,7 @@ package func check(
         "A thousand requests get a thousand dispositions, in their order",
         "Answer in the order of the requests; do not leave out those that are not yours."
     ) {
-        let requests = (0..<1_000).map {
-            ResolverRequest(url: "\(url)/\($0 % 7)", original: "\(url)/\($0 % 7)")
-        }
+        let requests = (0..<1_000).map { ResolverRequest(url: "\(url)/\($0 % 7)", original: "\(url)/\($0 % 7)") }
         let result = attempt { () throws(PluginError) in try resolver.resolve(requests) }
         if let fault = fault(of: result, count: 1_000) { return fault }
         guard case .success(let answers) = result else { return nil }
@@ -51,9 +47,7 @@ package func check(
         "Questions are repeated after a retry or a crash; do not count them."
     ) {
         let results = (0..<3).map { _ in attempt { () throws(PluginError) in try resolver.resolve([one]) } }
-        for result in results {
-            if let fault = fault(of: result, count: 1) { return fault }
-        }
+        for result in results { if let fault = fault(of: result, count: 1) { return fault } }
         let kinds = Set(results.compactMap { try? $0.get().first?.kind })
         return kinds.count > 1 ? "it answered \(kinds.sorted().joined(separator: " and "))" : nil
     }
@@ -66,13 +60,9 @@ package func check(
             url + "/%F0%9F%96%BC",
         ]
         let requests = urls.map { ResolverRequest(url: $0, original: $0, range: 5..<5) }
-        return fault(
-            of: attempt { () throws(PluginError) in try resolver.resolve(requests) },
-            count: urls.count
-        )
+        return fault(of: attempt { () throws(PluginError) in try resolver.resolve(requests) }, count: urls.count)
     }
-    book.rule("Eight callers at a time all get answers", "Requests arrive before earlier ones are answered.")
-    {
+    book.rule("Eight callers at a time all get answers", "Requests arrive before earlier ones are answered.") {
         together(8) { number in
             let mine = ResolverRequest(url: "\(url)/\(number)", original: "\(url)/\(number)")
             return fault(of: attempt { () throws(PluginError) in try resolver.resolve([mine]) }, count: 1)

@@ -19,11 +19,8 @@ package struct SampleFiles: Sendable {
             found.append(try Self.staged(path, name: name))
         }
         for path in others {
-            let absolute = try rethrowing(absolutePath(path)) { (error: FileError) in Self.failure("\(error)")
-            }
-            found.append(
-                try Self.staged(absolute, name: absolute.split(separator: "/").last.map(String.init) ?? path)
-            )
+            let absolute = try rethrowing(absolutePath(path)) { (error: FileError) in Self.failure("\(error)") }
+            found.append(try Self.staged(absolute, name: absolute.split(separator: "/").last.map(String.init) ?? path))
         }
         files = found
     }
@@ -37,16 +34,14 @@ package struct SampleFiles: Sendable {
         let data = try rethrowing(readFile(path, trust: .input, limit: 1 << 30)) { (error: FileError) in
             failure(error.description)
         }
-        guard var hasher = try? SHA256Hasher(),
-            let digest = data.withUnsafeBytes({ try? hasher.digest(of: $0) })
-        else { throw failure("cannot make a digest") }
+        guard var hasher = try? SHA256Hasher(), let digest = data.withUnsafeBytes({ try? hasher.digest(of: $0) }) else {
+            throw failure("cannot make a digest")
+        }
         return StagedFile(path: name, stagedPath: path, size: UInt64(data.count), sha256: digest.hex)
     }
 
     private static func write(_ bytes: [UInt8], to path: String) throws(PluginError) {
-        try rethrowing(replaceFile(path, with: bytes, isDurable: false)) { (error: FileError) in
-            failure("\(error)")
-        }
+        try rethrowing(replaceFile(path, with: bytes, isDurable: false)) { (error: FileError) in failure("\(error)") }
     }
 
     private static func failure(_ text: String) -> PluginError {
@@ -55,15 +50,12 @@ package struct SampleFiles: Sendable {
 
     /// One grey pixel; PNG specification, third edition.
     private static let png: [UInt8] = [
-        0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 0x0D, 0x49, 0x48, 0x44, 0x52, 0, 0, 0, 1, 0,
-        0, 0, 1,
-        8, 0, 0, 0, 0, 0x3A, 0x7E, 0x9B, 0x55, 0, 0, 0, 0x0A, 0x49, 0x44, 0x41, 0x54, 0x78, 0x9C, 0x63, 0x60,
-        0, 0, 0,
+        0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 0x0D, 0x49, 0x48, 0x44, 0x52, 0, 0, 0, 1, 0, 0, 0, 1,
+        8, 0, 0, 0, 0, 0x3A, 0x7E, 0x9B, 0x55, 0, 0, 0, 0x0A, 0x49, 0x44, 0x41, 0x54, 0x78, 0x9C, 0x63, 0x60, 0, 0, 0,
         2, 0, 1, 0x48, 0xAF, 0xA4, 0x71, 0, 0, 0, 0, 0x49, 0x45, 0x4E, 0x44, 0xAE, 0x42, 0x60, 0x82,
     ]
     private static let samples: [(String, [UInt8])] = [
-        ("picture.png", png), ("damaged.png", Array(png.dropLast(6))),
-        ("not-a-picture.png", Array("text".utf8)),
+        ("picture.png", png), ("damaged.png", Array(png.dropLast(6))), ("not-a-picture.png", Array("text".utf8)),
         ("text.txt", Array("text\n".utf8)), ("empty.bin", []), ("data.json", Array("{\"a\":1}\n".utf8)),
         ("damaged.json", Array("{\"a\":".utf8)), ("bytes.bin", (0..<4_096).map { UInt8($0 & 0xFF) }),
     ]
@@ -102,15 +94,11 @@ package struct SampleFiles: Sendable {
             }
         }
         return HookInvocation(
-            arguments: [word],
-            directory: directory,
+            arguments: [word], directory: directory,
             environment: [
                 "SYNCAGENT_SESSION": "check", "SYNCAGENT_RUN_ID": "check", "SYNCAGENT_GROUP": "all",
                 "SYNCAGENT_RESULT": "ok", "SYNCAGENT_CHANGED": "1", "SYNCAGENT_DESTINATION": directory,
                 "SYNCAGENT_ATTEMPT": "1",
-            ],
-            input: report.bytes,
-            timeout: timeout
-        )
+            ], input: report.bytes, timeout: timeout)
     }
 }

@@ -23,11 +23,9 @@ package struct TransportSubject: Sendable {
 ///   - subject: What to fetch.
 ///   - patience: Longest time for one transfer.
 ///   - make: Makes a transport for each rule; the rule shuts it down.
-package func check(
-    transport subject: TransportSubject,
-    patience: Duration = .seconds(60),
-    make: () -> any Transport
-) -> [CheckResult] {
+package func check(transport subject: TransportSubject, patience: Duration = .seconds(60), make: () -> any Transport)
+    -> [CheckResult]
+{
     var book = RuleBook()
     let whole = CheckedFetch.run(make(), subject, patience)
     let known = subject.bytes ?? whole.bytes
@@ -39,14 +37,10 @@ package func check(
         if let fault = whole.fault { return fault }
         if let bytes = subject.bytes, bytes != whole.bytes { return "its bytes differ from the object's" }
         guard let report = whole.report else { return "no report" }
-        return report.bytesReceived < UInt64(whole.bytes.count)
-            ? "it reported \(report.bytesReceived) bytes" : nil
+        return report.bytesReceived < UInt64(whole.bytes.count) ? "it reported \(report.bytesReceived) bytes" : nil
     }
     guard whole.fault == nil, known.count >= 1_000 else {
-        book.rule(
-            "The object is suitable for the other rules",
-            "Give the URL of an object of at least 1,000 bytes."
-        ) {
+        book.rule("The object is suitable for the other rules", "Give the URL of an object of at least 1,000 bytes.") {
             whole.fault == nil ? "it has \(known.count) bytes" : "it could not be fetched"
         }
         return book.results
@@ -56,19 +50,12 @@ package func check(
 
     func deliver(_ plan: CheckedFetch.Plan, _ wanted: ArraySlice<UInt8>) -> String? {
         let fetched = CheckedFetch.run(make(), subject, patience, plan)
-        return fetched.fault
-            ?? (fetched.bytes.elementsEqual(wanted) ? nil : "other bytes arrived than asked for")
+        return fetched.fault ?? (fetched.bytes.elementsEqual(wanted) ? nil : "other bytes arrived than asked for")
     }
-    book.rule(
-        "A part arrives alone, at its offset",
-        "Honour 'range', or report status 200 and send everything."
-    ) {
+    book.rule("A part arrives alone, at its offset", "Honour 'range', or report status 200 and send everything.") {
         deliver(CheckedFetch.Plan(range: middle), known[Int(middle.lowerBound)..<Int(middle.upperBound)])
     }
-    book.rule(
-        "The first and the last byte can be fetched alone",
-        "'range' is half open: [0, 1] is one byte."
-    ) {
+    book.rule("The first and the last byte can be fetched alone", "'range' is half open: [0, 1] is one byte.") {
         deliver(CheckedFetch.Plan(range: 0..<1), known.prefix(1))
             ?? deliver(CheckedFetch.Plan(range: (size - 1)..<size), known.suffix(1))
     }
@@ -89,20 +76,13 @@ package func check(
     book.rule("A cancelled transfer ends soon", "Answer after $/cancelRequest.") {
         end(.cancelled, CheckedFetch.Plan(isCancelled: true))
     }
-    book.rule(
-        "Sixteen transfers at a time arrive whole",
-        "Handle several at a time, or report 'concurrency': 1."
-    ) {
+    book.rule("Sixteen transfers at a time arrive whole", "Handle several at a time, or report 'concurrency': 1.") {
         let transport = make()
         let all = CheckedFetch.several(16, transport, subject, patience)
-        return all.compactMap(\.fault).first
-            ?? (all.allSatisfy { $0.bytes == known } ? nil : "other bytes arrived")
+        return all.compactMap(\.fault).first ?? (all.allSatisfy { $0.bytes == known } ? nil : "other bytes arrived")
     }
     if let missing = subject.missing {
-        book.rule(
-            "A missing object is a failure without a byte",
-            "Answer an error with data.code 'status-404'."
-        ) {
+        book.rule("A missing object is a failure without a byte", "Answer an error with data.code 'status-404'.") {
             let fetched = CheckedFetch.run(make(), TransportSubject(url: missing), patience)
             if !fetched.bytes.isEmpty { return "\(fetched.bytes.count) bytes arrived" }
             return fetched.error == nil ? "it succeeded" : nil

@@ -6,36 +6,26 @@ package import SyncPlugins
 ///   - verifier: It may accept and refuse as it likes.
 ///   - files: At least one; their paths decide what a verifier looks at.
 ///   - isUnchanged: Whether a file is still what it was.
-package func check(
-    verifier: any FileVerifier,
-    files: [StagedFile],
-    isUnchanged: (StagedFile) -> Bool
-) -> [CheckResult] {
+package func check(verifier: any FileVerifier, files: [StagedFile], isUnchanged: (StagedFile) -> Bool) -> [CheckResult]
+{
     var book = RuleBook()
     func ask(_ files: [StagedFile]) -> Result<[FileVerdict], PluginError> {
         attempt { () throws(PluginError) in try verifier.verify(files) }
     }
 
     book.rule("Each file gets one verdict", "Answer with a list as long as the list of files.") {
-        for file in files {
-            if let fault = fault(of: ask([file]), count: 1) { return fault }
-        }
+        for file in files { if let fault = fault(of: ask([file]), count: 1) { return fault } }
         return fault(of: ask(files), count: files.count)
     }
-    book.rule("No files get no verdicts", "Answer an empty list with an empty list.") {
-        fault(of: ask([]), count: 0)
-    }
-    book.rule(
-        "Verdicts are in the order of the files",
-        "Do not sort, and do not answer before all are done."
-    ) {
+    book.rule("No files get no verdicts", "Answer an empty list with an empty list.") { fault(of: ask([]), count: 0) }
+    book.rule("Verdicts are in the order of the files", "Do not sort, and do not answer before all are done.") {
         let alone = files.map { try? ask([$0]).get().first?.kind }
         for order in [Array(files.indices), files.indices.reversed()] {
-            guard case .success(let verdicts) = ask(order.map { files[$0] }), verdicts.count == order.count
-            else { return "it failed for several files together" }
+            guard case .success(let verdicts) = ask(order.map { files[$0] }), verdicts.count == order.count else {
+                return "it failed for several files together"
+            }
             for (verdict, index) in zip(verdicts, order) where verdict.kind != alone[index] {
-                return
-                    "'\(files[index].path)' is \(alone[index] ?? "?") alone and \(verdict.kind) among others"
+                return "'\(files[index].path)' is \(alone[index] ?? "?") alone and \(verdict.kind) among others"
             }
         }
         return nil
@@ -54,9 +44,7 @@ package func check(
         for file in files where (try? ask([file]).get().first?.isRefusal) == true {
             var gone = file
             gone.stagedPath += ".gone"
-            if case .success([.accepted]) = ask([gone]) {
-                return "'\(gone.path)' is not there and was accepted"
-            }
+            if case .success([.accepted]) = ask([gone]) { return "'\(gone.path)' is not there and was accepted" }
         }
         return nil
     }

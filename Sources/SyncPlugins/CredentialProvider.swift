@@ -21,13 +21,7 @@ public struct Credential: Sendable, Equatable, CustomStringConvertible, CustomRe
         /// RFC 6750.
         case bearer(token: String)
         /// AWS Signature Version 4.
-        case sigV4(
-            accessKey: String,
-            secretKey: String,
-            sessionToken: String?,
-            region: String,
-            service: String
-        )
+        case sigV4(accessKey: String, secretKey: String, sessionToken: String?, region: String, service: String)
         /// These headers, unchanged.
         case headers([HeaderField])
     }

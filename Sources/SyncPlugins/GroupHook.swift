@@ -15,11 +15,7 @@ public struct HookInvocation: Sendable {
 
     /// Makes an invocation; see the properties.
     public init(
-        arguments: [String],
-        directory: String,
-        environment: [String: String],
-        input: [UInt8],
-        timeout: Int,
+        arguments: [String], directory: String, environment: [String: String], input: [UInt8], timeout: Int,
         isStopped: @escaping @Sendable () -> Bool = { false }
     ) {
         self.arguments = arguments
@@ -67,13 +63,8 @@ public struct HookOutcome: Sendable, Equatable {
 
     /// Makes an outcome; see the properties.
     public init(
-        end: End,
-        output: String,
-        milliseconds: Int64,
-        outputBytes: UInt64 = 0,
-        endedLeftovers: Bool = false,
-        isTransient: Bool = false,
-        isExhaustion: Bool = false
+        end: End, output: String, milliseconds: Int64, outputBytes: UInt64 = 0, endedLeftovers: Bool = false,
+        isTransient: Bool = false, isExhaustion: Bool = false
     ) {
         self.end = end
         self.output = output

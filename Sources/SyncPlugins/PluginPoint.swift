@@ -71,9 +71,7 @@ public struct PluginRegistry<Plugin: Sendable, Settings: Sendable>: Sendable {
     public init(_ point: PluginPoint) { self.point = point }
 
     /// Adds a plugin, or replaces the one with the same name.
-    public mutating func register(_ name: String, _ factory: @escaping Factory) {
-        factories[name] = factory
-    }
+    public mutating func register(_ name: String, _ factory: @escaping Factory) { factories[name] = factory }
 
     /// The known names, sorted.
     public var names: [String] { factories.keys.sorted() }
@@ -85,10 +83,8 @@ public struct PluginRegistry<Plugin: Sendable, Settings: Sendable>: Sendable {
         guard let factory = factories[name] else {
             let known = names.isEmpty ? "none is known" : "known: \(names.joined(separator: ", "))"
             throw PluginError(
-                plugin: escaped(name),
-                code: .unavailable,
-                message: "there is no \(point.rawValue) of this name; \(known)"
-            )
+                plugin: escaped(name), code: .unavailable,
+                message: "there is no \(point.rawValue) of this name; \(known)")
         }
         return try factory(settings).get()
     }
@@ -145,9 +141,7 @@ public enum ConditionState: Sendable, Equatable {
     case unknown(reason: String)
 
     /// Whether a time, in **milliseconds** since 1970, makes sense as the end of a block: after now and within a year.
-    package static func isEnd(_ until: Int64, at now: Int64) -> Bool {
-        until > now && until <= now + 366 * 86_400_000
-    }
+    package static func isEnd(_ until: Int64, at now: Int64) -> Bool { until > now && until <= now + 366 * 86_400_000 }
 }
 
 /// Decides whether a run may proceed now. Asked before a run starts and every few seconds while it runs (S133).

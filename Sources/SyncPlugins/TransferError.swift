@@ -37,9 +37,7 @@ public struct TransferError: Error, Sendable {
         public static func badStatus(_ status: Int) -> Code { Code(kind: .badStatus(status)) }
 
         /// The status of ``badStatus(_:)``, else `nil`.
-        public var status: Int? {
-            if case .badStatus(let status) = kind { status } else { nil }
-        }
+        public var status: Int? { if case .badStatus(let status) = kind { status } else { nil } }
 
         /// The cause that the code implies.
         var cause: FailureCause {

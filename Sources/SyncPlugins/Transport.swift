@@ -49,15 +49,8 @@ public struct TransferRequest: Sendable {
 
     /// Makes a request; see the properties.
     public init(
-        id: TransferID,
-        urls: [String],
-        range: Range<UInt64>? = nil,
-        objectSize: UInt64? = nil,
-        limit: UInt64,
-        validator: Validator? = nil,
-        knownValidator: Validator? = nil,
-        priority: Int = 0,
-        reload: Bool = false,
+        id: TransferID, urls: [String], range: Range<UInt64>? = nil, objectSize: UInt64? = nil, limit: UInt64,
+        validator: Validator? = nil, knownValidator: Validator? = nil, priority: Int = 0, reload: Bool = false,
         referrer: Referrer? = nil
     ) {
         self.id = id
@@ -108,12 +101,8 @@ public struct ResponseHead: Sendable {
 
     /// Makes a head; see the properties.
     public init(
-        status: Int,
-        bodyOffset: UInt64 = 0,
-        objectSize: UInt64? = nil,
-        validator: Validator = Validator(),
-        contentType: String? = nil,
-        source: String? = nil
+        status: Int, bodyOffset: UInt64 = 0, objectSize: UInt64? = nil, validator: Validator = Validator(),
+        contentType: String? = nil, source: String? = nil
     ) {
         self.status = status
         self.bodyOffset = bodyOffset
@@ -172,10 +161,7 @@ public protocol SplittableSink: TransferSink {
     ///   - range: Where a cut helps at all; offsets in the object.
     /// - Returns: The offset of the cut in `range`, and the sink for everything from there on. From now on this
     ///   sink gets no byte at or after the cut.
-    func splitTail(
-        near offset: UInt64,
-        in range: ClosedRange<UInt64>
-    ) -> (start: UInt64, sink: any TransferSink)?
+    func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (start: UInt64, sink: any TransferSink)?
 }
 
 /// The result of a successful transfer.
@@ -195,11 +181,7 @@ public struct TransferReport: Sendable {
 
     /// Makes a report; see the properties.
     public init(
-        response: ResponseHead,
-        sourceIndex: Int,
-        currentURL: String,
-        requests: Int,
-        bytesReceived: UInt64,
+        response: ResponseHead, sourceIndex: Int, currentURL: String, requests: Int, bytesReceived: UInt64,
         isPublic: Bool? = nil
     ) {
         self.response = response
@@ -227,13 +209,7 @@ public enum TransferEvent: Sendable {
     case sourcePenalised(TransferID, url: String, reason: String)
     /// The host is unreachable and will be tried again after `after`; `patience` is for how much longer, `nil` for no
     /// limit.
-    case waitingForConnectivity(
-        TransferID,
-        url: String,
-        reason: String,
-        after: Duration,
-        patience: Duration?
-    )
+    case waitingForConnectivity(TransferID, url: String, reason: String, after: Duration, patience: Duration?)
     /// A plugin failed to answer; the default of its point applies.
     case pluginFailed(PluginPoint, PluginError)
 
@@ -265,10 +241,8 @@ public struct TransferTotals: Sendable, Equatable {
 public protocol Transport: Sendable {
     /// Queues a transfer. `completion` is called exactly once, after the last call of `sink`.
     func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
-        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    )
+        _ request: TransferRequest, sink: any TransferSink,
+        completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void)
 
     /// Continues a transfer whose sink answered ``SinkOutcome/paused``. Harmless when it is not paused.
     func resume(_ id: TransferID)

@@ -48,10 +48,8 @@ extension Answer {
             return
         }
         switch ByteRangeRequest(range, size: file.size) {
-        case .ignored:
-            self.init(status: 200, body: 0..<file.size)
-        case .unsatisfiable:
-            self.init(status: 416, contentRange: "bytes */\(file.size)")
+        case .ignored: self.init(status: 200, body: 0..<file.size)
+        case .unsatisfiable: self.init(status: 416, contentRange: "bytes */\(file.size)")
         case .bytes(let bytes):
             let text = "bytes \(bytes.lowerBound)-\(bytes.upperBound - 1)/\(file.size)"
             self.init(status: 206, body: bytes, contentRange: text)

@@ -26,8 +26,7 @@ enum ByteRangeRequest: Equatable, Sendable {
         case (.missing, .value(let suffix)):
             let start = size - min(size, suffix)
             self = start < size ? .bytes(start..<size) : .unsatisfiable
-        case (.value(let start), .missing):
-            self = start < size ? .bytes(start..<size) : .unsatisfiable
+        case (.value(let start), .missing): self = start < size ? .bytes(start..<size) : .unsatisfiable
         case (.value(let start), .value(let end)):
             guard start <= end else {
                 self = .ignored

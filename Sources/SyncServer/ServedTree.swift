@@ -21,9 +21,7 @@ final class ServedTree: Sendable {
 
     /// Opens the directory at `path`, which may itself be a link.
     init(path: String) throws(ServerError) {
-        guard let opened = openDirectory(path) else {
-            throw .cannotOpen(directory: path, reason: errnoText)
-        }
+        guard let opened = openDirectory(path) else { throw .cannotOpen(directory: path, reason: errnoText) }
         root = SharedDescriptor(opened)
     }
 
@@ -43,24 +41,16 @@ final class ServedTree: Sendable {
         guard let name = path.names.last else { throw .notFound }
         // Asked first, since opening a device or a FIFO can have effects of its own.
         try Self.requireRegularFile(name, in: directory)
-        guard let file = ServedFile(try Self.open(name, in: directory, .unwaitingNoFollow)) else {
-            throw .notFound
-        }
+        guard let file = ServedFile(try Self.open(name, in: directory, .unwaitingNoFollow)) else { throw .notFound }
         return file
     }
 
-    private static func open(
-        _ name: [UInt8],
-        in directory: SharedDescriptor,
-        _ flags: OpenFlags
-    ) throws(Failure) -> Descriptor {
-        guard
-            let opened = Descriptor(
-                opening: name.map(CChar.init(bitPattern:)) + [0],
-                in: directory.raw,
-                flags
-            )
-        else { throw failure(.last) }
+    private static func open(_ name: [UInt8], in directory: SharedDescriptor, _ flags: OpenFlags) throws(Failure)
+        -> Descriptor
+    {
+        guard let opened = Descriptor(opening: name.map(CChar.init(bitPattern:)) + [0], in: directory.raw, flags) else {
+            throw failure(.last)
+        }
         return opened
     }
 
@@ -101,7 +91,6 @@ extension FileVersion {
         size = status.size
         modified = HTTPDate(seconds: status.modified / 1_000_000_000)
         entityTag =
-            "\"" + ([status.inode, status.size] + times).map { String($0, radix: 36) }.joined(separator: "-")
-            + "\""
+            "\"" + ([status.inode, status.size] + times).map { String($0, radix: 36) }.joined(separator: "-") + "\""
     }
 }

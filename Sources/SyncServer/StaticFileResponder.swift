@@ -18,16 +18,9 @@ struct StaticFileResponder: Sendable {
             load.end()
             log?(
                 AccessRecord(
-                    client: request.client,
-                    method: request.method,
-                    target: request.target,
-                    range: request.headers[.range],
-                    status: status,
-                    bytes: hasBody ? bytes : 0,
-                    isComplete: isComplete,
-                    duration: ContinuousClock.now - start
-                )
-            )
+                    client: request.client, method: request.method, target: request.target,
+                    range: request.headers[.range], status: status, bytes: hasBody ? bytes : 0, isComplete: isComplete,
+                    duration: ContinuousClock.now - start))
         }
         return response
     }
@@ -43,19 +36,13 @@ struct StaticFileResponder: Sendable {
                 headers: [
                     .contentType: "text/html; charset=utf-8", .cacheControl: "no-cache",
                     .xContentTypeOptions: "nosniff",
-                ],
-                body: .bytes(page.html)
-            )
+                ], body: .bytes(page.html))
         }
         let path: RequestPath
-        do throws(RequestPath.Refusal) {
-            path = try RequestPath(request.path)
-        } catch {
+        do throws(RequestPath.Refusal) { path = try RequestPath(request.path) } catch {
             return HTTPResponse(status: error == .malformed ? 400 : 404)
         }
-        do throws(ServedTree.Failure) {
-            return answer(request, path: path, file: try tree.file(at: path))
-        } catch {
+        do throws(ServedTree.Failure) { return answer(request, path: path, file: try tree.file(at: path)) } catch {
             switch error {
             case .notFound: return HTTPResponse(status: 404)
             case .forbidden: return HTTPResponse(status: 403)
@@ -69,12 +56,9 @@ struct StaticFileResponder: Sendable {
         var response = HTTPResponse(
             status: answer.status,
             headers: [
-                .acceptRanges: "bytes",
-                .cacheControl: CachePolicy.value(for: path),
-                .eTag: file.version.entityTag,
+                .acceptRanges: "bytes", .cacheControl: CachePolicy.value(for: path), .eTag: file.version.entityTag,
                 .lastModified: file.version.modified.description,
-            ]
-        )
+            ])
         response.headers[.contentRange] = answer.contentRange
         guard let range = answer.body else {
             // RFC 9110 §8.6: where a 304 says a length, it is that of 200. No body goes out.
@@ -108,9 +92,7 @@ enum CachePolicy {
     /// Whether the path ends in `packs/<sha256>.pack`.
     static func isPack(_ path: RequestPath) -> Bool {
         let suffix = Array(".pack".utf8)
-        guard path.names.count >= 2, let name = path.names.last,
-            name.suffix(suffix.count).elementsEqual(suffix)
-        else {
+        guard path.names.count >= 2, let name = path.names.last, name.suffix(suffix.count).elementsEqual(suffix) else {
             return false
         }
         return path.names[path.names.count - 2].elementsEqual("packs".utf8)
@@ -137,8 +119,7 @@ struct IndexPage: Sendable {
             ? """
             <p>This server has a set of files for syncagent: <a href="/manifest.json">manifest.json</a></p>
             <pre>syncagent pull \(url) --into DIRECTORY</pre>
-            """
-            : "<p>This server has files for syncagent, but no <code>manifest.json</code> at the top level.</p>"
+            """ : "<p>This server has files for syncagent, but no <code>manifest.json</code> at the top level.</p>"
         let page = """
             <!DOCTYPE html>
             <html lang="en">

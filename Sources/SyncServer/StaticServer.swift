@@ -25,13 +25,8 @@ package struct StaticServer: Sendable {
         package var stopTimeout: Duration
 
         package init(
-            directory: String,
-            address: String = "127.0.0.1",
-            port: Int = 8080,
-            maximumConnections: Int,
-            maximumPerAddress: Int = 256,
-            timeout: Duration = .seconds(60),
-            stopTimeout: Duration = .seconds(5)
+            directory: String, address: String = "127.0.0.1", port: Int = 8080, maximumConnections: Int,
+            maximumPerAddress: Int = 256, timeout: Duration = .seconds(60), stopTimeout: Duration = .seconds(5)
         ) {
             self.directory = directory
             self.address = address
@@ -54,9 +49,7 @@ package struct StaticServer: Sendable {
     ///   - idle: Called when nothing is answered any more after many answers at a time, from any thread.
     ///   - log: Told after each answer, from any thread.
     package init(
-        _ options: Options,
-        idle: @escaping @Sendable () -> Void = {},
-        log: (@Sendable (AccessRecord) -> Void)? = nil
+        _ options: Options, idle: @escaping @Sendable () -> Void = {}, log: (@Sendable (AccessRecord) -> Void)? = nil
     ) throws(ServerError) {
         self.options = options
         self.log = log
@@ -73,36 +66,24 @@ package struct StaticServer: Sendable {
     /// `listening` is told the port once it accepts connections.
     ///
     /// - Throws: ``ServerError``.
-    package func run(
-        listening: @escaping @Sendable (Int) -> Void,
-        until stop: @escaping @Sendable () async -> Void
-    ) async throws {
+    package func run(listening: @escaping @Sendable (Int) -> Void, until stop: @escaping @Sendable () async -> Void)
+        async throws
+    {
         var limits = HTTPServer.Limits(
-            maximumConnections: options.maximumConnections,
-            idleTimeout: options.timeout,
+            maximumConnections: options.maximumConnections, idleTimeout: options.timeout,
             requestTimeout: options.timeout,
             // A request for a file has none; one that has is answered all the same.
-            bodyLength: 0,
-            stopTimeout: options.stopTimeout,
+            bodyLength: 0, stopTimeout: options.stopTimeout,
             // Each may wait for a disk; a client waits only for those that its thread has.
-            threads: max(4, Machine.processors)
-        )
+            threads: max(4, Machine.processors))
         limits.maximumPerAddress = options.maximumPerAddress
         limits.stallTimeout = options.timeout
         let responder = StaticFileResponder(tree: tree, load: load, log: log)
         let server = HTTPServer(
-            at: .tcp(address: options.address, port: options.port),
-            limits,
-            .atOnce { responder.respond(to: $0) }
-        )
+            at: .tcp(address: options.address, port: options.port), limits, .atOnce { responder.respond(to: $0) })
         do throws(HTTPServerError) {
-            try await server.run(
-                listening: { [options] port in listening(port ?? options.port) },
-                until: stop
-            )
-        } catch {
-            throw ServerError.cannotListen(address: options.address, port: options.port, reason: error.reason)
-        }
+            try await server.run(listening: { [options] port in listening(port ?? options.port) }, until: stop)
+        } catch { throw ServerError.cannotListen(address: options.address, port: options.port, reason: error.reason) }
     }
 }
 
@@ -177,8 +158,7 @@ package enum ServerError: Error, Sendable, Equatable {
     /// One line for people.
     package var message: String {
         switch self {
-        case .cannotOpen(let directory, let reason):
-            "Cannot serve \(escaped(directory)): \(reason)."
+        case .cannotOpen(let directory, let reason): "Cannot serve \(escaped(directory)): \(reason)."
         case .cannotListen(let address, let port, let reason):
             "Cannot listen on \(escaped(address)) port \(port): \(reason). Choose another with --port or --bind; "
                 + "--port 0 picks a free one."

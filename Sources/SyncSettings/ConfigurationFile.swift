@@ -31,8 +31,7 @@ package struct ConfigurationFile: Sendable, Equatable {
     /// A key at the top, besides those of transfers.
     private struct Key: Sendable {
         let name: String
-        let read:
-            @Sendable (inout ConfigurationFile, StrictObject, String, PathBase) throws(SettingsError) -> Void
+        let read: @Sendable (inout ConfigurationFile, StrictObject, String, PathBase) throws(SettingsError) -> Void
     }
 
     private static let own =
@@ -47,8 +46,7 @@ package struct ConfigurationFile: Sendable, Equatable {
                 file.plugins = try PluginSettings.read(object, base)
             },
             Key(name: "metrics") { file, root, key, base throws(SettingsError) in
-                file.metricsFile = try root.object(key, keys: metricsKeys).flatMap {
-                    object throws(SettingsError) in
+                file.metricsFile = try root.object(key, keys: metricsKeys).flatMap { object throws(SettingsError) in
                     try metrics(object, base)
                 }
             },
@@ -61,15 +59,11 @@ package struct ConfigurationFile: Sendable, Equatable {
             },
         ]
         + RunKey.all.map { row in
-            Key(name: row.name) { file, root, _, base throws(SettingsError) in
-                try row.read(root, base, &file.run)
-            }
+            Key(name: row.name) { file, root, _, base throws(SettingsError) in try row.read(root, base, &file.run) }
         }
 
     private static func metrics(_ object: StrictObject, _ base: PathBase) throws(SettingsError) -> String? {
-        guard let path = try object.path("textfile", base), let node = object.node("textfile") else {
-            return nil
-        }
+        guard let path = try object.path("textfile", base), let node = object.node("textfile") else { return nil }
         guard path.hasSuffix(".prom"), !path.hasSuffix("/.prom") else {
             throw object.fault(node, "textfile", "node_exporter only reads files whose names end in .prom")
         }
@@ -96,8 +90,7 @@ package struct ConfigurationFile: Sendable, Equatable {
             if error.isMissing { return nil }
             throw SettingsError(error)
         }
-        let directory =
-            path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "/"
+        let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "/"
         let base = PathBase(directory: directory, home: home)
         let settings = try parse(bytes, base: base, shown: escaped(path))
         guard let secret = settings.transfer.inlineSecrets.first else { return settings }
@@ -138,11 +131,9 @@ package struct ConfigurationFile: Sendable, Equatable {
     ///   - bytes: The text.
     ///   - base: What paths in it are relative to.
     ///   - shown: The file's name for messages.
-    package static func parse(
-        _ bytes: [UInt8],
-        base: PathBase,
-        shown: String
-    ) throws(SettingsError) -> ConfigurationFile {
+    package static func parse(_ bytes: [UInt8], base: PathBase, shown: String) throws(SettingsError)
+        -> ConfigurationFile
+    {
         let root = try StrictObject(text: bytes, keys: TransferKey.names + own.map(\.name), shown: shown)
         var file = ConfigurationFile()
         file.transfer = try TransferKey.read(root, base)

@@ -13,19 +13,14 @@ package struct HookSetting: Sendable, Equatable, Codable {
     package var batch: Int?
 
     /// As runs have it; whoever resolves the name knows the group.
-    package var hook: RunHook {
-        RunHook(group: "", arguments: [program] + arguments, timeout: timeout, batch: batch)
-    }
+    package var hook: RunHook { RunHook(group: "", arguments: [program] + arguments, timeout: timeout, batch: batch) }
 
     static let keys = ["program", "arguments", "timeout", "batch"]
 
-    static func read(
-        _ name: String,
-        _ node: ConfigurationNode,
-        of root: StrictObject
-    ) throws(SettingsError) -> HookSetting {
-        guard !name.isEmpty, name.utf8.count <= 255, !name.unicodeScalars.contains(where: isUnsafeOnTerminal)
-        else {
+    static func read(_ name: String, _ node: ConfigurationNode, of root: StrictObject) throws(SettingsError)
+        -> HookSetting
+    {
+        guard !name.isEmpty, name.utf8.count <= 255, !name.unicodeScalars.contains(where: isUnsafeOnTerminal) else {
             throw root.fault(node, "hooks", "a hook's name has 1 to 255 bytes and no control characters")
         }
         let object = try StrictObject(node, path: "hooks.\(name)", keys: keys, shown: root.shown)
@@ -34,10 +29,7 @@ package struct HookSetting: Sendable, Equatable, Codable {
         }
         guard isHookProgram(program) else {
             throw object.fault(
-                node,
-                "program",
-                "'\(escaped(program))' is neither an absolute path nor a URL nor plugin:NAME"
-            )
+                node, "program", "'\(escaped(program))' is neither an absolute path nor a URL nor plugin:NAME")
         }
         var hook = HookSetting(program: program)
         hook.arguments = try object.anyTexts("arguments")
@@ -51,10 +43,7 @@ extension HookSetting {
     /// As it was kept, or the file has it.
     init(_ hook: RunHook) {
         self.init(
-            program: hook.arguments.first ?? "",
-            arguments: Array(hook.arguments.dropFirst()),
-            timeout: hook.timeout,
-            batch: hook.batch
-        )
+            program: hook.arguments.first ?? "", arguments: Array(hook.arguments.dropFirst()), timeout: hook.timeout,
+            batch: hook.batch)
     }
 }

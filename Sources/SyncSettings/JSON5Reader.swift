@@ -34,9 +34,7 @@ package struct JSON5Reader {
     var isAtEnd: Bool { position >= bytes.count }
     var next: UInt8? { position < bytes.count ? bytes[position] : nil }
 
-    func fault(_ detail: String) -> SettingsError {
-        SettingsError("\(line):\(position - lineStart + 1): \(detail)")
-    }
+    func fault(_ detail: String) -> SettingsError { SettingsError("\(line):\(position - lineStart + 1): \(detail)") }
 
     mutating func advance() {
         if bytes[position] == UInt8(ascii: "\n") {
@@ -103,9 +101,7 @@ package struct JSON5Reader {
     private mutating func enter() throws(SettingsError) {
         advance()
         depth += 1
-        guard depth <= Self.maximumDepth else {
-            throw fault("nested deeper than \(Self.maximumDepth) levels")
-        }
+        guard depth <= Self.maximumDepth else { throw fault("nested deeper than \(Self.maximumDepth) levels") }
         try skipBlanks()
     }
 
@@ -233,9 +229,7 @@ extension JSON5Reader {
     mutating func number() throws(SettingsError) -> ConfigurationNode.Value {
         let start = fault("a value is missing here")
         let first = position
-        while let byte = next, Self.isIdentifier(byte) || byte == 0x2B || byte == 0x2D || byte == 0x2E {
-            position += 1
-        }
+        while let byte = next, Self.isIdentifier(byte) || byte == 0x2B || byte == 0x2D || byte == 0x2E { position += 1 }
         var text = Substring(String(decoding: bytes[first..<position], as: UTF8.self))
         let isNegative = text.hasPrefix("-")
         if isNegative || text.hasPrefix("+") { text.removeFirst() }
@@ -245,15 +239,14 @@ extension JSON5Reader {
         if text == "NaN" { return .number(.nan) }
         if text.hasPrefix("0x") || text.hasPrefix("0X") {
             let digits = text.dropFirst(2)
-            guard digits.allSatisfy(\.isHexDigit),
-                let value = Int64((isNegative ? "-" : "") + digits, radix: 16)
-            else { throw start }
+            guard digits.allSatisfy(\.isHexDigit), let value = Int64((isNegative ? "-" : "") + digits, radix: 16) else {
+                throw start
+            }
             return .integer(value)
         }
         // A point that comes first has a digit behind it, and a zero that comes first has none.
         let isDigitNext = text.dropFirst().first?.isNumber == true
-        guard text.allSatisfy(\.isASCII),
-            head == "." ? isDigitNext : head.isNumber && !(head == "0" && isDigitNext)
+        guard text.allSatisfy(\.isASCII), head == "." ? isDigitNext : head.isNumber && !(head == "0" && isDigitNext)
         else { throw start }
         if let value = Int64((isNegative ? "-" : "") + text) { return .integer(value) }
         let padded = (text.hasPrefix(".") ? "0" : "") + text + (text.hasSuffix(".") ? "0" : "")

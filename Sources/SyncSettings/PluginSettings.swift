@@ -68,22 +68,12 @@ extension PluginSettings {
         return settings
     }
 
-    private static func use(
-        _ object: StrictObject,
-        _ node: ConfigurationNode
-    ) throws(SettingsError) -> Use {
+    private static func use(_ object: StrictObject, _ node: ConfigurationNode) throws(SettingsError) -> Use {
         guard let plugin = try object.text("plugin", "a plugin's name or absolute path") else {
-            throw object.fault(
-                node,
-                "plugin",
-                "missing; write a plugin's name or the absolute path of its program"
-            )
+            throw object.fault(node, "plugin", "missing; write a plugin's name or the absolute path of its program")
         }
-        guard !plugin.unicodeScalars.contains(where: isUnsafeOnTerminal),
-            plugin.hasPrefix("/") || !plugin.contains("/")
-        else {
-            throw object.fault(node, "plugin", "'\(escaped(plugin))' is neither a name nor an absolute path")
-        }
+        guard !plugin.unicodeScalars.contains(where: isUnsafeOnTerminal), plugin.hasPrefix("/") || !plugin.contains("/")
+        else { throw object.fault(node, "plugin", "'\(escaped(plugin))' is neither a name nor an absolute path") }
         guard let point = try object.word("point", PluginPoint.self) else {
             let points = PluginPoint.allCases.map(\.rawValue).joined(separator: ", ")
             throw object.fault(node, "point", "missing; one of \(points)")
@@ -101,10 +91,8 @@ extension PluginSettings {
         try only("events", .observer)
         if point == .transport, use.scope == .all {
             throw object.fault(
-                node,
-                "for",
-                "missing; a transport needs the URLs it handles, such as \"https://assets.example.com/\" or \"http:\""
-            )
+                node, "for",
+                "missing; a transport needs the URLs it handles, such as \"https://assets.example.com/\" or \"http:\"")
         }
         if point == .transport, use.scope.schemes.contains("file") {
             // A manifest from elsewhere could name this machine's files.
@@ -123,22 +111,15 @@ extension PluginSettings {
 
 extension PluginSettings {
     /// The key `for`: origins for a credential plugin, beginnings of URLs for others.
-    private static func scope(_ object: StrictObject, _ point: PluginPoint) throws(SettingsError) -> URLScope
-    {
+    private static func scope(_ object: StrictObject, _ point: PluginPoint) throws(SettingsError) -> URLScope {
         let texts = try object.texts("for", "URLs") ?? []
         let make = point == .credential ? URLScope.origins : URLScope.prefixes
         for (text, place) in texts {
-            do throws(URLError) {
-                _ = try make([text])
-            } catch {
+            do throws(URLError) { _ = try make([text]) } catch {
                 throw place.fault("\(redacted(url: text)) is \(error.description)")
             }
         }
-        do throws(URLError) {
-            return try make(texts.map(\.text))
-        } catch {
-            throw SettingsError(error.description)
-        }
+        do throws(URLError) { return try make(texts.map(\.text)) } catch { throw SettingsError(error.description) }
     }
 }
 

@@ -21,11 +21,8 @@ extension TransferKey {
     /// A proxy with its credentials: one for all URLs, or one each for http and https, as the environment has them; and
     /// the hosts that are reached without.
     static let proxy = TransferKey(
-        object: "proxy",
-        keys: ["url", "user", "password_file", "exceptions"],
-        read: { object, base, settings throws(SettingsError) in
-            try readProxy(object, base, into: &settings)
-        },
+        object: "proxy", keys: ["url", "user", "password_file", "exceptions"],
+        read: { object, base, settings throws(SettingsError) in try readProxy(object, base, into: &settings) },
         merge: { upper, lower in
             if upper.plainProxy == nil, upper.secureProxy == nil {
                 upper.plainProxy = lower.plainProxy
@@ -36,14 +33,11 @@ extension TransferKey {
         put: { said, configuration throws(SettingsError) in
             configuration.plainProxy = try said.proxy(said.plainProxy, configuration.credentials)
             configuration.secureProxy = try said.proxy(said.secureProxy, configuration.credentials)
-        }
-    )
+        })
 
-    private static func readProxy(
-        _ object: StrictObject,
-        _ base: PathBase,
-        into settings: inout TransferSettings
-    ) throws(SettingsError) {
+    private static func readProxy(_ object: StrictObject, _ base: PathBase, into settings: inout TransferSettings)
+        throws(SettingsError)
+    {
         let user = try object.text("user", "the user's name")
         let passwordFile = try object.path("password_file", base)
         if let list = try object.texts("exceptions", "hosts, domains or networks") {
@@ -58,11 +52,7 @@ extension TransferKey {
         }
         // An empty string is a value here: no proxy, whatever the environment says.
         guard case .text(let url) = node.value else {
-            throw object.fault(
-                node,
-                "url",
-                "\(node.kind) was found; a URL such as \"http://proxy:3128\" is expected"
-            )
+            throw object.fault(node, "url", "\(node.kind) was found; a URL such as \"http://proxy:3128\" is expected")
         }
         var proxy = try object.reading(node, "url", SettingValue.proxy(url))
         if let node = object.node("password_file"), user == nil {
@@ -76,19 +66,16 @@ extension TransferKey {
 
 extension TransferSettings {
     /// The proxy with its password: from the file, or else from the credentials file's section for the proxy.
-    fileprivate func proxy(
-        _ settings: ProxySettings?,
-        _ credentials: Credentials
-    ) throws(SettingsError) -> ProxyConfiguration? {
+    fileprivate func proxy(_ settings: ProxySettings?, _ credentials: Credentials) throws(SettingsError)
+        -> ProxyConfiguration?
+    {
         guard let settings, !settings.url.isEmpty else { return nil }
         var proxy = ProxyConfiguration(url: settings.url, exceptions: proxyExceptions ?? [])
         proxy.user = settings.user
         proxy.password = settings.password
         if let file = settings.passwordFile {
             guard let password = try secretLines(file).first, !password.isEmpty else {
-                throw SettingsError(
-                    "\(escaped(file)): the first line is empty; the proxy's password belongs there"
-                )
+                throw SettingsError("\(escaped(file)): the first line is empty; the proxy's password belongs there")
             }
             proxy.password = password
         }
@@ -117,8 +104,7 @@ extension TransferSettings {
         }
         func proxy(_ found: (name: String, text: String)?) throws(SettingsError) -> ProxySettings? {
             guard let found else { return nil }
-            return try rethrowing(SettingValue.proxy(found.text, allowsUser: true)) {
-                (error: SettingsError) in
+            return try rethrowing(SettingValue.proxy(found.text, allowsUser: true)) { (error: SettingsError) in
                 SettingsError("the environment variable \(found.name): \(error)")
             }
         }
@@ -127,8 +113,6 @@ extension TransferSettings {
         plainProxy = try proxy(value("http_proxy") ?? other)
         secureProxy = try proxy(value("https_proxy") ?? value("HTTPS_PROXY") ?? other)
         proxyExceptions = (value("no_proxy") ?? value("NO_PROXY")).map { SettingValue.hostList($0.text) }
-        if let file = value("SSL_CERT_FILE") {
-            authorities = try base.absolute(file.text)
-        }
+        if let file = value("SSL_CERT_FILE") { authorities = try base.absolute(file.text) }
     }
 }

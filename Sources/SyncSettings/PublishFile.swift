@@ -46,20 +46,15 @@ package struct PublishFile: Sendable, Equatable {
     }
 
     /// What can be kept of files besides their content.
-    package enum Preserved: String, Sendable, CaseIterable {
-        case times, modes
-    }
+    package enum Preserved: String, Sendable, CaseIterable { case times, modes }
 
     /// When a dictionary is made.
-    package enum DictionaryWord: String, Sendable, CaseIterable {
-        case auto, always, never
-    }
+    package enum DictionaryWord: String, Sendable, CaseIterable { case auto, always, never }
 
     /// Every key.
     package static let keys = [
-        "project", "channel", "groups", "mirrors", "files_url", "loose", "exclude", "exclude_from",
-        "pack_size", "level",
-        "dictionary", "deltas", "manifest_parts", "safe_links", "preserve",
+        "project", "channel", "groups", "mirrors", "files_url", "loose", "exclude", "exclude_from", "pack_size",
+        "level", "dictionary", "deltas", "manifest_parts", "safe_links", "preserve",
     ]
     private static let groupKeys = ["include", "hooks"]
     private static let mostPatternFiles = 64
@@ -75,31 +70,21 @@ package struct PublishFile: Sendable, Equatable {
     ///   - mayBeLink: Whether it may be a symbolic link: somebody has named it.
     /// - Returns: `nil` when there is no such file.
     /// - Throws: ``SettingsError`` with path, line and key.
-    package static func read(
-        _ name: String,
-        in directory: String,
-        mayBeLink: Bool
-    ) throws(SettingsError) -> PublishFile? {
+    package static func read(_ name: String, in directory: String, mayBeLink: Bool) throws(SettingsError)
+        -> PublishFile?
+    {
         let path = directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)"
         guard let folder = openDirectory(directory) else { return nil }
         let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: mayBeLink)
         let bytes: [UInt8]
         do throws(FileError) {
-            bytes = try readFile(
-                name,
-                in: folder.raw,
-                trust: trust,
-                limit: ConfigurationFile.maximumSize,
-                shown: path
-            )
+            bytes = try readFile(name, in: folder.raw, trust: trust, limit: ConfigurationFile.maximumSize, shown: path)
         } catch {
             if error.isMissing { return nil }
             throw SettingsError(error)
         }
         let raw = folder.raw
-        return try parse(bytes, shown: escaped(path)) { path throws(SettingsError) in
-            try patterns(path, in: raw)
-        }
+        return try parse(bytes, shown: escaped(path)) { path throws(SettingsError) in try patterns(path, in: raw) }
     }
 
     /// The text of a file of patterns below a directory; no link leads to it.
@@ -111,9 +96,7 @@ package struct PublishFile: Sendable, Equatable {
             }
         }
         guard status(file.raw)?.kind == .file else { throw SettingsError("it is not a regular file") }
-        do throws(FileError) {
-            return try readFile(file.raw, limit: largestPatternFile, shown: path)
-        } catch {
+        do throws(FileError) { return try readFile(file.raw, limit: largestPatternFile, shown: path) } catch {
             throw SettingsError(error.reason)
         }
     }
@@ -123,17 +106,14 @@ package struct PublishFile: Sendable, Equatable {
     /// - Parameters:
     ///   - shown: The file's name for messages.
     ///   - patterns: Reads a file of patterns by its path, which is relative, without `..`.
-    package static func parse(
-        _ bytes: [UInt8],
-        shown: String,
-        patterns: (String) throws(SettingsError) -> [UInt8]
-    ) throws(SettingsError) -> PublishFile {
+    package static func parse(_ bytes: [UInt8], shown: String, patterns: (String) throws(SettingsError) -> [UInt8])
+        throws(SettingsError) -> PublishFile
+    {
         let root = try StrictObject(text: bytes, keys: keys, shown: shown)
         var file = PublishFile()
         file.project = try root.text("project", "the project's name")
         file.channel = try root.text("channel", "a channel's name")
-        if let reason = ChannelName.meant(file.channel).flatMap(ChannelName.objection),
-            let node = root.node("channel")
+        if let reason = ChannelName.meant(file.channel).flatMap(ChannelName.objection), let node = root.node("channel")
         {
             throw root.fault(node, "channel", reason)
         }
@@ -155,8 +135,7 @@ package struct PublishFile: Sendable, Equatable {
                 !text.split(separator: "/").contains("..")
             else {
                 throw place.fault(
-                    "“\(escaped(text))” is not beside this file or below it; name others with --exclude-from"
-                )
+                    "“\(escaped(text))” is not beside this file or below it; name others with --exclude-from")
             }
             let read = try place.reading(try patterns(text))
             file.excludeFrom.append(PatternFile(path: text, text: read))
@@ -170,29 +149,21 @@ package struct PublishFile: Sendable, Equatable {
         if root.node("groups") != nil {
             file.groups = []
             let groups = try root.inner("groups")
-            for (name, _, node) in try root.named("groups") {
-                file.groups?.append(try group(name, node, groups))
-            }
+            for (name, _, node) in try root.named("groups") { file.groups?.append(try group(name, node, groups)) }
         }
         return file
     }
 
     /// `["maps/**"]`, or an object with `include` and `hooks`.
-    private static func group(_ name: String, _ node: ConfigurationNode, _ groups: StrictObject)
-        throws(SettingsError) -> Group
+    private static func group(_ name: String, _ node: ConfigurationNode, _ groups: StrictObject) throws(SettingsError)
+        -> Group
     {
         if case .list = node.value {
-            return Group(
-                name: name,
-                include: try groups.texts(name, "patterns")?.map(\.text) ?? [],
-                hooks: []
-            )
+            return Group(name: name, include: try groups.texts(name, "patterns")?.map(\.text) ?? [], hooks: [])
         }
         let object = try groups.element(node, name, keys: groupKeys)
         return Group(
-            name: name,
-            include: try object.texts("include", "patterns")?.map(\.text) ?? [],
-            hooks: try object.texts("hooks", "names of hooks")?.map(\.text) ?? []
-        )
+            name: name, include: try object.texts("include", "patterns")?.map(\.text) ?? [],
+            hooks: try object.texts("hooks", "names of hooks")?.map(\.text) ?? [])
     }
 }

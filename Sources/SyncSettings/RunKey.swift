@@ -20,22 +20,14 @@ package struct RunKey: Sendable {
 
     package static let all = [
         RunKey(
-            "max_delete",
-            \.maxDelete,
-            count,
-            "Refuse to prune more than this many files, even with --force.",
-            needsPrune: true
-        ),
+            "max_delete", \.maxDelete, count, "Refuse to prune more than this many files, even with --force.",
+            needsPrune: true),
         RunKey(
-            "backup_dir",
-            \.backupDir,
-            directory,
+            "backup_dir", \.backupDir, directory,
             "Move removed and replaced files to this directory, which must be on the same file system as the destination and outside it."
         ),
         RunKey(
-            "umask",
-            \.umask,
-            mask,
+            "umask", \.umask, mask,
             "Make files and directories without these permissions, as umask(1) does; a background run and a schedule remember it.  (default: the umask of this command)"
         ),
     ]
@@ -69,8 +61,9 @@ package struct RunKey: Sendable {
     private static let mask = Kind<Umask>(placeholder: "mask") { text, _ throws(SettingsError) in
         try umask(text)
     } node: { object, key, _ throws(SettingsError) in
-        guard let text = try object.text(key, "an octal number such as \"022\""), let node = object.node(key)
-        else { return nil }
+        guard let text = try object.text(key, "an octal number such as \"022\""), let node = object.node(key) else {
+            return nil
+        }
         return try object.reading(node, key, umask(text))
     }
 
@@ -82,16 +75,11 @@ package struct RunKey: Sendable {
     }
 
     private init<Value: Sendable>(
-        _ name: String,
-        _ property: any WritableKeyPath<RunRecipe, Value?> & Sendable,
-        _ kind: Kind<Value>,
-        _ help: String,
-        needsPrune: Bool = false
+        _ name: String, _ property: any WritableKeyPath<RunRecipe, Value?> & Sendable, _ kind: Kind<Value>,
+        _ help: String, needsPrune: Bool = false
     ) {
         (self.name, self.help, placeholder, self.needsPrune) = (name, help, kind.placeholder, needsPrune)
-        take = { text, base, recipe throws(SettingsError) in
-            recipe[keyPath: property] = try kind.text(text, base)
-        }
+        take = { text, base, recipe throws(SettingsError) in recipe[keyPath: property] = try kind.text(text, base) }
         read = { object, base, recipe throws(SettingsError) in
             recipe[keyPath: property] = try kind.node(object, name, base)
         }

@@ -4,8 +4,7 @@ package import SyncModel
 
 /// How a run is done, put together from everywhere it is said: the command line, the configuration file and the environment,
 /// in this order. The agent puts the same together from what is kept with a run.
-@dynamicMemberLookup
-package struct RunSettings: Sendable {
+@dynamicMemberLookup package struct RunSettings: Sendable {
     /// How to transfer, by the command line alone.
     package var said: TransferSettings
     /// How to transfer.
@@ -47,8 +46,7 @@ package struct RunSettings: Sendable {
     /// - Parameter said: By the command line.
     /// - Throws: ``SettingsError`` for a file or a variable that cannot be used, and for a file that was named and is not
     ///   there.
-    package init(_ said: TransferSettings, _ source: Source, _ environment: Environment) throws(SettingsError)
-    {
+    package init(_ said: TransferSettings, _ source: Source, _ environment: Environment) throws(SettingsError) {
         let found = try Self.file(source, environment)
         if case .named(let path) = source, found == nil {
             throw SettingsError("\(path): there is no such configuration file")
@@ -56,8 +54,7 @@ package struct RunSettings: Sendable {
         let file = found ?? ConfigurationFile()
         self.init(said, file, source)
         transfer = said.over(file.transfer).over(
-            try TransferSettings(environment: environment.lookup, environment.base)
-        )
+            try TransferSettings(environment: environment.lookup, environment.base))
     }
 
     /// Puts together what the client of a run said: over the agent's own file and environment, or, where the client named a
@@ -94,9 +91,7 @@ package struct RunSettings: Sendable {
         set { file[keyPath: path] = newValue }
     }
 
-    private static func file(_ source: Source, _ environment: Environment) throws(SettingsError)
-        -> ConfigurationFile?
-    {
+    private static func file(_ source: Source, _ environment: Environment) throws(SettingsError) -> ConfigurationFile? {
         switch source {
         case .none: nil
         case .usual: try ConfigurationFile.usual(environment.files, home: environment.base.home)
@@ -135,9 +130,7 @@ extension KeptSettings {
         do {
             _ = try StrictJSON.read(Array(text.utf8))
             self = try JSONDecoder().decode(Self.self, from: Data(text.utf8))
-        } catch {
-            throw SettingsError("The run's settings cannot be read: \(escaped("\(error)")).")
-        }
+        } catch { throw SettingsError("The run's settings cannot be read: \(escaped("\(error)")).") }
     }
 
     /// - Throws: ``SettingsError`` for settings with ``TransferSettings/inlineSecrets``: what is kept on disk is no place for
@@ -145,16 +138,12 @@ extension KeptSettings {
     func text() throws(SettingsError) -> String {
         guard transfer.inlineSecrets.isEmpty else {
             let names = transfer.inlineSecrets.joined(separator: " and ")
-            throw SettingsError(
-                "\(escaped(names)) cannot be stored with the run; put it in a file and name the file"
-            )
+            throw SettingsError("\(escaped(names)) cannot be stored with the run; put it in a file and name the file")
         }
         do {
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
             return String(decoding: try encoder.encode(self), as: UTF8.self)
-        } catch {
-            throw SettingsError("the settings cannot be kept: \(escaped("\(error)"))")
-        }
+        } catch { throw SettingsError("the settings cannot be kept: \(escaped("\(error)"))") }
     }
 }

@@ -23,12 +23,9 @@ package enum SettingValue {
 
     /// As ``duration(_:)``, with its unit: of what people say in hours and days, nobody means seconds.
     package static func period(_ text: String) throws(SettingsError) -> Duration {
-        guard let last = text.last, last.isNumber, let number = UInt64(text) else {
-            return try duration(text)
-        }
+        guard let last = text.last, last.isNumber, let number = UInt64(text) else { return try duration(text) }
         throw SettingsError(
-            "'\(number)' needs a unit: \(number)d for days, \(number)h for hours, \(number)m for minutes"
-        )
+            "'\(number)' needs a unit: \(number)d for days, \(number)h for hours, \(number)m for minutes")
     }
 
     /// A host name or address, without scheme and port; in lower case, an IPv6 address with its brackets.
@@ -36,13 +33,8 @@ package enum SettingValue {
         var host = text.lowercased()
         if host.filter({ $0 == ":" }).count > 1, !host.hasPrefix("[") { host = "[\(host)]" }
         guard let url = try? CurlURL("https://\(host)/"),
-            url.origin.host == host || !host.utf8.allSatisfy({ $0 < 0x80 }),
-            url.text == "https://\(url.origin.host)/"
-        else {
-            throw SettingsError(
-                "'\(escaped(text))' is not a host; write its name alone, such as cdn.example.com"
-            )
-        }
+            url.origin.host == host || !host.utf8.allSatisfy({ $0 < 0x80 }), url.text == "https://\(url.origin.host)/"
+        else { throw SettingsError("'\(escaped(text))' is not a host; write its name alone, such as cdn.example.com") }
         return url.origin.host
     }
 
@@ -68,8 +60,7 @@ package enum SettingValue {
     /// A proxy's URL as curl(1) takes it: without a scheme it is http, and empty is none.
     ///
     /// - Parameter allowsUser: Whether the URL may carry user name and password, as environment variables do.
-    package static func proxy(_ text: String, allowsUser: Bool = false) throws(SettingsError) -> ProxySettings
-    {
+    package static func proxy(_ text: String, allowsUser: Bool = false) throws(SettingsError) -> ProxySettings {
         guard !text.isEmpty else { return ProxySettings(url: "") }
         var (scheme, rest) = ("http", Substring(text))
         if let mark = text.range(of: "://") {
@@ -87,8 +78,7 @@ package enum SettingValue {
                 throw SettingsError(
                     "a proxy's user and password do not go into its URL; write them into the credentials file"
                         + " under [\(scheme)://\(escaped(String(rest[rest.index(after: at)...])))],"
-                        + " or set proxy.user and proxy.password_file"
-                )
+                        + " or set proxy.user and proxy.password_file")
             }
             let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             user = parts.first.map { $0.removingPercentEncoding ?? String($0) }
@@ -145,11 +135,9 @@ extension SettingValue {
         let words = text.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
         let zone = words.count > 1 ? String(words[1]) : nil
         let span = words.first ?? ""
-        let problem = SettingsError(
-            "'\(escaped(text))' is not a time range such as 22:00-06:00 or 02:00+4h"
-        )
-        guard let mark = span.firstIndex(where: { $0 == "-" || $0 == "+" }),
-            let start = minute(span[..<mark]), start < 1_440, zone != ""
+        let problem = SettingsError("'\(escaped(text))' is not a time range such as 22:00-06:00 or 02:00+4h")
+        guard let mark = span.firstIndex(where: { $0 == "-" || $0 == "+" }), let start = minute(span[..<mark]),
+            start < 1_440, zone != ""
         else { throw problem }
         let rest = span[span.index(after: mark)...]
         var length: Int
@@ -162,9 +150,7 @@ extension SettingValue {
         } else {
             guard let end = minute(rest) else { throw problem }
             // Who means all day says +24h: 22:00-22:00 may as well be a slip.
-            guard end != start else {
-                throw SettingsError("'\(escaped(text))' has no length; +24h is all day")
-            }
+            guard end != start else { throw SettingsError("'\(escaped(text))' has no length; +24h is all day") }
             length = end > start ? end - start : end + 1_440 - start
         }
         let window = DailyWindow(startMinute: start, lengthMinutes: length, timeZone: zone)
@@ -175,16 +161,13 @@ extension SettingValue {
     /// `08:00-18:00=2M`: most bytes a second at that time of day; `none` for no limit.
     package static func rateWindow(_ text: String) throws(SettingsError) -> RateWindow {
         guard let mark = text.lastIndex(of: "=") else {
-            throw SettingsError(
-                "'\(escaped(text))' is not a time range and a rate, such as 08:00-18:00=2M"
-            )
+            throw SettingsError("'\(escaped(text))' is not a time range and a rate, such as 08:00-18:00=2M")
         }
         let (window, rate) = (try window(String(text[..<mark])), text[text.index(after: mark)...])
         if rate == "none" { return RateWindow(window: window, limit: nil) }
         guard let limit = ByteCount(parsing: String(rate)), limit.bytes > 0 else {
             throw SettingsError(
-                "'\(escaped(String(rate)))' is not a number of bytes a second such as 500K or 2M, and not 'none'"
-            )
+                "'\(escaped(String(rate)))' is not a number of bytes a second such as 500K or 2M, and not 'none'")
         }
         return RateWindow(window: window, limit: limit.bytes)
     }
@@ -204,8 +187,8 @@ extension SettingValue {
     private static func minute(_ text: Substring) -> Int? {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, (1...2).contains(parts[0].utf8.count), parts[1].utf8.count == 2,
-            parts.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }),
-            let hour = Int(parts[0]), let minute = Int(parts[1]), minute < 60, hour * 60 + minute <= 1_440
+            parts.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }), let hour = Int(parts[0]),
+            let minute = Int(parts[1]), minute < 60, hour * 60 + minute <= 1_440
         else { return nil }
         return hour * 60 + minute
     }
@@ -237,27 +220,20 @@ package enum HeaderSetting: Sendable, Equatable {
     ///
     /// - Returns: What is wrong, without the value; `nil` when nothing is.
     static func problem(with line: String) -> String? {
-        guard let colon = line.firstIndex(of: ":"), colon != line.startIndex else {
-            return "write it as Name: value"
-        }
+        guard let colon = line.firstIndex(of: ":"), colon != line.startIndex else { return "write it as Name: value" }
         guard line.isOneLine else { return "it has control characters" }
         let name = line[..<colon]
         guard name.utf8.allSatisfy(isToken) else {
             return "the name before the colon has characters that a header name cannot have"
         }
-        guard !ownNames.contains(name.lowercased()) else {
-            return "\(name) is set by syncagent itself; leave it out"
-        }
-        guard !line[line.index(after: colon)...].allSatisfy({ $0 == " " }) else {
-            return "\(name) has no value"
-        }
+        guard !ownNames.contains(name.lowercased()) else { return "\(name) is set by syncagent itself; leave it out" }
+        guard !line[line.index(after: colon)...].allSatisfy({ $0 == " " }) else { return "\(name) has no value" }
         return nil
     }
 
     private static let ownNames: Set = [
         "accept-encoding", "connection", "content-length", "expect", "host", "if-match", "if-modified-since",
-        "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "proxy-authorization", "range",
-        "te",
+        "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "proxy-authorization", "range", "te",
         "trailer", "transfer-encoding", "upgrade",
     ]
 

@@ -31,11 +31,8 @@ struct StrictObject {
             guard keys.contains(member.key) else {
                 let hint = nearest(member.key, in: keys).map { "did you mean “\($0)”?" }
                 throw Self.fault(
-                    shown,
-                    member.line,
-                    Self.join(path, member.key),
-                    "no such key; " + (hint ?? "the keys are \(keys.joined(separator: ", "))")
-                )
+                    shown, member.line, Self.join(path, member.key),
+                    "no such key; " + (hint ?? "the keys are \(keys.joined(separator: ", "))"))
             }
             known[member.key] = member.node
         }
@@ -47,8 +44,7 @@ struct StrictObject {
         return path.isEmpty ? shown : "\(path).\(shown)"
     }
 
-    private static func fault(_ shown: String, _ line: Int, _ path: String, _ detail: String) -> SettingsError
-    {
+    private static func fault(_ shown: String, _ line: Int, _ path: String, _ detail: String) -> SettingsError {
         SettingsError("\(shown):\(line): \(path.isEmpty ? "" : path + ": ")\(detail)")
     }
 
@@ -58,13 +54,9 @@ struct StrictObject {
     }
 
     /// Reads a value by a rule that is the same elsewhere; what it complains about is said with the place.
-    func reading<R>(
-        _ node: ConfigurationNode,
-        _ key: String,
-        _ read: @autoclosure () throws(SettingsError) -> R
-    ) throws(SettingsError) -> R {
-        try rethrowing(read()) { (error: SettingsError) in fault(node, key, error.description) }
-    }
+    func reading<R>(_ node: ConfigurationNode, _ key: String, _ read: @autoclosure () throws(SettingsError) -> R)
+        throws(SettingsError) -> R
+    { try rethrowing(read()) { (error: SettingsError) in fault(node, key, error.description) } }
 
     private func wants(_ wish: String, _ node: ConfigurationNode, _ key: String) -> SettingsError {
         fault(node, key, "\(node.kind) was found; \(wish) is expected")
@@ -86,9 +78,7 @@ struct StrictObject {
     }
 
     /// One element of a list, which must be an object.
-    func element(_ node: ConfigurationNode, _ key: String, keys: [String]) throws(SettingsError)
-        -> StrictObject
-    {
+    func element(_ node: ConfigurationNode, _ key: String, keys: [String]) throws(SettingsError) -> StrictObject {
         try StrictObject(node, path: Self.join(path, key), keys: keys, shown: shown)
     }
 
@@ -115,8 +105,7 @@ struct StrictObject {
 
     func integer(_ key: String, in range: ClosedRange<Int>) throws(SettingsError) -> Int? {
         guard let node = members[key] else { return nil }
-        guard case .integer(let value) = node.value, let number = Int(exactly: value), range.contains(number)
-        else {
+        guard case .integer(let value) = node.value, let number = Int(exactly: value), range.contains(number) else {
             throw wants("a whole number from \(range.lowerBound) to \(range.upperBound)", node, key)
         }
         return number
@@ -171,10 +160,9 @@ struct StrictObject {
     }
 
     /// One of the words of an enumeration; a number such as `1.3` counts as its text.
-    func word<Words: RawRepresentable & CaseIterable>(
-        _ key: String,
-        _: Words.Type = Words.self
-    ) throws(SettingsError) -> Words? where Words.RawValue == String {
+    func word<Words: RawRepresentable & CaseIterable>(_ key: String, _: Words.Type = Words.self) throws(SettingsError)
+        -> Words? where Words.RawValue == String
+    {
         guard let node = members[key] else { return nil }
         let text: String? =
             switch node.value {
@@ -194,8 +182,7 @@ struct StrictObject {
         guard let node = members[key] else { return nil }
         switch node.value {
         case .integer(let seconds) where (1...366 * 86_400).contains(seconds): return .seconds(seconds)
-        case .text(let text):
-            return try reading(node, key, SettingValue.duration(text))
+        case .text(let text): return try reading(node, key, SettingValue.duration(text))
         default: throw wants("a time such as \"90s\", \"15m\" or \"6h\"", node, key)
         }
     }

@@ -93,13 +93,10 @@ package struct TransferSettings: Sendable, Equatable, Codable {
     package var inlineSecrets: [String] {
         var names = headers.compactMap(\.secretName).map { "the header \($0)" }
         // A query is where signatures and tokens stand.
-        for (index, rule) in rewrite.enumerated() where rule.split(separator: " ").last?.contains("?") == true
-        {
+        for (index, rule) in rewrite.enumerated() where rule.split(separator: " ").last?.contains("?") == true {
             names.append("rewriting rule \(index + 1)")
         }
-        if plainProxy?.password != nil || secureProxy?.password != nil {
-            names.append("the proxy's password")
-        }
+        if plainProxy?.password != nil || secureProxy?.password != nil { names.append("the proxy's password") }
         return names
     }
 }
@@ -122,11 +119,8 @@ struct TransferKey: Sendable {
 
     static let all: [TransferKey] = [
         one("connections", \.connections, integer(1...256)),
-        one("connections_per_host", \.connectionsPerHost, integer(1...64)).putting {
-            $0.putConnections(into: &$1)
-        },
-        one("limit_rate", \.rateLimit, bytes()) { $0.rateLimit = $1 },
-        one("max_manifest", \.manifestLimit, bytes()),
+        one("connections_per_host", \.connectionsPerHost, integer(1...64)).putting { $0.putConnections(into: &$1) },
+        one("limit_rate", \.rateLimit, bytes()) { $0.rateLimit = $1 }, one("max_manifest", \.manifestLimit, bytes()),
         one("deadline", \.deadline, seconds) { $0.resourceDeadline = $1 },
         one("connect_timeout", \.connectTimeout, seconds) { $0.connectTimeout = $1 },
         one("idle_timeout", \.idleTimeout, seconds) { $0.idleTimeout = $1 },
@@ -147,23 +141,16 @@ struct TransferKey: Sendable {
                 configuration.rewriteRules.append(rule)
             }
         },
-        one("credentials_file", \.credentialsFile, path).putting {
-            said,
-            configuration throws(SettingsError) in
+        one("credentials_file", \.credentialsFile, path).putting { said, configuration throws(SettingsError) in
             guard let path = said.credentialsFile else { return }
             configuration.credentials = try rethrowing(CredentialsFile.read(path: path)) {
-                (refusal: CredentialsFile.Refusal) in
-                SettingsError(escaped("\(refusal)"))
+                (refusal: CredentialsFile.Refusal) in SettingsError(escaped("\(refusal)"))
             }
         },
         list("headers", \.headers, "lines \"Name: value\"") { text, base throws(SettingsError) in
             try SettingValue.header(text, base)
-        }.putting { said, configuration throws(SettingsError) in
-            configuration.headers = try said.headerLines()
-        },
-        proxy,
-        one("ca_file", in: "tls", \.authorities, path) { $0.tls.authorities = $1 },
-        certificate,
+        }.putting { said, configuration throws(SettingsError) in configuration.headers = try said.headerLines() },
+        proxy, one("ca_file", in: "tls", \.authorities, path) { $0.tls.authorities = $1 }, certificate,
         one("minimum_version", in: "tls", \.minimumTLS, word()) { $0.tls.minimumVersion = $1 },
         one("http2", \.http2, word()) { $0.http2 = $1 },
         one("limit", in: "redirects", \.redirectLimit, integer(0...50)) { $0.redirects.limit = $1 },
@@ -194,60 +181,40 @@ struct TransferKey: Sendable {
 
     /// One value: the upper one counts.
     private static func one<Value: Sendable>(
-        _ key: String,
-        in object: String? = nil,
-        _ path: Path<Value?>,
-        _ read: @escaping Read<Value>,
+        _ key: String, in object: String? = nil, _ path: Path<Value?>, _ read: @escaping Read<Value>,
         put: @escaping @Sendable (inout TransportConfiguration, Value) -> Void = { _, _ in }
     ) -> TransferKey {
         TransferKey(
-            object: object,
-            keys: [key],
-            read: { from, base, settings throws(SettingsError) in
-                settings[keyPath: path] = try read(from, key, base)
-            },
+            object: object, keys: [key],
+            read: { from, base, settings throws(SettingsError) in settings[keyPath: path] = try read(from, key, base) },
             merge: { upper, lower in upper[keyPath: path] = upper[keyPath: path] ?? lower[keyPath: path] },
-            put: { said, configuration in
-                if let value = said[keyPath: path] { put(&configuration, value) }
-            }
-        )
+            put: { said, configuration in if let value = said[keyPath: path] { put(&configuration, value) } })
     }
 
     /// A list: the upper one first, the lower one behind it.
     private static func list<Value: Sendable>(
-        _ key: String,
-        _ path: Path<[Value]>,
-        _ wish: String,
+        _ key: String, _ path: Path<[Value]>, _ wish: String,
         _ read: @escaping @Sendable (String, PathBase) throws(SettingsError) -> Value
     ) -> TransferKey {
         TransferKey(
-            object: nil,
-            keys: [key],
+            object: nil, keys: [key],
             read: { from, base, settings throws(SettingsError) in
                 for (text, place) in try from.texts(key, wish) ?? [] {
                     settings[keyPath: path].append(try place.reading(read(text, base)))
                 }
-            },
-            merge: { upper, lower in upper[keyPath: path] += lower[keyPath: path] }
-        )
+            }, merge: { upper, lower in upper[keyPath: path] += lower[keyPath: path] })
     }
 
     /// Hosts that something is allowed for: whatever either says.
     private static func exemption(
-        _ key: String,
-        _ path: Path<RedirectPolicy.Exemption>,
+        _ key: String, _ path: Path<RedirectPolicy.Exemption>,
         put: @escaping @Sendable (inout TransportConfiguration, RedirectPolicy.Exemption) -> Void
     ) -> TransferKey {
         TransferKey(
-            object: "redirects",
-            keys: [key],
-            read: { from, _, settings throws(SettingsError) in
-                settings[keyPath: path] = try from.exemption(key)
-            },
-            merge: { upper, lower in upper[keyPath: path] = upper[keyPath: path].union(lower[keyPath: path])
-            },
-            put: { put(&$1, $0[keyPath: path]) }
-        )
+            object: "redirects", keys: [key],
+            read: { from, _, settings throws(SettingsError) in settings[keyPath: path] = try from.exemption(key) },
+            merge: { upper, lower in upper[keyPath: path] = upper[keyPath: path].union(lower[keyPath: path]) },
+            put: { put(&$1, $0[keyPath: path]) })
     }
 
     /// The same row, which puts more than its own value into the configuration.
@@ -259,8 +226,7 @@ struct TransferKey: Sendable {
 
     /// A certificate and its key, which belong together.
     private static let certificate = TransferKey(
-        object: "tls",
-        keys: ["certificate", "key"],
+        object: "tls", keys: ["certificate", "key"],
         read: { object, base, settings throws(SettingsError) in
             settings.certificate = try object.path("certificate", base)
             settings.certificateKey = try object.path("key", base)
@@ -276,8 +242,7 @@ struct TransferKey: Sendable {
         put: {
             $1.tls.certificate = $0.certificate
             $1.tls.key = $0.certificateKey
-        }
-    )
+        })
 
     // MARK: Kinds of values
 
@@ -294,12 +259,8 @@ struct TransferKey: Sendable {
         { from, key, _ throws(SettingsError) in try from.word(key) }
     }
 
-    private static let seconds: Read<Duration> = { from, key, _ throws(SettingsError) in
-        try from.duration(key)
-    }
-    private static let path: Read<String> = { from, key, base throws(SettingsError) in
-        try from.path(key, base)
-    }
+    private static let seconds: Read<Duration> = { from, key, _ throws(SettingsError) in try from.duration(key) }
+    private static let path: Read<String> = { from, key, base throws(SettingsError) in try from.path(key, base) }
 }
 
 extension TransferSettings {
@@ -308,9 +269,7 @@ extension TransferSettings {
         let isSaid = connections != nil || connectionsPerHost != nil
         configuration.connections = connections ?? Self.mostConnections
         configuration.connectionsPerHost = min(
-            connectionsPerHost ?? Self.mostConnectionsPerHost,
-            min(configuration.connections, 64)
-        )
+            connectionsPerHost ?? Self.mostConnectionsPerHost, min(configuration.connections, 64))
         if !isSaid { configuration.initialConnections = Self.usualConnections }
     }
 
@@ -325,9 +284,7 @@ extension TransferSettings {
         } else if let idleTimeout, let usual = configuration.patience {
             // Who lets a server be silent for long means it.
             configuration.patience = Patience(
-                firstContact: max(usual.firstContact, idleTimeout),
-                silence: max(usual.silence, idleTimeout)
-            )
+                firstContact: max(usual.firstContact, idleTimeout), silence: max(usual.silence, idleTimeout))
         }
     }
 
@@ -351,7 +308,5 @@ extension TransferSettings {
 
 extension [String] {
     /// Each once, in the order of their first places.
-    fileprivate var uniqued: [String] {
-        reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
-    }
+    fileprivate var uniqued: [String] { reduce(into: []) { if !$0.contains($1) { $0.append($1) } } }
 }

@@ -3,9 +3,7 @@ import SyncModel
 /// Whom this machine believes, whoever pulls: pins for fleets.
 package struct TrustSetting: Sendable, Equatable, Codable {
     /// What is done about a manifest that nobody who is pinned has signed.
-    package enum Unsigned: String, Sendable, CaseIterable, Codable {
-        case accept, refuse
-    }
+    package enum Unsigned: String, Sendable, CaseIterable, Codable { case accept, refuse }
 
     /// By project: the absolute path of a root's file, or `SHA256:` and the digest of one.
     package var pins: [String: String] = [:]
@@ -19,11 +17,7 @@ package struct TrustSetting: Sendable, Equatable, Codable {
         for (project, _, node) in try object.named("pins") {
             let key = "pins.\(escaped(project))"
             guard case .text(let text) = node.value, !text.isEmpty else {
-                throw object.fault(
-                    node,
-                    key,
-                    "\(node.kind) was found; the path of a root, or SHA256:HEX, is expected"
-                )
+                throw object.fault(node, key, "\(node.kind) was found; the path of a root, or SHA256:HEX, is expected")
             }
             if text.hasPrefix("SHA256:") {
                 guard SHA256Digest(hex: String(text.dropFirst(7))) != nil else {

@@ -32,9 +32,7 @@ package final class EventLog: Sendable {
         }
 
         /// What was taken has been recorded.
-        mutating func recorded() {
-            if !hasLost { failure = nil }
-        }
+        mutating func recorded() { if !hasLost { failure = nil } }
     }
 
     private let store: SyncStore
@@ -62,9 +60,7 @@ package final class EventLog: Sendable {
     /// Adds one event; sometimes writes a row. A failure is kept for ``flush()``.
     ///
     /// - Parameter line: A JSON line, UTF-8, without a newline.
-    package func add(_ line: [UInt8], time: Int64) {
-        if gather(line, time: time) { settle() }
-    }
+    package func add(_ line: [UInt8], time: Int64) { if gather(line, time: time) { settle() } }
 
     /// Adds one event, and never waits for the store.
     ///
@@ -85,9 +81,7 @@ package final class EventLog: Sendable {
     package func take(_ record: ([[UInt8]]) throws(StoreError) -> Void) throws(StoreError) {
         try writing.withLock { (_) throws(StoreError) in
             let batch = state.withLock { $0.takeAll() }
-            do throws(StoreError) {
-                try record(batch.lines)
-            } catch {
+            do throws(StoreError) { try record(batch.lines) } catch {
                 state.withLock { $0.putBack(batch) }
                 throw error
             }
@@ -96,9 +90,7 @@ package final class EventLog: Sendable {
     }
 
     /// Records what has been gathered; a failure is kept for ``flush()``.
-    package func settle() {
-        writing.withLock { _ in write() }
-    }
+    package func settle() { writing.withLock { _ in write() } }
 
     /// Records what has been gathered.
     ///

@@ -113,9 +113,7 @@ struct KeptRecipe: Sendable, Equatable {
 }
 
 extension KeptRecipe: Codable {
-    init(from decoder: any Decoder) throws {
-        try self.init(stored: decoder.singleValueContainer().decode(String.self))
-    }
+    init(from decoder: any Decoder) throws { try self.init(stored: decoder.singleValueContainer().decode(String.self)) }
 
     func encode(to encoder: any Encoder) throws {
         var column = encoder.singleValueContainer()

@@ -18,11 +18,7 @@ extension StoreRecord {
     ///
     /// - Throws: ``StoreError`` with code `damaged`, which names what cannot be read.
     init(_ row: Row, of what: @autoclosure () -> String) throws {
-        do {
-            try self.init(row: row)
-        } catch {
-            throw StoreError.unreadable(what())
-        }
+        do { try self.init(row: row) } catch { throw StoreError.unreadable(what()) }
     }
 }
 
@@ -70,9 +66,7 @@ struct TextList: Codable, Hashable, Sendable, DatabaseValueConvertible {
     init(_ strings: [String]) { self.strings = strings }
 
     static func fromDatabaseValue(_ value: DatabaseValue) -> TextList? {
-        guard let text = String.fromDatabaseValue(value), let list = JSONParser.parse(text)?.array else {
-            return nil
-        }
+        guard let text = String.fromDatabaseValue(value), let list = JSONParser.parse(text)?.array else { return nil }
         let strings = list.compactMap(\.string)
         return strings.count == list.count ? TextList(strings) : nil
     }
@@ -90,15 +84,11 @@ extension RawRepresentable<String> where Self: Sendable & Equatable {
     /// - Parameter what: The row, for messages.
     /// - Returns: Whether it changed.
     /// - Throws: ``StoreError`` with code `refused`.
-    mutating func move(
-        _ input: some RawRepresentable<String>,
-        _ step: Transition<Self>,
-        _ what: String
-    ) throws -> Bool {
+    mutating func move(_ input: some RawRepresentable<String>, _ step: Transition<Self>, _ what: String) throws -> Bool
+    {
         switch step {
         case .stays: return false
-        case .refused:
-            throw StoreError(.refused, "\(what) is \(rawValue): it cannot be \(input.rawValue).")
+        case .refused: throw StoreError(.refused, "\(what) is \(rawValue): it cannot be \(input.rawValue).")
         case .to(let next):
             self = next
             return true

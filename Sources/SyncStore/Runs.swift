@@ -51,13 +51,8 @@ extension SyncStore {
     ///   - durability: `synced` where the caller acknowledges it; with `eventual` a power cut may forget the run.
     /// - Returns: The session, the run to work on, and what was superseded.
     /// - Throws: ``StoreError``; `refused` when the session belongs to another project (S2).
-    @discardableResult
-    package func begin(
-        _ start: RunStart,
-        now: Int64,
-        isHeld: Bool = true,
-        continuing: Bool = false,
-        isBehind: Bool = false,
+    @discardableResult package func begin(
+        _ start: RunStart, now: Int64, isHeld: Bool = true, continuing: Bool = false, isBehind: Bool = false,
         durability: Durability = .synced
     ) throws(StoreError) -> StartedRun {
         try write(durability) { db in
@@ -73,9 +68,7 @@ extension SyncStore {
             // Whoever works on one ends it, too.
             if isBehind { try open.removeAll { try $0.state == .running || $0.hasOnlyHooksLeft(db) } }
             var same: StoredRun?
-            if continuing, let last = open.last, try Self.asksForTheSame(last, start, db) {
-                same = open.popLast()
-            }
+            if continuing, let last = open.last, try Self.asksForTheSame(last, start, db) { same = open.popLast() }
             for index in open.indices {
                 try open[index].record.updateChanges(db) { _ = try $0.move(.superseded, reason: .superseded) }
                 try open[index].close(now: now, db)
@@ -86,11 +79,8 @@ extension SyncStore {
                 try Self.insert(start, session, isHeld, now, db)
             }
             return StartedRun(
-                session: session,
-                superseded: open.map(\.identifier),
-                run: try StoredRun.named(same?.identifier ?? start.run, db),
-                isContinued: same != nil
-            )
+                session: session, superseded: open.map(\.identifier),
+                run: try StoredRun.named(same?.identifier ?? start.run, db), isContinued: same != nil)
         }
     }
 
@@ -99,8 +89,7 @@ extension SyncStore {
     package func openRun(like start: RunStart) throws(StoreError) -> StoredRun? {
         try read { db in
             guard let session = try StoredSession.find(start.session.identifier, db),
-                session.destination == start.session.destination,
-                let last = try StoredRun.open(of: session, db).last
+                session.destination == start.session.destination, let last = try StoredRun.open(of: session, db).last
             else { return nil }
             let start = try StoredHook.promised(to: start, in: session, db)
             return try Self.asksForTheSame(last, start, db) ? last : nil
@@ -114,18 +103,12 @@ extension SyncStore {
                 $0.name == RunRecipe.groupOfAll && $0.state == .open
             })
         else { return false }
-        return try StoredHook.all(where: "hooks.run = \(run.number)").fetchAll(db).map(\.hook)
-            == start.recipe.hooks
+        return try StoredHook.all(where: "hooks.run = \(run.number)").fetchAll(db).map(\.hook) == start.recipe.hooks
     }
 
     /// An open run goes on, whoever worked on it before: the caller holds its session.
     private func goOn(
-        _ run: inout StoredRun,
-        in session: StoredSession,
-        as start: RunStart,
-        isHeld: Bool,
-        now: Int64,
-        _ db: Database
+        _ run: inout StoredRun, in session: StoredSession, as start: RunStart, isHeld: Bool, now: Int64, _ db: Database
     ) throws {
         let recipe = start.recipe
         try run.record.updateChanges(db) { run in
@@ -149,11 +132,7 @@ extension SyncStore {
     }
 
     private static func insert(
-        _ start: RunStart,
-        _ session: StoredSession,
-        _ isHeld: Bool,
-        _ now: Int64,
-        _ db: Database
+        _ start: RunStart, _ session: StoredSession, _ isHeld: Bool, _ now: Int64, _ db: Database
     ) throws {
         var run = try RunRecord(start, of: session, isHeld: isHeld, now: now)
         try run.insert(db)
@@ -191,11 +170,7 @@ extension SyncStore {
     ///   - due: **Milliseconds** since 1970; `nil` for at once.
     ///   - since: Since when it waits for that, kept while the reason stays; **milliseconds** since 1970.
     package func hold(
-        run: String,
-        reason: RestReason?,
-        error: String? = nil,
-        cause: FailureCause? = nil,
-        due: Int64?,
+        run: String, reason: RestReason?, error: String? = nil, cause: FailureCause? = nil, due: Int64?,
         since: Int64? = nil
     ) throws(StoreError) {
         try write(.eventual) { db in
@@ -228,9 +203,7 @@ extension SyncStore {
             var found = try StoredRun.named(run, db)
             let wanted = Set(paths)
             let all = paths + found.firstPaths.filter { !wanted.contains($0) }
-            try found.record.updateChanges(db) {
-                $0.firstPaths = TextList(Array(all.prefix(Self.firstPathsLimit)))
-            }
+            try found.record.updateChanges(db) { $0.firstPaths = TextList(Array(all.prefix(Self.firstPathsLimit))) }
         }
     }
 
@@ -248,15 +221,8 @@ extension SyncStore {
     ///   - events: The events that tell it, its last ones: they are recorded with it or not at all.
     /// - Throws: ``StoreError``; `refused` when it is not running.
     package func finish(
-        run: String,
-        result: RunResult,
-        counts: RunCounts,
-        error: String? = nil,
-        cause: FailureCause? = nil,
-        exitStatus: Int32? = nil,
-        work: SessionTotals? = nil,
-        events: [[UInt8]] = [],
-        now: Int64
+        run: String, result: RunResult, counts: RunCounts, error: String? = nil, cause: FailureCause? = nil,
+        exitStatus: Int32? = nil, work: SessionTotals? = nil, events: [[UInt8]] = [], now: Int64
     ) throws(StoreError) {
         try write(.eventual) { db in
             var found = try StoredRun.named(run, db)
@@ -296,39 +262,26 @@ extension SyncStore {
     ///   - began: When it was asked for, **milliseconds** since 1970.
     /// - Returns: The run that says it; `nil` where there is no such session, or another process works on it.
     package func recordTry(
-        of session: String,
-        run: String,
-        _ recipe: RunRecipe,
-        error: String,
-        cause: FailureCause,
-        exitStatus: Int32,
-        work: SessionTotals,
-        event: (_ run: String) -> [UInt8],
-        began: Int64,
-        now: Int64
+        of session: String, run: String, _ recipe: RunRecipe, error: String, cause: FailureCause, exitStatus: Int32,
+        work: SessionTotals, event: (_ run: String) -> [UInt8], began: Int64, now: Int64
     ) throws(StoreError) -> StoredRun? {
         try write(.eventual) { db in
-            guard let session = try StoredSession.find(session, db),
-                var last = try StoredRun.latest(of: session, db)
+            guard let session = try StoredSession.find(session, db), var last = try StoredRun.latest(of: session, db)
             else { return nil }
             if var open = try StoredRun.open(of: session, db).last {
                 if open.state == .running, isHeld(session.identifier) { return nil }
                 try open.record.updateChanges(db) { ($0.error, $0.cause) = (error, cause) }
                 return open
             }
-            if last.isTry, last.error == error, last.cause == cause,
-                let end = last.finished, (0..<Self.tryInterval).contains(now.saturatingSubtract(end))
+            if last.isTry, last.error == error, last.cause == cause, let end = last.finished,
+                (0..<Self.tryInterval).contains(now.saturatingSubtract(end))
             {
                 try last.record.updateChanges(db) { $0.finished = now }
                 return last
             }
             let request = SessionRequest(
-                identifier: session.identifier,
-                project: session.project,
-                destination: session.destination,
-                device: session.device,
-                inode: session.inode
-            )
+                identifier: session.identifier, project: session.project, destination: session.destination,
+                device: session.device, inode: session.inode)
             var start = RunStart(session: request, run: run, manifest: last.manifest, recipe: recipe)
             start.recipe.paused = false
             start.groups += recipe.hooks.map(\.group)
@@ -359,13 +312,8 @@ extension SyncStore {
     ///   - events: Recorded in the same transaction when the state changes: JSON lines, UTF-8, without newlines.
     /// - Returns: Whether the run's state changed; a command may be repeated (S106).
     /// - Throws: ``StoreError``; `refused` where the life cycle has no such step.
-    @discardableResult
-    package func apply(
-        _ input: RunInput,
-        to run: String,
-        reason: RestReason? = nil,
-        counts: RunCounts? = nil,
-        events: [[UInt8]] = [],
+    @discardableResult package func apply(
+        _ input: RunInput, to run: String, reason: RestReason? = nil, counts: RunCounts? = nil, events: [[UInt8]] = [],
         now: Int64
     ) throws(StoreError) -> Bool {
         try write(.synced) { db in
@@ -383,15 +331,12 @@ extension SyncStore {
                 if input == .resumed { run.endPause(now: now) }
             }
             guard hasMoved else { return false }
-            if !events.isEmpty {
-                try self.append(events, to: StoredSession.named(found.session, db), time: now, db)
-            }
+            if !events.isEmpty { try self.append(events, to: StoredSession.named(found.session, db), time: now, db) }
             if input == .cancelled || input == .superseded { try found.close(now: now, db) }
             if input == .cancelled {
                 // Those of a run that is superseded are still owed; of one that a person gives up none is.
                 let owed = StoredHook.all(
-                    where: "hooks.run = \(found.number) AND hooks.state = \(HookRunState.pending.rawValue)"
-                )
+                    where: "hooks.run = \(found.number) AND hooks.state = \(HookRunState.pending.rawValue)")
                 for var hook in try owed.fetchAll(db) { try hook.move(.dropped, db) }
             }
             return true
@@ -413,10 +358,8 @@ extension SyncStore {
     {
         let isWanted = onlyOpen ? StoredRun.isOpen : "TRUE"
         return try read { db in
-            try StoredRun.all(
-                where: "\(Self.isOf(session)) AND \(isWanted) ORDER BY runs.number DESC LIMIT \(limit)"
-            )
-            .fetchAll(db)
+            try StoredRun.all(where: "\(Self.isOf(session)) AND \(isWanted) ORDER BY runs.number DESC LIMIT \(limit)")
+                .fetchAll(db)
         }
     }
 }

@@ -24,10 +24,7 @@ extension SyncStore {
         guard let directory = leaseDirectory else { return SessionLease(nil) }
         let name = Self.fileName(session)
         guard name.utf8.count <= 250 else {
-            throw StoreError(
-                .refused,
-                "The session name '\(escaped(session))' is too long. Use a shorter --session."
-            )
+            throw StoreError(.refused, "The session name '\(escaped(session))' is too long. Use a shorter --session.")
         }
         do throws(FileError) {
             let place = try openPrivateDirectory(directory, create: true)
@@ -38,22 +35,13 @@ extension SyncStore {
                 lock.sign("\(process) \(timestamp(milliseconds: now))")
                 return SessionLease(lock)
             }
-        } catch {
-            throw StoreError(.cannotCreate, error.ofState)
-        }
-        let holder = signature(of: session).map {
-            " (process \(escaped($0.process)), since \(escaped($0.since)))"
-        }
-        throw StoreError(
-            .busy,
-            "Session '\(escaped(session))' is busy\(holder ?? ""). Wait for it, or stop it."
-        )
+        } catch { throw StoreError(.cannotCreate, error.ofState) }
+        let holder = signature(of: session).map { " (process \(escaped($0.process)), since \(escaped($0.since)))" }
+        throw StoreError(.busy, "Session '\(escaped(session))' is busy\(holder ?? ""). Wait for it, or stop it.")
     }
 
     /// The process that works on a session at present; `nil` when none does.
-    package func holder(of session: String) -> Int32? {
-        signature(of: session).flatMap { Int32($0.process) }
-    }
+    package func holder(of session: String) -> Int32? { signature(of: session).flatMap { Int32($0.process) } }
 
     /// Whether a run is recorded as running although no process works on it: its worker was killed.
     package func isInterrupted(_ run: StoredRun) throws(StoreError) -> Bool {
@@ -68,11 +56,7 @@ extension SyncStore {
     func isHeld(_ session: String) -> Bool {
         // A store in memory has no second process.
         guard leaseDirectory != nil else { return false }
-        do throws(FileError) {
-            return FileLock.isTaken(try lockFile(of: session))
-        } catch {
-            return !error.isMissing
-        }
+        do throws(FileError) { return FileLock.isTaken(try lockFile(of: session)) } catch { return !error.isMissing }
     }
 
     private func lockFile(of session: String) throws(FileError) -> Descriptor {
@@ -94,13 +78,11 @@ extension SyncStore {
         guard FileLock.isTaken(file) else { return nil }
         var text = [UInt8](repeating: 0, count: 64)
         let count = text.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: 0) }
-        let words = String(decoding: text.prefix(max(0, count)), as: UTF8.self)
-            .split(whereSeparator: \.isWhitespace).map(String.init)
+        let words = String(decoding: text.prefix(max(0, count)), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+            .map(String.init)
         return words.count == 2 ? (words[0], words[1]) : nil
     }
 
     /// A session's name as that of a file; dots stay, unless one leads.
-    static func fileName(_ session: String) -> String {
-        SyncSystem.fileName(of: session.utf8, keepsDots: true)
-    }
+    static func fileName(_ session: String) -> String { SyncSystem.fileName(of: session.utf8, keepsDots: true) }
 }

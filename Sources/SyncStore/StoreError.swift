@@ -52,15 +52,13 @@ package struct StoreError: Error, Sendable, Equatable {
         StoreError(
             .newer,
             "The state has version \(found), and this syncagent knows up to \(known). It was left as it is; use the"
-                + " newer syncagent, or another state directory (XDG_STATE_HOME)."
-        )
+                + " newer syncagent, or another state directory (XDG_STATE_HOME).")
     }
 
     static let foreign = StoreError(
         .foreign,
         "The state file is the database of another program. It was left as it is; move it away, or use another state"
-            + " directory (XDG_STATE_HOME)."
-    )
+            + " directory (XDG_STATE_HOME).")
 
     /// SQLite's word for it. https://sqlite.org/rescode.html
     init(_ error: any Error) {
@@ -97,23 +95,15 @@ package struct StoreError: Error, Sendable, Equatable {
             case .cannotCreate: " Does the directory exist, and can you write to it?"
             default: ""
             }
-        self.init(
-            code,
-            "The state: \(error.message ?? "SQLite error \(error.resultCode.rawValue)").\(advice)"
-        )
+        self.init(code, "The state: \(error.message ?? "SQLite error \(error.resultCode.rawValue)").\(advice)")
     }
 }
 
-extension StoreError: CustomStringConvertible {
-    package var description: String { message }
-}
+extension StoreError: CustomStringConvertible { package var description: String { message } }
 
 extension StoreError {
     package static func noSession(_ identifier: String) -> StoreError {
-        StoreError(
-            .unknownSession,
-            "There is no session '\(escaped(identifier))'. 'syncagent status' lists them."
-        )
+        StoreError(.unknownSession, "There is no session '\(escaped(identifier))'. 'syncagent status' lists them.")
     }
 
     package static func noOpenRun(_ session: String) -> StoreError {
@@ -128,7 +118,6 @@ extension StoreError {
         StoreError(
             .refused,
             "Session '\(escaped(request.identifier))' belongs to project '\(escaped(found.project))', not"
-                + " '\(escaped(request.project))'. Choose another name with --session."
-        )
+                + " '\(escaped(request.project))'. Choose another name with --session.")
     }
 }

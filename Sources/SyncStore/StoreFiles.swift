@@ -28,9 +28,7 @@ struct StoreFiles: Sendable {
                 // https://sqlite.org/howtocorrupt.html §2.2.
                 _ = try checkFile(name + suffix, in: directory.raw, trust: .ownState, limit: Self.maximumSize)
             }
-        } catch {
-            guard error.isMissing else { throw Self.failure(error, below: directory) }
-        }
+        } catch { guard error.isMissing else { throw Self.failure(error, below: directory) } }
     }
 
     /// Makes the empty database file, 0600, so that SQLite does not choose the mode.
@@ -44,9 +42,7 @@ struct StoreFiles: Sendable {
     }
 
     /// Whether there is a database file with anything in it.
-    var hasDatabase: Bool {
-        status(following: database).map { $0.size > 0 } ?? false
-    }
+    var hasDatabase: Bool { status(following: database).map { $0.size > 0 } ?? false }
 
     /// Writes SQLite's log to the disk, with every transaction in it; what it no longer has, SQLite has synced. SQLite locks
     /// the other files, not this one, so it may be opened here: see ``check()``.
@@ -127,9 +123,7 @@ struct StoreFiles: Sendable {
             let directory = try openStateDirectory(directory, create: true)
             let file = try openFile(name + ".lock", in: directory.raw, [.readWrite, .create], trust: .state)
             lock = try FileLock.take(file, path: name + ".lock", wait: wait)
-        } catch {
-            throw Self.failure(error, below: directory)
-        }
+        } catch { throw Self.failure(error, below: directory) }
         guard lock != nil else {
             throw StoreError(.busy, "Another syncagent is preparing \(escaped(directory)); try again.")
         }
@@ -146,12 +140,7 @@ struct StoreFiles: Sendable {
     private static func failure(_ error: FileError, below directory: String) -> StoreError {
         let path = error.path.hasPrefix("/") ? error.path : "\(directory)/\(error.path)"
         let whole = FileError(
-            step: error.step,
-            path: path,
-            code: error.code,
-            remark: error.remark,
-            trouble: error.trouble
-        )
+            step: error.step, path: path, code: error.code, remark: error.remark, trouble: error.trouble)
         return StoreError(.cannotCreate, whole.ofState)
     }
 }

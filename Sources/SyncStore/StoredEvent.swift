@@ -29,8 +29,7 @@ package struct EventPage: Sendable, Equatable {
         throw StoreError(
             .unknown,
             "Session '\(escaped(session))' has no event \(seen); its last is \(lastSequence). A power cut or a new state can"
-                + " take events away: read again from 0."
-        )
+                + " take events away: read again from 0.")
     }
 }
 
@@ -55,18 +54,14 @@ extension SyncStore {
     ///
     /// - Parameter lines: JSON lines, UTF-8, without newlines. Many at a time cost little more than one.
     /// - Returns: The sequence number of the first.
-    @discardableResult
-    package func append(_ lines: [[UInt8]], to session: String, time: Int64) throws(StoreError) -> Int64 {
-        try write(.eventual) { db in
-            try self.append(lines, to: StoredSession.named(session, db), time: time, db)
-        }
-    }
+    @discardableResult package func append(_ lines: [[UInt8]], to session: String, time: Int64) throws(StoreError)
+        -> Int64
+    { try write(.eventual) { db in try self.append(lines, to: StoredSession.named(session, db), time: time, db) } }
 
     /// Records events of a run unless it has its result: nothing follows the last event.
     ///
     /// - Returns: Whether they are on record.
-    package func append(_ lines: [[UInt8]], ofUnfinished run: String, time: Int64) throws(StoreError) -> Bool
-    {
+    package func append(_ lines: [[UInt8]], ofUnfinished run: String, time: Int64) throws(StoreError) -> Bool {
         try write(.eventual) { db in
             let found = try StoredRun.named(run, db)
             guard found.result == nil else { return false }
@@ -81,9 +76,7 @@ extension SyncStore {
     ///   - seen: The last sequence number that was read; 0 for the beginning.
     ///   - limit: At most so many events.
     /// - Returns: The events, and whether some before them are gone.
-    package func events(of session: String, after seen: Int64, limit: Int = 1_000) throws(StoreError)
-        -> EventPage
-    {
+    package func events(of session: String, after seen: Int64, limit: Int = 1_000) throws(StoreError) -> EventPage {
         try read { db in
             let found = try StoredSession.named(session, db)
             var events: [StoredEvent] = []
@@ -105,33 +98,23 @@ extension SyncStore {
                     if sequence > seen { events.append(StoredEvent(sequence: sequence, line: line)) }
                 }
             }
-            return EventPage(
-                events: events,
-                prunedSequence: found.prunedSequence,
-                lastSequence: found.lastSequence
-            )
+            return EventPage(events: events, prunedSequence: found.prunedSequence, lastSequence: found.lastSequence)
         }
     }
 
-    @discardableResult
-    func append(_ lines: [[UInt8]], to session: StoredSession, time: Int64, _ db: Database) throws -> Int64 {
+    @discardableResult func append(_ lines: [[UInt8]], to session: StoredSession, time: Int64, _ db: Database) throws
+        -> Int64
+    {
         let first = session.record.nextSeq
         guard !lines.isEmpty else { return first }
         let plain = Array(lines.joined(separator: [0x0A]))
         let small = compression?.compress(plain)
         var row = EventRecord(
-            session: session.record.id ?? 0,
-            first: first,
-            count: lines.count,
-            time: time,
-            encoding: small == nil ? 0 : plain.count,
-            payload: BlobColumn(small ?? plain)
-        )
+            session: session.record.id ?? 0, first: first, count: lines.count, time: time,
+            encoding: small == nil ? 0 : plain.count, payload: BlobColumn(small ?? plain))
         try row.insert(db)
         try db.execute(
-            literal:
-                "UPDATE sessions SET next_seq = next_seq + \(lines.count) WHERE id = \(session.record.id)"
-        )
+            literal: "UPDATE sessions SET next_seq = next_seq + \(lines.count) WHERE id = \(session.record.id)")
         return first
     }
 
@@ -146,9 +129,7 @@ extension SyncStore {
         if row.encoding != 0 {
             guard (1...Self.longestRow).contains(row.encoding),
                 let plain = compression?.decompress(bytes, row.encoding), plain.count == row.encoding
-            else {
-                throw StoreError.unreadable("events")
-            }
+            else { throw StoreError.unreadable("events") }
             bytes = plain
         }
         return bytes.split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)

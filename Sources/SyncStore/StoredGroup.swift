@@ -31,15 +31,10 @@ extension StoredGroup: StoreRecord {
     }
 
     /// Every task of a group is terminal: its hooks are owed, or will not run.
-    static func complete(
-        _ group: CompletedGroup,
-        of run: Int64,
-        after lastSeq: Int64,
-        now: Int64,
-        _ db: Database
-    ) throws {
-        let row = try SQLRequest<Row>("SELECT * FROM groups WHERE run = \(run) AND name = \(group.name)")
-            .fetchOne(db)
+    static func complete(_ group: CompletedGroup, of run: Int64, after lastSeq: Int64, now: Int64, _ db: Database)
+        throws
+    {
+        let row = try SQLRequest<Row>("SELECT * FROM groups WHERE run = \(run) AND name = \(group.name)").fetchOne(db)
         guard let row else { throw StoreError(.unknown, "The run has no group '\(escaped(group.name))'.") }
         var found = try StoredGroup(row, of: "group \(group.name)")
         var isNew = false
@@ -97,17 +92,12 @@ extension SyncStore {
     ///   - counts: The run's numbers so far, for whoever finishes it.
     /// - Returns: The hooks that are owed now, in the order they were given.
     package func complete(
-        _ groups: [CompletedGroup],
-        of run: String,
-        events: [[UInt8]] = [],
-        counts: RunCounts? = nil,
-        now: Int64
+        _ groups: [CompletedGroup], of run: String, events: [[UInt8]] = [], counts: RunCounts? = nil, now: Int64
     ) throws(StoreError) -> [StoredHook] {
         let hasHooks = try read { db in
             let number = try StoredRun.named(run, db).number
-            return try SQLRequest<Bool>("SELECT EXISTS (SELECT 1 FROM hooks WHERE run = \(number))").fetchOne(
-                db
-            ) ?? false
+            return try SQLRequest<Bool>("SELECT EXISTS (SELECT 1 FROM hooks WHERE run = \(number))").fetchOne(db)
+                ?? false
         }
         return try write(hasHooks ? .synced : .eventual) { db in
             var found = try StoredRun.named(run, db)
@@ -119,8 +109,7 @@ extension SyncStore {
             try self.append(events, to: session, time: now, db)
             return try StoredHook.all(
                 where: "hooks.run = \(found.number) AND hooks.state = \(HookRunState.pending.rawValue)"
-            )
-            .fetchAll(db)
+            ).fetchAll(db)
         }
     }
 }

@@ -40,12 +40,9 @@ package struct HookRecord: Codable, Sendable, Equatable {
     }
 }
 
-extension HookRecord: StoreRecord {
-    static let databaseTableName = "hooks"
-}
+extension HookRecord: StoreRecord { static let databaseTableName = "hooks" }
 
-@dynamicMemberLookup
-package struct StoredHook: Sendable, Equatable {
+@dynamicMemberLookup package struct StoredHook: Sendable, Equatable {
     /// Names it in ``SyncStore``; never used again.
     package let identifier: Int64
     package let run: String
@@ -57,9 +54,7 @@ package struct StoredHook: Sendable, Equatable {
     package let changed: Int
     var record: HookRecord
 
-    package subscript<Value>(dynamicMember column: KeyPath<HookRecord, Value>) -> Value {
-        record[keyPath: column]
-    }
+    package subscript<Value>(dynamicMember column: KeyPath<HookRecord, Value>) -> Value { record[keyPath: column] }
 
     package var group: String { record.groupName }
     package var arguments: [String] { record.arguments.strings }
@@ -67,12 +62,7 @@ package struct StoredHook: Sendable, Equatable {
     /// What is called when, as the recipe says.
     package var hook: RunHook {
         RunHook(
-            group: group,
-            arguments: arguments,
-            timeout: record.timeout,
-            results: record.results,
-            batch: record.batch
-        )
+            group: group, arguments: arguments, timeout: record.timeout, results: record.results, batch: record.batch)
     }
 
     /// ``HookRecord/ended`` of a hook that a person wants once more: what it left behind earlier does not count.
@@ -152,16 +142,13 @@ extension StoredHook: FetchableRecord {
     }
 
     /// The hooks alone, as ``promised(to:in:_:)`` finds them, whatever groups there are.
-    fileprivate static func promised(
-        to recipe: RunRecipe,
-        in session: StoredSession,
-        _ db: Database
-    ) throws -> [RunHook] {
+    fileprivate static func promised(to recipe: RunRecipe, in session: StoredSession, _ db: Database) throws
+        -> [RunHook]
+    {
         let uncalled = SQL.isAny("hooks.state", of: [HookRunState.waiting, .skipped])
         let replaced = SQL.isAny("runs.state", of: [.superseded] + RunState.allCases.filter(\.isOpen))
         let candidates = try all(
-            where:
-                "runs.session = \(session.record.id) AND \(uncalled) AND \(replaced) AND groups.result IS NULL",
+            where: "runs.session = \(session.record.id) AND \(uncalled) AND \(replaced) AND groups.result IS NULL",
             order: "runs.number DESC, hooks.id LIMIT \(mostPromised)"
         ).fetchAll(db)
         guard !candidates.isEmpty else { return [] }
@@ -176,9 +163,7 @@ extension StoredHook: FetchableRecord {
                 settled.append(run.recipe)
                 continue
             }
-            guard recipe.includes(run.recipe), !settled.contains(where: { $0.includes(run.recipe) }) else {
-                continue
-            }
+            guard recipe.includes(run.recipe), !settled.contains(where: { $0.includes(run.recipe) }) else { continue }
             let left = candidates.filter { $0.run == run.identifier }.map(\.hook)
             promised += left.filter { !seen.contains($0.call) }
             seen.formUnion(left.map(\.call))
@@ -190,12 +175,8 @@ extension StoredHook: FetchableRecord {
     ///   - input: What has happened to it.
     ///   - change: What else changes with its state, where that does.
     /// - Throws: ``StoreError`` with code `refused`.
-    mutating func move(_ input: HookRunInput, _ db: Database, _ change: (inout HookRecord) -> Void = { _ in })
-        throws
-    {
-        try record.updateChanges(db) { [run] record in
-            if try record.move(input, of: run) { change(&record) }
-        }
+    mutating func move(_ input: HookRunInput, _ db: Database, _ change: (inout HookRecord) -> Void = { _ in }) throws {
+        try record.updateChanges(db) { [run] record in if try record.move(input, of: run) { change(&record) } }
     }
 }
 
@@ -205,9 +186,7 @@ extension SyncStore {
     /// - Parameter session: Only this session's.
     /// - Returns: Oldest first. A `running` one belongs to a process that holds the session, or to none.
     package func owedHooks(session: String? = nil) throws(StoreError) -> [StoredHook] {
-        try read { db in
-            try StoredHook.all(where: "\(StoredHook.isOwed) AND \(Self.isOf(session))").fetchAll(db)
-        }
+        try read { db in try StoredHook.all(where: "\(StoredHook.isOwed) AND \(Self.isOf(session))").fetchAll(db) }
     }
 
     /// The hooks that a run of a session owes besides those that it is asked for: what earlier runs were to call, and
@@ -220,16 +199,12 @@ extension SyncStore {
     }
 
     /// Hooks, newest first.
-    package func hooks(run: String? = nil, session: String? = nil, limit: Int = 100) throws(StoreError)
-        -> [StoredHook]
+    package func hooks(run: String? = nil, session: String? = nil, limit: Int = 100) throws(StoreError) -> [StoredHook]
     {
         let isOfRun: SQL = run.map { "runs.id = \($0)" } ?? "TRUE"
         return try read { db in
-            try StoredHook.all(
-                where: "\(isOfRun) AND \(Self.isOf(session))",
-                order: "hooks.id DESC LIMIT \(limit)"
-            )
-            .fetchAll(db)
+            try StoredHook.all(where: "\(isOfRun) AND \(Self.isOf(session))", order: "hooks.id DESC LIMIT \(limit)")
+                .fetchAll(db)
         }
     }
 
@@ -264,12 +239,7 @@ extension SyncStore {
     ///   - due: When to try again, **milliseconds** since 1970.
     /// - Throws: ``StoreError``; `refused` when it is not running.
     package func finished(
-        hook identifier: Int64,
-        _ input: HookRunInput,
-        ended: String,
-        output: String = "",
-        due: Int64? = nil,
-        now: Int64
+        hook identifier: Int64, _ input: HookRunInput, ended: String, output: String = "", due: Int64? = nil, now: Int64
     ) throws(StoreError) {
         try write(.synced) { db in
             var hook = try StoredHook.numbered(identifier, db)
@@ -320,7 +290,6 @@ extension RunHook {
 extension RunRecipe {
     /// Whether a run of it completes all that a run of another does.
     fileprivate func includes(_ other: RunRecipe) -> Bool {
-        groups.isEmpty && !hasPatterns
-            || (groups, include, exclude) == (other.groups, other.include, other.exclude)
+        groups.isEmpty && !hasPatterns || (groups, include, exclude) == (other.groups, other.include, other.exclude)
     }
 }

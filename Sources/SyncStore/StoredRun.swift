@@ -119,8 +119,7 @@ extension RunRecord: StoreRecord {
 }
 
 /// A run, as the store knows it.
-@dynamicMemberLookup
-package struct StoredRun: Sendable, Equatable {
+@dynamicMemberLookup package struct StoredRun: Sendable, Equatable {
     /// The session's name.
     package let session: String
     package let manifest: SHA256Digest
@@ -129,9 +128,7 @@ package struct StoredRun: Sendable, Equatable {
     let number: Int64
     var record: RunRecord
 
-    package subscript<Value>(dynamicMember column: KeyPath<RunRecord, Value>) -> Value {
-        record[keyPath: column]
-    }
+    package subscript<Value>(dynamicMember column: KeyPath<RunRecord, Value>) -> Value { record[keyPath: column] }
 
     package var identifier: String { record.id }
     /// What it has found out about the manifest.
@@ -154,9 +151,7 @@ extension StoredRun: FetchableRecord {
 
     init(row: Row) throws {
         record = try RunRecord(row, of: "run \(row.shown("id"))")
-        guard let digest = SHA256Digest(record.manifest) else {
-            throw StoreError.unreadable("run \(record.id)")
-        }
+        guard let digest = SHA256Digest(record.manifest) else { throw StoreError.unreadable("run \(record.id)") }
         (manifest, number, session) = (digest, record.number ?? 0, try row.decode(forColumn: "session_name"))
         var recipe = record.options.recipe
         recipe.conditions = record.conditions ?? RunConditions()

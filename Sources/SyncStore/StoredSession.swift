@@ -42,13 +42,10 @@ extension SessionRecord: StoreRecord {
 }
 
 /// A session: one project into one destination, under a fixed name (S1).
-@dynamicMemberLookup
-package struct StoredSession: Sendable, Equatable {
+@dynamicMemberLookup package struct StoredSession: Sendable, Equatable {
     var record: SessionRecord
 
-    package subscript<Value>(dynamicMember column: KeyPath<SessionRecord, Value>) -> Value {
-        record[keyPath: column]
-    }
+    package subscript<Value>(dynamicMember column: KeyPath<SessionRecord, Value>) -> Value { record[keyPath: column] }
 
     package var device: UInt64 { UInt64(bitPattern: record.device) }
     package var inode: UInt64 { UInt64(bitPattern: record.inode) }
@@ -77,12 +74,7 @@ extension StoredSession: FetchableRecord {
     /// Finds or makes a session, and begins an epoch: whoever held it before holds it no longer.
     ///
     /// - Parameter keepsEpoch: Whether whoever holds it goes on.
-    static func enter(
-        _ request: SessionRequest,
-        now: Int64,
-        keepsEpoch: Bool,
-        _ db: Database
-    ) throws -> StoredSession {
+    static func enter(_ request: SessionRequest, now: Int64, keepsEpoch: Bool, _ db: Database) throws -> StoredSession {
         guard var session = try find(request.identifier, db) else {
             var record = SessionRecord(request, now: now)
             try record.insert(db)
@@ -103,8 +95,9 @@ extension StoredSession: FetchableRecord {
     }
 
     /// Whoever held the session before holds it no longer: hooks that were left running are owed again.
-    @discardableResult
-    mutating func beginEpoch(since former: StoredSession? = nil, _ db: Database) throws -> [StoredHook] {
+    @discardableResult mutating func beginEpoch(since former: StoredSession? = nil, _ db: Database) throws
+        -> [StoredHook]
+    {
         let former = former ?? self
         record.epoch = record.epoch.saturatingAdd(1)
         try record.updateChanges(db, from: former.record)
@@ -127,12 +120,7 @@ package struct SessionRequest: Sendable, Equatable {
     package var label: String?
 
     package init(
-        identifier: String,
-        project: String,
-        destination: String,
-        device: UInt64,
-        inode: UInt64,
-        policy: String = "{}"
+        identifier: String, project: String, destination: String, device: UInt64, inode: UInt64, policy: String = "{}"
     ) {
         self.identifier = identifier
         self.project = project
@@ -146,9 +134,7 @@ package struct SessionRequest: Sendable, Equatable {
 extension SyncStore {
     /// All sessions, by name.
     package func sessions() throws(StoreError) -> [StoredSession] {
-        try read { db in
-            try SQLRequest<StoredSession>("SELECT * FROM sessions ORDER BY identifier").fetchAll(db)
-        }
+        try read { db in try SQLRequest<StoredSession>("SELECT * FROM sessions ORDER BY identifier").fetchAll(db) }
     }
 
     /// A session by its name; `nil` when there is none.
@@ -167,9 +153,7 @@ extension SyncStore {
     ///
     /// - Parameter identifier: The session; nothing happens when there is none.
     package func remove(session identifier: String) throws(StoreError) {
-        try write(.synced) { db in
-            try db.execute(literal: "DELETE FROM sessions WHERE identifier = \(identifier)")
-        }
+        try write(.synced) { db in try db.execute(literal: "DELETE FROM sessions WHERE identifier = \(identifier)") }
         liveFiles(of: identifier)?.remove()
     }
 
@@ -219,8 +203,7 @@ package struct SessionTotals: Sendable, Equatable {
             literal: """
                 INSERT INTO totals (session, \(column)) VALUES (\(session.record.id), 1)
                 ON CONFLICT (session) DO UPDATE SET \(column) = \(column) + 1
-                """
-        )
+                """)
     }
 
     /// Adds what one process did for a run.
@@ -233,8 +216,7 @@ package struct SessionTotals: Sendable, Equatable {
                 ON CONFLICT (session) DO UPDATE SET received = received + excluded.received,
                     requests = requests + excluded.requests, files = files + excluded.files,
                     elapsed = elapsed + excluded.elapsed
-                """
-        )
+                """)
     }
 }
 
@@ -248,9 +230,7 @@ extension SyncStore {
     package func totals() throws(StoreError) -> [String: SessionTotals] {
         try read { db in
             let rows = try Row.fetchAll(
-                db,
-                sql: "SELECT totals.*, identifier FROM totals JOIN sessions ON sessions.id = totals.session"
-            )
+                db, sql: "SELECT totals.*, identifier FROM totals JOIN sessions ON sessions.id = totals.session")
             var totals: [String: SessionTotals] = [:]
             for row in rows { totals[try row.decode(forColumn: "identifier")] = try SessionTotals(row) }
             return totals

@@ -20,9 +20,7 @@ package struct StoredTask: Sendable, Equatable {
     }
 
     fileprivate init(_ record: TaskRecord) throws {
-        guard let digest = SHA256Digest(record.digest) else {
-            throw StoreError.unreadable("task \(record.path)")
-        }
+        guard let digest = SHA256Digest(record.digest) else { throw StoreError.unreadable("task \(record.path)") }
         (path, self.digest, state) = (record.path, digest, record.state)
         // Earlier versions had both.
         reason = record.error ?? record.reason ?? ""
@@ -54,13 +52,8 @@ extension SyncStore {
             let known = try SQLRequest<Int>("SELECT count(*) FROM tasks WHERE run = \(run)").fetchOne(db) ?? 0
             for task in tasks.prefix(max(0, Self.mostTasks - known)) {
                 var record = TaskRecord(
-                    run: run,
-                    path: task.path,
-                    digest: task.digest.blob,
-                    state: task.state,
-                    error: task.reason,
-                    updated: now
-                )
+                    run: run, path: task.path, digest: task.digest.blob, state: task.state, error: task.reason,
+                    updated: now)
                 try record.insert(db, onConflict: .replace)
             }
         }
@@ -77,8 +70,7 @@ extension SyncStore {
     package func tasks(of run: String) throws(StoreError) -> [StoredTask] {
         try read { db in
             let run = try StoredRun.named(run, db).number
-            let rows = try SQLRequest<Row>("SELECT * FROM tasks WHERE run = \(run) ORDER BY path, digest")
-                .fetchAll(db)
+            let rows = try SQLRequest<Row>("SELECT * FROM tasks WHERE run = \(run) ORDER BY path, digest").fetchAll(db)
             return try rows.map { try StoredTask(TaskRecord($0, of: "task \($0.shown("path"))")) }
         }
     }

@@ -49,12 +49,9 @@ package final class SyncStore: Sendable {
     ///   - now: **Milliseconds** since 1970, for the name of a store that is set aside.
     ///   - wait: Most **milliseconds** to wait for another process, here and in every later call.
     ///   - compression: For events.
-    package static func open(
-        directory: String,
-        now: Int64,
-        wait: Int = 10_000,
-        compression: EventCompression? = nil
-    ) throws(StoreError) -> SyncStore {
+    package static func open(directory: String, now: Int64, wait: Int = 10_000, compression: EventCompression? = nil)
+        throws(StoreError) -> SyncStore
+    {
         let files = StoreFiles(directory: directory)
         try files.check()
         var setAside: String?
@@ -87,17 +84,13 @@ package final class SyncStore: Sendable {
             let queue = try DatabaseQueue(configuration: configuration(wait: 0))
             try queue.writeWithoutTransaction { try Schema.migrate($0) }
             return SyncStore(queue: queue, files: nil, opening: .created, compression: compression)
-        } catch {
-            throw StoreError(error)
-        }
+        } catch { throw StoreError(error) }
     }
 
     /// A connection to a store of this program's version; `nil` when there is none yet and `migrating` is off.
-    private static func connect(
-        _ files: StoreFiles,
-        _ wait: Int,
-        migrating: Bool = false
-    ) throws(StoreError) -> DatabaseQueue? {
+    private static func connect(_ files: StoreFiles, _ wait: Int, migrating: Bool = false) throws(StoreError)
+        -> DatabaseQueue?
+    {
         guard migrating || files.hasDatabase else { return nil }
         do {
             let queue = try DatabaseQueue(path: files.database, configuration: configuration(wait: wait))
@@ -106,9 +99,7 @@ package final class SyncStore: Sendable {
                 return try Schema.read(db) == Schema.version
             }
             return isCurrent ? queue : nil
-        } catch {
-            throw StoreError(error)
-        }
+        } catch { throw StoreError(error) }
     }
 
     private static func configuration(wait: Int) -> Configuration {
@@ -155,9 +146,7 @@ package final class SyncStore: Sendable {
                 guard let result else { throw StoreError(.internalError, "A transaction without a result.") }
                 return result
             }
-        } catch {
-            throw note(error)
-        }
+        } catch { throw note(error) }
     }
 
     /// Makes durable what has been recorded so far: afterwards a power cut takes none of it.
@@ -165,11 +154,7 @@ package final class SyncStore: Sendable {
 
     /// Runs `body` on one snapshot.
     func read<R>(_ body: (Database) throws -> R) throws(StoreError) -> R {
-        do {
-            return try queue.read(body)
-        } catch {
-            throw note(error)
-        }
+        do { return try queue.read(body) } catch { throw note(error) }
     }
 
     /// Leaves a mark when the store is damaged, so that the next open starts a new one.

@@ -38,21 +38,15 @@ extension SyncStore {
             guard let since else { return nil }
             let after = try StoredGroup.lastEvent(of: hook.group, in: told, db)
             return UntoldWork(
-                since: since,
-                after: after,
-                through: try StoredGroup.lastEvent(of: hook.group, in: run.number, db),
-                isOnRecord: session.prunedSequence <= after ?? 0
-            )
+                since: since, after: after, through: try StoredGroup.lastEvent(of: hook.group, in: run.number, db),
+                isOnRecord: session.prunedSequence <= after ?? 0)
         }
     }
 
     /// The run up to which a hook of this kind has been told everything; 0 for none.
-    private static func lastAccepted(
-        _ hook: StoredHook,
-        before run: Int64,
-        of session: StoredSession,
-        _ db: Database
-    ) throws -> Int64 {
+    private static func lastAccepted(_ hook: StoredHook, before run: Int64, of session: StoredSession, _ db: Database)
+        throws -> Int64
+    {
         let same: SQL = """
             FROM hooks JOIN runs ON runs.number = hooks.run
             WHERE runs.session = \(session.record.id) AND runs.number < \(run) AND hooks.group_name = \(hook.group)
@@ -60,9 +54,7 @@ extension SyncStore {
             """
         let isAccepted: SQL =
             "(hooks.state = \(HookRunState.done.rawValue) OR hooks.ended = \(StoredHook.nothingChanged))"
-        func number(_ query: SQL) throws -> Int64? {
-            try SQLRequest<Int64?>(literal: query).fetchOne(db) ?? nil
-        }
+        func number(_ query: SQL) throws -> Int64? { try SQLRequest<Int64?>(literal: query).fetchOne(db) ?? nil }
         if let accepted = try number("SELECT max(runs.number) \(same) AND \(isAccepted)") { return accepted }
         // A new hook gets what changes from its first run on, with what was cut short before that.
         let first = try number("SELECT min(runs.number) \(same)") ?? run
@@ -71,8 +63,7 @@ extension SyncStore {
             SELECT max(runs.number) FROM runs JOIN groups ON groups.run = runs.number
             WHERE runs.session = \(session.record.id) AND runs.number < \(first) AND groups.name = \(hook.group)
                 AND groups.state = \(GroupState.completed.rawValue) AND groups.result IN \(hook.results.map(\.rawValue))
-            """
-        ) ?? 0
+            """) ?? 0
     }
 
     /// Whether a run of a manifest is open, or hooks of one are owed.

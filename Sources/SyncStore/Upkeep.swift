@@ -33,8 +33,7 @@ extension SyncStore {
         try write(.synced) { db in
             var session = try StoredSession.named(identifier, db)
             let running = StoredRun.all(
-                where: "sessions.identifier = \(identifier) AND runs.state = \(RunState.running.rawValue)"
-            )
+                where: "sessions.identifier = \(identifier) AND runs.state = \(RunState.running.rawValue)")
             var runs: [String] = []
             let live = liveFiles(of: identifier)
             for var run in try running.fetchAll(db) where try run.lose(now: now, live, db) {
@@ -58,9 +57,7 @@ extension SyncStore {
             try db.execute(literal: "DELETE FROM hosts WHERE updated < \(oldest)")
             try db.execute(literal: "DELETE FROM redirects WHERE updated < \(oldest)")
         }
-        do {
-            try queue.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA incremental_vacuum") }
-        } catch {
+        do { try queue.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA incremental_vacuum") } } catch {
             throw StoreError(error)
         }
     }
@@ -76,8 +73,7 @@ extension SyncStore {
             literal: """
                 DELETE FROM runs WHERE session = \(session) AND \(isOver) AND number NOT IN
                     (SELECT number FROM runs WHERE session = \(session) ORDER BY number DESC LIMIT \(max(0, count)))
-                """
-        )
+                """)
     }
 
     private static func pruneEvents(of session: StoredSession, keeping bytes: Int, _ db: Database) throws {
@@ -94,12 +90,8 @@ extension SyncStore {
             kept += try row.decode(Int.self, forColumn: "size")
             guard kept > bytes else { continue }
             let first = try row.decode(Int64.self, forColumn: "first")
-            let last = first.saturatingAdd(try row.decode(Int64.self, forColumn: "count")).saturatingSubtract(
-                1
-            )
-            try db.execute(
-                literal: "DELETE FROM events WHERE session = \(session.record.id) AND first <= \(first)"
-            )
+            let last = first.saturatingAdd(try row.decode(Int64.self, forColumn: "count")).saturatingSubtract(1)
+            try db.execute(literal: "DELETE FROM events WHERE session = \(session.record.id) AND first <= \(first)")
             try session.record.updateChanges(db) { $0.prunedSeq = max($0.prunedSeq, last) }
             return
         }
@@ -124,10 +116,7 @@ extension SyncStore {
 
     /// Each query names rows that no sequence of calls may leave behind.
     private static let illegal: [(String, SQL)] = [
-        (
-            "run in no known state",
-            "SELECT id FROM runs WHERE NOT \(SQL.isAny("state", of: RunState.allCases))"
-        ),
+        ("run in no known state", "SELECT id FROM runs WHERE NOT \(SQL.isAny("state", of: RunState.allCases))"),
         (
             "two runs of one session running",
             """
@@ -153,10 +142,7 @@ extension SyncStore {
             "finished run without a result",
             "SELECT id FROM runs WHERE state = \(RunState.finished.rawValue) AND (result IS NULL OR finished IS NULL)"
         ),
-        (
-            "hook in no known state",
-            "SELECT id FROM hooks WHERE NOT \(SQL.isAny("state", of: HookRunState.allCases))"
-        ),
+        ("hook in no known state", "SELECT id FROM hooks WHERE NOT \(SQL.isAny("state", of: HookRunState.allCases))"),
         (
             "hook owed before its group is complete",
             """

@@ -24,9 +24,7 @@ package final class Buffer: @unchecked Sendable {  // Safe: one thread at a time
 
     /// Copies `source` behind what is there; the caller has checked ``room``.
     package func append(_ source: UnsafeRawBufferPointer) {
-        UnsafeMutableRawBufferPointer(rebasing: bytes[count..<(count + source.count)]).copyMemory(
-            from: source
-        )
+        UnsafeMutableRawBufferPointer(rebasing: bytes[count..<(count + source.count)]).copyMemory(from: source)
         count += source.count
     }
 }

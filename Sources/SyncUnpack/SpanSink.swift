@@ -44,19 +44,11 @@ package final class SpanSink: SplittableSink {
     ///   - range: **Bytes** of the object that are wanted.
     ///   - resume: Continues the paused transfer; called from any thread.
     package convenience init(
-        unpacker: SpanUnpacker,
-        range: Range<UInt64>,
-        pool: BufferPool,
-        resume: @escaping @Sendable () -> Void
-    ) {
-        self.init(unpacker, range, pool, Tails(), resume)
-    }
+        unpacker: SpanUnpacker, range: Range<UInt64>, pool: BufferPool, resume: @escaping @Sendable () -> Void
+    ) { self.init(unpacker, range, pool, Tails(), resume) }
 
     private init(
-        _ unpacker: SpanUnpacker,
-        _ range: Range<UInt64>,
-        _ pool: BufferPool,
-        _ tails: Tails,
+        _ unpacker: SpanUnpacker, _ range: Range<UInt64>, _ pool: BufferPool, _ tails: Tails,
         _ resume: @escaping @Sendable () -> Void
     ) {
         self.tails = tails
@@ -116,11 +108,7 @@ package final class SpanSink: SplittableSink {
         // A sink that gets nothing more keeps no buffer: the transfer may have other parts that wait for one.
         // On a slow network the worker waits for us: what it has is safe, what is here is lost with the process.
         let few = pool.bufferSize / (unpacker.writesAtOnce ? 32 : 8)
-        if let current = state.current,
-            state.next >= state.end || current.count >= few && unpacker.isIdle
-        {
-            passOn()
-        }
+        if let current = state.current, state.next >= state.end || current.count >= few && unpacker.isIdle { passOn() }
         return .taken
     }
 
@@ -140,12 +128,12 @@ package final class SpanSink: SplittableSink {
         unpacker.add(current)
     }
 
-    package func splitTail(
-        near offset: UInt64,
-        in range: ClosedRange<UInt64>
-    ) -> (start: UInt64, sink: any TransferSink)? {
-        guard range.lowerBound > state.next, let (start, rest) = unpacker.splitTail(near: offset, in: range)
-        else { return nil }
+    package func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (
+        start: UInt64, sink: any TransferSink
+    )? {
+        guard range.lowerBound > state.next, let (start, rest) = unpacker.splitTail(near: offset, in: range) else {
+            return nil
+        }
         let range = start..<max(start, state.end)
         let tail = SpanSink(rest, range, pool, tails, resume)
         state.end = start

@@ -8,21 +8,11 @@ import SyncSystem
 /// `source` is who sent the bytes, a URL of the request; `nil` if unknown, or if more than one did.
 package protocol BlobConsumer: AnyObject, Sendable {
     /// All stored bytes of a slot that fits in memory.
-    func take(
-        _ stored: UnsafeRawBufferPointer,
-        of slot: Int,
-        from source: String?,
-        worker: inout DecodeWorker
-    )
+    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, from source: String?, worker: inout DecodeWorker)
     /// A larger slot begins.
     func begin(slot: Int, worker: inout DecodeWorker)
     /// Its next stored bytes.
-    func append(
-        _ stored: UnsafeRawBufferPointer,
-        to slot: Int,
-        from source: String?,
-        worker: inout DecodeWorker
-    )
+    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, from source: String?, worker: inout DecodeWorker)
     /// Its end. When a span breaks off in a slot, the end never comes.
     func end(slot: Int, worker: inout DecodeWorker)
     /// The last byte of a part has been handled, or it broke off. `missing` are its slots not handed over.
@@ -33,12 +23,8 @@ package protocol BlobConsumer: AnyObject, Sendable {
     /// Bytes of a file of its own that does not come as one piece, from `offset` on: in order within one part of a span, in any
     /// order among several.
     func put(
-        _ bytes: UnsafeRawBufferPointer,
-        of slot: Int,
-        at offset: UInt64,
-        from source: String?,
-        worker: inout DecodeWorker
-    )
+        _ bytes: UnsafeRawBufferPointer, of slot: Int, at offset: UInt64, from source: String?,
+        worker: inout DecodeWorker)
     /// The first `count` **bytes** of a slot whose span begins behind them, as an earlier process kept them.
     func kept(slot: Int, count: Int) -> [UInt8]
 }
@@ -48,10 +34,7 @@ extension BlobConsumer {
     package func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int) {}
     /// Has no use for files that are not in packs.
     package func put(
-        _ bytes: UnsafeRawBufferPointer,
-        of slot: Int,
-        at offset: UInt64,
-        from source: String?,
+        _ bytes: UnsafeRawBufferPointer, of slot: Int, at offset: UInt64, from source: String?,
         worker: inout DecodeWorker
     ) {}
     /// Has kept nothing: zeros, which the digest does not let pass.
@@ -106,13 +89,8 @@ package final class SpanUnpacker: WorkItem {
     ///   - slots: The part of the span; `nil` for all of it.
     ///   - range: The same in **bytes**, of a loose file.
     package init(
-        plan: Plan,
-        span: Int,
-        slots: Range<Int>? = nil,
-        range: Range<UInt64>? = nil,
-        consumer: any BlobConsumer,
-        pool: BufferPool,
-        workers: WorkerPool
+        plan: Plan, span: Int, slots: Range<Int>? = nil, range: Range<UInt64>? = nil, consumer: any BlobConsumer,
+        pool: BufferPool, workers: WorkerPool
     ) {
         let slots = slots ?? plan.spans[span].slots
         self.plan = plan
@@ -133,10 +111,9 @@ package final class SpanUnpacker: WorkItem {
     ///   - offset: Where a cut helps most.
     ///   - range: Where a cut helps at all; offsets in the object.
     /// - Returns: The first byte of the first slot given away; `nil` when no slot begins in `range`.
-    package func splitTail(
-        near offset: UInt64,
-        in range: ClosedRange<UInt64>
-    ) -> (start: UInt64, unpacker: SpanUnpacker)? {
+    package func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (
+        start: UInt64, unpacker: SpanUnpacker
+    )? {
         if let loose { return splitTail(of: loose, at: min(max(offset, range.lowerBound), range.upperBound)) }
         let first = plan.spans[span].slots.lowerBound
         return inbox.withLock { inbox in
@@ -146,48 +123,29 @@ package final class SpanUnpacker: WorkItem {
             }
             guard let cut = candidates.first else { return nil }
             let tail = SpanUnpacker(
-                plan: plan,
-                span: span,
-                slots: cut..<inbox.last,
-                consumer: consumer,
-                pool: pool,
-                workers: workers
-            )
+                plan: plan, span: span, slots: cut..<inbox.last, consumer: consumer, pool: pool, workers: workers)
             inbox.last = cut
             return (plan.slots[cut].range.lowerBound, tail)
         }
     }
 
     /// A file of its own can be cut anywhere if it is large, or comes in pieces anyway.
-    private func splitTail(
-        of slot: Plan.Slot,
-        at cut: UInt64
-    ) -> (start: UInt64, unpacker: SpanUnpacker)? {
+    private func splitTail(of slot: Plan.Slot, at cut: UInt64) -> (start: UInt64, unpacker: SpanUnpacker)? {
         guard slot.range.length > Plan.wholeLength || plan.isGap(slot) else { return nil }
         return inbox.withLock { inbox in
             guard cut > slot.range.lowerBound, cut < inbox.end else { return nil }
             let tail = SpanUnpacker(
-                plan: plan,
-                span: span,
-                range: cut..<inbox.end,
-                consumer: consumer,
-                pool: pool,
-                workers: workers
-            )
+                plan: plan, span: span, range: cut..<inbox.end, consumer: consumer, pool: pool, workers: workers)
             inbox.end = cut
             return (cut, tail)
         }
     }
 
     /// Adds the next bytes of the span. Any thread; the caller keeps the order.
-    package func add(_ buffer: Buffer) {
-        schedule { $0.buffers.append(buffer) }
-    }
+    package func add(_ buffer: Buffer) { schedule { $0.buffers.append(buffer) } }
 
     /// Says that no more bytes will come.
-    package func end() {
-        schedule { $0.ended = true }
-    }
+    package func end() { schedule { $0.ended = true } }
 
     /// Whether a worker could begin at once with what is added: then little is gained by adding more at a time.
     var isIdle: Bool { inbox.withLock { !$0.scheduled } }
@@ -212,11 +170,7 @@ package final class SpanUnpacker: WorkItem {
                 return (inbox.buffers, inbox.ended, inbox.last, inbox.end)
             }
             for buffer in buffers {
-                if let loose {
-                    put(buffer, of: loose, &worker)
-                } else {
-                    unpack(buffer, before: last, &worker)
-                }
+                if let loose { put(buffer, of: loose, &worker) } else { unpack(buffer, before: last, &worker) }
                 pool.give(buffer)
             }
             guard buffers.isEmpty else {
@@ -296,10 +250,7 @@ package final class SpanUnpacker: WorkItem {
     }
 
     private func stream(
-        _ part: UnsafeRawBufferPointer,
-        from source: String?,
-        isComplete: Bool,
-        _ worker: inout DecodeWorker
+        _ part: UnsafeRawBufferPointer, from source: String?, isComplete: Bool, _ worker: inout DecodeWorker
     ) {
         if !position.streaming {
             position.streaming = true

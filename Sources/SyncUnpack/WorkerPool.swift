@@ -1,9 +1,7 @@
 package import SyncSystem
 
 /// Work that keeps its own order: run by one worker at a time, asked again when more has come.
-package protocol WorkItem: AnyObject, Sendable {
-    func run(_ worker: inout DecodeWorker)
-}
+package protocol WorkItem: AnyObject, Sendable { func run(_ worker: inout DecodeWorker) }
 
 /// A fixed number of threads that run work items. The queue holds each item at most once, see ``Mailbox``.
 package final class WorkerPool: Sendable {
@@ -34,19 +32,14 @@ package final class WorkerPool: Sendable {
     ///   - makeWorker: Makes what a thread works with.
     /// - Throws: What kept the last of them from working, when none can: nothing would ever be done.
     package init(
-        count: Int,
-        start: WorkerThread.Starter = WorkerThread.system,
-        makeWorker: @escaping @Sendable (_ number: Int) throws -> DecodeWorker = {
-            try DecodeWorker(number: $0)
-        }
+        count: Int, start: WorkerThread.Starter = WorkerThread.system,
+        makeWorker: @escaping @Sendable (_ number: Int) throws -> DecodeWorker = { try DecodeWorker(number: $0) }
     ) throws {
         self.count = max(1, count)
         var threads: [WorkerThread] = []
         for number in 0..<self.count {
             do throws(ThreadError) {
-                threads.append(
-                    try start("unpack-\(number)") { [state] in Self.loop(number, state, makeWorker) }
-                )
+                threads.append(try start("unpack-\(number)") { [state] in Self.loop(number, state, makeWorker) })
             } catch {
                 state.withLock { $0.failure = error }
                 break
@@ -70,9 +63,7 @@ package final class WorkerPool: Sendable {
     }
 
     /// Waits until nothing is queued or running.
-    package func drain() {
-        state.wait(for: Self.idle) { $0.isIdle ? true : nil }
-    }
+    package func drain() { state.wait(for: Self.idle) { $0.isIdle ? true : nil } }
 
     /// Runs what is queued, then ends the threads.
     package func close() {
@@ -81,13 +72,9 @@ package final class WorkerPool: Sendable {
     }
 
     private static func loop(
-        _ number: Int,
-        _ state: Monitor<State>,
-        _ makeWorker: (_ number: Int) throws -> DecodeWorker
+        _ number: Int, _ state: Monitor<State>, _ makeWorker: (_ number: Int) throws -> DecodeWorker
     ) {
-        do {
-            try work(makeWorker(number), state)
-        } catch {
+        do { try work(makeWorker(number), state) } catch {
             // No memory for a hash context: nothing could be verified, so nothing is taken on.
             state.change { state in
                 state.started += 1

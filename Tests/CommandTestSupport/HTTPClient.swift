@@ -21,22 +21,14 @@ package struct HTTPClient: Sendable {
     }
 
     /// Sends the request and reads until the server closes.
-    package func send(
-        _ method: String = "GET",
-        _ target: String,
-        _ headers: [String: String] = [:]
-    ) throws -> Answer {
+    package func send(_ method: String = "GET", _ target: String, _ headers: [String: String] = [:]) throws -> Answer {
         let connection = try open(method, target, headers)
         defer { close(connection) }
         return try Self.parse(try Self.readAll(connection))
     }
 
     /// Sends the request and leaves the answer in the socket.
-    package func open(
-        _ method: String = "GET",
-        _ target: String,
-        _ headers: [String: String] = [:]
-    ) throws -> Int32 {
+    package func open(_ method: String = "GET", _ target: String, _ headers: [String: String] = [:]) throws -> Int32 {
         let connection = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)

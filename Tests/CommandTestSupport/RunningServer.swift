@@ -15,16 +15,13 @@ package final class RunningServer {
         process.standardError = try FileHandle(forWritingTo: errors)
         try process.run()
         var line: [UInt8] = []
-        while let byte = try output.fileHandleForReading.read(upToCount: 1)?.first, byte != 0x0A {
-            line.append(byte)
-        }
+        while let byte = try output.fileHandleForReading.read(upToCount: 1)?.first, byte != 0x0A { line.append(byte) }
         firstLine = String(decoding: line, as: UTF8.self)
         let port = firstLine.split(separator: "/").dropFirst().first?.split(separator: ":").last
         guard let number = port.flatMap({ UInt16($0) }) else {
             process.terminate()
             throw HTTPClient.Failure(
-                step: "no port in '\(firstLine)': \(try String(contentsOf: errors, encoding: .utf8))"
-            )
+                step: "no port in '\(firstLine)': \(try String(contentsOf: errors, encoding: .utf8))")
         }
         client = HTTPClient(port: number)
     }

@@ -8,9 +8,7 @@ package struct ServedSet {
     package var url: String { server.firstLine }
 
     /// `files` by path; what is published stands in `site`.
-    package init(_ files: [String: Data] = ["a.txt": Data("one".utf8), "sheets/b.txt": Data("two".utf8)])
-        throws
-    {
+    package init(_ files: [String: Data] = ["a.txt": Data("one".utf8), "sheets/b.txt": Data("two".utf8)]) throws {
         scratch = try Scratch()
         tool = Tool(scratch)
         for (path, data) in files { try scratch.write(data, to: "assets/\(path)") }
@@ -23,12 +21,9 @@ package struct ServedSet {
 
     private static func publish(_ tool: Tool) throws {
         let outcome = try tool.run([
-            "publish", "assets", "--to", "site", "--project", "com.example.tower", "--group",
-            "sheets=sheets/**",
+            "publish", "assets", "--to", "site", "--project", "com.example.tower", "--group", "sheets=sheets/**",
         ])
-        guard outcome.status == 0 else {
-            throw Tool.Failure("publish ended with \(outcome.status): \(outcome.error)")
-        }
+        guard outcome.status == 0 else { throw Tool.Failure("publish ended with \(outcome.status): \(outcome.error)") }
     }
 
     /// Pulls into `tower`.

@@ -21,8 +21,7 @@ package struct Tool {
             let lines = output.split(separator: "\n").map(String.init)
             let refusals = lines.filter { line in
                 // What is not JSON is no event.
-                let event =
-                    (try? JSONSerialization.jsonObject(with: Data(line.utf8))) as? [String: Any] ?? [:]
+                let event = (try? JSONSerialization.jsonObject(with: Data(line.utf8))) as? [String: Any] ?? [:]
                 let tasks = event["tasks"] as? [String: Int]
                 return event["event"] as? String == "run.summary" && (tasks?["refused"] ?? 0) != 0
             }
@@ -82,11 +81,9 @@ package struct Tool {
         try process.run()
         process.waitUntilExit()
         return Outcome(
-            status: process.terminationReason == .exit
-                ? process.terminationStatus : -process.terminationStatus,
+            status: process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus,
             output: try String(contentsOf: output, encoding: .utf8),
-            error: try String(contentsOf: error, encoding: .utf8)
-        )
+            error: try String(contentsOf: error, encoding: .utf8))
     }
 }
 
@@ -97,8 +94,8 @@ package final class Scratch {
     private var count = 0
 
     package init() throws {
-        url = FileManager.default.temporaryDirectory.resolvingSymlinksInPath()
-            .appendingPathComponent("syncagent-test-\(UUID().uuidString)")
+        url = FileManager.default.temporaryDirectory.resolvingSymlinksInPath().appendingPathComponent(
+            "syncagent-test-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
     }
 
@@ -108,13 +105,9 @@ package final class Scratch {
     }
 
     /// Writes a file at `path` below the directory.
-    @discardableResult
-    package func write(_ data: Data, to path: String) throws -> URL {
+    @discardableResult package func write(_ data: Data, to path: String) throws -> URL {
         let file = url.appendingPathComponent(path)
-        try FileManager.default.createDirectory(
-            at: file.deletingLastPathComponent(),
-            withIntermediateDirectories: true
-        )
+        try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
         try data.write(to: file)
         return file
     }

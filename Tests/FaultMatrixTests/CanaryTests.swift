@@ -36,9 +36,7 @@ struct CanaryTests {
             try root.write(sections.map { "[\($0.origin)]\n\($0.text)" }.joined(), to: "secret/credentials")
             try root.write("X-Private: canary-header\n", to: "secret/headers")
             try root.write(configuration, to: "secret/config.json")
-            for name in ["credentials", "headers", "config.json"] {
-                chmod(root.path("secret/\(name)"), 0o600)
-            }
+            for name in ["credentials", "headers", "config.json"] { chmod(root.path("secret/\(name)"), 0o600) }
             arguments = [
                 "--into", root.path("files"), "--config", root.path("secret/config.json"), "--credentials",
                 root.path("secret/credentials"), "--header", "@\(root.path("secret/headers"))",
@@ -48,11 +46,8 @@ struct CanaryTests {
         /// Pulls, looking at the process list meanwhile.
         func pull(_ manifest: String, _ more: [String], output: String) throws -> Int32 {
             let run = try ChildProgram(
-                CanaryTests.program,
-                ["pull", manifest] + arguments + more,
-                output: root.path(output),
-                environment: ["HOME": root.path("home"), "XDG_STATE_HOME": root.path("state")]
-            )
+                CanaryTests.program, ["pull", manifest] + arguments + more, output: root.path(output),
+                environment: ["HOME": root.path("home"), "XDG_STATE_HOME": root.path("state")])
             var looks = 0
             while run.isRunning {
                 for file in ["cmdline", "environ"] {
@@ -81,9 +76,7 @@ struct CanaryTests {
         }
     }
 
-    private static func isFound(in data: Data) -> Bool {
-        marks.contains { data.range(of: Data($0.utf8)) != nil }
-    }
+    private static func isFound(in data: Data) -> Bool { marks.contains { data.range(of: Data($0.utf8)) != nil } }
 
     private static func published() throws -> PublishedSet {
         var tree = AssetTree.manySmall(20, largest: 9_000)
@@ -105,13 +98,10 @@ struct CanaryTests {
 
     @Test(
         "In no output, no file, no process list and no request elsewhere, through redirects and failures [S122 V64 V24]",
-        arguments: Kind.allCases
-    )
+        arguments: Kind.allCases)
     func direct(kind: Kind) throws {
         let set = try Self.published()
-        let objects = Dictionary(
-            uniqueKeysWithValues: set.objects(under: "/tower").map { ($0.path, $0.object) }
-        )
+        let objects = Dictionary(uniqueKeysWithValues: set.objects(under: "/tower").map { ($0.path, $0.object) })
         let (origin, other) = (try FaultServer(), try FaultServer())
         let isGood = Atomic(false)
         other.respondToOthers { request in
@@ -136,10 +126,7 @@ struct CanaryTests {
             return .redirect(to: "\(elsewhere)\(request.path)?X-Amz-Signature=canary-signature")
         }
         let rule = "~^http://site[.]example/(.*)$ \(origin.url("/"))$1?token=canary-query"
-        let place = try Place(
-            [(origin.url(""), kind.section)],
-            configuration: "{ \"rewrite\": [\"\(rule)\"] }"
-        )
+        let place = try Place([(origin.url(""), kind.section)], configuration: "{ \"rewrite\": [\"\(rule)\"] }")
         let manifest = "http://site.example/tower/manifest.json"
         let first = try place.pull(manifest, ["--json"], output: "first")
         #expect(first == 2, "\(String(decoding: place.root.read("first") ?? [], as: UTF8.self))")
@@ -155,16 +142,12 @@ struct CanaryTests {
         #expect(other.log.values(of: "referer") == [])
     }
 
-    @Test(
-        "A proxy's password goes to the proxy alone, and what is asked inside a tunnel never to it [S122 V22 F054]"
-    )
+    @Test("A proxy's password goes to the proxy alone, and what is asked inside a tunnel never to it [S122 V22 F054]")
     func proxied() throws {
         let set = try Self.published()
         let authority = try TestAuthority()
         let (proxy, origin) = (try FaultServer(), try FaultServer(tls: ServerTLS(try authority.issue())))
-        let objects = Dictionary(
-            uniqueKeysWithValues: set.objects(under: "/tower").map { ($0.path, $0.object) }
-        )
+        let objects = Dictionary(uniqueKeysWithValues: set.objects(under: "/tower").map { ($0.path, $0.object) })
         proxy.respondToOthers { request in
             if request.method == "CONNECT" { return .status(403, text: "canary-answer") }
             guard request.header("proxy-authorization") != nil else { return .status(407) }
@@ -174,31 +157,22 @@ struct CanaryTests {
             [
                 (proxy.url(""), "type = basic\nuser = canary-someone\npassword = canary-proxy\n"),
                 (origin.url(""), Kind.bearer.section),
-            ],
-            configuration: "{ \"proxy\": { \"url\": \"\(proxy.url(""))\" } }"
-        )
+            ], configuration: "{ \"proxy\": { \"url\": \"\(proxy.url(""))\" } }")
         #expect(try place.pull("http://site.example/tower/manifest.json", [], output: "first") == 0)
         #expect(proxy.log.values(of: "proxy-authorization").count == proxy.log.requestCount)
         let second = try place.pull(
-            origin.url("/tower/manifest.json"),
-            ["--deadline", "2s", "--noproxy", "nothing.example"],
-            output: "second"
-        )
+            origin.url("/tower/manifest.json"), ["--deadline", "2s", "--noproxy", "nothing.example"], output: "second")
         #expect(second != 0)
         let tunnels = proxy.log.entries.filter { $0.request.method == "CONNECT" }
         #expect(!tunnels.isEmpty)
         for tunnel in tunnels {
-            #expect(
-                tunnel.request.header("x-private") == nil && tunnel.request.header("authorization") == nil
-            )
+            #expect(tunnel.request.header("x-private") == nil && tunnel.request.header("authorization") == nil)
         }
         #expect(try place.findings() == [])
         #expect(origin.log.requestCount == 0)
     }
 
-    @Test(
-        "A password in a URL is refused and not repeated, in the URL of a manifest or of a redirect [S122 V24]"
-    )
+    @Test("A password in a URL is refused and not repeated, in the URL of a manifest or of a redirect [S122 V24]")
     func userInformation() throws {
         let origin = try FaultServer()
         origin.respondToOthers { [port = origin.port] in
@@ -209,11 +183,9 @@ struct CanaryTests {
         #expect(origin.log.entries.allSatisfy { $0.request.header("authorization") == nil })
         let run = try ChildProgram(
             Self.program,
-            ["pull", "http://canary-user:canary-password@127.0.0.1:\(origin.port)/manifest.json"]
-                + place.arguments,
+            ["pull", "http://canary-user:canary-password@127.0.0.1:\(origin.port)/manifest.json"] + place.arguments,
             output: place.root.path("second"),
-            environment: ["HOME": place.root.path("home"), "XDG_STATE_HOME": place.root.path("state")]
-        )
+            environment: ["HOME": place.root.path("home"), "XDG_STATE_HOME": place.root.path("state")])
         #expect(try run.wait() != 0)
         let said = String(decoding: place.root.read("second") ?? [], as: UTF8.self)
         #expect(said.contains("credentials file"), "\(said)")

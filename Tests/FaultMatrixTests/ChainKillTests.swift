@@ -11,9 +11,7 @@ struct ChainKillTests {
     /// Every object is behind nine hops; the last leads to a link that admits one request, and that
     /// breaks off after 400 KB.
     private func serve(_ set: PublishedSet, on server: FaultServer, pace: Duration) {
-        let objects = Dictionary(
-            uniqueKeysWithValues: set.objects(under: "/tower").map { ($0.path, $0.object) }
-        )
+        let objects = Dictionary(uniqueKeysWithValues: set.objects(under: "/tower").map { ($0.path, $0.object) })
         let links = SignedLinks(uses: 1)
         server.respondToOthers { request in
             var parts = request.path.split(separator: "/", maxSplits: 2).map(String.init)
@@ -30,15 +28,12 @@ struct ChainKillTests {
                 }
             }
             guard objects[path] != nil else { return .status(404) }
-            return hop < 8
-                ? .redirect(to: "/hop/\(hop + 1)\(path)") : .redirect(to: links.sign("/store\(path)"))
+            return hop < 8 ? .redirect(to: "/hop/\(hop + 1)\(path)") : .redirect(to: links.sign("/store\(path)"))
         }
     }
 
     private func arguments(_ server: FaultServer, _ root: TemporaryRoot) -> [String] {
-        [
-            "pull", server.url("/tower/manifest.json"), "--into", root.path("files"), "--json",
-        ]
+        ["pull", server.url("/tower/manifest.json"), "--into", root.path("files"), "--json"]
     }
 
     @Test("Ten kills and nine hops cost at most 5 % and 1 MiB more than the set [F025 F083 G4 S74]")
@@ -51,18 +46,14 @@ struct ChainKillTests {
         builder.looseAbove = 4_500_000
         let set = try builder.build()
         let server = try FaultServer()
-        serve(set, on: server, pace: .milliseconds(30))
+        serve(set, on: server, pace: .milliseconds(60))
 
         let root = try TemporaryRoot()
         let environment = ["HOME": root.path, "XDG_STATE_HOME": root.path("state")]
         let share = set.byteCount / 11
         for kill in 1...10 {
             let run = try ChildProgram(
-                Self.program,
-                arguments(server, root),
-                output: root.path("out-\(kill)"),
-                environment: environment
-            )
+                Self.program, arguments(server, root), output: root.path("out-\(kill)"), environment: environment)
             // When another eleventh of the set has gone out, whatever the program is doing then.
             while run.isRunning, server.log.bytesSent < kill * share { usleep(1_000) }
             run.signal(SIGKILL)
@@ -71,11 +62,7 @@ struct ChainKillTests {
             #expect(problems.isEmpty, "after kill \(kill)")
         }
         let last = try ChildProgram(
-            Self.program,
-            arguments(server, root),
-            output: root.path("out"),
-            environment: environment
-        )
+            Self.program, arguments(server, root), output: root.path("out"), environment: environment)
         #expect(try last.wait(within: .seconds(60)) == 0, "\(last.output.suffix(2_000))")
         #expect(set.tree.problems(in: root.path("files")) == [])
         let log = server.log.entries

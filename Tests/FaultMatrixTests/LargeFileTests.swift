@@ -19,9 +19,7 @@ struct LargeFileTests {
     }
 
     private static func serve(
-        _ set: PublishedSet,
-        on server: FaultServer,
-        _ bend: @escaping @Sendable (FaultAnswer) -> FaultAnswer
+        _ set: PublishedSet, on server: FaultServer, _ bend: @escaping @Sendable (FaultAnswer) -> FaultAnswer
     ) {
         for (path, object) in set.objects(under: "/tower") {
             let isManifest = path.hasSuffix("/manifest.json")
@@ -73,11 +71,9 @@ struct LargeFileTests {
         let kills = 6
         func start(_ number: Int) throws -> ChildProgram {
             try ChildProgram(
-                Self.program,
-                ["pull", server.url("/tower/manifest.json"), "--into", root.path("files"), "--json"],
+                Self.program, ["pull", server.url("/tower/manifest.json"), "--into", root.path("files"), "--json"],
                 output: root.path("out-\(number)"),
-                environment: ["HOME": root.path, "XDG_STATE_HOME": root.path("state")]
-            )
+                environment: ["HOME": root.path, "XDG_STATE_HOME": root.path("state")])
         }
         for kill in 1...kills {
             let run = try start(kill)
@@ -103,9 +99,7 @@ struct LargeFileTests {
         let paths = FileManager.default.enumerator(atPath: directory)?.compactMap { $0 as? String } ?? []
         return paths.reduce(0) { sum, path in
             var found = stat()
-            guard lstat("\(directory)/\(path)", &found) == 0, found.st_mode & S_IFMT == S_IFREG else {
-                return sum
-            }
+            guard lstat("\(directory)/\(path)", &found) == 0, found.st_mode & S_IFMT == S_IFREG else { return sum }
             return sum + Int(found.st_blocks) * 512
         }
     }

@@ -10,8 +10,7 @@ import Testing
 @Suite("Every fault of servers and networks, on the manifest", .timeLimit(.minutes(10)))
 struct ManifestFaultTests {
     private static let faults = MatrixFault.all.filter { fault in
-        !["Wrong bytes of the right length", "Another version", "The pack", "A pack", "A bad source"].contains
-        {
+        !["Wrong bytes of the right length", "Another version", "The pack", "A pack", "A bad source"].contains {
             fault.name.hasPrefix($0)
         }
     }
@@ -21,9 +20,7 @@ struct ManifestFaultTests {
         // To a conditional request 304 is an answer like any other.
         let cases = fault.name.hasPrefix("304") ? [false] : [false, true]
         await RowGate.shared.pass(fault, through: cases) { hasOldTree in
-            do {
-                try await ManifestCase(fault: fault, hasOldTree: hasOldTree).run()
-            } catch {
+            do { try await ManifestCase(fault: fault, hasOldTree: hasOldTree).run() } catch {
                 throw MatrixFailure("\(hasOldTree ? "over an old tree" : "fresh"): \(error)")
             }
         }
@@ -45,9 +42,7 @@ private struct ManifestCase {
 
     func run() async throws {
         let (old, new) = (try Self.builder(1).build(), try Self.builder(2).build())
-        let objects = (old.objects(under: "/tower") + new.objects(under: "/tower")).map {
-            ($0.path, $0.object)
-        }
+        let objects = (old.objects(under: "/tower") + new.objects(under: "/tower")).map { ($0.path, $0.object) }
         let servers = try MatrixServers(fault, objects: Dictionary(objects) { _, new in new }) {
             $0.hasSuffix("/manifest.json")
         }
@@ -55,8 +50,9 @@ private struct ManifestCase {
         if hasOldTree {
             try servers.disarm()
             servers.replace("/tower/manifest.json", with: ServedObject(old.manifest))
-            guard case .report(let report) = try await place.pull(isUnderFault: false), report.result == .ok
-            else { throw MatrixFailure("the pull of the old set did not succeed") }
+            guard case .report(let report) = try await place.pull(isUnderFault: false), report.result == .ok else {
+                throw MatrixFailure("the pull of the old set did not succeed")
+            }
             servers.replace("/tower/manifest.json", with: ServedObject(new.manifest))
         }
         try servers.arm(fault)
@@ -75,8 +71,9 @@ private struct ManifestCase {
             try require(found.nodes == (hasOldTree ? old.tree.nodes : [:]), "the old tree was touched")
         }
         try servers.disarm()
-        guard case .report(let report) = try await place.pull(isUnderFault: false), report.result == .ok
-        else { throw MatrixFailure("the clean pull did not succeed") }
+        guard case .report(let report) = try await place.pull(isUnderFault: false), report.result == .ok else {
+            throw MatrixFailure("the clean pull did not succeed")
+        }
         try place.requireWhole("after the clean pull")
     }
 }

@@ -59,16 +59,13 @@ struct MatrixFault: Sendable, CustomTestStringConvertible {
     /// A fault that is nothing but answers: the first ones in order, then good ones.
     init(_ name: String, first answers: @escaping @Sendable (MatrixQuestion) -> [FaultAnswer]) {
         self.init(name) { fault in
-            fault.answer = { question in
-                answers(question).dropFirst(question.nth - 1).first ?? question.good
-            }
+            fault.answer = { question in answers(question).dropFirst(question.nth - 1).first ?? question.good }
         }
     }
 
     /// A fault that stays as long as it is armed, and makes the transfer fail.
     init(
-        _ name: String,
-        fails codes: [TransferError.Code],
+        _ name: String, fails codes: [TransferError.Code],
         always answer: @escaping @Sendable (MatrixQuestion) -> FaultAnswer
     ) {
         self.init(name) { fault in

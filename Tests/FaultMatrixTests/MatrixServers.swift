@@ -19,8 +19,7 @@ final class MatrixServers: Sendable {
 
     /// Serves `objects` by path; paths for which `isFaulty` says no are served well all the time.
     init(
-        _ fault: MatrixFault,
-        objects: [String: ServedObject],
+        _ fault: MatrixFault, objects: [String: ServedObject],
         isFaulty: @escaping @Sendable (String) -> Bool = { _ in true }
     ) throws {
         self.objects = objects
@@ -28,18 +27,14 @@ final class MatrixServers: Sendable {
         let kinds = try Kinds(fault.setting)
         self.kinds = kinds
         let stage = MatrixStage(
-            server: try FaultServer(kinds.options),
-            mirror: try FaultServer(),
-            renewed: kinds.good,
-            untrusted: kinds.untrusted
-        )
+            server: try FaultServer(kinds.options), mirror: try FaultServer(), renewed: kinds.good,
+            untrusted: kinds.untrusted)
         self.stage = stage
         stage.mirror.respondToOthers { [weak self] request in
             guard let self, !mirrorIsDown else { return .status(404) }
             return object(request.path).map { .object($0) } ?? .status(404)
         }
-        stage.server.respondToOthers { [weak self] request in self?.answer(request, isFaulty) ?? .status(404)
-        }
+        stage.server.respondToOthers { [weak self] request in self?.answer(request, isFaulty) ?? .status(404) }
     }
 
     private func answer(_ request: ServedRequest, _ isFaulty: (String) -> Bool) -> FaultAnswer {
@@ -56,9 +51,7 @@ final class MatrixServers: Sendable {
         return fault.answer(MatrixQuestion(request: request, nth: nth, object: object, stage: stage))
     }
 
-    private func object(_ path: String) -> ServedObject? {
-        state.withLock { $0.replaced[path] } ?? objects[path]
-    }
+    private func object(_ path: String) -> ServedObject? { state.withLock { $0.replaced[path] } ?? objects[path] }
 
     /// Whether the mirror has nothing either.
     var mirrorIsDown: Bool {
@@ -79,9 +72,7 @@ final class MatrixServers: Sendable {
     }
 
     /// Shows a certificate that clients trust.
-    func trust() throws {
-        if let good = kinds.good { try stage.server.changeTLS(good) }
-    }
+    func trust() throws { if let good = kinds.good { try stage.server.changeTLS(good) } }
 
     /// Begins a fault; its count of requests starts anew.
     func arm(_ fault: MatrixFault) throws {

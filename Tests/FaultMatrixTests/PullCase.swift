@@ -11,17 +11,11 @@ struct PullCase {
 
     func run() async throws {
         let set = try publishedSet()
-        let objects = Dictionary(
-            uniqueKeysWithValues: set.objects(under: "/tower").map { ($0.path, $0.object) }
-        )
+        let objects = Dictionary(uniqueKeysWithValues: set.objects(under: "/tower").map { ($0.path, $0.object) })
         let servers = try MatrixServers(fault, objects: objects) { !$0.hasSuffix("/manifest.json") }
         let place = try PullPlace(servers: servers, set: try relocated(set, servers), fault: fault)
-        do {
-            try await run(place)
-        } catch {
-            throw MatrixFailure(
-                "\(situation): \(error)\nThe server saw:\n\(servers.stage.server.log.description)"
-            )
+        do { try await run(place) } catch {
+            throw MatrixFailure("\(situation): \(error)\nThe server saw:\n\(servers.stage.server.log.description)")
         }
     }
 
@@ -38,8 +32,9 @@ struct PullCase {
 
         // Whatever happened, a clean pull now succeeds.
         try place.servers.disarm()
-        guard case .report(let report) = try await place.pull(isUnderFault: false), report.result == .ok
-        else { throw MatrixFailure("the clean pull did not succeed") }
+        guard case .report(let report) = try await place.pull(isUnderFault: false), report.result == .ok else {
+            throw MatrixFailure("the clean pull did not succeed")
+        }
         try place.requireWhole("after the clean pull")
     }
 
@@ -53,15 +48,12 @@ struct PullCase {
                     if resume == .atEnd { return question.good }
                     return question.nth == 1 ? question.good.dropping(at: here) : .status(404)
                 }
-            }
-        )
+            })
         try place.servers.trust()
         place.servers.mirrorIsDown = true
         let ending = try await place.pull(isUnderFault: false)
         place.servers.mirrorIsDown = false
-        guard case .report(let report) = ending else {
-            throw MatrixFailure("the earlier pull threw: \(ending)")
-        }
+        guard case .report(let report) = ending else { throw MatrixFailure("the earlier pull threw: \(ending)") }
         try require((report.result == .ok) == (resume == .atEnd), "the earlier pull ended \(report.result)")
         try place.requireNothingWrong("after the earlier pull")
     }
@@ -91,9 +83,7 @@ struct PullCase {
     // MARK: The set
 
     /// The same bytes in a pack with neighbours that are here already, or alone.
-    private func publishedSet() throws -> PublishedSet {
-        try builder.build()
-    }
+    private func publishedSet() throws -> PublishedSet { try builder.build() }
 
     /// With mirrors, URLs are absolute and known only once the servers run.
     private func relocated(_ set: PublishedSet, _ servers: MatrixServers) throws -> PublishedSet {

@@ -69,10 +69,7 @@ extension TransportConfiguration {
             if kind == .http2 || kind == .oneStream { http2 = .always }
         case .proxy:
             proxy = ProxyConfiguration(
-                url: servers.stage.server.url(""),
-                user: "proxy-user",
-                password: "proxy-password"
-            )
+                url: servers.stage.server.url(""), user: "proxy-user", password: "proxy-password")
         }
     }
 }

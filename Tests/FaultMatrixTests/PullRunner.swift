@@ -32,28 +32,19 @@ final class PullRunner: Sendable {
     /// Runs a pull to its end.
     ///
     /// - Throws: ``MatrixFailure`` when it has not ended after 40 s: a hang.
-    func pull(
-        _ manifest: String,
-        _ configuration: TransportConfiguration = .quick,
-        trust: TrustChoice = TrustChoice()
-    ) async throws -> Ending {
+    func pull(_ manifest: String, _ configuration: TransportConfiguration = .quick, trust: TrustChoice = TrustChoice())
+        async throws -> Ending
+    {
         log.withLock { $0 = [] }
         let transport = try CurlTransport(configuration: configuration)
         let stop = StopRequest()
         let store = try SyncStore.inMemory()
         var environment = EngineEnvironment(
-            transport: transport,
-            localTransport: FileTransport(),
+            transport: transport, localTransport: FileTransport(),
             // Signatures count by the time of day.
-            now: { Int64(time(nil)) * 1_000 },
-            random: { UInt64(truncatingIfNeeded: clock_gettime_nsec()) },
-            workers: 2,
-            process: 1,
-            store: store,
-            stateDirectory: root.path("state"),
-            events: EventRecorder { [self] event in note(event) },
-            stop: stop
-        )
+            now: { Int64(time(nil)) * 1_000 }, random: { UInt64(truncatingIfNeeded: clock_gettime_nsec()) }, workers: 2,
+            process: 1, store: store, stateDirectory: root.path("state"),
+            events: EventRecorder { [self] event in note(event) }, stop: stop)
         environment.isDurable = false
         environment.trust = trust
         environment.releasesMemory = false
@@ -69,11 +60,7 @@ final class PullRunner: Sendable {
         let ending = await withCheckedContinuation { (done: CheckedContinuation<Ending, Never>) in
             Thread.detachNewThread { [recipe] in
                 let ending: Ending
-                do throws(EngineError) {
-                    ending = .report(try engine.pull(recipe))
-                } catch {
-                    ending = .refused(error)
-                }
+                do throws(EngineError) { ending = .report(try engine.pull(recipe)) } catch { ending = .refused(error) }
                 transport.shutdown()
                 done.resume(returning: ending)
             }
@@ -89,11 +76,8 @@ final class PullRunner: Sendable {
     }
 
     /// A pull that must end well, with every file right.
-    @discardableResult
-    func pullWhole(
-        _ tree: AssetTree,
-        _ manifest: String,
-        _ configuration: TransportConfiguration = .quick
+    @discardableResult func pullWhole(
+        _ tree: AssetTree, _ manifest: String, _ configuration: TransportConfiguration = .quick
     ) async throws -> PullReport {
         switch try await pull(manifest, configuration) {
         case .refused(let error): throw MatrixFailure("refused: \(error)")
@@ -106,9 +90,7 @@ final class PullRunner: Sendable {
     }
 
     private func note(_ event: SyncEvent) {
-        let telling: [EventName] = [
-            .taskFailed, .pruneFailed, .pluginFailed, .sourcePenalised, .trustRefused,
-        ]
+        let telling: [EventName] = [.taskFailed, .pruneFailed, .pluginFailed, .sourcePenalised, .trustRefused]
         guard telling.contains(event.name) else { return }
         log.withLock { $0.append(event.json.text) }
     }

@@ -32,19 +32,13 @@ struct PullScenarioTests {
         #expect(server.log.entries.allSatisfy { $0.request.path.contains("manifest.json") })
     }
 
-    @Test(
-        "A manifest that changes while a pull runs belongs to the next pull [F045]",
-        arguments: [true, false]
-    )
+    @Test("A manifest that changes while a pull runs belongs to the next pull [F045]", arguments: [true, false])
     func changes(keepsOldPacks: Bool) async throws {
         let (old, new) = (try Self.published(1), try Self.published(2))
         let server = try FaultServer()
         let isNew = Atomic(false)
-        let objects = Dictionary(
-            (old.objects(under: "") + new.objects(under: "")).map { ($0.path, $0.object) }
-        ) {
-            first,
-            _ in first
+        let objects = Dictionary((old.objects(under: "") + new.objects(under: "")).map { ($0.path, $0.object) }) {
+            first, _ in first
         }
         let oldPacks = Set(old.packs.map { "/" + $0.name })
         server.respondToOthers { request in
@@ -86,10 +80,7 @@ struct PullScenarioTests {
             case .cut: .status(200, text: "{\"format\":\"syncagent-manifest/1\",\"project\":\"com.exa")
             case .empty: .status(200)
             case .otherProject:
-                .status(
-                    200,
-                    text: #"{"format":"syncagent-manifest/1","project":"com.example.other","files":[]}"#
-                )
+                .status(200, text: #"{"format":"syncagent-manifest/1","project":"com.example.other","files":[]}"#)
             case .binary: .status(200, text: String(repeating: "\u{1}\u{0}", count: 500))
             }
         }
@@ -106,8 +97,7 @@ struct PullScenarioTests {
 
     @Test(
         "Without a good manifest nothing is touched, and the reason names the URL [F044 F030]",
-        arguments: Instead.allCases
-    )
+        arguments: Instead.allCases)
     func noManifest(instead: Instead) async throws {
         let set = try Self.published(1)
         let server = try FaultServer()
@@ -121,9 +111,7 @@ struct PullScenarioTests {
         }
         #expect(error.status == instead.status, "\(error.message)")
         #expect(
-            instead == .otherProject || error.message.contains("127.0.0.1:\(server.port)/tower"),
-            "\(error.message)"
-        )
+            instead == .otherProject || error.message.contains("127.0.0.1:\(server.port)/tower"), "\(error.message)")
         #expect(set.tree.problems(in: runner.destination) == [])
         set.mount(on: server)
         try await runner.pullWhole(set.tree, manifest)

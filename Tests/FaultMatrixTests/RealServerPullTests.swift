@@ -28,8 +28,7 @@ struct RealServerPullTests {
 
     @Test(
         "nginx in the clear; a second pull costs one request",
-        .enabled(if: ExternalServer.has("nginx"), "SKIPPED: nginx is not installed")
-    )
+        .enabled(if: ExternalServer.has("nginx"), "SKIPPED: nginx is not installed"))
     func nginx() async throws {
         let runner = try PullRunner()
         let set = try writeSet(runner)
@@ -43,17 +42,13 @@ struct RealServerPullTests {
     @Test(
         "nginx with TLS of a private authority, over HTTP/1.1 and HTTP/2",
         .enabled(if: ExternalServer.has("nginx"), "SKIPPED: nginx is not installed"),
-        arguments: [HTTP2Use.never, .wholeObjects, .always]
-    )
+        arguments: [HTTP2Use.never, .wholeObjects, .always])
     func nginxTLS(http2: HTTP2Use) async throws {
         let runner = try PullRunner()
         let set = try writeSet(runner)
         let authority = try TestAuthority()
         try runner.root.write(authority.certificate, to: "ca.pem")
-        let server = try ExternalServer.nginx(
-            serving: runner.root.path("www"),
-            identity: try authority.issue()
-        )
+        let server = try ExternalServer.nginx(serving: runner.root.path("www"), identity: try authority.issue())
         var configuration = TransportConfiguration.quick
         configuration.tls.authorities = runner.root.path("ca.pem")
         configuration.http2 = http2
@@ -69,8 +64,7 @@ struct RealServerPullTests {
 
     @Test(
         "Python's server, HTTP/1.0 without ranges, each object whole and once [F011 F035 S129]",
-        .enabled(if: ExternalServer.has("python3"), "SKIPPED: python3 is not installed")
-    )
+        .enabled(if: ExternalServer.has("python3"), "SKIPPED: python3 is not installed"))
     func python() async throws {
         let runner = try PullRunner()
         let set = try writeSet(runner)
@@ -83,10 +77,8 @@ struct RealServerPullTests {
 
     @Test(
         "tinyproxy, with and without credentials, in the clear and through a tunnel [F054 V22]",
-        .enabled(if: ExternalServer.has("tinyproxy"), "SKIPPED: tinyproxy is not installed"),
-        arguments: [false, true],
-        [false, true]
-    )
+        .enabled(if: ExternalServer.has("tinyproxy"), "SKIPPED: tinyproxy is not installed"), arguments: [false, true],
+        [false, true])
     func proxy(asks: Bool, isTunnel: Bool) async throws {
         let set = try #require(Self.published)
         let authority = try TestAuthority()
@@ -94,10 +86,7 @@ struct RealServerPullTests {
         set.mount(on: origin)
         let runner = try PullRunner()
         try runner.root.write(authority.certificate, to: "ca.pem")
-        let proxy = try ExternalServer.tinyproxy(
-            user: asks ? "someone" : nil,
-            password: "canary-of-the-proxy"
-        )
+        let proxy = try ExternalServer.tinyproxy(user: asks ? "someone" : nil, password: "canary-of-the-proxy")
         var configuration = TransportConfiguration.quick
         configuration.tls.authorities = runner.root.path("ca.pem")
         configuration.proxy = ProxyConfiguration(url: proxy.address)
@@ -120,17 +109,17 @@ struct RealServerPullTests {
         guard case .refused(let error) = ending else { throw MatrixFailure("a wrong password went through") }
         #expect(
             !isTunnel || error.message.contains("the proxy http://") && error.message.contains("refuses"),
-            "\(error.message)"
-        )
+            "\(error.message)")
         #expect(!error.message.contains("wrong"))
         #expect(origin.log.requestCount == seen)
     }
 
     @Test(
         "S3 with signatures: the right key reads, a wrong one and none do not",
-        .enabled(if: ExternalServer.has("moto_server"), "SKIPPED: moto_server is not installed")
-    )
-    func objectStore() async throws {
+        .enabled(if: ExternalServer.has("moto_server"), "SKIPPED: moto_server is not installed"))
+    func objectStore()
+        async throws
+    {
         // moto compares signatures over decoded paths, so keys need no percent-encoding here.
         var builder = ManifestBuilder(.manySmall(40).merged(with: .large(1, size: 500_000)))
         builder.packSize = 200_000
@@ -142,12 +131,8 @@ struct RealServerPullTests {
         var configuration = TransportConfiguration.quick
         let origin = Origin(scheme: "http", host: "127.0.0.1", port: store.server.port)
         configuration.credentials[origin] = .sigV4(
-            accessKey: store.accessKey,
-            secretKey: store.secretKey,
-            sessionToken: nil,
-            region: S3Store.region,
-            service: "s3"
-        )
+            accessKey: store.accessKey, secretKey: store.secretKey, sessionToken: nil, region: S3Store.region,
+            service: "s3")
         let manifest = store.server.url("/assets/tower/manifest.json")
         try await runner.pullWhole(set.tree, manifest, configuration)
 
@@ -155,12 +140,8 @@ struct RealServerPullTests {
             var configuration = TransportConfiguration.quick
             if let secret {
                 configuration.credentials[origin] = .sigV4(
-                    accessKey: store.accessKey,
-                    secretKey: secret,
-                    sessionToken: nil,
-                    region: S3Store.region,
-                    service: "s3"
-                )
+                    accessKey: store.accessKey, secretKey: secret, sessionToken: nil, region: S3Store.region,
+                    service: "s3")
             }
             guard case .refused = try await PullRunner().pull(manifest, configuration) else {
                 throw MatrixFailure("the store gave without a right signature")
@@ -183,10 +164,8 @@ struct S3Store {
         let moto = try #require(ChildProgram.find("moto_server"))
         let beside = moto.split(separator: "/").dropLast().joined(separator: "/")
         let fill = try ChildProgram(
-            "/\(beside)/python3",
-            [root.path("fill.py"), server.address, directory, bucket, Self.region],
-            output: root.path("key")
-        )
+            "/\(beside)/python3", [root.path("fill.py"), server.address, directory, bucket, Self.region],
+            output: root.path("key"))
         let status = try fill.wait(within: .seconds(60))
         let words = fill.output.split(whereSeparator: \.isWhitespace).map(String.init)
         try require(status == 0 && words.count == 2, "the bucket was not filled: \(fill.output)")

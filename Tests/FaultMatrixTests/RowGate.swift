@@ -15,18 +15,10 @@ actor RowGate {
     /// Waits for its turn, in the order of the calls, then runs the cases of a row one after another. One that throws
     /// is recorded as an issue, and the next one runs.
     nonisolated func pass<Case: Sendable>(
-        _ fault: MatrixFault,
-        through cases: [Case],
-        _ run: @Sendable (Case) async throws -> Void
+        _ fault: MatrixFault, through cases: [Case], _ run: @Sendable (Case) async throws -> Void
     ) async {
         await enter()
-        for each in cases {
-            do {
-                try await run(each)
-            } catch {
-                Issue.record("\(fault.name): \(error)")
-            }
-        }
+        for each in cases { do { try await run(each) } catch { Issue.record("\(fault.name): \(error)") } }
         await leave()
     }
 

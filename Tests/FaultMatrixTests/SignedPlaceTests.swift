@@ -12,25 +12,21 @@ struct SignedPlaceTests {
     /// What is published, by the built program; served by servers of this process.
     private final class Published: Sendable {
         let root: TemporaryRoot
-        private static let program = URL(fileURLWithPath: CommandLine.arguments[0])
-            .deletingLastPathComponent().appendingPathComponent("syncagent").path
+        private static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
+            .appendingPathComponent("syncagent").path
 
         init(mirrors: [String]) throws {
             root = try TemporaryRoot()
             try run(
                 ["keys", "new", root.path("keys"), "--project", "com.example.tower"]
-                    + mirrors.flatMap { ["--mirror", $0 + "/"] }
-            )
+                    + mirrors.flatMap { ["--mirror", $0 + "/"] })
             try publish("one")
         }
 
         func run(_ arguments: [String]) throws {
             let program = try ChildProgram(
-                Self.program,
-                arguments,
-                output: root.path("said"),
-                environment: ["HOME": root.path, "XDG_STATE_HOME": root.path("publishing")]
-            )
+                Self.program, arguments, output: root.path("said"),
+                environment: ["HOME": root.path, "XDG_STATE_HOME": root.path("publishing")])
             try require(try program.wait(within: .seconds(60)) == 0, program.output)
         }
 
@@ -47,8 +43,7 @@ struct SignedPlaceTests {
 
         /// Serves a directory, as it is at each request.
         func serve(
-            _ site: String,
-            on server: FaultServer,
+            _ site: String, on server: FaultServer,
             bending bend: @escaping @Sendable (String, FaultAnswer) -> FaultAnswer = { $1 }
         ) {
             server.respondToOthers { [root] request in
@@ -71,31 +66,27 @@ struct SignedPlaceTests {
     }
 
     /// A byte every 300 ms: never silent for long, and never at an end.
-    private static func drip(_ answer: FaultAnswer) -> FaultAnswer {
-        answer.dripping(1, every: .milliseconds(300))
-    }
+    private static func drip(_ answer: FaultAnswer) -> FaultAnswer { answer.dripping(1, every: .milliseconds(300)) }
 
     /// Where, and as what, places were refused.
     private static func refusals(_ runner: PullRunner) throws -> [String] {
         try runner.told.compactMap { line in
-            let event = try #require(
-                try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
-            )
+            let event = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
             guard event["event"] as? String == "trust.refused" else { return nil }
             return "\(event["url"] ?? "") \(event["cause"] ?? "")"
         }
     }
 
     private static func text(_ runner: PullRunner) -> String? {
-        FileManager.default.contents(atPath: runner.destination + "/a.txt")
-            .map { String(decoding: $0, as: UTF8.self) }
+        FileManager.default.contents(atPath: runner.destination + "/a.txt").map { String(decoding: $0, as: UTF8.self) }
     }
 
     @Test(
         "A place that drips a statement is left after its time, named, and asked last the next time",
-        arguments: ["/trust/fresh", "/trust/2.root", "/trust/2.release", "/manifests/"]
-    )
-    func drips(path: String) async throws {
+        arguments: ["/trust/fresh", "/trust/2.root", "/trust/2.release", "/manifests/"])
+    func drips(path: String)
+        async throws
+    {
         let (first, mirror) = (try FaultServer(), try FaultServer())
         let set = try Published(mirrors: [mirror.url("")])
         set.serve("site", on: first)
@@ -142,9 +133,7 @@ struct SignedPlaceTests {
         #expect(Self.text(runner) == "one")
         try set.publish("two")
         for server in [first, mirror] {
-            set.serve("site", on: server) { asked, answer in
-                asked.hasSuffix("/fresh") ? Self.drip(answer) : answer
-            }
+            set.serve("site", on: server) { asked, answer in asked.hasSuffix("/fresh") ? Self.drip(answer) : answer }
         }
         let began = ContinuousClock.now
         guard case .refused(let error) = try await runner.pull(manifest, trust: set.trust(.seconds(1))) else {
@@ -154,9 +143,7 @@ struct SignedPlaceTests {
         #expect(error.status == .unavailable)
         #expect(error.message.contains("/trust/fresh: it takes too long to arrive; nothing was changed"))
         #expect(ContinuousClock.now - began < .seconds(15))
-        #expect(
-            try Self.refusals(runner) == [first, mirror].map { $0.url("/trust/fresh") + " slow" }
-        )
+        #expect(try Self.refusals(runner) == [first, mirror].map { $0.url("/trust/fresh") + " slow" })
         #expect(Self.text(runner) == "one")
     }
 
@@ -195,9 +182,7 @@ struct SignedPlaceTests {
         }
         #expect(error.status == .unavailable)
         #expect(ContinuousClock.now - began < .seconds(15))
-        #expect(
-            try Self.refusals(runner) == [mirror, first].map { $0.url("/trust/fresh") + " slow" }
-        )
+        #expect(try Self.refusals(runner) == [mirror, first].map { $0.url("/trust/fresh") + " slow" })
         #expect(Self.text(runner) == "two")
     }
 
@@ -206,16 +191,13 @@ struct SignedPlaceTests {
         let servers = try (0..<10).map { _ in try FaultServer() }
         let set = try Published(mirrors: servers.dropFirst().map { $0.url("") })
         for server in servers {
-            set.serve("site", on: server) { asked, answer in
-                asked.hasSuffix("/fresh") ? Self.drip(answer) : answer
-            }
+            set.serve("site", on: server) { asked, answer in asked.hasSuffix("/fresh") ? Self.drip(answer) : answer }
         }
         var trust = try set.trust(.seconds(60))
         trust.patienceWithAll = .seconds(6)
         let runner = try PullRunner()
         let began = ContinuousClock.now
-        guard case .refused(let error) = try await runner.pull(servers[0].url("/manifest.json"), trust: trust)
-        else {
+        guard case .refused(let error) = try await runner.pull(servers[0].url("/manifest.json"), trust: trust) else {
             Issue.record("it was believed")
             return
         }
@@ -227,16 +209,11 @@ struct SignedPlaceTests {
         #expect(refusals.count >= 7, "\(refusals)")
     }
 
-    @Test(
-        "Where trust begins at first sight, a root that drips ends the pull with 69",
-        arguments: [true, false]
-    )
+    @Test("Where trust begins at first sight, a root that drips ends the pull with 69", arguments: [true, false])
     func beginning(isFirst: Bool) async throws {
         let server = try FaultServer()
         let set = try Published(mirrors: [])
-        set.serve("site", on: server) { asked, answer in
-            asked.hasSuffix(".root") ? Self.drip(answer) : answer
-        }
+        set.serve("site", on: server) { asked, answer in asked.hasSuffix(".root") ? Self.drip(answer) : answer }
         var trust = try set.trust(.seconds(1))
         trust.anchor = isFirst ? .first : .fingerprint(.zero)
         let runner = try PullRunner()
@@ -250,18 +227,14 @@ struct SignedPlaceTests {
         #expect(!FileManager.default.fileExists(atPath: runner.destination))
     }
 
-    @Test(
-        "One place old, one another's, one mixed, one slow, one dead: each is named once, and the last one counts"
-    )
+    @Test("One place old, one another's, one mixed, one slow, one dead: each is named once, and the last one counts")
     func manyPlaces() async throws {
         let servers = try (0..<5).map { _ in try FaultServer() }
         let dead = try ClosedPort()
         let deadURL = "http://127.0.0.1:\(dead.port)"
-        let set = try Published(
-            mirrors: [
-                servers[1].url(""), servers[2].url(""), servers[3].url(""), deadURL, servers[4].url(""),
-            ]
-        )
+        let set = try Published(mirrors: [
+            servers[1].url(""), servers[2].url(""), servers[3].url(""), deadURL, servers[4].url(""),
+        ])
         set.serve("site", on: servers[0])
         let runner = try PullRunner()
         let manifest = servers[0].url("/manifest.json")
@@ -279,14 +252,11 @@ struct SignedPlaceTests {
         try set.copy("site", to: "mixed")
         try set.root.write(
             [UInt8](try #require(FileManager.default.contents(atPath: set.root.path("old/trust/2.release")))),
-            to: "mixed/trust/4.release"
-        )
+            to: "mixed/trust/4.release")
         set.serve("old", on: servers[0])
         set.serve("wrong", on: servers[1])
         set.serve("mixed", on: servers[2])
-        set.serve("site", on: servers[3]) { asked, answer in
-            asked.hasSuffix("/fresh") ? Self.drip(answer) : answer
-        }
+        set.serve("site", on: servers[3]) { asked, answer in asked.hasSuffix("/fresh") ? Self.drip(answer) : answer }
         set.serve("site", on: servers[4])
         var configuration = TransportConfiguration.quick
         configuration.patience = Patience(.seconds(1))
@@ -301,11 +271,9 @@ struct SignedPlaceTests {
                 servers[0].url("/trust/fresh older"), servers[1].url("/trust/fresh signature"),
                 servers[2].url("/trust/4.release mixed"), servers[3].url("/trust/fresh slow"),
                 deadURL + "/trust/fresh unreachable",
-            ]
-        )
+            ])
         // All but the dead one, which may be back, are asked last from now on.
-        guard case .report = try await runner.pull(manifest, configuration, trust: set.trust(.seconds(2)))
-        else {
+        guard case .report = try await runner.pull(manifest, configuration, trust: set.trust(.seconds(2))) else {
             Issue.record("the last pull was refused")
             return
         }

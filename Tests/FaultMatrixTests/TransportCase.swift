@@ -17,8 +17,7 @@ struct TransportCase {
         try root.write(servers.trusted, to: "ca.pem")
         let transport = try CurlTransport(configuration: configuration(servers, root))
         // Who has lost patience with a server asks it again in the next pull, with another transport.
-        let next =
-            try fault.isGivenUp ? CurlTransport(configuration: configuration(servers, root)) : transport
+        let next = try fault.isGivenUp ? CurlTransport(configuration: configuration(servers, root)) : transport
         do {
             try await run(transport, servers, next)
             transport.shutdown()
@@ -26,14 +25,11 @@ struct TransportCase {
         } catch {
             transport.shutdown()
             next.shutdown()
-            throw MatrixFailure(
-                "\(situation): \(error)\nThe server saw:\n\(servers.stage.server.log.description)"
-            )
+            throw MatrixFailure("\(situation): \(error)\nThe server saw:\n\(servers.stage.server.log.description)")
         }
     }
 
-    private func run(_ transport: CurlTransport, _ servers: MatrixServers, _ next: CurlTransport) async throws
-    {
+    private func run(_ transport: CurlTransport, _ servers: MatrixServers, _ next: CurlTransport) async throws {
         let stage = servers.stage
         try fault.before(stage)
         let here = situation.wanted.prefix(situation.here)
@@ -70,14 +66,11 @@ struct TransportCase {
         var urls = [base + Self.path]
         if fault.hasMirror { urls.append(servers.stage.mirror.url(Self.path)) }
         let request = TransferRequest(
-            id: TransferID(rawValue: UInt64(clock_gettime_nsec())),
-            urls: urls,
+            id: TransferID(rawValue: UInt64(clock_gettime_nsec())), urls: urls,
             range: isRanged ? UInt64(missing.lowerBound)..<UInt64(missing.upperBound) : nil,
-            objectSize: UInt64(Situation.object.bytes.count),
-            limit: UInt64(missing.count),
+            objectSize: UInt64(Situation.object.bytes.count), limit: UInt64(missing.count),
             validator: situation.resume == .fresh
-                ? nil : Validator(etag: Situation.object.etag, lastModified: Situation.object.lastModified)
-        )
+                ? nil : Validator(etag: Situation.object.etag, lastModified: Situation.object.lastModified))
         return TransferRun(request, on: transport, sink: CollectingSink(behaviour))
     }
 
@@ -86,15 +79,11 @@ struct TransportCase {
         switch (result, fault.outcome(situation)) {
         case (.success, .delivered): try checkBytes(run, isWhole: true)
         case (.success, .fails) where situation.isDone: try checkBytes(run, isWhole: true)
-        case (.success, .fails(let codes)):
-            throw MatrixFailure("succeeded, expected \(codes.map(\.name))")
-        case (.failure(let error), .delivered):
-            throw MatrixFailure("failed with \(error.code.name): \(error)")
+        case (.success, .fails(let codes)): throw MatrixFailure("succeeded, expected \(codes.map(\.name))")
+        case (.failure(let error), .delivered): throw MatrixFailure("failed with \(error.code.name): \(error)")
         case (.failure(let error), .fails(let codes)):
             try require(
-                codes.contains(error.code),
-                "failed with \(error.code.name), not \(codes.map(\.name)): \(error)"
-            )
+                codes.contains(error.code), "failed with \(error.code.name), not \(codes.map(\.name)): \(error)")
             try require(!error.detail.isEmpty, "a failure without a reason")
         }
     }
@@ -103,10 +92,7 @@ struct TransportCase {
         let right = Situation.object.bytes[situation.wanted]
         let got = run.sink.bytes
         try require(isPrefix(got, of: right), "wrong bytes were taken")
-        try require(
-            !isWhole || got.count == right.count,
-            "ended well with \(got.count) of \(right.count) bytes"
-        )
+        try require(!isWhole || got.count == right.count, "ended well with \(got.count) of \(right.count) bytes")
         try require(run.sink.violations.isEmpty, run.sink.violations.joined(separator: "; "))
     }
 
@@ -122,12 +108,8 @@ extension TransportConfiguration {
     /// Waits and limits short enough for hundreds of cases, long enough for a busy machine.
     static var quick: TransportConfiguration {
         var configuration = TransportConfiguration(
-            clock: TransportClock(
-                now: { .nanoseconds(clock_gettime_nsec()) },
-                unixTime: { Int64(time(nil)) }
-            ),
-            random: { UInt64(truncatingIfNeeded: clock_gettime_nsec()) &* 0x9E37_79B9_7F4A_7C15 }
-        )
+            clock: TransportClock(now: { .nanoseconds(clock_gettime_nsec()) }, unixTime: { Int64(time(nil)) }),
+            random: { UInt64(truncatingIfNeeded: clock_gettime_nsec()) &* 0x9E37_79B9_7F4A_7C15 })
         configuration.connectTimeout = .seconds(1)
         configuration.idleTimeout = .seconds(1)
         // What happens to a server in the middle may come late where every thread of the tests is at work.

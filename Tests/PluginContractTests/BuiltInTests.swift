@@ -15,11 +15,8 @@ struct BuiltInTests {
         let start = ContinuousClock.now
         return TransportConfiguration(
             clock: TransportClock(
-                now: { ContinuousClock.now - start },
-                unixTime: { Int64(Date().timeIntervalSince1970) }
-            ),
-            random: { .random(in: .min ... .max) }
-        )
+                now: { ContinuousClock.now - start }, unixTime: { Int64(Date().timeIntervalSince1970) }),
+            random: { .random(in: .min ... .max) })
     }
 
     /// Runs what blocks on a thread of its own.
@@ -34,11 +31,7 @@ struct BuiltInTests {
         let server = try FaultServer()
         let object = ServedObject.patterned(size: 400_000)
         server.serve(object, at: "/a")
-        let subject = TransportSubject(
-            url: server.url("/a"),
-            bytes: object.bytes,
-            missing: server.url("/none")
-        )
+        let subject = TransportSubject(url: server.url("/a"), bytes: object.bytes, missing: server.url("/none"))
         let spare = try CurlTransport(configuration: Self.configuration())
         let results = await blocking {
             check(transport: subject, patience: .seconds(30)) {
@@ -57,10 +50,7 @@ struct BuiltInTests {
         let object = ServedObject.patterned(size: 400_000)
         try root.write(object.bytes, to: "a")
         let subject = TransportSubject(
-            url: "file://\(root.path("a"))",
-            bytes: object.bytes,
-            missing: "file://\(root.path("none"))"
-        )
+            url: "file://\(root.path("a"))", bytes: object.bytes, missing: "file://\(root.path("none"))")
         let results = await blocking { check(transport: subject, patience: .seconds(30)) { FileTransport() } }
         #expect(results.failures == [])
         #expect(results.count == 9)
@@ -101,15 +91,11 @@ struct BuiltInTests {
             service = s3
             """
         try root.write(text, to: "credentials")
-        try FileManager.default.setAttributes(
-            [.posixPermissions: 0o600],
-            ofItemAtPath: root.path("credentials")
-        )
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: root.path("credentials"))
         let provider = try CredentialsFile.read(path: root.path("credentials"))
         let now = Int64(Date().timeIntervalSince1970)
-        for host in [
-            "basic.example.com", "bearer.example.com", "bucket.s3.eu-central-1.amazonaws.com", "none.example",
-        ] {
+        for host in ["basic.example.com", "bearer.example.com", "bucket.s3.eu-central-1.amazonaws.com", "none.example"]
+        {
             let origin = "https://\(host)"
             #expect(check(credentials: provider, origin: origin, now: now).failures == [])
             let credential = provider.credential(for: CredentialRequest(origin: origin))
@@ -131,12 +117,8 @@ struct BuiltInTests {
     func hooks() async throws {
         let root = try TemporaryRoot()
         var invocation = HookInvocation(
-            arguments: ["/bin/cat"],
-            directory: root.path,
-            environment: ["SYNCAGENT_GROUP": "all"],
-            input: Array("{}".utf8),
-            timeout: 20
-        )
+            arguments: ["/bin/cat"], directory: root.path, environment: ["SYNCAGENT_GROUP": "all"],
+            input: Array("{}".utf8), timeout: 20)
         let program = ProgramHook(environment: [:])
         let ofProgram = await blocking { [invocation] in check(hook: program, invocation: invocation) }
         #expect(ofProgram.failures == [])

@@ -25,10 +25,7 @@ final class BackgroundSet {
     var socket: String { published.scratch.path + "/.local/state/syncagent/agent.sock" }
 
     var log: String {
-        (try? String(
-            contentsOfFile: published.scratch.path + "/.local/state/syncagent/agent.log",
-            encoding: .utf8
-        ))
+        (try? String(contentsOfFile: published.scratch.path + "/.local/state/syncagent/agent.log", encoding: .utf8))
             ?? ""
     }
 }
@@ -58,9 +55,7 @@ struct BackgroundTests {
         #expect(!FileManager.default.fileExists(atPath: background.socket))
     }
 
-    @Test(
-        "Without --into a project goes to its own directory here, also when it has another destination already"
-    )
+    @Test("Without --into a project goes to its own directory here, also when it has another destination already")
     func place() throws {
         let background = try BackgroundSet()
         let elsewhere = ["pull", background.published.url, "--into", "elsewhere"]
@@ -75,9 +70,7 @@ struct BackgroundTests {
     func fileHook() throws {
         let background = try BackgroundSet()
         try background.published.script(
-            "files",
-            "echo $SYNCAGENT_BATCH of $SYNCAGENT_BATCHES >>../told; cat >/dev/null"
-        )
+            "files", "echo $SYNCAGENT_BATCH of $SYNCAGENT_BATCHES >>../told; cat >/dev/null")
         let outcome = try background.pull("--file-hook", "./files", "--file-hook-batch", "1")
         #expect(outcome.status == 0, "\(outcome.error)")
         let wait = try background.tool.run(["wait"])
@@ -118,9 +111,7 @@ struct BackgroundTests {
         #expect(attach.error.contains("com.example.tower: complete"), "\(attach.error)")
     }
 
-    @Test(
-        "A run that is not to start yet says until when; cancel gives it up, rm forgets the session [S46 S103]"
-    )
+    @Test("A run that is not to start yet says until when; cancel gives it up, rm forgets the session [S46 S103]")
     func notBefore() throws {
         let background = try BackgroundSet()
         #expect(try background.pull("--not-before", "2h").status == 0)
@@ -172,9 +163,9 @@ struct BackgroundTests {
         let server = try FaultServer()
         server.respondToOthers { _ in .silence }
         let output = try background.published.scratch.file()
-        let process = background.tool.process(
-            ["pull", server.url("/m.json"), "--into", "tower", "--background", "--json"]
-        )
+        let process = background.tool.process([
+            "pull", server.url("/m.json"), "--into", "tower", "--background", "--json",
+        ])
         process.standardOutput = try FileHandle(forWritingTo: output)
         process.standardError = FileHandle.nullDevice
         try process.run()
@@ -191,10 +182,8 @@ struct BackgroundTests {
 
     @Test(
         "A signal ends who looks on, and nothing else [S10 S16 S115]",
-        arguments: [
-            (["attach"], SIGINT, 130), (["events", "--follow"], SIGTERM, 143), (["wait"], SIGTERM, 143),
-        ] as [([String], Int32, Int32)]
-    )
+        arguments: [(["attach"], SIGINT, 130), (["events", "--follow"], SIGTERM, 143), (["wait"], SIGTERM, 143)]
+            as [([String], Int32, Int32)])
     func detach(verb: [String], signal: Int32, status: Int32) async throws {
         let background = try BackgroundSet()
         #expect(try background.pull("--not-before", "2h").status == 0)
@@ -286,35 +275,29 @@ struct BackgroundTests {
 
     @Test(
         "What only means something with --background is refused without it [S45]",
-        arguments: [["--not-before", "02:00"], ["--paused"], ["--label", "x"]]
-    )
-    func onlyInBackground(arguments: [String]) throws {
+        arguments: [["--not-before", "02:00"], ["--paused"], ["--label", "x"]])
+    func onlyInBackground(
+        arguments: [String]
+    ) throws {
         let outcome = try Tool(try Scratch()).run(["pull", "m.json"] + arguments)
         #expect(outcome.status == 64)
         #expect(outcome.error.contains("--background"), "\(outcome.error)")
     }
 
-    @Test(
-        "What the command said about transfers counts in the agent: --max-redirects [S21]",
-        arguments: [0, 1]
-    )
+    @Test("What the command said about transfers counts in the agent: --max-redirects [S21]", arguments: [0, 1])
     func settings(limit: Int) throws {
         let background = try BackgroundSet()
         let server = try FaultServer()
         let site = background.published.scratch.url.appendingPathComponent("site")
         for path in try background.published.scratch.contents(of: "site") {
-            guard let data = FileManager.default.contents(atPath: site.appendingPathComponent(path).path)
-            else {
+            guard let data = FileManager.default.contents(atPath: site.appendingPathComponent(path).path) else {
                 continue
             }
             server.serve(ServedObject(Array(data)), at: (path.hasPrefix("packs/") ? "/moved/" : "/") + path)
         }
-        server.respondToOthers {
-            $0.path.hasPrefix("/packs/") ? .redirect(to: "/moved\($0.path)") : .status(404)
-        }
+        server.respondToOthers { $0.path.hasPrefix("/packs/") ? .redirect(to: "/moved\($0.path)") : .status(404) }
         let outcome = try background.tool.run([
-            "pull", server.url("/manifest.json"), "--background", "--into", "tower", "--max-redirects",
-            "\(limit)",
+            "pull", server.url("/manifest.json"), "--background", "--into", "tower", "--max-redirects", "\(limit)",
         ])
         #expect(outcome.status == 0, "\(outcome.error)")
         let wait = try background.tool.run(["wait"])
@@ -332,9 +315,7 @@ struct BackgroundTests {
         #expect(try background.published.text("com.example.tower/a.txt") == "one")
     }
 
-    @Test(
-        "A secret on the command line is not kept: --background refuses it with 64 and starts nothing [V64]"
-    )
+    @Test("A secret on the command line is not kept: --background refuses it with 64 and starts nothing [V64]")
     func secret() throws {
         let background = try BackgroundSet()
         let outcome = try background.pull("--header", "Authorization: Bearer s3cret")

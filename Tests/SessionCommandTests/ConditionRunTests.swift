@@ -5,10 +5,8 @@ import Testing
 
 /// The program, its agent, and a system bus that is made up.
 @Suite(
-    "Conditions, as a user meets them",
-    .timeLimit(.minutes(10)),
-    .enabled(if: FakeBus.missing == nil, "\(FakeBus.missing ?? "")")
-)
+    "Conditions, as a user meets them", .timeLimit(.minutes(10)),
+    .enabled(if: FakeBus.missing == nil, "\(FakeBus.missing ?? "")"))
 struct ConditionRunTests {
     /// One file that takes some seconds at ``rate``.
     private static let size = 8_000_000
@@ -37,14 +35,10 @@ struct ConditionRunTests {
 
     private func pull(_ arguments: String...) throws -> Tool.Outcome {
         try published.tool.run(
-            ["pull", published.url, "--into", "tower", "--background"] + arguments,
-            environment: environment
-        )
+            ["pull", published.url, "--into", "tower", "--background"] + arguments, environment: environment)
     }
 
-    private func status() throws -> [String: Any] {
-        try run("status", "--json").objects().first ?? [:]
-    }
+    private func status() throws -> [String: Any] { try run("status", "--json").objects().first ?? [:] }
 
     /// Raw bytes that have been written; 0 before the plan.
     private static func bytesDone(_ status: [String: Any]) -> Int {
@@ -75,9 +69,7 @@ struct ConditionRunTests {
         try bus.set("Metered", "1")
         let blocked = try until { $0["reason"] as? String == "metered" }
         #expect(blocked["state"] as? String == "waiting", "\(blocked)")
-        #expect(
-            blocked["reason"] as? String == "metered" && blocked["since"] != nil && blocked["until"] != nil
-        )
+        #expect(blocked["reason"] as? String == "metered" && blocked["since"] != nil && blocked["until"] != nil)
         let words = try run("status").output
         #expect(words.contains("blocked by metered since"), "\(words)")
         #expect(words.contains("the network is metered"), "\(words)")
@@ -102,8 +94,6 @@ struct ConditionRunTests {
         let blocked = try until { $0["reason"] as? String == "metered" }
         let run = blocked["run"] as? [String: Any]
         #expect(
-            (run?["error"] as? String)?.contains("of the 1.00 MiB allowed have been received") == true,
-            "\(blocked)"
-        )
+            (run?["error"] as? String)?.contains("of the 1.00 MiB allowed have been received") == true, "\(blocked)")
     }
 }

@@ -5,9 +5,7 @@ import Testing
 /// `sudo -E` and its like: root with the variables of somebody else.
 @Suite(
     "What belongs to another user is neither believed nor asked",
-    .enabled(if: geteuid() == 0, "only root can be two users"),
-    .timeLimit(.minutes(10))
-)
+    .enabled(if: geteuid() == 0, "only root can be two users"), .timeLimit(.minutes(10)))
 struct ForeignStateTests {
     private static let user: uid_t = 4242
 
@@ -53,9 +51,7 @@ struct ForeignStateTests {
             #expect(outcome.status == 73, "\(arguments): \(outcome.status) \(outcome.error)")
             #expect(
                 outcome.error.contains("\(home)/state") && outcome.error.contains("(uid 4242)")
-                    && outcome.error.contains("XDG_STATE_HOME"),
-                "\(arguments): \(outcome.error)"
-            )
+                    && outcome.error.contains("XDG_STATE_HOME"), "\(arguments): \(outcome.error)")
         }
         let doctor = try set.tool.run(["doctor", "--strict"], environment: variables)
         #expect(doctor.status == 2 && doctor.output.contains("belongs to another user"), "\(doctor.output)")
@@ -86,19 +82,15 @@ struct ForeignStateTests {
             let outcome = try set.tool.run(arguments, environment: variables)
             #expect(outcome.status == 77, "\(arguments): \(outcome.status) \(outcome.error)")
             #expect(
-                outcome.error.contains("\(home)/syncagent/agent.sock")
-                    && outcome.error.contains("(uid 4242)"),
-                "\(outcome.error)"
-            )
+                outcome.error.contains("\(home)/syncagent/agent.sock") && outcome.error.contains("(uid 4242)"),
+                "\(outcome.error)")
         }
         #expect(agent.isRunning)
         agent.terminate()
         agent.waitUntilExit()
     }
 
-    @Test(
-        "A hook that others could change is refused before anything is fetched: 77, and 78 from the configuration"
-    )
+    @Test("A hook that others could change is refused before anything is fetched: 77, and 78 from the configuration")
     func hooks() throws {
         let set = try ServedSet()
         try set.script("hook.sh", "touch ../ran")
@@ -120,10 +112,7 @@ struct ForeignStateTests {
         let set = try ServedSet()
         let state = set.scratch.path + "/.local/state/syncagent"
         try FileManager.default.createDirectory(
-            atPath: state,
-            withIntermediateDirectories: true,
-            attributes: [.posixPermissions: 0o700]
-        )
+            atPath: state, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         try set.scratch.write(Data("precious\n".utf8), to: "victim")
         #expect(link(set.scratch.path + "/victim", state + "/agent.log") == 0)
         let outcome = try set.tool.run(["pull", set.url, "--into", "tower", "--background"])

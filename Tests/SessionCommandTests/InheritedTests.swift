@@ -17,8 +17,7 @@ struct InheritedTests {
         try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
     }
 
-    private func expectModes(of background: BackgroundSet, in place: String, file: Int, directory: Int) throws
-    {
+    private func expectModes(of background: BackgroundSet, in place: String, file: Int, directory: Int) throws {
         let place = background.published.scratch.path + "/" + place
         #expect(try mode(place) == directory)
         #expect(try mode(place + "/sheets") == directory)
@@ -73,8 +72,7 @@ struct InheritedTests {
         let (tool, url) = (background.tool, background.published.url)
         for (name, umask, said) in [("a", "022", []), ("b", "077", ["--umask", "002"])] {
             let words = [
-                "schedule", "add", url, "--into", name, "--session", name, "--name", name, "--nightly",
-                "02:00",
+                "schedule", "add", url, "--into", name, "--session", name, "--name", name, "--nightly", "02:00",
                 // Other tests keep the machine busy.
                 "--backend", "agent", "--max-load", "1000",
             ]
@@ -95,9 +93,7 @@ struct InheritedTests {
         let (published, tool, url) = (background.published, background.tool, background.published.url)
         try published.script("hook.sh", "echo ran >> ../ran; exit 0")
         try published.script("verify.sh", "cat > /dev/null; exit 0")
-        for (place, background) in [
-            ("front", []), ("back", ["--background", "--condition-program", "/bin/true"]),
-        ] {
+        for (place, background) in [("front", []), ("back", ["--background", "--condition-program", "/bin/true"])] {
             let words = [
                 "pull", url, "--into", place, "--session", place, "--hook", "./hook.sh", "--verify-program",
                 "./verify.sh",

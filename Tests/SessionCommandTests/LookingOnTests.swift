@@ -65,11 +65,7 @@ struct LookingOnTests {
     }
 
     /// - Parameter hasEvents: Whether the run has lived long enough for its first events to be on disk.
-    private func expectRest(
-        of background: BackgroundSet,
-        because why: String,
-        hasEvents: Bool = true
-    ) async throws {
+    private func expectRest(of background: BackgroundSet, because why: String, hasEvents: Bool = true) async throws {
         let tool = background.tool
         for verb in [["wait"], ["attach"], ["attach", "--json", "--since", "0"]] {
             let outcome = try tool.run(verb)
@@ -91,9 +87,7 @@ struct LookingOnTests {
     func paused() async throws {
         let background = try BackgroundSet(["a.bin": Data(patternedBytes(size: 400_000, seed: 7))])
         #expect(try background.pull("--limit-rate", "2K").status == 0)
-        let (waiting, attached) = (
-            try Onlooker(background.tool, ["wait"]), try Onlooker(background.tool, ["attach"])
-        )
+        let (waiting, attached) = (try Onlooker(background.tool, ["wait"]), try Onlooker(background.tool, ["attach"]))
         #expect(try background.tool.run(["pause"]).status == 0)
         for onlooker in [waiting, attached] {
             onlooker.process.waitUntilExit()
@@ -111,17 +105,12 @@ struct LookingOnTests {
         let (tool, published) = (background.tool, background.published)
         #expect(try background.pull().status == 0)
         #expect(try tool.run(["wait"]).status == 0)
-        try published.script(
-            "hook.sh",
-            "echo $SYNCAGENT_ATTEMPT >> ../calls; [ $SYNCAGENT_ATTEMPT = 2 ] || sleep 45"
-        )
+        try published.script("hook.sh", "echo $SYNCAGENT_ATTEMPT >> ../calls; [ $SYNCAGENT_ATTEMPT = 2 ] || sleep 45")
         let pull = tool.process([
             "pull", published.url, "--into", "other", "--session", "other", "--hook", "./hook.sh", "--quiet",
         ])
         try pull.run()
-        while (try? published.text("calls")) != "1\n", pull.isRunning {
-            try await Task.sleep(for: .milliseconds(20))
-        }
+        while (try? published.text("calls")) != "1\n", pull.isRunning { try await Task.sleep(for: .milliseconds(20)) }
         // The agent has nothing to do, and looks around once a minute.
         kill(pull.processIdentifier, SIGKILL)
         pull.waitUntilExit()
@@ -153,9 +142,10 @@ struct LookingOnTests {
 
     @Test(
         "SIGINT ends whoever looks on within seconds, also while it is held up: nobody reads what it prints [F085]",
-        arguments: [["events", "--follow"], ["status", "--watch", "--json"], ["attach"], ["wait"]]
-    )
-    func heldUp(verb: [String]) async throws {
+        arguments: [["events", "--follow"], ["status", "--watch", "--json"], ["attach"], ["wait"]])
+    func heldUp(
+        verb: [String]
+    ) async throws {
         let set = try ServedSet()
         #expect(try set.pull("--quiet").status == 0)
         let pipe = Pipe()
@@ -172,9 +162,7 @@ struct LookingOnTests {
         let tasks = "/proc/\(process.processIdentifier)/task"
         for _ in 0..<600 {
             let threads = (try? FileManager.default.contentsOfDirectory(atPath: tasks)) ?? []
-            let places = threads.map {
-                (try? String(contentsOfFile: "\(tasks)/\($0)/wchan", encoding: .utf8)) ?? ""
-            }
+            let places = threads.map { (try? String(contentsOfFile: "\(tasks)/\($0)/wchan", encoding: .utf8)) ?? "" }
             if places.contains(where: { $0.contains("pipe_w") }) { break }
             try await Task.sleep(for: .milliseconds(20))
         }

@@ -6,9 +6,7 @@ import Testing
 
 @Suite("Report and metrics of real pulls", .timeLimit(.minutes(10)))
 struct ReportTests {
-    private static let curl = ["/usr/bin/curl", "/bin/curl"].first {
-        FileManager.default.isExecutableFile(atPath: $0)
-    }
+    private static let curl = ["/usr/bin/curl", "/bin/curl"].first { FileManager.default.isExecutableFile(atPath: $0) }
 
     @Test("Without any session there is nothing to tell, and nothing is made")
     func nothing() throws {
@@ -38,9 +36,7 @@ struct ReportTests {
         #expect(text.output.contains("from      http://127.0.0.1:"), "\(text.output)")
         #expect(text.output.contains("sheets 1 (3 B)"), "\(text.output)")
 
-        let object = try #require(
-            try set.tool.run(["report", "com.example.tower", "--json"]).objects().first
-        )
+        let object = try #require(try set.tool.run(["report", "com.example.tower", "--json"]).objects().first)
         let session = try #require((object["sessions"] as? [[String: Any]])?.first)
         #expect(session["verdict"] as? String == "attention")
         #expect((session["files"] as? [String: Any])?["installed"] as? Int == 2)
@@ -60,10 +56,7 @@ struct ReportTests {
         let metrics = try set.tool.run(["metrics", "--textfile", "syncagent.prom"])
         #expect(metrics.status == 0, "\(metrics.error)")
         let prom = try set.text("syncagent.prom")
-        #expect(
-            prom.contains("syncagent_runs_total{result=\"ok\",session=\"com.example.tower\"} 3\n"),
-            "\(prom)"
-        )
+        #expect(prom.contains("syncagent_runs_total{result=\"ok\",session=\"com.example.tower\"} 3\n"), "\(prom)")
         #expect(prom.contains("syncagent_placed_files_total{session=\"com.example.tower\"} 2\n"))
         #expect(prom.contains("syncagent_last_run_failed_hooks{session=\"com.example.tower\"} 1\n"))
         #expect(try set.tool.run(["metrics"]).output == prom)
@@ -91,9 +84,7 @@ struct ReportTests {
         let failed = try tool.run(["pull", missing, "--into", "tower", "--json"])
         #expect(failed.status == 66)
         let end = try #require(try failed.objects().last)
-        #expect(
-            end["event"] as? String == "pull.finished" && end["session"] as? String == "com.example.tower"
-        )
+        #expect(end["event"] as? String == "pull.finished" && end["session"] as? String == "com.example.tower")
         try expectFailed("no manifest there")
         #expect(try set.pull().status == 0)
         #expect(try tool.run(["doctor", "--strict"]).status == 0)
@@ -159,9 +150,7 @@ struct ReportTests {
         server.respond(to: "/hook/CANARY") { _ in .status(500, text: "no") }
         let refused = try set.tool.run(["report", "--post", "@hook-url"])
         #expect(
-            refused.status == 69 && refused.error.contains("the report was not accepted: HTTP 500"),
-            "\(refused.error)"
-        )
+            refused.status == 69 && refused.error.contains("the report was not accepted: HTTP 500"), "\(refused.error)")
         #expect(!refused.error.contains("CANARY"))
         #expect(try set.tool.run(["report", "--post", "ftp://x/"]).status == 64)
         #expect(try set.tool.run(["report", "--post", "http://x/", "--json"]).status == 64)
@@ -170,16 +159,10 @@ struct ReportTests {
     @Test("With metrics in the configuration, the file is written at the end of every pull")
     func configured() throws {
         let set = try ServedSet()
-        try set.scratch.write(
-            Data("{metrics: {textfile: \"../../m.prom\"}}".utf8),
-            to: ".config/syncagent/config.json"
-        )
+        try set.scratch.write(Data("{metrics: {textfile: \"../../m.prom\"}}".utf8), to: ".config/syncagent/config.json")
         #expect(try set.pull().status == 0)
         #expect(
-            try set.text("m.prom").contains(
-                "syncagent_runs_total{result=\"ok\",session=\"com.example.tower\"} 1\n"
-            )
-        )
+            try set.text("m.prom").contains("syncagent_runs_total{result=\"ok\",session=\"com.example.tower\"} 1\n"))
         // A look around has no runs to tell of, and leaves those that are told.
         let told = try set.text("m.prom")
         for arguments in [
@@ -190,9 +173,7 @@ struct ReportTests {
             #expect(try set.text("m.prom") == told, "\(arguments)")
         }
         try set.scratch.write(
-            Data("{metrics: {textfile: \"/no/such/place/m.prom\"}}".utf8),
-            to: ".config/syncagent/config.json"
-        )
+            Data("{metrics: {textfile: \"/no/such/place/m.prom\"}}".utf8), to: ".config/syncagent/config.json")
         let other = try set.pull()
         #expect(other.status == 0)
         #expect(other.error.contains("metrics: cannot write /no/such/place/m.prom"), "\(other.error)")
@@ -218,10 +199,7 @@ struct ReportTests {
         process.waitUntilExit()
         #expect(answer.hasPrefix("HTTP/1.1 200 OK"), "\(answer)")
         #expect(answer.lowercased().contains("content-type: text/plain; version=0.0.4"))
-        #expect(
-            answer.contains("syncagent_runs_total{result=\"ok\",session=\"com.example.tower\"} 1\n"),
-            "\(answer)"
-        )
+        #expect(answer.contains("syncagent_runs_total{result=\"ok\",session=\"com.example.tower\"} 1\n"), "\(answer)")
         #expect(answer.contains("syncagent_agent_runs 0\n"))
     }
 }

@@ -24,8 +24,7 @@ struct RestartTests {
                     session["session"] as? String ?? "",
                     (session["state"] as? String ?? "") + (owed > 0 ? ", hook owed" : "")
                 )
-            }
-        )
+            })
     }
 
     private func until(_ expected: [String: String], _ set: ServedSet) async throws {
@@ -38,9 +37,7 @@ struct RestartTests {
         #expect(found == expected)
     }
 
-    @Test(
-        "With nothing but 'agent run' everything goes on; what was paused stays so [S19 S23 S24 S26 S150 F089]"
-    )
+    @Test("With nothing but 'agent run' everything goes on; what was paused stays so [S19 S23 S24 S26 S150 F089]")
     func restart() async throws {
         let set = try ServedSet()
         try set.script(
@@ -49,13 +46,11 @@ struct RestartTests {
             echo $$ > ../hook-process
             echo $SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT >> ../calls
             [ $SYNCAGENT_ATTEMPT != 1 ] || exec sleep 60
-            """
-        )
+            """)
         let first = try startAgent(set)
         func enqueue(_ name: String, _ arguments: String...) throws {
             let outcome = try set.tool.run(
-                ["pull", set.url, "--session", name, "--into", name, "--background"] + arguments
-            )
+                ["pull", set.url, "--session", name, "--into", name, "--background"] + arguments)
             #expect(outcome.status == 0, "\(outcome.error)")
         }
         try enqueue("in-hook", "--hook", "./hook.sh")
@@ -68,9 +63,7 @@ struct RestartTests {
         kill(first.processIdentifier, SIGKILL)
         first.waitUntilExit()
         // The hook is a process of the machine, too.
-        let hook = try #require(
-            Int32(set.text("hook-process").trimmingCharacters(in: .whitespacesAndNewlines))
-        )
+        let hook = try #require(Int32(set.text("hook-process").trimmingCharacters(in: .whitespacesAndNewlines)))
         kill(hook, SIGKILL)
         let problems = try set.tool.run(["doctor"])
         #expect(problems.output.contains("no process is working on it"), "\(problems.output)")

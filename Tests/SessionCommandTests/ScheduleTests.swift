@@ -20,9 +20,7 @@ private final class ScheduledSet {
 
     func add(_ arguments: [String]) throws -> Tool.Outcome {
         try tool.run(
-            ["schedule", "add", published.url, "--into", "tower", "--backend", "agent", "--interactive"]
-                + arguments
-        )
+            ["schedule", "add", published.url, "--into", "tower", "--backend", "agent", "--interactive"] + arguments)
     }
 
     /// The files that are kept of schedules.
@@ -47,17 +45,7 @@ struct ScheduleTests {
         try set.published.script("hook.sh", "echo $SYNCAGENT_RESULT > ../hook-ran")
         let night = ScheduledSet.time(in: 120)
         let added = try set.add(
-            "--nightly",
-            night,
-            "--window",
-            "4h",
-            "--jitter",
-            "30m",
-            "--time-zone",
-            "Etc/UTC",
-            "--hook",
-            "./hook.sh"
-        )
+            "--nightly", night, "--window", "4h", "--jitter", "30m", "--time-zone", "Etc/UTC", "--hook", "./hook.sh")
         #expect(added.status == 0, "\(added.error)")
         #expect(added.error.contains("tower: every night \(night)-"), "\(added.error)")
         #expect(added.error.contains("by the agent: --backend agent"), "\(added.error)")
@@ -82,19 +70,12 @@ struct ScheduleTests {
         #expect(after.output.contains("ok, "), "\(after.output)")
 
         let again = try set.add("--nightly", "03:00")
-        #expect(
-            again.status == 0 && again.error.contains("tower: replaced; every night 03:00"),
-            "\(again.error)"
-        )
+        #expect(again.status == 0 && again.error.contains("tower: replaced; every night 03:00"), "\(again.error)")
         #expect(try set.tool.run(["schedule", "list", "--json"]).objects().count == 1)
 
         #expect(try !set.tool.run(["doctor"]).output.contains("schedule tower"))
         #expect(try set.tool.run(["agent", "stop"]).status == 0)
-        #expect(
-            try set.tool.run(["doctor"]).output.contains(
-                "schedule tower: the agent starts it, and is not running"
-            )
-        )
+        #expect(try set.tool.run(["doctor"]).output.contains("schedule tower: the agent starts it, and is not running"))
 
         #expect(try set.tool.run(["schedule", "remove", "tower"]).status == 0)
         #expect(try set.kept() == [])
@@ -109,17 +90,8 @@ struct ScheduleTests {
     func night() throws {
         let set = try ScheduledSet()
         let added = try set.add(
-            "--nightly",
-            ScheduledSet.time(in: -30),
-            "--window",
-            "4h",
-            "--ready-by",
-            ScheduledSet.time(in: 180),
-            "--time-zone",
-            "Etc/UTC",
-            "--name",
-            "early"
-        )
+            "--nightly", ScheduledSet.time(in: -30), "--window", "4h", "--ready-by", ScheduledSet.time(in: 180),
+            "--time-zone", "Etc/UTC", "--name", "early")
         #expect(added.status == 0, "\(added.error)")
         // It is new: the night that has begun is not made up for by itself.
         #expect(try set.tool.run(["schedule", "run", "early", "--missed"]).status == 0)
@@ -137,9 +109,7 @@ struct ScheduleTests {
     func now() throws {
         let set = try ScheduledSet()
         let window = "\(ScheduledSet.time(in: 120))-\(ScheduledSet.time(in: 180)) Etc/UTC"
-        let pull = try set.tool.run([
-            "pull", set.published.url, "--into", "tower", "--background", "--window", window,
-        ])
+        let pull = try set.tool.run(["pull", set.published.url, "--into", "tower", "--background", "--window", window])
         #expect(pull.status == 0, "\(pull.error)")
         while try !set.tool.run(["status"]).output.contains("blocked by window") {}
         #expect(try set.add("--nightly", ScheduledSet.time(in: 120), "--window", "1h").status == 0)
@@ -150,9 +120,7 @@ struct ScheduleTests {
 
     @Test("SIGTERM leaves the run to the agent")
     func terminated() async throws {
-        let set = try ScheduledSet([
-            "large.bin": Data((0..<400_000).map { _ in UInt8.random(in: .min ... .max) })
-        ])
+        let set = try ScheduledSet(["large.bin": Data((0..<400_000).map { _ in UInt8.random(in: .min ... .max) })])
         #expect(try set.add("--nightly", "02:00", "--max-rate", "4K").status == 0)
         let process = set.tool.process(["schedule", "run", "tower", "--now"])
         process.standardOutput = FileHandle.nullDevice
@@ -167,9 +135,7 @@ struct ScheduleTests {
         #expect(try set.tool.run(["wait", "--timeout", "1s"]).status == 75)
     }
 
-    @Test(
-        "When the agent is killed meanwhile, another one goes on, and the run's own result is the command's"
-    )
+    @Test("When the agent is killed meanwhile, another one goes on, and the run's own result is the command's")
     func agentKilled() async throws {
         let set = try ScheduledSet()
         try set.published.script(
@@ -178,8 +144,7 @@ struct ScheduleTests {
             echo $SYNCAGENT_ATTEMPT >> ../calls
             echo $$ > ../hook-process
             [ $SYNCAGENT_ATTEMPT != 1 ] || exec sleep 500
-            """
-        )
+            """)
         #expect(try set.add("--nightly", "02:00", "--hook", "./hook.sh").status == 0)
         let said = try set.published.scratch.file()
         let process = set.tool.process(["schedule", "run", "tower", "--now"])
@@ -208,10 +173,7 @@ struct ScheduleTests {
     @Test("The path of a webhook is not shown: it is often a secret")
     func webhook() throws {
         let set = try ScheduledSet()
-        #expect(
-            try set.add("--nightly", "02:00", "--hook", "https://hooks.example.com/services/s3cret").status
-                == 0
-        )
+        #expect(try set.add("--nightly", "02:00", "--hook", "https://hooks.example.com/services/s3cret").status == 0)
         let shown = try set.tool.run(["schedule", "show", "tower"]).output
         #expect(shown.contains("hooks.example.com") && !shown.contains("s3cret"), "\(shown)")
     }
@@ -225,10 +187,8 @@ struct ScheduleTests {
             (["--nightly", "02:00", "--ready-by", "02:00"], "--ready-by"),
             (["--nightly", "02:00", "--on", "mon,someday"], "someday"),
             (["--nightly", "02:00", "--time-zone", "Nowhere/City"], "Nowhere/City"),
-            (["--nightly", "02:00", "--name", "../x"], "--name"),
-            (["--nightly", "02:00", "--force"], "--force"),
-        ]
-    )
+            (["--nightly", "02:00", "--name", "../x"], "--name"), (["--nightly", "02:00", "--force"], "--force"),
+        ])
     func refused(arguments: [String], word: String) throws {
         let set = try ScheduledSet()
         let outcome = try set.tool.run(["schedule", "add", set.published.url, "--into", "x"] + arguments)
@@ -281,9 +241,7 @@ struct ScheduleTests {
     @Test("A schedule that cannot reach its manifest is in the report while it goes on trying [S51 S132]")
     func unreachable() async throws {
         let set = try ScheduledSet()
-        let dead = [
-            "schedule", "add", "http://127.0.0.1:1/manifest.json", "--into", "tower", "--name", "night",
-        ]
+        let dead = ["schedule", "add", "http://127.0.0.1:1/manifest.json", "--into", "tower", "--name", "night"]
         let added = try set.tool.run(dead + ["--nightly", "02:00", "--backend", "agent", "--interactive"])
         #expect(added.status == 0, "\(added.error)")
         let process = set.tool.process(["schedule", "run", "night"])
@@ -297,10 +255,7 @@ struct ScheduleTests {
             try await Task.sleep(for: .milliseconds(500))
             report = try set.tool.run(["report"]).output
         }
-        #expect(
-            process.isRunning && report.contains("LOOK   night: its schedule could not start"),
-            "\(report)"
-        )
+        #expect(process.isRunning && report.contains("LOOK   night: its schedule could not start"), "\(report)")
         #expect(report.contains("cannot fetch the manifest"), "\(report)")
     }
 

@@ -83,8 +83,7 @@ struct SessionTests {
             export LD_LIBRARY_PATH
             \(program) hooks receipt "$SYNCAGENT_RUN_ID" --check && exit 9
             \(program) hooks receipt "$SYNCAGENT_RUN_ID"
-            """
-        )
+            """)
         let pull = try set.pull("--hook", "./hook.sh", "--json")
         #expect(pull.status == 0, "\(pull.output)")
         let run = try #require(try pull.events().last?["run"] as? String)
@@ -107,20 +106,16 @@ struct SessionTests {
                 export LD_LIBRARY_PATH
                 \(program) hooks receipt "$SYNCAGENT_RUN_ID" --check && exit 9
                 \(program) hooks receipt "$SYNCAGENT_RUN_ID" && \(program) hooks receipt "$SYNCAGENT_RUN_ID" --check
-                """
-            )
+                """)
         }
         let pull = try set.pull("--hook", "./one.sh", "--hook", "./two.sh", "--json")
         #expect(pull.status == 0, "\(pull.output)")
         let run = try #require(try pull.events().last?["run"] as? String)
         let receipts = set.scratch.path + "/tower/.syncagent/receipts"
-        let numbers = try set.tool.run(["hooks", "list", "--json"]).objects().compactMap {
-            $0["number"] as? Int
-        }
+        let numbers = try set.tool.run(["hooks", "list", "--json"]).objects().compactMap { $0["number"] as? Int }
         #expect(
             try FileManager.default.contentsOfDirectory(atPath: receipts).sorted()
-                == numbers.map { "\(run).all.\($0)" }.sorted()
-        )
+                == numbers.map { "\(run).all.\($0)" }.sorted())
     }
 
     @Test("doctor is content after a pull, and finds a destination that has gone")
@@ -130,23 +125,15 @@ struct SessionTests {
         let well = try set.tool.run(["doctor", "--strict"])
         #expect(well.status == 0, "\(well.output)")
         #expect(well.output.contains("libcurl"))
-        try FileManager.default.moveItem(
-            atPath: set.scratch.path + "/tower",
-            toPath: set.scratch.path + "/moved"
-        )
+        try FileManager.default.moveItem(atPath: set.scratch.path + "/tower", toPath: set.scratch.path + "/moved")
         let gone = try set.tool.run(["doctor", "--strict", "--json"])
         #expect(gone.status == 2)
         let problems = try gone.events().filter { $0["level"] as? String == "problem" }
         #expect(problems.count == 1, "\(gone.output)")
         #expect(problems.first?["subject"] as? String == "session com.example.tower")
         #expect(try set.tool.run(["doctor"]).status == 0)
-        try FileManager.default.createDirectory(
-            atPath: set.scratch.path + "/tower",
-            withIntermediateDirectories: true
-        )
-        #expect(
-            try set.tool.run(["doctor", "--strict"]).output.contains("is not the directory of the last pull")
-        )
+        try FileManager.default.createDirectory(atPath: set.scratch.path + "/tower", withIntermediateDirectories: true)
+        #expect(try set.tool.run(["doctor", "--strict"]).output.contains("is not the directory of the last pull"))
     }
 
     @Test("gc beside a pull takes nothing that it has on its way [F124]")
@@ -157,9 +144,7 @@ struct SessionTests {
         let pull = set.tool.process(["pull", set.url, "--into", "tower", "--limit-rate", "300K", "--quiet"])
         try pull.run()
         func staged() -> [String] {
-            (FileManager.default.enumerator(atPath: staging)?.allObjects as? [String] ?? []).filter {
-                $0.contains("/")
-            }
+            (FileManager.default.enumerator(atPath: staging)?.allObjects as? [String] ?? []).filter { $0.contains("/") }
         }
         for _ in 0..<1_000 where staged().isEmpty && pull.isRunning { usleep(5_000) }
         let before = staged()
@@ -183,9 +168,7 @@ struct SessionTests {
         try Data("{}".utf8).write(to: URL(fileURLWithPath: old))
         for name in try FileManager.default.contentsOfDirectory(atPath: manifests) {
             try FileManager.default.setAttributes(
-                [.modificationDate: Date(timeIntervalSince1970: 0)],
-                ofItemAtPath: manifests + "/" + name
-            )
+                [.modificationDate: Date(timeIntervalSince1970: 0)], ofItemAtPath: manifests + "/" + name)
         }
         let staged = set.scratch.path + "/tower/.syncagent/staging/0/rubbish"
         try set.scratch.write(Data("x".utf8), to: "tower/.syncagent/staging/0/rubbish")
@@ -193,8 +176,7 @@ struct SessionTests {
             try set.scratch.write(Data(), to: "tower/.syncagent/receipts/\(name).all")
             try FileManager.default.setAttributes(
                 [.modificationDate: Date(timeIntervalSinceNow: -age * 86_400)],
-                ofItemAtPath: set.scratch.path + "/tower/.syncagent/receipts/\(name).all"
-            )
+                ofItemAtPath: set.scratch.path + "/tower/.syncagent/receipts/\(name).all")
         }
         let dry = try set.tool.run(["gc", "--dry-run"])
         #expect(dry.output.contains("receipts of hooks in"), "\(dry.output)")

@@ -17,100 +17,51 @@ private struct Ban: Sendable, CustomTestStringConvertible {
 
 /// Below what assembles an engine, for commands and for programs that embed one, nothing asks the outside world who, when
 /// or where it is: it is told.
-private let topOnly: Set<String> = [
-    "SyncCommands", "SyncConfiguration", "SyncKit", "SyncAssembly", "SyncTestKit",
-]
+private let topOnly: Set<String> = ["SyncCommands", "SyncConfiguration", "SyncKit", "SyncAssembly", "SyncTestKit"]
 
 private let bans: [Ban] = [
     Ban(text: "try!", reason: "ends the process", replacement: "a typed throw"),
     Ban(text: "as!", reason: "ends the process", replacement: "as? and a guard"),
-    Ban(
-        text: "fatalError(",
-        reason: "ends the process",
-        replacement: "an error, or precondition on own state"
-    ),
+    Ban(text: "fatalError(", reason: "ends the process", replacement: "an error, or precondition on own state"),
     Ban(text: "unowned(unsafe)", reason: "reads freed memory when wrong", replacement: "weak, or ownership"),
     Ban(
-        text: "print(",
-        reason: "standard output is data, and a progress line may be in the way",
-        replacement: "Output",
-        exceptFile: "Sources/SyncCommands/Terminal/Output.swift"
-    ),
+        text: "print(", reason: "standard output is data, and a progress line may be in the way", replacement: "Output",
+        exceptFile: "Sources/SyncCommands/Terminal/Output.swift"),
     Ban(
-        text: "Date(",
-        reason: "tests cannot turn it",
-        replacement: "a clock that is passed in",
-        except: topOnly,
+        text: "Date(", reason: "tests cannot turn it", replacement: "a clock that is passed in", except: topOnly,
         // An instant that is passed in, in the form that time zones are asked with.
-        exceptFile: "Sources/SyncSchedule/Rule/Zone.swift"
-    ),
+        exceptFile: "Sources/SyncSchedule/Rule/Zone.swift"),
     Ban(
-        text: "SystemTime.milliseconds",
-        reason: "tests cannot turn it",
-        replacement: "a clock that is passed in",
-        except: topOnly
-    ),
+        text: "SystemTime.milliseconds", reason: "tests cannot turn it", replacement: "a clock that is passed in",
+        except: topOnly),
     Ban(
-        text: "getenv(",
-        reason: "hidden input",
-        replacement: "a parameter",
-        except: topOnly,
-        exceptFile: "Sources/SyncSystem/Processes/CurrentProcess.swift"
-    ),
-    Ban(
-        text: "CurrentProcess.variable(",
-        reason: "hidden input",
-        replacement: "a parameter",
-        except: topOnly
-    ),
+        text: "getenv(", reason: "hidden input", replacement: "a parameter", except: topOnly,
+        exceptFile: "Sources/SyncSystem/Processes/CurrentProcess.swift"),
+    Ban(text: "CurrentProcess.variable(", reason: "hidden input", replacement: "a parameter", except: topOnly),
     Ban(text: "ProcessInfo", reason: "hidden input", replacement: "a parameter", except: topOnly),
     Ban(
-        text: ".random(in:",
-        reason: "tests cannot repeat it",
-        replacement: "a generator that is passed in",
+        text: ".random(in:", reason: "tests cannot repeat it", replacement: "a generator that is passed in",
         except: topOnly,
         // The name of a try that came to no engine, which would have one.
-        exceptFile: "Sources/SyncEngine/Tell/RecordedRun.swift"
-    ),
+        exceptFile: "Sources/SyncEngine/Tell/RecordedRun.swift"),
     Ban(
-        text: "SystemRandomNumberGenerator",
-        reason: "tests cannot repeat it",
-        replacement: "a generator that is passed in",
-        except: topOnly
-    ),
+        text: "SystemRandomNumberGenerator", reason: "tests cannot repeat it",
+        replacement: "a generator that is passed in", except: topOnly),
     Ban(
-        text: "Task {",
-        reason: "nobody waits for it or cancels it",
-        replacement: "async let or a task group",
+        text: "Task {", reason: "nobody waits for it or cancels it", replacement: "async let or a task group",
         except: topOnly,
         // It keeps a handle on each: jobs are waited for, the alarm is cancelled.
-        exceptFile: "Sources/SyncDaemon/Agent.swift"
-    ),
+        exceptFile: "Sources/SyncDaemon/Agent.swift"),
+    Ban(text: "Task.detached", reason: "nobody waits for it or cancels it", replacement: "async let or a task group"),
+    Ban(text: "\"/bin/sh\"", reason: "names from outside become commands", replacement: "argv", inStrings: true),
     Ban(
-        text: "Task.detached",
-        reason: "nobody waits for it or cancels it",
-        replacement: "async let or a task group"
-    ),
+        text: "system(\"", reason: "names from outside become commands", replacement: "argv and posix_spawn",
+        inStrings: true),
     Ban(
-        text: "\"/bin/sh\"",
-        reason: "names from outside become commands",
-        replacement: "argv",
-        inStrings: true
-    ),
-    Ban(
-        text: "system(\"",
-        reason: "names from outside become commands",
-        replacement: "argv and posix_spawn",
-        inStrings: true
-    ),
-    Ban(
-        text: "import Synchronization",
-        reason: "its Mutex ends the process when it is inlined into an async function",
+        text: "import Synchronization", reason: "its Mutex ends the process when it is inlined into an async function",
         replacement: "Mutex of SyncSystem, and import struct Synchronization.Atomic",
         // The first is no part of the program; nothing in the second is async.
-        except: ["SyncTestKit", "SyncCompression"],
-        exceptFile: "Sources/SyncSystem/Threads/Monitor.swift"
-    ),
+        except: ["SyncTestKit", "SyncCompression"], exceptFile: "Sources/SyncSystem/Threads/Monitor.swift"),
     Ban(text: "popen(", reason: "names from outside become commands", replacement: "argv and posix_spawn"),
 ]
 
@@ -129,9 +80,7 @@ private func occurs(_ word: String, in line: String) -> Bool {
     while let found = rest.firstRange(of: word) {
         let before = rest[..<found.lowerBound].last
         let isWord = word.first.map { $0.isLetter } ?? false
-        if !isWord || before.map({ !$0.isLetter && !$0.isNumber && $0 != "_" && $0 != "." }) ?? true {
-            return true
-        }
+        if !isWord || before.map({ !$0.isLetter && !$0.isNumber && $0 != "_" && $0 != "." }) ?? true { return true }
         rest = rest[found.upperBound...]
     }
     return false
@@ -146,34 +95,23 @@ struct BanTests {
         #expect(files.allSatisfy { $0.lines.count <= 20 })
     }
 
-    @Test("No source file uses what is banned", arguments: bans)
-    fileprivate func sources(ban: Ban) throws {
+    @Test("No source file uses what is banned", arguments: bans) fileprivate func sources(ban: Ban) throws {
         #expect(try SourceText.all(below: "Sources").flatMap { violations(of: ban, in: $0) } == [])
     }
 
-    @Test("Tests do not end the test process either", arguments: bans.prefix(4))
-    fileprivate func tests(ban: Ban) throws {
-        #expect(try SourceText.all(below: "Tests").flatMap { violations(of: ban, in: $0) } == [])
-    }
+    @Test("Tests do not end the test process either", arguments: bans.prefix(4)) fileprivate func tests(ban: Ban) throws
+    { #expect(try SourceText.all(below: "Tests").flatMap { violations(of: ban, in: $0) } == []) }
 
-    @Test("Each ban finds what it bans", arguments: bans)
-    fileprivate func canFail(ban: Ban) {
-        let source = SourceText(
-            path: "Sources/SyncEngine/Bad.swift",
-            text: "let a = 1\n    x = \(ban.text) y"
-        )
+    @Test("Each ban finds what it bans", arguments: bans) fileprivate func canFail(ban: Ban) {
+        let source = SourceText(path: "Sources/SyncEngine/Bad.swift", text: "let a = 1\n    x = \(ban.text) y")
         #expect(violations(of: ban, in: source).count == 1)
     }
 
     @Test("Comments, strings and longer names are no violation", arguments: bans.filter { !$0.inStrings })
     fileprivate func falseAlarms(ban: Ban) {
-        let text =
-            "// \(ban.text)\nlet a = \"\(ban.text)\"\n/* \(ban.text)\n*/\nlet b = \"\"\"\n\(ban.text)\n\"\"\"\n"
+        let text = "// \(ban.text)\nlet a = \"\(ban.text)\"\n/* \(ban.text)\n*/\nlet b = \"\"\"\n\(ban.text)\n\"\"\"\n"
         #expect(violations(of: ban, in: SourceText(path: "Sources/SyncEngine/A.swift", text: text)) == [])
-        let longer = SourceText(
-            path: "Sources/SyncEngine/A.swift",
-            text: "HTTPDate(1); fingerprint(x); subTask {"
-        )
+        let longer = SourceText(path: "Sources/SyncEngine/A.swift", text: "HTTPDate(1); fingerprint(x); subTask {")
         #expect(violations(of: ban, in: longer) == [])
     }
 }

@@ -40,16 +40,14 @@ struct SourceText: Sendable {
         while let file = files?.nextObject() as? URL {
             guard file.pathExtension == "swift" else { continue }
             let relative = file.path.dropFirst(root.path.count + 1)
-            result.append(
-                SourceText(path: String(relative), text: try String(contentsOf: file, encoding: .utf8))
-            )
+            result.append(SourceText(path: String(relative), text: try String(contentsOf: file, encoding: .utf8)))
         }
         return result.sorted { $0.path < $1.path }
     }
 
     /// This file stands in Tests/SoundnessTests of the package.
-    static let packageRoot = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    static let packageRoot = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
 
     /// Takes away comments, and what stands in string literals unless told otherwise; keeps line breaks. Knows
     /// `//`, `/* */`, `"…"`, `"""…"""` and escapes; an interpolation counts as part of its literal.
@@ -57,9 +55,7 @@ struct SourceText: Sendable {
         enum Place { case code, lineComment, blockComment, literal, longLiteral }
         // Three bytes of padding, so that looking ahead needs no check.
         let bytes = Array(text.utf8) + [0, 0, 0]
-        let (slash, star, quote, backslash, newline) = (
-            UInt8(0x2F), UInt8(0x2A), UInt8(0x22), UInt8(0x5C), UInt8(0x0A)
-        )
+        let (slash, star, quote, backslash, newline) = (UInt8(0x2F), UInt8(0x2A), UInt8(0x22), UInt8(0x5C), UInt8(0x0A))
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count)
         var place = Place.code

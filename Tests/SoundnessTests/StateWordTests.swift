@@ -5,22 +5,18 @@ import Testing
 /// What runs, groups, tasks, hooks and sessions can be, why they rest, what went wrong, and what happened: words that have
 /// types.
 private let words = Set(
-    RunState.allCases.map(\.rawValue) + RunResult.allCases.map(\.rawValue)
-        + GroupState.allCases.map(\.rawValue)
+    RunState.allCases.map(\.rawValue) + RunResult.allCases.map(\.rawValue) + GroupState.allCases.map(\.rawValue)
         + TaskState.allCases.map(\.rawValue) + HookRunState.allCases.map(\.rawValue)
         + SessionState.allCases.map(\.rawValue) + RequestState.allCases.map(\.rawValue)
         + FailureCause.allCases.map(\.rawValue) + EventName.allCases.map(\.rawValue)
         + [
-            RestReason.userStop, .userCancel, .agentRestart, .policy, .notBefore, .queue, .connectivity,
-            .retry,
+            RestReason.userStop, .userCancel, .agentRestart, .policy, .notBefore, .queue, .connectivity, .retry,
             .sessionBusy, .destinationBusy, .resources,
-        ].map(\.rawValue)
-)
+        ].map(\.rawValue))
 
 /// Where texts become types: a member of a schedule's file, answers of plugin programs, keys of a statement.
 private let readers: Set<String> = [
-    "Sources/SyncCommands/Schedule/ScheduleFile.swift",
-    "Sources/SyncPluginProcess/Points/PluginPoints.swift",
+    "Sources/SyncCommands/Schedule/ScheduleFile.swift", "Sources/SyncPluginProcess/Points/PluginPoints.swift",
     "Sources/SyncTrust/Statements/FreshStatement.swift",
 ]
 
@@ -48,8 +44,7 @@ struct StateWordTests {
             #"if run.state == "waiting" {"#, #"if name != "task.failed" {"#, #"case "none", "partial": 1"#,
             "WHERE hooks.state = 'pending'", "groups.state <> 'open'", "state IN ('later', 'running')",
             #"x ? y == "refused_redirect" : z"#,
-        ]
-    )
+        ])
     func canFail(line: String) throws {
         #expect(try comparisons(in: SourceText(path: "Sources/SyncEngine/A.swift", text: line)).count == 1)
         #expect(try comparisons(in: SourceText(path: "Sources/SyncEngine/A.swift", text: "// \(line)")) == [])
@@ -58,8 +53,8 @@ struct StateWordTests {
     @Test("No option of the command line is named by what transfers, runs plugins or calls hooks")
     func options() throws {
         let modules: Set = [
-            "SyncModel", "SyncSystem", "SyncCurl", "SyncTransfer", "SyncUnpack", "SyncPlugins",
-            "SyncPluginProcess", "SyncHooks", "SyncDaemon",
+            "SyncModel", "SyncSystem", "SyncCurl", "SyncTransfer", "SyncUnpack", "SyncPlugins", "SyncPluginProcess",
+            "SyncHooks", "SyncDaemon",
         ]
         let all = try SourceText.all(below: "Sources").filter { modules.contains($0.target) }
         #expect(Set(all.map(\.target)) == modules)
@@ -75,32 +70,22 @@ struct StateWordTests {
         let naming = try SourceText.all(below: "Sources").filter { source in
             source.bareCode.contains { $0.contains("zstdDictionary") }
         }
-        #expect(
-            naming.map(\.path) == [
-                "Sources/SyncCompression/BlobCodec.swift", "Sources/SyncModel/Codec.swift",
-            ]
-        )
+        #expect(naming.map(\.path) == ["Sources/SyncCompression/BlobCodec.swift", "Sources/SyncModel/Codec.swift"])
     }
 
-    @Test(
-        "A backend of schedules and a column of runs are named where they are declared, and nowhere else twice"
-    )
+    @Test("A backend of schedules and a column of runs are named where they are declared, and nowhere else twice")
     func places() throws {
         let all = try SourceText.all(below: "Sources")
-        func files(_ word: String) -> [String] {
-            all.filter { $0.code.contains { $0.contains(word) } }.map(\.path)
-        }
+        func files(_ word: String) -> [String] { all.filter { $0.code.contains { $0.contains(word) } }.map(\.path) }
         // Its own file, and the one list of them.
         #expect(
             files("CronBackend") == [
                 "Sources/SyncSchedule/Backends/CronBackend.swift",
                 "Sources/SyncSchedule/Backends/ScheduleBackend.swift",
-            ]
-        )
+            ])
         #expect(
             files("waiting_since") + files("var waitingSince: Int64?") == [
                 "Sources/SyncStore/Schema.swift", "Sources/SyncStore/StoredRun.swift",
-            ]
-        )
+            ])
     }
 }

@@ -4,17 +4,16 @@ private let uncheckedMarks = ["@unchecked Sendable", "nonisolated(unsafe)"]
 
 /// Where the compiler is told to trust, as `path:line`.
 private func marks(in source: SourceText) -> [String] {
-    source.bareCode.enumerated()
-        .filter { _, line in uncheckedMarks.contains { line.contains($0) } }
-        .map { index, _ in "\(source.path):\(index + 1)" }
+    source.bareCode.enumerated().filter { _, line in uncheckedMarks.contains { line.contains($0) } }.map { index, _ in
+        "\(source.path):\(index + 1)"
+    }
 }
 
 /// Marks without a reason beside them: `// Safe: …` on the same line.
 private func unexplainedMarks(in source: SourceText) -> [String] {
-    source.bareCode.indices
-        .filter { index in uncheckedMarks.contains { source.bareCode[index].contains($0) } }
-        .filter { !source.lines[$0].contains("// Safe: ") }
-        .map { "\(source.path):\($0 + 1)" }
+    source.bareCode.indices.filter { index in uncheckedMarks.contains { source.bareCode[index].contains($0) } }.filter {
+        !source.lines[$0].contains("// Safe: ")
+    }.map { "\(source.path):\($0 + 1)" }
 }
 
 @Suite(.timeLimit(.minutes(10)))
@@ -36,8 +35,7 @@ struct UncheckedTests {
         arguments: [
             "final class A: @unchecked Sendable {}", "nonisolated(unsafe) var a = 1",
             "struct A: Hashable, @unchecked Sendable { let url = \"http://x\" }",
-        ]
-    )
+        ])
     func canFail(line: String) {
         let bare = SourceText(path: "Sources/A/A.swift", text: "\n\(line)\n")
         #expect(unexplainedMarks(in: bare) == ["Sources/A/A.swift:2"])

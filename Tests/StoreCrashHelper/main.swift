@@ -13,17 +13,10 @@ func tell(_ line: String) {
 
 let arguments = CommandLine.arguments
 let session = SessionRequest(
-    identifier: arguments[2],
-    project: "com.example.crash",
-    destination: "/srv/crash",
-    device: 1,
-    inode: 2
-)
+    identifier: arguments[2], project: "com.example.crash", destination: "/srv/crash", device: 1, inode: 2)
 let store = try SyncStore.open(directory: arguments[1], now: 1)
 let lease: SessionLease
-do {
-    lease = try store.lease(of: session.identifier, process: getpid(), now: 1)
-} catch {
+do { lease = try store.lease(of: session.identifier, process: getpid(), now: 1) } catch {
     tell("\(error)")
     exit(error.status.rawValue)
 }
@@ -42,8 +35,7 @@ while true {
     var start = RunStart(session: session, run: run, manifest: .zero, recipe: RunRecipe(manifest: "m.json"))
     start.groups = ["all", "sheets"]
     start.recipe.hooks = [
-        RunHook(group: "all", arguments: ["/bin/true"]),
-        RunHook(group: "sheets", arguments: ["/bin/true"]),
+        RunHook(group: "all", arguments: ["/bin/true"]), RunHook(group: "sheets", arguments: ["/bin/true"]),
     ]
     try store.begin(start, now: 1)
     tell("begun \(run)")

@@ -28,8 +28,7 @@ struct ControlClientTests {
             await agent.asked == [
                 "status", "sessions", "session \(name)", "pause \(name)", "resume \(name)", "cancel \(name)",
                 "prioritize \(name) ä b|c", "remove \(name) true", "hooks -", "replay 7", "stop handover",
-            ]
-        )
+            ])
     }
 
     @Test("A request arrives with everything it says; twice is once")
@@ -64,9 +63,7 @@ struct ControlClientTests {
         #expect(await agent.requests == [request, request])
     }
 
-    @Test(
-        "A list of files is kept as a manifest for its owner alone, and asked for; it is replaced as a whole"
-    )
+    @Test("A list of files is kept as a manifest for its owner alone, and asked for; it is replaced as a whole")
     func entries() async throws {
         let agent = FakeAgent()
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
@@ -75,20 +72,12 @@ struct ControlClientTests {
         let list = directory.appendingPathComponent("tower.json").path
         var files = [
             FileEntry(
-                path: "a \"b\".png",
-                size: 7,
-                sha256: String(repeating: "0", count: 64),
-                urls: ["https://example.org/1"]
+                path: "a \"b\".png", size: 7, sha256: String(repeating: "0", count: 64), urls: ["https://example.org/1"]
             )
         ]
         try await withServer(of: agent) { [files] socket in
             let session = AgentSession("tower", client: ControlClient(socketPath: socket))
-            let reply = try await session.enqueue(
-                files,
-                project: "com.example.tower",
-                keptAs: list,
-                into: "/srv/t"
-            ) {
+            let reply = try await session.enqueue(files, project: "com.example.tower", keptAs: list, into: "/srv/t") {
                 $0.prune = true
             }
             #expect(reply.isNew)
@@ -100,15 +89,12 @@ struct ControlClientTests {
         let asked = await agent.requests
         #expect(asked.map(\.manifest) == [list] && asked.first?.prune == true)
         func kept() throws -> [String: Any]? {
-            try JSONSerialization.jsonObject(with: Data(contentsOf: URL(fileURLWithPath: list)))
-                as? [String: Any]
+            try JSONSerialization.jsonObject(with: Data(contentsOf: URL(fileURLWithPath: list))) as? [String: Any]
         }
         let document = try #require(try kept())
         #expect(document["project"] as? String == "com.example.tower")
         let file = try #require((document["files"] as? [[String: Any]])?.first)
-        #expect(
-            file["path"] as? String == "a \"b\".png" && file["urls"] as? [String] == ["https://example.org/1"]
-        )
+        #expect(file["path"] as? String == "a \"b\".png" && file["urls"] as? [String] == ["https://example.org/1"])
         let mode = try FileManager.default.attributesOfItem(atPath: list)[.posixPermissions] as? Int
         #expect(mode == 0o600)
         files.removeAll()
@@ -135,10 +121,7 @@ struct ControlClientTests {
             #expect(error?.code == .unknownSession)
         }
         #expect(
-            await agent.asked == [
-                "requests \(name)", "tasks \(name) - -", "tasks \(name) failed a b/*", "tasks x - -",
-            ]
-        )
+            await agent.asked == ["requests \(name)", "tasks \(name) - -", "tasks \(name) failed a b/*", "tasks x - -"])
     }
 
     @Test("What the agent refuses arrives with code, words and exit status")
@@ -147,11 +130,7 @@ struct ControlClientTests {
         await agent.fail(.refused, "Run run-1 is finished: it cannot be paused.", .refused)
         try await withServer(of: agent) { socket in
             let client = ControlClient(socketPath: socket)
-            let refused = ControlError(
-                .refused,
-                "Run run-1 is finished: it cannot be paused.",
-                exitStatus: .refused
-            )
+            let refused = ControlError(.refused, "Run run-1 is finished: it cannot be paused.", exitStatus: .refused)
             await #expect(throws: refused) { try await client.pause("com.example.tower") }
             let unknown = await #expect(throws: ControlError.self) { try await client.session("no/such") }
             #expect(unknown?.code == .unknownSession)
@@ -178,19 +157,11 @@ struct ControlClientTests {
                 "/home/a/.local/state/syncagent"
             ),
             (
-                ["HOME": "/home/a", "XDG_RUNTIME_DIR": "/none/user/1"],
-                "/home/a/.local/state/syncagent/agent.sock", "/home/a/.local/state/syncagent"
-            ),
-            (
-                ["HOME": "/home/a"], "/home/a/.local/state/syncagent/agent.sock",
+                ["HOME": "/home/a", "XDG_RUNTIME_DIR": "/none/user/1"], "/home/a/.local/state/syncagent/agent.sock",
                 "/home/a/.local/state/syncagent"
-            ),
-            (
-                ["XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "relative"], "/s/syncagent/agent.sock",
-                "/s/syncagent"
-            ),
-        ]
-    )
+            ), (["HOME": "/home/a"], "/home/a/.local/state/syncagent/agent.sock", "/home/a/.local/state/syncagent"),
+            (["XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "relative"], "/s/syncagent/agent.sock", "/s/syncagent"),
+        ])
     func place(environment: [String: String], socket: String, state: String) {
         let place = AgentPlace(environment: environment)
         #expect(place?.socketPath == socket)

@@ -57,11 +57,7 @@ struct SessionEventsTests {
         let directory = FileManager.default.temporaryDirectory.path + "/sa-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let options = ControlServer.Options(
-            socketPath: directory + "/agent.sock",
-            version: "1",
-            now: { 784_111_777 }
-        )
+        let options = ControlServer.Options(socketPath: directory + "/agent.sock", version: "1", now: { 784_111_777 })
         let seen = Seen()
         let total = 300
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -73,9 +69,7 @@ struct SessionEventsTests {
             for round in 1...3 {
                 try await serving(options, agent) { _ in
                     await agent.add((1...100).map { #"{"event":"e","n":\#($0)}"# })
-                    while seen.numbers.count < round * 100 {
-                        try await Task.sleep(for: .milliseconds(5))
-                    }
+                    while seen.numbers.count < round * 100 { try await Task.sleep(for: .milliseconds(5)) }
                 }
             }
             try await group.waitForAll()
@@ -93,9 +87,7 @@ struct SessionEventsTests {
                     do {
                         for try await _ in Self.session(socket).events() {}
                         Issue.record("a follower ended by itself")
-                    } catch {
-                        #expect(error is CancellationError)
-                    }
+                    } catch { #expect(error is CancellationError) }
                 }
                 while await agent.linesRead < 1 { await Task.yield() }
                 group.cancelAll()

@@ -17,27 +17,21 @@ struct ArgumentTests {
             ["pull", "m", "--connections", "65"], ["pull", "m", "--connections", "2147483648"],
             ["pull", "m", "--connections", "9223372036854775808"], ["pull", "m", "--connections", "abc"],
             ["pull", "m", "--limit-rate", "0"], ["pull", "m", "--limit-rate", "fast"],
-            ["pull", "m", "--limit-rate", "-5"], ["pull", "m", "--deadline", "0"],
-            ["pull", "m", "--deadline", "soon"], ["pull", "m", "--force"],
-            ["pull", "m", "--max-delete", "5"], ["pull", "m", "--prune", "--max-delete=-1"],
+            ["pull", "m", "--limit-rate", "-5"], ["pull", "m", "--deadline", "0"], ["pull", "m", "--deadline", "soon"],
+            ["pull", "m", "--force"], ["pull", "m", "--max-delete", "5"], ["pull", "m", "--prune", "--max-delete=-1"],
             ["pull", "m", "--prune", "--max-delete", "x"], ["pull", "m", "--backup-dir", ""],
-            ["pull", "m", "--umask", "8"], ["pull", "m", "--umask", "1000"],
-            ["pull", "m", "--umask", "u=rwx"],
-            ["pull", "http://"],
-            ["pull", "https:///m.json"], ["pull", "m", "--into", ""], ["pull", "m", "--group", ""],
-            ["pull", "m", "--session", ""], ["pull", "m", "--session", "../x"],
+            ["pull", "m", "--umask", "8"], ["pull", "m", "--umask", "1000"], ["pull", "m", "--umask", "u=rwx"],
+            ["pull", "http://"], ["pull", "https:///m.json"], ["pull", "m", "--into", ""],
+            ["pull", "m", "--group", ""], ["pull", "m", "--session", ""], ["pull", "m", "--session", "../x"],
             ["pull", "m", "--session", "a/b"], ["pull", "m", "--session", "-x"],
-            ["pull", "m", "--session", String(repeating: "a", count: 256)],
-            ["pull", "m", "--hook", ""], ["pull", "m", "--hook", "no-such-program-anywhere"],
-            ["pull", "m", "--group-hook", "sheets"], ["pull", "m", "--group-hook", "=/bin/true"],
-            ["pull", "m", "--group-hook", "sheets="],
-            ["pull", "m", "--group", "video", "--group-hook", "sheets=/bin/true"],
-            ["plan"], ["plan", "m", "--connections", "4"], ["verify"],
-            ["verify", "m", "--hook", "/bin/true"],
-            ["serve"], ["serve", ".", "--port", "65536"], ["serve", ".", "--port", "-1"], ["nonsense"],
-        ]
-    )
-    func refused(arguments: [String]) {
+            ["pull", "m", "--session", String(repeating: "a", count: 256)], ["pull", "m", "--hook", ""],
+            ["pull", "m", "--hook", "no-such-program-anywhere"], ["pull", "m", "--group-hook", "sheets"],
+            ["pull", "m", "--group-hook", "=/bin/true"], ["pull", "m", "--group-hook", "sheets="],
+            ["pull", "m", "--group", "video", "--group-hook", "sheets=/bin/true"], ["plan"],
+            ["plan", "m", "--connections", "4"], ["verify"], ["verify", "m", "--hook", "/bin/true"], ["serve"],
+            ["serve", ".", "--port", "65536"], ["serve", ".", "--port", "-1"], ["nonsense"],
+        ]) func refused(arguments: [String])
+    {
         let error = #expect(throws: (any Error).self) { try SyncagentCommand.parseAsRoot(arguments) }
         if let error { #expect(SyncagentCommand.exitCode(for: error).rawValue == ExitStatus.usage.rawValue) }
     }
@@ -45,12 +39,10 @@ struct ArgumentTests {
     @Test(
         "What is said in hours and days needs its unit, and the message names them; the number of an event is none",
         arguments: [
-            ["report", "--since", "7"], ["pull", "m", "--deadline", "7"],
-            ["schedule", "add", "m", "--every", "7"],
+            ["report", "--since", "7"], ["pull", "m", "--deadline", "7"], ["schedule", "add", "m", "--every", "7"],
             ["schedule", "add", "m", "--nightly", "02:00", "--window", "7"],
             ["schedule", "add", "m", "--nightly", "02:00", "--jitter", "7"],
-        ]
-    )
+        ])
     func unitless(arguments: [String]) throws {
         let error = #expect(throws: (any Error).self) { try SyncagentCommand.parseAsRoot(arguments) }
         let message = error.map { SyncagentCommand.message(for: $0) } ?? ""
@@ -63,14 +55,11 @@ struct ArgumentTests {
     func pullOptions() throws {
         let command = try #require(
             try SyncagentCommand.parseAsRoot([
-                "pull", "https://cdn.example.com/tower/manifest.json", "--into", "/srv/tower", "--session",
-                "tower-1",
-                "--group", "sheets", "--group", "video", "--hook", "/opt/reindex", "--group-hook",
-                "video=/opt/v=1",
-                "--connections", "64", "--limit-rate", "1.5MB", "--prune", "--force", "--dry-run",
-                "--max-delete", "7", "--backup-dir", "/srv/kept", "--allow-older",
-            ]) as? PullCommand
-        )
+                "pull", "https://cdn.example.com/tower/manifest.json", "--into", "/srv/tower", "--session", "tower-1",
+                "--group", "sheets", "--group", "video", "--hook", "/opt/reindex", "--group-hook", "video=/opt/v=1",
+                "--connections", "64", "--limit-rate", "1.5MB", "--prune", "--force", "--dry-run", "--max-delete", "7",
+                "--backup-dir", "/srv/kept", "--allow-older",
+            ]) as? PullCommand)
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
         let options = try command.runRecipe(environment).0
         #expect(options.manifest == "https://cdn.example.com/tower/manifest.json")
@@ -89,10 +78,7 @@ struct ArgumentTests {
     func keyedOptions() throws {
         let directory = FileManager.default.temporaryDirectory.path + "/keyed-\(UUID().uuidString)"
         try FileManager.default.createDirectory(
-            atPath: directory,
-            withIntermediateDirectories: true,
-            attributes: [.posixPermissions: 0o700]
-        )
+            atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let file = directory + "/config.json"
         try Data(#"{max_delete: 9, backup_dir: "kept"}"#.utf8).write(to: URL(fileURLWithPath: file))
@@ -115,34 +101,22 @@ struct ArgumentTests {
         "A limit that makes no sense is refused by the option's name",
         arguments: [
             (["--prune", "--max-delete=-1"], "--max-delete: a number of 0 or more is expected, not '-1'."),
-            (
-                ["--prune", "--max-delete", "many"],
-                "--max-delete: a number of 0 or more is expected, not 'many'."
-            ),
+            (["--prune", "--max-delete", "many"], "--max-delete: a number of 0 or more is expected, not 'many'."),
             (["--max-delete", "1"], "--max-delete needs --prune; without it nothing is removed."),
             (["--backup-dir", ""], "--backup-dir: a path is expected, not an empty string."),
-        ]
-    )
+        ])
     func keyedFaults(words: [String], message: String) {
         let error = #expect(throws: (any Error).self) { try PullCommand.parse(["/m.json"] + words) }
         #expect(error.map { PullCommand.message(for: $0) } == message)
     }
 
-    @Test(
-        "File hooks are of all files, 100 a call unless said otherwise [S131]",
-        arguments: [nil, 1, 10_000]
-    )
+    @Test("File hooks are of all files, 100 a call unless said otherwise [S131]", arguments: [nil, 1, 10_000])
     func fileHooks(batch: Int?) throws {
         let said = batch.map { ["--file-hook-batch", "\($0)"] } ?? []
         let command = try #require(
             try SyncagentCommand.parseAsRoot(
-                [
-                    "pull", "/m.json", "--hook", "/h", "--file-hook", "/opt/thumbs", "--file-hook",
-                    "https://h.example/x",
-                ]
-                    + ["--hook-on", "ok", "--hook-timeout", "90s"] + said
-            ) as? PullCommand
-        )
+                ["pull", "/m.json", "--hook", "/h", "--file-hook", "/opt/thumbs", "--file-hook", "https://h.example/x"]
+                    + ["--hook-on", "ok", "--hook-timeout", "90s"] + said) as? PullCommand)
         let environment = EnvironmentPaths(home: nil) { ["XDG_STATE_HOME": "/var/state"][$0] }
         let options = try command.runRecipe(environment).0
         let files = options.hooks.filter { $0.batch != nil }
@@ -157,8 +131,7 @@ struct ArgumentTests {
         arguments: [
             ["--file-hook-batch", "5"], ["--file-hook", "/x", "--file-hook-batch", "0"],
             ["--file-hook", "/x", "--file-hook-batch", "10001"], ["--file-hook", ""],
-        ]
-    )
+        ])
     func fileHookFaults(option: [String]) {
         #expect(throws: (any Error).self) { try SyncagentCommand.parseAsRoot(["pull", "/m.json"] + option) }
     }
@@ -166,11 +139,10 @@ struct ArgumentTests {
     @Test(
         "A time is a number and a unit",
         arguments: [
-            ("90", 90), ("90s", 90), ("15m", 900), ("6h", 21_600), ("7d", 604_800), ("366d", 31_622_400),
-            ("0", nil), ("", nil), ("s", nil), ("-5s", nil), ("1.5h", nil), ("5x", nil), ("367d", nil),
+            ("90", 90), ("90s", 90), ("15m", 900), ("6h", 21_600), ("7d", 604_800), ("366d", 31_622_400), ("0", nil),
+            ("", nil), ("s", nil), ("-5s", nil), ("1.5h", nil), ("5x", nil), ("367d", nil),
             ("9223372036854775807d", nil), ("99999999999999999999", nil), ("+5", nil),
-        ] as [(String, Int64?)]
-    )
+        ] as [(String, Int64?)])
     func durations(text: String, seconds: Int64?) {
         let value = try? duration(text)
         #expect(value == seconds.map { .seconds($0) })

@@ -14,9 +14,7 @@ import Testing
 @Suite("Settings of a background run", .timeLimit(.minutes(10)))
 struct BackgroundSettingsTests {
     func loaded(_ arguments: [String]) throws -> RunSettings {
-        let command = try #require(
-            try SyncagentCommand.parseAsRoot(["pull", "m"] + arguments) as? PullCommand
-        )
+        let command = try #require(try SyncagentCommand.parseAsRoot(["pull", "m"] + arguments) as? PullCommand)
         return try command.runRecipe(EnvironmentPaths(home: nil) { _ in nil }).1
     }
 
@@ -24,8 +22,7 @@ struct BackgroundSettingsTests {
         var recipe = RunRecipe(manifest: "/m.json")
         (recipe.settings, recipe.connections) = (settings, connections)
         let needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
-        return try EngineTuning(needs, EnvironmentPaths(home: nil) { _ in nil }.settings, stateDirectory: "/")
-            .settings
+        return try EngineTuning(needs, EnvironmentPaths(home: nil) { _ in nil }.settings, stateDirectory: "/").settings
             .transfer
     }
 
@@ -51,12 +48,11 @@ struct BackgroundSettingsTests {
             (#"{connections: 8, connections_per_host: 3}"#, nil, 5, [nil, 8, 3]),
             (#"{limit_rate: 2000, connections: 8, connections_per_host: 6}"#, nil, 5, [2_000, 5, 5]),
             (#"{}"#, 500, 2, [500, 2, 2]),
-        ] as [(String, UInt64?, Int?, [Int?])]
-    )
-    func tightest(file: String, rate: UInt64?, connections: Int?, expected: [Int?]) throws {
-        let root = FileManager.default.temporaryDirectory.appendingPathComponent(
-            "tightest-\(UUID().uuidString)"
-        )
+        ] as [(String, UInt64?, Int?, [Int?])])
+    func tightest(
+        file: String, rate: UInt64?, connections: Int?, expected: [Int?]
+    ) throws {
+        let root = FileManager.default.temporaryDirectory.appendingPathComponent("tightest-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: root) }
         let directory = root.appendingPathComponent("syncagent")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -79,11 +75,7 @@ struct BackgroundSettingsTests {
             recipe.settings = try loaded(arguments).kept()
             var needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
             needs.connectionShare = 5
-            let tuning = try EngineTuning(
-                needs,
-                EnvironmentPaths(home: nil) { _ in nil }.settings,
-                stateDirectory: "/"
-            )
+            let tuning = try EngineTuning(needs, EnvironmentPaths(home: nil) { _ in nil }.settings, stateDirectory: "/")
             let found = try EngineAssembly.configuration(tuning) { _ in }
             #expect(found.connections == expected.0)
             #expect(found.connectionsPerHost == expected.1)
@@ -93,30 +85,20 @@ struct BackgroundSettingsTests {
 
     @Test("In the background a run is patient without end, unless its client says how long [S51]")
     func patience() throws {
-        func found(_ arguments: [String], _ change: (inout EngineNeeds) -> Void = { _ in }) throws
-            -> Patience?
-        {
+        func found(_ arguments: [String], _ change: (inout EngineNeeds) -> Void = { _ in }) throws -> Patience? {
             var recipe = RunRecipe(manifest: "https://h/m.json")
             recipe.settings = try loaded(arguments).kept()
             var needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
             change(&needs)
-            let tuning = try EngineTuning(
-                needs,
-                EnvironmentPaths(home: nil) { _ in nil }.settings,
-                stateDirectory: "/"
-            )
+            let tuning = try EngineTuning(needs, EnvironmentPaths(home: nil) { _ in nil }.settings, stateDirectory: "/")
             return try EngineAssembly.configuration(tuning) { _ in }.patience
         }
         #expect(try found([]) == nil)
         #expect(try found(["--idle-timeout", "5m"]) == nil)
         #expect(try found(["--patience", "20s"]) == Patience(.seconds(20)))
         // While a client waits for the manifest, there is an end to it, and a sooner one before any answer.
-        let waiting: (inout EngineNeeds) -> Void = {
-            ($0.patience, $0.firstContact) = (.seconds(30), .seconds(10))
-        }
-        #expect(
-            try found([], waiting) == Patience(firstContact: .seconds(10), silence: .seconds(30))
-        )
+        let waiting: (inout EngineNeeds) -> Void = { ($0.patience, $0.firstContact) = (.seconds(30), .seconds(10)) }
+        #expect(try found([], waiting) == Patience(firstContact: .seconds(10), silence: .seconds(30)))
         #expect(try found(["--patience", "20s"], waiting) == Patience(.seconds(20)))
     }
 
@@ -136,10 +118,7 @@ struct BackgroundSettingsTests {
     func hooks() throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         let file = directory.appendingPathComponent("syncagent/config.json")
-        try FileManager.default.createDirectory(
-            at: file.deletingLastPathComponent(),
-            withIntermediateDirectories: true
-        )
+        try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }  // A leftover harms nobody.
         try "{ hooks: { a: { program: '/agent' } } }".write(to: file, atomically: true, encoding: .utf8)
         let agent = EnvironmentPaths(home: nil) { ["XDG_CONFIG_HOME": directory.path][$0] }

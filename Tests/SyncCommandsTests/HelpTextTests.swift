@@ -11,17 +11,13 @@ struct HelpTextTests {
             var command = try SyncagentCommand.parseAsRoot(words + ["--help"])
             try command.run()
             return ""
-        } catch {
-            return HelpText.arranged(SyncagentCommand.fullMessage(for: error, columns: 100))
-        }
+        } catch { return HelpText.arranged(SyncagentCommand.fullMessage(for: error, columns: 100)) }
     }
 
     @Test("What people use comes before the groups of options, and nothing is lost or comes twice")
     func order() throws {
         let text = help(["pull"])
-        let places = [
-            "--into <dir>", "--hook <program>", "--prune ", "--dry-run", "TRANSFER:", "BACKGROUND:",
-        ].map {
+        let places = ["--into <dir>", "--hook <program>", "--prune ", "--dry-run", "TRANSFER:", "BACKGROUND:"].map {
             text.range(of: "\n  \($0)")?.lowerBound ?? text.range(of: "\n\($0)")?.lowerBound
         }
         #expect(places.allSatisfy { $0 != nil })
@@ -37,9 +33,10 @@ struct HelpTextTests {
 
     @Test(
         "Every verb's help has one section of options",
-        arguments: [["plan"], ["publish"], ["schedule", "add"], ["status"], ["serve"], ["schedule"], []]
-    )
-    func verbs(words: [String]) throws {
+        arguments: [["plan"], ["publish"], ["schedule", "add"], ["status"], ["serve"], ["schedule"], []])
+    func verbs(
+        words: [String]
+    ) throws {
         let text = help(words)
         #expect(text.components(separatedBy: "\nOPTIONS:\n").count == 2, "\(text)")
     }

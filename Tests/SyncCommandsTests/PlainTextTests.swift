@@ -38,8 +38,7 @@ struct PlainTextTests {
         arguments: [
             ([:], true), (["LANG": "C"], true), (["LANG": "de_DE"], true), (["LANG": "de_DE.UTF-8"], false),
             (["LC_ALL": "C", "LANG": "de_DE.utf8"], true), (["LC_CTYPE": "C.utf8", "LANG": "C"], false),
-        ] as [([String: String], Bool)]
-    )
+        ] as [([String: String], Bool)])
     func locale(variables: [String: String], isASCIIOnly: Bool) {
         let environment = EnvironmentPaths(home: nil, lookup: { variables[$0] })
         #expect(environment.isASCIIOnly == isASCIIOnly)

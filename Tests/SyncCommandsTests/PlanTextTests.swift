@@ -8,53 +8,22 @@ struct PlanTextTests {
     @Test("Figures have commas, and one is one")
     func figures() {
         let request = PlanReport.Request(
-            url: "packs/a.pack",
-            sources: ["packs/a.pack"],
-            size: 9,
-            range: 2..<9,
-            blobs: 1,
-            gapBytes: 0
-        )
+            url: "packs/a.pack", sources: ["packs/a.pack"], size: 9, range: 2..<9, blobs: 1, gapBytes: 0)
         let plan = PlanReport(
-            project: "org.example.icons",
-            revision: 1,
-            destination: "/srv/icons",
-            files: 116_007,
-            unchanged: 1_000,
-            wanted: 115_007,
-            obstructed: [],
-            prunable: 1,
-            prunes: false,
-            pruneRefusal: nil,
-            refusal: nil,
-            totalBytes: 3,
-            unchangedBytes: 0,
-            reusedBytes: 0,
-            leftoverBytes: 0,
-            deltaBytes: 0,
-            dictionaryBytes: 0,
-            packBytes: 3,
-            looseBytes: 0,
-            gapBytes: 0,
-            packRequests: 1,
-            looseRequests: 2_000,
-            requestsAvoided: 57_880,
-            manifestRequests: 1,
-            requestCount: 2_002...2_010,
-            requests: [request]
-        )
+            project: "org.example.icons", revision: 1, destination: "/srv/icons", files: 116_007, unchanged: 1_000,
+            wanted: 115_007, obstructed: [], prunable: 1, prunes: false, pruneRefusal: nil, refusal: nil, totalBytes: 3,
+            unchangedBytes: 0, reusedBytes: 0, leftoverBytes: 0, deltaBytes: 0, dictionaryBytes: 0, packBytes: 3,
+            looseBytes: 0, gapBytes: 0, packRequests: 1, looseRequests: 2_000, requestsAvoided: 57_880,
+            manifestRequests: 1, requestCount: 2_002...2_010, requests: [request])
         #expect(
             PlanText.lines(plan) == [
                 "org.example.icons revision 1 into /srv/icons",
-                "files      116,007, of which 1,000 are here and 115,007 are wanted",
-                "bytes      3 B in all, 0 B here",
+                "files      116,007, of which 1,000 are here and 115,007 are wanted", "bytes      3 B in all, 0 B here",
                 "to fetch   3 B from packs, 0 B from individual files, 0 B between wanted blobs",
                 "requests   2,002 to 2,010: 1 for the manifest, 1 for packs, 2,000 for files; more if idle connections take over "
                     + "the ends of long ones; one per file would be 57,880 more",
-                "obsolete   1 file, removed with --prune",
-                "  packs/a.pack bytes 2-9: 1 blob, 0 B unwanted",
-            ]
-        )
+                "obsolete   1 file, removed with --prune", "  packs/a.pack bytes 2-9: 1 blob, 0 B unwanted",
+            ])
     }
 
     @Test("A pull says what it replaced that was not its own, where it is kept, and what it has left")
@@ -67,10 +36,7 @@ struct PlanTextTests {
                 "1 file was replaced that no pull had put there, or that had been edited since; with --backup-dir DIR such "
                     + "files are kept",
                 "2,000 files from earlier pulls are no longer in the manifest; --prune removes such files",
-            ]
-        )
-        #expect(
-            PullCommand.notes(report, backupDir: "/kept").first?.hasSuffix("edited since; see /kept") == true
-        )
+            ])
+        #expect(PullCommand.notes(report, backupDir: "/kept").first?.hasSuffix("edited since; see /kept") == true)
     }
 }

@@ -10,12 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10)))
 struct ProgressTextTests {
     static let progress = ProgressSnapshot(
-        phase: "Fetching",
-        filesDone: 12_345,
-        filesTotal: 20_000,
-        bytesDone: 300 << 20,
-        bytesTotal: 512 << 20
-    )
+        phase: "Fetching", filesDone: 12_345, filesTotal: 20_000, bytesDone: 300 << 20, bytesTotal: 512 << 20)
 
     private static func line(_ progress: ProgressSnapshot, rate: Double?, width: Int = .max) -> String {
         ProgressText.line(progress, ProgressText.Pace(rate: rate), ProgressText.Style(width: width))
@@ -26,14 +21,9 @@ struct ProgressTextTests {
         arguments: [
             (200, "Fetching  58 %  12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 0:04"),
             (70, "58 %  12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 0:04"),
-            (56, "58 %  12,345/20,000 files  300 MiB/512 MiB  ETA 0:04"),
-            (40, "58 %  12,345/20,000 files  ETA 0:04"),
-            (26, "58 %  12,345/20,000 files"),
-            (20, "12,345/20,000 files"),
-            (9, "12,345/20"),
-            (0, ""),
-        ]
-    )
+            (56, "58 %  12,345/20,000 files  300 MiB/512 MiB  ETA 0:04"), (40, "58 %  12,345/20,000 files  ETA 0:04"),
+            (26, "58 %  12,345/20,000 files"), (20, "12,345/20,000 files"), (9, "12,345/20"), (0, ""),
+        ])
     func fits(width: Int, text: String) {
         #expect(Self.line(Self.progress, rate: 53 * 1_048_576, width: width) == text)
     }
@@ -70,14 +60,10 @@ struct ProgressTextTests {
     @Test(
         "After five seconds without a byte that stands in place of the rate",
         arguments: [
-            (
-                200,
-                "Fetching  58 %  12,345/20,000 files  no data for 12 s (cdn.example.com, retry 3 of 7 in 4 s)"
-            ),
-            (61, "58 %  no data for 12 s (cdn.example.com, retry 3 of 7 in 4 s)"),
-            (40, "58 %  no data for 12 s"), (16, "no data for 12 s"), (7, "no data"),
-        ]
-    )
+            (200, "Fetching  58 %  12,345/20,000 files  no data for 12 s (cdn.example.com, retry 3 of 7 in 4 s)"),
+            (61, "58 %  no data for 12 s (cdn.example.com, retry 3 of 7 in 4 s)"), (40, "58 %  no data for 12 s"),
+            (16, "no data for 12 s"), (7, "no data"),
+        ])
     func silence(width: Int, text: String) {
         var progress = Self.progress
         progress.isTransferring = true
@@ -94,13 +80,7 @@ struct ProgressTextTests {
 
     @Test("Who attaches is told of silence, too, while bytes should come [S118]")
     func attached() {
-        var progress = RunStatus.Progress(
-            phase: .fetching,
-            filesDone: 1,
-            filesTotal: 2,
-            bytesDone: 3,
-            bytesTotal: 9
-        )
+        var progress = RunStatus.Progress(phase: .fetching, filesDone: 1, filesTotal: 2, bytesDone: 3, bytesTotal: 9)
         let pace = ProgressText.Pace(rate: 10, growth: 10, silence: 12)
         #expect(ProgressText.line(ProgressSnapshot(progress), pace).hasSuffix("no data for 12 s"))
         progress.bytesDone = 9
@@ -129,13 +109,10 @@ struct ProgressTextTests {
 
     @Test(
         "Durations are short",
-        arguments: [
-            (0, "0:00"), (7, "0:07"), (754, "12:34"), (3723, "1:02:03"), (183_600, "2d 03h"),
-        ]
-    )
-    func durations(seconds: Int, text: String) {
-        #expect(ProgressText.duration(seconds: seconds) == text)
-    }
+        arguments: [(0, "0:00"), (7, "0:07"), (754, "12:34"), (3723, "1:02:03"), (183_600, "2d 03h")])
+    func durations(
+        seconds: Int, text: String
+    ) { #expect(ProgressText.duration(seconds: seconds) == text) }
 }
 
 @Suite(.timeLimit(.minutes(10)))
@@ -182,9 +159,7 @@ struct RateEstimateTests {
 @Suite(.timeLimit(.minutes(10)))
 struct OutputTests {
     /// Runs `body` with an output whose two streams are files; returns what they hold afterwards.
-    static func captured(quiet: Bool = false, _ body: (Output) throws -> Void) throws -> (
-        out: String, err: String
-    ) {
+    static func captured(quiet: Bool = false, _ body: (Output) throws -> Void) throws -> (out: String, err: String) {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         // A leftover in the temporary directory harms nobody.
@@ -251,8 +226,7 @@ struct OutputTests {
         }
         #expect(
             err == "\r10 %\u{1B}[K\na\u{1B}[K\nb\u{1B}[K" + "\r\u{1B}[2A20 %\u{1B}[K\nb\u{1B}[K\u{1B}[J"
-                + "\r\u{1B}[1A30 %\u{1B}[K\u{1B}[J" + "\r\u{1B}[Kword\n"
-        )
+                + "\r\u{1B}[1A30 %\u{1B}[K\u{1B}[J" + "\r\u{1B}[Kword\n")
     }
 
     @Test("A log gets a line a minute, and none for what has no number")

@@ -16,13 +16,11 @@ struct PublishCommandTests {
     func options() throws {
         let command = try #require(
             try SyncagentCommand.parseAsRoot([
-                "publish", "assets", "--to", "out", "--project", "com.example.tower", "--base",
-                "old/manifest.json", "--pack-size", "16M", "--level", "9", "--jobs", "3", "--revision", "7",
-                "--group", "sheets=sheets/**", "--group", "sheets=plans/*=x", "--group-hook",
-                "sheets=reindex",
-                "--exclude", "**/.git", "--safe-links", "--repack", "--dictionary", "never",
-            ]) as? PublishCommand
-        )
+                "publish", "assets", "--to", "out", "--project", "com.example.tower", "--base", "old/manifest.json",
+                "--pack-size", "16M", "--level", "9", "--jobs", "3", "--revision", "7", "--group", "sheets=sheets/**",
+                "--group", "sheets=plans/*=x", "--group-hook", "sheets=reindex", "--exclude", "**/.git", "--safe-links",
+                "--repack", "--dictionary", "never",
+            ]) as? PublishCommand)
         let options = try command.publishOptions(environment: Self.environment)
         #expect(options.directory == "assets" && options.output == "out")
         #expect(options.project == "com.example.tower")
@@ -31,17 +29,13 @@ struct PublishCommandTests {
         #expect(options.revision == 7 && options.repack && options.dictionary == .never)
         #expect(options.exclude == ["**/.git"] && options.leavesOutUnsafeLinks)
         #expect(
-            options.groups == [
-                Manifest.Group(name: "sheets", include: ["sheets/**", "plans/*=x"], hooks: ["reindex"])
-            ]
-        )
+            options.groups == [Manifest.Group(name: "sheets", include: ["sheets/**", "plans/*=x"], hooks: ["reindex"])])
     }
 
     @Test("Without options: the base in the output, a worker for each core, the time of now")
     func defaults() throws {
         let command = try #require(
-            try SyncagentCommand.parseAsRoot(["publish", "assets", "--to", "out"]) as? PublishCommand
-        )
+            try SyncagentCommand.parseAsRoot(["publish", "assets", "--to", "out"]) as? PublishCommand)
         let options = try command.publishOptions(environment: Self.environment)
         #expect(options.base == .inOutput)
         #expect(options.jobs >= 1)
@@ -71,30 +65,15 @@ struct PublishCommandTests {
         #expect(plain.mirrors == ["https://m.example/"] && plain.isLoose == true && plain.filesURL == .asBase)
         #expect(plain.exclude == ["*.tmp"] && plain.excludeFrom == [])
         #expect(
-            plain.givenPatterns.map(\.name) == ["list"]
-                && plain.givenPatterns.map(\.text) == [Array("*.bak\n".utf8)]
-        )
+            plain.givenPatterns.map(\.name) == ["list"] && plain.givenPatterns.map(\.text) == [Array("*.bak\n".utf8)])
         #expect(plain.packSize == 1 << 20 && plain.level == 7 && plain.dictionary == .never && !plain.deltas)
         #expect(plain.ownNames == ["publish.json"])
         #expect(plain.channel == "beta" && plain.keepsReleases)
         let other = try options("--channel", "default")
         #expect(other.channel == nil && other.keepsReleases)
         let more = try options(
-            "--project",
-            "com.example.line",
-            "--group",
-            "all-maps=**",
-            "--no-mirrors",
-            "--no-loose",
-            "--exclude",
-            "x",
-            "--level",
-            "3",
-            "--dictionary",
-            "auto",
-            "--files-url",
-            "https://f.example"
-        )
+            "--project", "com.example.line", "--group", "all-maps=**", "--no-mirrors", "--no-loose", "--exclude", "x",
+            "--level", "3", "--dictionary", "auto", "--files-url", "https://f.example")
         #expect(more.project == "com.example.line" && more.groups?.map(\.name) == ["all-maps"])
         #expect(more.mirrors == [] && more.isLoose == false && more.filesURL == .at("https://f.example"))
         #expect(more.exclude == ["*.tmp", "x"] && more.level == 3 && more.dictionary == .automatic)
@@ -122,8 +101,7 @@ struct PublishCommandTests {
                 com.example.tower revision 42: 20,000 files, 512 MiB stored in 400 MiB
                 1 pack written, 8.00 MiB; 12 reused; 3.00 MiB in them no longer used; 2 old packs no longer referenced; \
                 manifest 1.00 MiB, 1.23 s
-                """
-        )
+                """)
         report.unchanged = true
         #expect(PublishText.summary(report, milliseconds: 90).hasSuffix("; nothing changed, 0.09 s"))
     }

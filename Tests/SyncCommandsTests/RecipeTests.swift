@@ -7,26 +7,17 @@ import Testing
 @testable import SyncCommands
 @testable import SyncStore
 
-@Suite(
-    "A property of a recipe is carried wherever a recipe goes, and nobody has to name it",
-    .timeLimit(.minutes(10))
-)
+@Suite("A property of a recipe is carried wherever a recipe goes, and nobody has to name it", .timeLimit(.minutes(10)))
 struct RecipeTests {
     /// Something to say, for each type of a property.
     private static let samples: [String: JSONValue] = [
-        "Omittable<Bool>": .bool(true),
-        "Omittable<String>": .string("/a b"),
-        "Optional<String>": .string("/a b"),
-        "Optional<Int>": .integer(7),
-        "Optional<Int64>": .integer(7),
-        "Optional<UInt64>": .integer(7),
+        "Omittable<Bool>": .bool(true), "Omittable<String>": .string("/a b"), "Optional<String>": .string("/a b"),
+        "Optional<Int>": .integer(7), "Optional<Int64>": .integer(7), "Optional<UInt64>": .integer(7),
         "Omittable<Array<String>>": .array([.string("a b"), .string("{c}")]),
         "Omittable<Array<Array<String>>>": .array([.array([.string("/bin/a"), .string("b c")])]),
         "Omittable<Array<RunHook>>": .array([.object(["arguments": .array([.string("/bin/h")])])]),
-        "Omittable<RunConditions>": .object(["power": .bool(true)]),
-        "Omittable<Origin>": .string("hook"),
-        "Optional<Umask>": .string("027"),
-        "Optional<WallTime>": .string("2026-11-20T12:00:00Z"),
+        "Omittable<RunConditions>": .object(["power": .bool(true)]), "Omittable<Origin>": .string("hook"),
+        "Optional<Umask>": .string("027"), "Optional<WallTime>": .string("2026-11-20T12:00:00Z"),
         "Optional<JSONValue>": .object(["a b": .integer(1)]),
     ]
 
@@ -38,8 +29,7 @@ struct RecipeTests {
             let name = try #require(label).drop { $0 == "_" }
             let sample: JSONValue = try #require(
                 samples["\(type(of: value))"],
-                "\(name) is of a type that this test has no sample of: \(type(of: value))"
-            )
+                "\(name) is of a type that this test has no sample of: \(type(of: value))")
             object[String(name)] = sample
             names.append(String(name))
         }
@@ -53,8 +43,7 @@ struct RecipeTests {
         return Set(
             pairs.compactMap { one, other in
                 "\(one.value)" == "\(other.value)" ? nil : one.label.map { String($0.drop { $0 == "_" }) }
-            }
-        )
+            })
     }
 
     @Test("The control API takes every property, and writes it")
@@ -73,41 +62,28 @@ struct RecipeTests {
         let records = try ScheduleRecords(
             EnvironmentPaths(home: nil) {
                 ["XDG_CONFIG_HOME": place + "/config", "XDG_STATE_HOME": place + "/state"][$0]
-            }
-        )
+            })
         let (recipe, _) = try Self.filled()
         let timing = ScheduleTiming(.every(minutes: 60))
         try records.put(ScheduleDefinition(timing, backend: "agent", request: recipe), for: "night")
         #expect(try records.get("night").definition.request == recipe)
     }
 
-    @Test(
-        "The store keeps every property with the run but those that have a place of their own or are not to be kept"
-    )
+    @Test("The store keeps every property with the run but those that have a place of their own or are not to be kept")
     func store() throws {
         let (recipe, _) = try Self.filled()
         let start = RunStart(
             session: SessionRequest(
-                identifier: "tower",
-                project: "tower",
-                destination: "/srv/tower",
-                device: 1,
-                inode: 2
-            ),
-            run: "run-1",
-            manifest: .zero,
-            recipe: recipe
-        )
+                identifier: "tower", project: "tower", destination: "/srv/tower", device: 1, inode: 2), run: "run-1",
+            manifest: .zero, recipe: recipe)
         let kept = try KeptRecipe(stored: KeptRecipe(start).text()).recipe
         #expect(
             Self.differences(kept, recipe) == [
                 // Columns and tables of their own.
-                "manifest", "destination", "session", "groups", "hooks", "conditions", "settings", "label",
-                "notBefore",
+                "manifest", "destination", "session", "groups", "hooks", "conditions", "settings", "label", "notBefore",
                 "deadlineSeconds", "paused", "origin", "userData",
                 // What came of them is kept, or nothing has to be.
                 "originRun", "trust", "staleSeconds",
-            ]
-        )
+            ])
     }
 }

@@ -16,30 +16,23 @@ struct ReportCommandTests {
     @Test(
         "--since takes periods, local dates and times, and RFC 3339",
         arguments: [
-            ("1d", 1_795_159_800_000), ("12h", 1_795_203_000_000),
-            ("90m", 1_795_240_800_000), ("7d", 1_794_641_400_000),
-            ("2026-11-20", 1_795_129_200_000), ("2026-11-20T02:00", 1_795_136_400_000),
+            ("1d", 1_795_159_800_000), ("12h", 1_795_203_000_000), ("90m", 1_795_240_800_000),
+            ("7d", 1_794_641_400_000), ("2026-11-20", 1_795_129_200_000), ("2026-11-20T02:00", 1_795_136_400_000),
             ("2026-11-20 02:00", 1_795_136_400_000), ("2026-11-20T02:00:30", 1_795_136_430_000),
             ("2026-11-20T02:00:00Z", 1_795_140_000_000), ("2026-11-20T02:00:00.500Z", 1_795_140_000_500),
             ("2026-11-20T02:00:00+05:00", 1_795_122_000_000),
             // Summer time.
             ("2026-07-01", 1_782_856_800_000),
-        ] as [(String, Int64)]
-    )
-    func since(text: String, start: Int64) {
-        #expect(ReportStart.parse(text, now: now, zone: berlin) == start)
-    }
+        ] as [(String, Int64)])
+    func since(text: String, start: Int64) { #expect(ReportStart.parse(text, now: now, zone: berlin) == start) }
 
     @Test(
         "--since refuses what is none of them",
         arguments: [
             "", "0", "1", "7", "-1", "yesterday", "2026-13-01", "2026-11-20T25:00", "2026-11-2", "1.5d",
             "99999999999999",
-        ]
-    )
-    func refused(text: String) {
-        #expect(ReportStart.parse(text, now: now, zone: berlin) == nil)
-    }
+        ])
+    func refused(text: String) { #expect(ReportStart.parse(text, now: now, zone: berlin) == nil) }
 
     @Test("The system's own user is found by its state directory; root looks there as that user, for good")
     func systemUser() async throws {
@@ -81,18 +74,12 @@ struct ReportCommandTests {
 
     @Test(
         "Options that would be ignored are refused",
-        arguments: [
-            ["--json", "--html"], ["--since", "soon"], ["--since", "2096-01-01"], ["--output", ""], [""],
-        ]
-    )
-    func validation(arguments: [String]) {
-        #expect(throws: (any Error).self) { try ReportCommand.parse(arguments) }
-    }
+        arguments: [["--json", "--html"], ["--since", "soon"], ["--since", "2096-01-01"], ["--output", ""], [""]])
+    func validation(arguments: [String]) { #expect(throws: (any Error).self) { try ReportCommand.parse(arguments) } }
 
     @Test(
         "A textfile ends in .prom",
-        arguments: [("/x/syncagent.prom", true), ("a.prom", true), ("/x/.prom", false), ("a.txt", false)]
-    )
+        arguments: [("/x/syncagent.prom", true), ("a.prom", true), ("/x/.prom", false), ("a.txt", false)])
     func textfile(name: String, isFine: Bool) {
         #expect(MetricsFile.isName(name) == isFine)
         let command = try? MetricsCommand.parse(["--textfile", name])
@@ -123,9 +110,7 @@ struct ReportCommandTests {
         let path = FileManager.default.temporaryDirectory.path + "/report-" + UUID().uuidString
         defer { unlink(path) }
         #expect(mkfifo(path, 0o600) == 0)
-        let failure = #expect(throws: CommandFailure.self) {
-            try replaceFile(path, by: "x")
-        }
+        let failure = #expect(throws: CommandFailure.self) { try replaceFile(path, by: "x") }
         #expect(failure == CommandFailure(.cannotCreate, "cannot write \(path): it is not a regular file"))
         var status = stat()
         #expect(lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)

@@ -34,13 +34,8 @@ struct ScheduleBackendTests {
 
     private static func facts(hasGarden: Bool) -> MachineFacts {
         MachineFacts(
-            userName: "ana",
-            isRoot: false,
-            exists: { _ in hasGarden },
-            hasProgram: { _ in false },
-            isRunning: { _ in false },
-            isAgentRunning: { false }
-        )
+            userName: "ana", isRoot: false, exists: { _ in hasGarden }, hasProgram: { _ in false },
+            isRunning: { _ in false }, isAgentRunning: { false })
     }
 
     @Test("It is chosen, planned, put into effect, listed and removed")
@@ -52,45 +47,28 @@ struct ScheduleBackendTests {
             ["XDG_CONFIG_HOME": place + "/config", "XDG_STATE_HOME": place + "/state"][$0]
         }
         var records = try ScheduleRecords(environment)
-        records.installation = ScheduleInstallation(environment, root: place) { _, _ in
-            CommandOutcome(status: 127)
-        }
+        records.installation = ScheduleInstallation(environment, root: place) { _, _ in CommandOutcome(status: 127) }
         let sundial = Sundial()
         records.installation.backends.insert(sundial, at: 3)
 
         // By name, and in its turn; where it cannot be had, the next one says so.
         for named in ["sundial", nil] {
             let choice = try BackendChoice.choose(
-                named,
-                of: records.installation.backends,
-                isForMachine: false,
-                hasZone: true,
-                Self.facts(hasGarden: true)
-            )
+                named, of: records.installation.backends, isForMachine: false, hasZone: true,
+                Self.facts(hasGarden: true))
             #expect(choice.backend.name == "sundial-garden" && choice.reason.hasSuffix("the sun is shining"))
         }
         let other = try BackendChoice.choose(
-            nil,
-            of: records.installation.backends,
-            isForMachine: false,
-            hasZone: false,
-            Self.facts(hasGarden: false)
-        )
-        #expect(
-            other.reason == "no systemd answers, no cron daemon is running, and there is no garden"
-        )
+            nil, of: records.installation.backends, isForMachine: false, hasZone: false, Self.facts(hasGarden: false))
+        #expect(other.reason == "no systemd answers, no cron daemon is running, and there is no garden")
 
         let timing = ScheduleTiming(.daily(at: 120, on: []))
         let plan = SchedulePlan(
             name: "night",
             definition: ScheduleDefinition(
-                timing,
-                backend: sundial.name,
-                request: EnqueueRequest(manifest: "/m", destination: "/d")
-            ),
+                timing, backend: sundial.name, request: EnqueueRequest(manifest: "/m", destination: "/d")),
             clock: ScheduleClock(timing, zone: try Zone.of("UTC"), delay: 0),
-            choice: BackendChoice(backend: sundial, reason: "")
-        )
+            choice: BackendChoice(backend: sundial, reason: ""))
         #expect(try plan.change(records, now: 0) == .added)
         #expect(try !records.replace("night", plan.definition, plan.clock, output: Output()))
         #expect(try plan.change(records, now: 0) == .unchanged)

@@ -42,11 +42,7 @@ struct ScheduleFileTests {
     @Test("Two rules, or none, in a file that somebody has edited are refused")
     func edited() throws {
         let request = EnqueueRequest(manifest: "/m", destination: "/d")
-        var definition = ScheduleDefinition(
-            ScheduleTiming(.every(minutes: 60)),
-            backend: "agent",
-            request: request
-        )
+        var definition = ScheduleDefinition(ScheduleTiming(.every(minutes: 60)), backend: "agent", request: request)
         #expect(try definition.timing().recurrence == .every(minutes: 60))
         definition.cron = "0 3 * * *"
         #expect(throws: ScheduleError.self) { try definition.timing() }
@@ -60,28 +56,21 @@ struct ScheduleFileTests {
         Array(#"{"format": "syncagent-schedules/1", "schedules": [{\#(schedule)}]}"#.utf8)
     }
 
-    private static let whole =
-        #""name": "tower", "manifest": "https://h.example/m.json", "into": "/srv/tower""#
+    private static let whole = #""name": "tower", "manifest": "https://h.example/m.json", "into": "/srv/tower""#
 
     @Test("The keys of a schedule are the options of 'schedule add'")
     func options() throws {
-        let text =
-            Self.whole + #", "every": "6h", "on": ["mon", "tue"], "hook": ["/a b", "/c"], "prune": true, "#
+        let text = Self.whole + #", "every": "6h", "on": ["mon", "tue"], "hook": ["/a b", "/c"], "prune": true, "#
         let file = try ScheduleFile(
             Self.file(
-                text
-                    + #""allow_older": false, "max_load": 0.7, "catch_up": false, "paused": true, "x-mine": []"#
-            ),
-            shown: "f"
-        )
+                text + #""allow_older": false, "max_load": 0.7, "catch_up": false, "paused": true, "x-mine": []"#),
+            shown: "f")
         let entry = try #require(file.entries.first)
         #expect(
             entry.arguments == [
                 "--name=tower", "--into=/srv/tower", "--every=6h", "--on=mon,tue", "--hook=/a b", "--hook=/c",
-                "--prune",
-                "--max-load=0.7", "--catch-up=no", "--", "https://h.example/m.json",
-            ]
-        )
+                "--prune", "--max-load=0.7", "--catch-up=no", "--", "https://h.example/m.json",
+            ])
         #expect(entry.isPaused == true)
         // What is false has no word, and must be an option all the same.
         #expect(entry.keys.contains("allow_older") && !entry.keys.contains("paused"))
@@ -95,21 +84,16 @@ struct ScheduleFileTests {
             (#""name": "a", "into": "/d""#, "\"manifest\""),
             (#""name": "a", "manifest": "m.json", "into": "/d""#, "absolute"),
             (#""name": "a", "manifest": "/m", "into": "d""#, "absolute"),
-            (#""name": "a", "manifest": "/m""#, "\"into\""),
-            (whole + #", "paused": "yes""#, "true or false"),
-            (whole + #", "dry_run": true"#, "cannot be set"),
-            (whole + #", "hook": [{}]"#, "a list was found"), (whole + #", "hook": null"#, "null was found"),
-        ]
-    )
+            (#""name": "a", "manifest": "/m""#, "\"into\""), (whole + #", "paused": "yes""#, "true or false"),
+            (whole + #", "dry_run": true"#, "cannot be set"), (whole + #", "hook": [{}]"#, "a list was found"),
+            (whole + #", "hook": null"#, "null was found"),
+        ])
     func refused(schedule: String, word: String) {
-        let error = #expect(throws: CommandFailure.self) {
-            try ScheduleFile(Self.file(schedule), shown: "f.json")
-        }
+        let error = #expect(throws: CommandFailure.self) { try ScheduleFile(Self.file(schedule), shown: "f.json") }
         #expect(error?.status == .dataInvalid)
         #expect(
             error?.message.hasPrefix("f.json:1: ") == true && error?.message.contains(word) == true,
-            "\(error?.message ?? "")"
-        )
+            "\(error?.message ?? "")")
     }
 
     @Test(
@@ -118,8 +102,7 @@ struct ScheduleFileTests {
             "[]", "{}", #"{"format": "syncagent-schedules/2", "schedules": []}"#, #"{"format": 1}"#,
             #"{"format": "syncagent-schedules/1"}"#,
             #"{"format": "syncagent-schedules/1", "schedules": [], "more": 1}"#,
-        ]
-    )
+        ])
     func noFile(text: String) {
         let error = #expect(throws: CommandFailure.self) { try ScheduleFile(Array(text.utf8), shown: "f") }
         #expect(error?.status == .dataInvalid)
@@ -130,29 +113,17 @@ struct ScheduleFileTests {
         let two = "{\(Self.whole)}, {\(Self.whole)}"
         let text = #"{"format": "syncagent-schedules/1", "schedules": [\#(two)]}"#
         #expect(throws: CommandFailure.self) { try ScheduleFile(Array(text.utf8), shown: "f") }
-        let empty = try ScheduleFile(
-            Array(#"{"format": "syncagent-schedules/1", "schedules": []}"#.utf8),
-            shown: "f"
-        )
+        let empty = try ScheduleFile(Array(#"{"format": "syncagent-schedules/1", "schedules": []}"#.utf8), shown: "f")
         #expect(empty.entries.isEmpty)
     }
 
     @Test("--weekly is one value in two words; whatever else stands there stays")
     func weekly() {
         let add = ["schedule", "add", "m"]
-        #expect(
-            WeeklyWords.joined(add + ["--weekly", "sun", "03:00", "x"]) == add + [
-                "--weekly", "sun 03:00", "x",
-            ]
-        )
-        #expect(
-            WeeklyWords.joined(add + ["--weekly", "sun 03:00", "x"]) == add + ["--weekly", "sun 03:00", "x"]
-        )
+        #expect(WeeklyWords.joined(add + ["--weekly", "sun", "03:00", "x"]) == add + ["--weekly", "sun 03:00", "x"])
+        #expect(WeeklyWords.joined(add + ["--weekly", "sun 03:00", "x"]) == add + ["--weekly", "sun 03:00", "x"])
         for others in [
-            ["pull", "--weekly", "sun", "03:00"], add + ["--weekly", "sun"],
-            add + ["--weekly", "sun", "m.json"],
-        ] {
-            #expect(WeeklyWords.joined(others) == others)
-        }
+            ["pull", "--weekly", "sun", "03:00"], add + ["--weekly", "sun"], add + ["--weekly", "sun", "m.json"],
+        ] { #expect(WeeklyWords.joined(others) == others) }
     }
 }

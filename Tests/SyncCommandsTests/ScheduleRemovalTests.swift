@@ -10,29 +10,21 @@ struct ScheduleRemovalTests {
     private final class Machine {
         let path = FileManager.default.temporaryDirectory.path + "/schedules-\(UUID().uuidString)"
         static let files = [
-            "etc/systemd/system/syncagent-schedule-night.timer",
-            "etc/systemd/system/syncagent-schedule-night.service",
-            "etc/cron.d/" + ScheduleName.cronFile("night"),
-            "config/systemd/user/syncagent-schedule-night.timer",
+            "etc/systemd/system/syncagent-schedule-night.timer", "etc/systemd/system/syncagent-schedule-night.service",
+            "etc/cron.d/" + ScheduleName.cronFile("night"), "config/systemd/user/syncagent-schedule-night.timer",
         ]
 
-        init() throws {
-            for file in Self.files { try ScheduleFiles.write(Array("x".utf8), to: "\(path)/\(file)") }
-        }
+        init() throws { for file in Self.files { try ScheduleFiles.write(Array("x".utf8), to: "\(path)/\(file)") } }
 
         deinit {
             // A leftover in the temporary directory harms nobody.
             try? FileManager.default.removeItem(atPath: path)
         }
 
-        var left: [String] {
-            Self.files.filter { FileManager.default.fileExists(atPath: "\(path)/\($0)") }
-        }
+        var left: [String] { Self.files.filter { FileManager.default.fileExists(atPath: "\(path)/\($0)") } }
 
         func installation(isRoot: Bool, crontab: CommandOutcome) -> ScheduleInstallation {
-            let environment = EnvironmentPaths(home: nil) { [path] in
-                ["XDG_CONFIG_HOME": path + "/config"][$0]
-            }
+            let environment = EnvironmentPaths(home: nil) { [path] in ["XDG_CONFIG_HOME": path + "/config"][$0] }
             return ScheduleInstallation(environment, root: path, isRoot: isRoot) { words, _ in
                 words.first == "crontab" ? crontab : CommandOutcome(status: 127)
             }
@@ -43,8 +35,7 @@ struct ScheduleRemovalTests {
     func removed() throws {
         for isRoot in [true, false] {
             let machine = try Machine()
-            try machine.installation(isRoot: isRoot, crontab: CommandOutcome(status: 127))
-                .removeEverywhere("night")
+            try machine.installation(isRoot: isRoot, crontab: CommandOutcome(status: 127)).removeEverywhere("night")
             #expect(machine.left == (isRoot ? [] : Array(Machine.files.prefix(3))))
         }
     }
@@ -52,10 +43,7 @@ struct ScheduleRemovalTests {
     @Test("What may still start it is said, everything else goes all the same; what starts it rightly stays")
     func failing() throws {
         let machine = try Machine()
-        let installation = machine.installation(
-            isRoot: true,
-            crontab: CommandOutcome(status: 1, errors: "denied")
-        )
+        let installation = machine.installation(isRoot: true, crontab: CommandOutcome(status: 1, errors: "denied"))
         #expect(throws: ScheduleError.self) { try installation.removeEverywhere("night", but: "cron-system") }
         #expect(machine.left == [Machine.files[2]])
     }

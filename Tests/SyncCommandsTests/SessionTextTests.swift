@@ -16,30 +16,15 @@ struct SessionTextTests {
     }
 
     static func session(
-        _ state: RunState,
-        reason: RestReason? = nil,
-        until: Int64? = nil,
-        holder: Int32? = nil,
-        error: String? = nil
+        _ state: RunState, reason: RestReason? = nil, until: Int64? = nil, holder: Int32? = nil, error: String? = nil
     ) -> SessionStatus {
         var run = RunStatus(
-            run: "run-1",
-            manifest: "https://example.org/m.json",
-            manifestSha256: "74",
-            state: state,
-            created: WallTime(milliseconds: now)
-        )
+            run: "run-1", manifest: "https://example.org/m.json", manifestSha256: "74", state: state,
+            created: WallTime(milliseconds: now))
         run.error = error
         return SessionStatus(
-            session: "tower",
-            project: "tower",
-            destination: "/srv/tower",
-            state: SessionState(state),
-            reason: reason,
-            until: until.map { WallTime(milliseconds: now + $0 * 1_000) },
-            holder: holder,
-            run: run
-        )
+            session: "tower", project: "tower", destination: "/srv/tower", state: SessionState(state), reason: reason,
+            until: until.map { WallTime(milliseconds: now + $0 * 1_000) }, holder: holder, run: run)
     }
 
     @Test("The delay of what a hook asks for is shown while there is one [S63]")
@@ -51,22 +36,15 @@ struct SessionTextTests {
         #expect(line?.contains("the next run that a hook requests waits 2 min") == true, "\(line ?? "none")")
     }
 
-    @Test(
-        "A run that a condition blocks says which, since when, why, and when it is looked at again [S49 S53]"
-    )
+    @Test("A run that a condition blocks says which, since when, why, and when it is looked at again [S49 S53]")
     func blocked() {
         var session = Self.session(
-            .waiting,
-            reason: .condition("power"),
-            until: 25,
-            error: "the machine runs on its battery"
-        )
+            .waiting, reason: .condition("power"), until: 25, error: "the machine runs on its battery")
         session.since = WallTime(milliseconds: Self.now - 200_000)
         #expect(
             Self.text().why(session)
                 == "blocked by power since 2026-11-20 11:56:40 (3 min ago): the machine runs on its battery; "
-                + "next check 2026-11-20 12:00:25 (in 25 s)"
-        )
+                + "next check 2026-11-20 12:00:25 (in 25 s)")
         session.reason = .connectivity
         #expect(Self.text().why(session)?.hasPrefix("waits (connectivity) until") == true)
     }
@@ -74,44 +52,25 @@ struct SessionTextTests {
     @Test(
         "Whatever waits says why and until when, in plain words [S27 S53]",
         arguments: [
-            (
-                session(.waiting, reason: .notBefore, until: 50_400),
-                "not to start until 2026-11-21 02:00:00 (in 14 h)"
-            ),
+            (session(.waiting, reason: .notBefore, until: 50_400), "not to start until 2026-11-21 02:00:00 (in 14 h)"),
             (
                 session(.waiting, reason: .error, until: 40, error: "cannot reach example.org"),
                 "waits after an error until 2026-11-20 12:00:40 (in 40 s) (cannot reach example.org)"
-            ),
-            (session(.waiting), "waits for its turn"),
-            (
-                session(.paused, reason: .userStop),
-                "stopped by you; 'syncagent resume tower' resumes it"
-            ),
-            (
-                session(.paused),
-                "not started yet, as requested; 'syncagent resume tower' resumes it"
-            ),
+            ), (session(.waiting), "waits for its turn"),
+            (session(.paused, reason: .userStop), "stopped by you; 'syncagent resume tower' resumes it"),
+            (session(.paused), "not started yet, as requested; 'syncagent resume tower' resumes it"),
             (
                 session(.paused, reason: .quarantined),
                 "its process was lost repeatedly; 'syncagent resume tower' resumes it"
-            ),
-            (session(.running), "its process is gone; the next agent continues it"),
-            (session(.running, holder: 42), nil),
-            (session(.finished), nil),
-        ] as [(SessionStatus, String?)]
-    )
-    func reasons(session: SessionStatus, words: String?) {
-        #expect(Self.text().why(session) == words)
-    }
+            ), (session(.running), "its process is gone; the next agent continues it"),
+            (session(.running, holder: 42), nil), (session(.finished), nil),
+        ] as [(SessionStatus, String?)])
+    func reasons(session: SessionStatus, words: String?) { #expect(Self.text().why(session) == words) }
 
-    @Test(
-        "A run whose transfers all wait says for what and until when; how much is expected is shown [S27]"
-    )
+    @Test("A run whose transfers all wait says for what and until when; how much is expected is shown [S27]")
     func waits() throws {
         var session = Self.session(.running, reason: .connectivity, until: 27, holder: 42)
-        session.run?.waits = [
-            "waiting for https://a.example: status 503", "waiting for https://b.example: its turn",
-        ]
+        session.run?.waits = ["waiting for https://a.example: status 503", "waiting for https://b.example: its turn"]
         session.run?.expectedBytes = 20_000_000_000
         let why = "waiting for https://a.example: status 503 until 2026-11-20 12:00:27 (in 27 s)"
         #expect(Self.text().why(session) == why)
@@ -130,34 +89,21 @@ struct SessionTextTests {
         #expect(row.contains("30/60  3.00 MiB/6.00 MiB"), "\(row)")
     }
 
-    @Test(
-        "A run says how many files it has hashed, until it has hashed them all",
-        arguments: [(2, 7), (7, 7), (0, 0)]
-    )
+    @Test("A run says how many files it has hashed, until it has hashed them all", arguments: [(2, 7), (7, 7), (0, 0)])
     func checking(done: Int, total: Int) {
         var session = Self.session(.running, holder: 7)
         session.run?.waits = ["waiting for a.test: its turn"]
         session.run?.progress = RunStatus.Progress(
-            phase: .looking,
-            filesDone: done,
-            filesTotal: total,
-            bytesDone: 0,
-            bytesTotal: 9
-        )
+            phase: .looking, filesDone: done, filesTotal: total, bytesDone: 0, bytesTotal: 9)
         let text = Self.text().why(session)
-        #expect(
-            text
-                == (done < total
-                    ? "checking 2 of 7 files that are here already" : "waiting for a.test: its turn")
-        )
+        #expect(text == (done < total ? "checking 2 of 7 files that are here already" : "waiting for a.test: its turn"))
     }
 
     @Test("Without an agent, what waits says that it does not move")
     func noAgent() {
         #expect(
             Self.text(hasAgent: false).why(Self.session(.waiting))
-                == "no agent is running; 'syncagent agent run' starts one"
-        )
+                == "no agent is running; 'syncagent agent run' starts one")
     }
 
     @Test("Columns line up, whatever is in them; names cannot steer the terminal [V63]")
@@ -174,14 +120,10 @@ struct SessionTextTests {
     @Test(
         "Periods are as long as one cares to know",
         arguments: [
-            (Int64(5), "5 s"), (89, "89 s"), (90, "1 min"), (5_399, "89 min"), (5_400, "1 h 30 min"),
-            (7_200, "2 h"),
+            (Int64(5), "5 s"), (89, "89 s"), (90, "1 min"), (5_399, "89 min"), (5_400, "1 h 30 min"), (7_200, "2 h"),
             (172_800, "2 d"), (200_000, "2 d 7 h"),
-        ]
-    )
-    func periods(seconds: Int64, text: String) {
-        #expect(Self.text().period(seconds) == text)
-    }
+        ])
+    func periods(seconds: Int64, text: String) { #expect(Self.text().period(seconds) == text) }
 
     @Test(
         "The end of a run is an exit status: the pull's own, 2 where none is on record [S27]",
@@ -191,14 +133,9 @@ struct SessionTextTests {
             (.finished, .failed, 69, 0, .unavailable), (.finished, .failed, 65, 0, .dataInvalid),
             (.finished, .failed, 0, 0, .incomplete), (.finished, .failed, 999, 0, .incomplete),
             (.cancelled, nil, nil, 0, .incomplete),
-        ] as [(RunState, RunResult?, Int32?, Int, SyncModel.ExitStatus)]
-    )
+        ] as [(RunState, RunResult?, Int32?, Int, SyncModel.ExitStatus)])
     func ends(
-        state: RunState,
-        result: RunResult?,
-        recorded: Int32?,
-        failedHooks: Int,
-        status: SyncModel.ExitStatus
+        state: RunState, result: RunResult?, recorded: Int32?, failedHooks: Int, status: SyncModel.ExitStatus
     ) throws {
         var run = try #require(Self.session(state).run)
         run.result = result
@@ -214,12 +151,8 @@ struct SessionTextTests {
     func event() throws {
         let line = EventLine(
             sequence: 7,
-            event:
-                #"{"event":"task.installed","time":"2026-11-20T02:00:00.123Z","run":"r","size":3,"path":"a b"}"#
-        )
-        let (berlin, nepal) = (
-            try #require(Zone.named("Europe/Berlin")), try #require(Zone.named("Asia/Kathmandu"))
-        )
+            event: #"{"event":"task.installed","time":"2026-11-20T02:00:00.123Z","run":"r","size":3,"path":"a b"}"#)
+        let (berlin, nepal) = (try #require(Zone.named("Europe/Berlin")), try #require(Zone.named("Asia/Kathmandu")))
         let newYork = try #require(Zone.named("America/New_York"))
         let rest = #"task.installed  path="a b"  size=3"#
         #expect(EventText.line(line, zone: berlin) == "7  2026-11-20 03:00:00 +01:00  " + rest)
@@ -247,28 +180,20 @@ struct StartTimeTests {
     @Test(
         "A time to start at can be written as people write it [S46]",
         arguments: [
-            ("02:00", "2026-11-21T01:00:00Z"), ("13:30", "2026-11-20T12:30:00Z"),
-            ("90m", "2026-11-20T13:30:00Z"),
+            ("02:00", "2026-11-21T01:00:00Z"), ("13:30", "2026-11-20T12:30:00Z"), ("90m", "2026-11-20T13:30:00Z"),
             ("2026-12-01 02:00", "2026-12-01T01:00:00Z"), ("2026-12-01T02:00:30", "2026-12-01T01:00:30Z"),
             ("2026-12-01T02:00:00Z", "2026-12-01T02:00:00Z"),
             ("2026-12-01T02:00:00.500+02:00", "2026-12-01T00:00:00.500Z"),
-        ]
-    )
+        ])
     func times(text: String, expected: String) throws {
         let now: Int64 = 1_795_176_000_000
-        #expect(
-            StartTime.parse(text, now: now, zone: Zone(name: nil) { _ in 3_600 }) == parseTimestamp(expected)
-        )
+        #expect(StartTime.parse(text, now: now, zone: Zone(name: nil) { _ in 3_600 }) == parseTimestamp(expected))
     }
 
     @Test(
         "What is no time is refused",
         arguments: [
-            "", "soon", "25:00", "2026-06-31 02:00", "2026-06-30", "2:00", "-5m", "0s", "٢٠٢٦-١١-٢٠ ٠٢:٠٠",
-            "٠٢:٠٠",
-        ]
-    )
-    func refused(text: String) {
-        #expect(StartTime.parse(text, now: 0, zone: .machine) == nil)
-    }
+            "", "soon", "25:00", "2026-06-31 02:00", "2026-06-30", "2:00", "-5m", "0s", "٢٠٢٦-١١-٢٠ ٠٢:٠٠", "٠٢:٠٠",
+        ])
+    func refused(text: String) { #expect(StartTime.parse(text, now: 0, zone: .machine) == nil) }
 }

@@ -6,17 +6,12 @@ import Testing
 struct TextTableTests {
     private let rows = [
         ["SESSION", "STATE", "FILES", ""],
-        [
-            "com.example.tower", "waiting", "974/2,000",
-            "tries again at 02:05:10 (cannot reach cdn.example.com)",
-        ],
+        ["com.example.tower", "waiting", "974/2,000", "tries again at 02:05:10 (cannot reach cdn.example.com)"],
         ["b", "idle (ok)", "1/1", ""],
     ]
 
     @Test(
-        "Every line fits the terminal; the widest cells are cut, and narrow ones stay whole",
-        arguments: [30, 60, 80]
-    )
+        "Every line fits the terminal; the widest cells are cut, and narrow ones stay whole", arguments: [30, 60, 80])
     func fits(width: Int) {
         let lines = TextTable.lines(rows, width: width)
         #expect(lines.allSatisfy { $0.count <= width }, "\(lines)")

@@ -7,10 +7,8 @@ import Testing
 @testable import SyncConditions
 
 @Suite(
-    "Conditions that ask the system's bus",
-    .timeLimit(.minutes(10)),
-    .enabled(if: FakeBus.missing == nil, "\(FakeBus.missing ?? "")")
-)
+    "Conditions that ask the system's bus", .timeLimit(.minutes(10)),
+    .enabled(if: FakeBus.missing == nil, "\(FakeBus.missing ?? "")"))
 struct BusConditionTests {
     @Test("Yes and guessed yes are metered; no, guessed no and unknown are not; flips are seen [S49 S52]")
     func metered() throws {
@@ -49,11 +47,7 @@ struct BusConditionTests {
         let context = ConditionContext(destination: "/", now: now)
         #expect(
             try condition.state(in: context)
-                == .blocked(
-                    reason: "somebody used the machine 599 s ago, and 600 s are required",
-                    until: now + 1_000
-                )
-        )
+                == .blocked(reason: "somebody used the machine 599 s ago, and 600 s are required", until: now + 1_000))
         #expect(try condition.verdict(at: now + 1_000) == .ok)
     }
 
@@ -78,17 +72,11 @@ struct BusConditionTests {
         let bus = try FakeBus(hasServices: false)
         let places = [
             (SystemBus(address: bus.address), "does not exist"),
-            (SystemBus(address: "unix:path=/nonexistent/bus"), "No such file"),
-            (SystemBus(address: "nonsense"), ""),
-            (
-                SystemBus(address: bus.address, directories: []),
-                "neither busctl (systemd) nor dbus-send (dbus)"
-            ),
+            (SystemBus(address: "unix:path=/nonexistent/bus"), "No such file"), (SystemBus(address: "nonsense"), ""),
+            (SystemBus(address: bus.address, directories: []), "neither busctl (systemd) nor dbus-send (dbus)"),
         ]
         for (place, words) in places {
-            for condition in [MeteredCondition(bus: place), IdleCondition(seconds: 1, bus: place)]
-                as [any Condition]
-            {
+            for condition in [MeteredCondition(bus: place), IdleCondition(seconds: 1, bus: place)] as [any Condition] {
                 let state = try condition.state(in: ConditionContext(destination: "/", now: 0))
                 #expect(Verdict(state) == .unknown)
                 #expect(words.isEmpty || state.words.contains(words), "\(state)")
@@ -110,10 +98,7 @@ struct BusConditionTests {
             #expect(state.words.contains("no answer"), "\(state)")
         }
         try bus.set("Metered", "1")
-        #expect(
-            try MeteredCondition(bus: SystemBus(address: bus.address)).verdict() == .blocked,
-            "it recovers"
-        )
+        #expect(try MeteredCondition(bus: SystemBus(address: bus.address)).verdict() == .blocked, "it recovers")
     }
 }
 
@@ -122,25 +107,16 @@ struct SystemBusTests {
     @Test(
         "Whatever the program does, the answer is unknown",
         arguments: [
-            ("echo nonsense", "unexpected answer: nonsense"),
-            ("true", "no output"),
-            ("echo v u 4; exit 3", "v u 4"),
-            ("echo v u 99999999999999999999", "unexpected answer"),
-            ("kill -9 $$", "signal 9"),
-            ("sleep 100", "no answer"),
-            ("sleep 100 & sleep 100", "no answer"),
+            ("echo nonsense", "unexpected answer: nonsense"), ("true", "no output"), ("echo v u 4; exit 3", "v u 4"),
+            ("echo v u 99999999999999999999", "unexpected answer"), ("kill -9 $$", "signal 9"),
+            ("sleep 100", "no answer"), ("sleep 100 & sleep 100", "no answer"),
             ("trap '' TERM; while :; do echo flood; done", "no answer"),
             ("printf 'v u 4\\033[31m'", "unexpected answer: v u 4\\u{1b}[31m"),
-        ]
-    )
+        ])
     func faults(script: String, words: String) throws {
         let root = try TemporaryRoot()
         try root.write(Array("#!/bin/sh\n\(script)\n".utf8), to: "busctl", executable: true)
-        let bus = SystemBus(
-            address: "unix:path=/none",
-            directories: [root.path],
-            deadline: .milliseconds(500)
-        )
+        let bus = SystemBus(address: "unix:path=/none", directories: [root.path], deadline: .milliseconds(500))
         let state = try MeteredCondition(bus: bus).state(in: ConditionContext(destination: "/", now: 0))
         #expect(Verdict(state) == .unknown)
         #expect(state.words.contains(words), "\(state)")
@@ -150,8 +126,8 @@ struct SystemBusTests {
     func notRun() throws {
         let root = try TemporaryRoot()
         try root.write(Array("not a program".utf8), to: "busctl", executable: true)
-        let state = try MeteredCondition(bus: SystemBus(directories: [root.path]))
-            .state(in: ConditionContext(destination: "/", now: 0))
+        let state = try MeteredCondition(bus: SystemBus(directories: [root.path])).state(
+            in: ConditionContext(destination: "/", now: 0))
         #expect(state.words.contains("cannot be run"), "\(state)")
     }
 
@@ -159,12 +135,10 @@ struct SystemBusTests {
         "Both programs' forms of a value are read",
         arguments: [
             ("v u 4\n", UInt64?.some(4)), ("v b true\n", 1), ("v b false\n", 0),
-            ("v t 1800000000000000\n", 1_800_000_000_000_000),
-            ("   variant       uint32 3\n", 3), ("   variant       boolean true\n", 1),
-            ("   variant       uint64 7\n", 7), ("u 4\n", nil), ("v s \"four\"\n", nil), ("v u -1\n", nil),
-            ("v b 1\n", nil), ("v u 4 5\n", nil), ("", nil),
-        ]
-    )
+            ("v t 1800000000000000\n", 1_800_000_000_000_000), ("   variant       uint32 3\n", 3),
+            ("   variant       boolean true\n", 1), ("   variant       uint64 7\n", 7), ("u 4\n", nil),
+            ("v s \"four\"\n", nil), ("v u -1\n", nil), ("v b 1\n", nil), ("v u 4 5\n", nil), ("", nil),
+        ])
     func values(output: String, expected: UInt64?) { #expect(SystemBus.value(output) == expected) }
 }
 

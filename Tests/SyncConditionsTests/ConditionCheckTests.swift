@@ -33,10 +33,7 @@ struct ConditionLedgerTests {
         report = ledger.take([.init("window", .ok), .init("power", .unknown(reason: "gone"))], at: 9_000)
         #expect(!report.isBlocked && report.since == nil)
         #expect(
-            report.changes == [
-                .cleared(condition: "window", after: 6_000), .cleared(condition: "power", after: 7_000),
-            ]
-        )
+            report.changes == [.cleared(condition: "window", after: 6_000), .cleared(condition: "power", after: 7_000)])
         #expect(report.warnings == ["condition power counts as met: gone"])
         #expect(ledger.take([.init("power", .unknown(reason: "gone"))], at: 9_001).warnings == [], "once")
     }
@@ -47,36 +44,24 @@ struct ConditionLedgerTests {
         #expect(ledger.take([power], at: 2_000).since == 500)
         #expect(ledger.take([power], at: 2_000).changes == [])
         #expect(ledger.take([power], at: 100).since == 100)
-        #expect(
-            ledger.take([.init("power", .ok)], at: 50).changes == [.cleared(condition: "power", after: 0)]
-        )
+        #expect(ledger.take([.init("power", .ok)], at: 50).changes == [.cleared(condition: "power", after: 0)])
     }
 
     @Test("What plugins say is cut and made safe for a terminal [V63]")
     func unsafeWords() {
         var ledger = ConditionLedger()
         let long = String(repeating: "x", count: 1_000)
-        let report = ledger.take(
-            [
-                .init("chat\u{1b}[2J", .blocked(reason: "\u{1b}]0;" + long))
-            ],
-            at: 0
-        )
+        let report = ledger.take([.init("chat\u{1b}[2J", .blocked(reason: "\u{1b}]0;" + long))], at: 0)
         #expect(report.condition == "chat\\u{1b}[2J")
         #expect(report.reason == "\\u{1b}]0;" + String(repeating: "x", count: 296))
         ledger = ConditionLedger()
         #expect(
-            ledger.take([.init("b", .unknown(reason: "\n"))], at: 0).warnings
-                == ["condition b counts as met: \\u{a}"]
-        )
+            ledger.take([.init("b", .unknown(reason: "\n"))], at: 0).warnings == ["condition b counts as met: \\u{a}"])
     }
 
     @Test(
         "A time that makes no sense is not believed, and nobody waits for it",
-        arguments: [
-            Int64.min, -1, 0, 5_000, 5_000 + 366 * 86_400_000 + 1, 9_404_000_000_000_000, .max - 1, .max,
-        ]
-    )
+        arguments: [Int64.min, -1, 0, 5_000, 5_000 + 366 * 86_400_000 + 1, 9_404_000_000_000_000, .max - 1, .max])
     func senselessUntil(until: Int64) {
         var ledger = ConditionLedger()
         let report = ledger.take([.init("odd", .blocked(reason: "so", until: until))], at: 5_000)
@@ -85,9 +70,7 @@ struct ConditionLedgerTests {
         #expect(report.nextCheck(after: 5_000, every: 50) == 5_050)
     }
 
-    @Test(
-        "What blocks for months is asked again after two days; since when it blocks may be any number on disk"
-    )
+    @Test("What blocks for months is asked again after two days; since when it blocks may be any number on disk")
     func longBlock() {
         var ledger = ConditionLedger(blockedSince: ["holiday": .min])
         let until: Int64 = 300 * 86_400_000
@@ -105,9 +88,7 @@ struct ConditionLedgerTests {
         #expect(ledger.take(answers, at: 1).changes.count == 1)
         let again = ledger.take(answers.reversed(), at: 2)
         #expect(again.isBlocked && again.since == 1 && again.changes == [])
-        #expect(
-            ledger.take([answers[1], answers[1]], at: 4).changes == [.cleared(condition: "check", after: 3)]
-        )
+        #expect(ledger.take([answers[1], answers[1]], at: 4).changes == [.cleared(condition: "check", after: 3)])
     }
 
     @Test("The next look comes when what blocks has said it ends, else after the usual time [S53]")
@@ -125,10 +106,7 @@ struct ConditionLedgerTests {
         return all.flatMap { a in all.flatMap { b in all.flatMap { c in all.map { d in [a, b, c, d] } } } }
     }()
 
-    @Test(
-        "Truth table: blocked when any is, named by the first; unknown counts as met [S49]",
-        arguments: table
-    )
+    @Test("Truth table: blocked when any is, named by the first; unknown counts as met [S49]", arguments: table)
     func truthTable(verdicts: [Verdict]) {
         var ledger = ConditionLedger()
         let answers = verdicts.enumerated().map { index, verdict -> ConditionAnswer in
@@ -160,17 +138,13 @@ struct ConditionCheckTests {
             return .blocked(reason: "late")
         }
         let check = ConditionCheck(
-            [stuck, Scripted("power") { _ in .blocked(reason: "on battery") }],
-            deadline: .milliseconds(200)
-        )
+            [stuck, Scripted("power") { _ in .blocked(reason: "on battery") }], deadline: .milliseconds(200))
         var report = check.evaluate(context)
         #expect(report.condition == "power")
         #expect(report.answers.first?.state == .unknown(reason: "it has not answered in time"))
         #expect(report.warnings == [], "the other blocks")
         report = check.evaluate(context)
-        #expect(
-            report.answers.first?.state == .unknown(reason: "it has not answered an earlier query yet")
-        )
+        #expect(report.answers.first?.state == .unknown(reason: "it has not answered an earlier query yet"))
         asked.wait()
         #expect(asked.wait(timeout: .now()) == .timedOut, "asked once only")
         release.signal()
@@ -209,8 +183,7 @@ struct ConditionCheckTests {
         #expect(
             check.evaluate(context).answers.map(\.name) == [
                 "window", "space", "power", "metered", "idle", "load", "vpn",
-            ]
-        )
+            ])
         #expect(builtInConditions.names == ["idle", "load", "metered", "power", "space", "window"])
         wanted.window = DailyWindow(startMinute: 1_440, lengthMinutes: 0)
         #expect(throws: PluginError.self) { try ConditionCheck(wanted, on: machine) }
@@ -224,8 +197,7 @@ struct ConditionCheckTests {
 
     @Test(
         "All combinations on a machine that is made up: sysfs, load average, NetworkManager, logind [S49 S133]",
-        .enabled(if: FakeBus.missing == nil, "\(FakeBus.missing ?? "")")
-    )
+        .enabled(if: FakeBus.missing == nil, "\(FakeBus.missing ?? "")"))
     func combinations() throws {
         let (bus, root) = (try FakeBus(), try TemporaryRoot())
         var machine = MachinePlaces()
@@ -248,14 +220,9 @@ struct ConditionCheckTests {
                     try bus.set("IdleHint", idle == .blocked ? "false" : "true")
                     try bus.set("IdleSinceHint", idle == .unknown ? "text" : "0")
                     for load in verdicts {
-                        try root.write(
-                            load == .ok ? "0 0" : load == .blocked ? "99999 0" : "?",
-                            to: "loadavg"
-                        )
+                        try root.write(load == .ok ? "0 0" : load == .blocked ? "99999 0" : "?", to: "loadavg")
                         let expected = [power, metered, idle, load]
-                        let report = check.evaluate(
-                            ConditionContext(destination: "/", now: 1_800_000_000_000)
-                        )
+                        let report = check.evaluate(ConditionContext(destination: "/", now: 1_800_000_000_000))
                         #expect(report.answers.map { Verdict($0.state) } == expected)
                         let names = ["power", "metered", "idle", "load"]
                         #expect(report.condition == expected.firstIndex(of: .blocked).map { names[$0] })

@@ -26,10 +26,7 @@ struct Scripted: Condition {
     let name: String
     let answer: @Sendable (ConditionContext) throws(PluginError) -> ConditionState
 
-    init(
-        _ name: String,
-        _ answer: @escaping @Sendable (ConditionContext) throws(PluginError) -> ConditionState
-    ) {
+    init(_ name: String, _ answer: @escaping @Sendable (ConditionContext) throws(PluginError) -> ConditionState) {
         self.name = name
         self.answer = answer
     }

@@ -38,9 +38,7 @@ struct LoadConditionTests {
     func threads() throws {
         let root = try TemporaryRoot()
         let states = ["1": "R", "2": "S", "3": "D", "4": "R", "5": "Z"]
-        for (name, state) in states {
-            try root.write("\(name) (a) R (b) \(state) 1 1", to: "task/\(name)/stat")
-        }
+        for (name, state) in states { try root.write("\(name) (a) R (b) \(state) 1 1", to: "task/\(name)/stat") }
         try root.write("6.5 1 1 1/1 1", to: "loadavg")
         // 6.5 for 4 cores, two of it ours besides the thread that looks: 4.5 are left for 4 cores.
         #expect(try condition(root, limit: 1.13).verdict() == .ok)
@@ -66,9 +64,7 @@ struct LoadConditionTests {
     func otherWork() {
         var memory = LoadCondition.Memory()
         let now = { (tick: Int64) in tick * 5_000 }
-        for tick in Int64(0)..<60 {
-            #expect(memory.take(load: 4, busy: 4, at: now(tick), cores: 4, limit: 1) == .ok)
-        }
+        for tick in Int64(0)..<60 { #expect(memory.take(load: 4, busy: 4, at: now(tick), cores: 4, limit: 1) == .ok) }
         // Others come: eight more want the processors.
         #expect(Verdict(memory.take(load: 12, busy: 4, at: now(60), cores: 4, limit: 1)) == .blocked)
         // A clock that is set back, and one that jumps ahead, break nothing.

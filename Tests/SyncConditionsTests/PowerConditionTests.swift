@@ -21,24 +21,13 @@ private struct Machine: Sendable, CustomTestStringConvertible {
     static let mouse = ["type": "Battery", "scope": "Device", "status": "Discharging"]
 
     static let all = [
-        Machine("nothing listed: a desktop", .ok),
-        Machine("mains and no battery", .ok, mainsOn),
-        Machine("mains off and no battery", .ok, mainsOff),
-        Machine("laptop on mains", .ok, mainsOn, charging),
+        Machine("nothing listed: a desktop", .ok), Machine("mains and no battery", .ok, mainsOn),
+        Machine("mains off and no battery", .ok, mainsOff), Machine("laptop on mains", .ok, mainsOn, charging),
         Machine("laptop on mains, battery draining all the same", .ok, mainsOn, discharging),
         Machine("laptop on battery", .blocked, mainsOff, discharging),
         Machine(
-            "laptop on battery, status not known yet",
-            .blocked,
-            mainsOff,
-            ["type": "Battery", "status": "Unknown"]
-        ),
-        Machine(
-            "laptop on battery, battery full",
-            .blocked,
-            mainsOff,
-            ["type": "Battery", "status": "Full"]
-        ),
+            "laptop on battery, status not known yet", .blocked, mainsOff, ["type": "Battery", "status": "Unknown"]),
+        Machine("laptop on battery, battery full", .blocked, mainsOff, ["type": "Battery", "status": "Full"]),
         Machine("USB-C charger", .ok, mainsOff, ["type": "USB", "online": "1"], charging),
         Machine("USB charger of another kind", .ok, ["type": "USB_PD", "online": "1"], charging),
         Machine("programmable supply", .ok, ["type": "USB", "online": "2"], charging),
@@ -46,31 +35,14 @@ private struct Machine: Sendable, CustomTestStringConvertible {
         Machine("wireless charger", .ok, ["type": "Wireless", "online": "1"], charging),
         Machine("desktop with a mouse", .ok, mouse),
         Machine(
-            "laptop on battery with a mouse that charges",
-            .blocked,
-            mainsOff,
-            discharging,
-            ["type": "USB", "online": "1", "scope": "Device"]
-        ),
-        Machine(
-            "battery bay is empty",
-            .ok,
-            mainsOff,
-            ["type": "Battery", "present": "0", "status": "Unknown"]
-        ),
-        Machine(
-            "UPS that drains: the mains are somewhere else",
-            .ok,
-            ["type": "UPS", "status": "Discharging"]
-        ),
+            "laptop on battery with a mouse that charges", .blocked, mainsOff, discharging,
+            ["type": "USB", "online": "1", "scope": "Device"]),
+        Machine("battery bay is empty", .ok, mainsOff, ["type": "Battery", "present": "0", "status": "Unknown"]),
+        Machine("UPS that drains: the mains are somewhere else", .ok, ["type": "UPS", "status": "Discharging"]),
         Machine("no supply listed, battery drains", .blocked, discharging),
         Machine("no supply listed, battery charges", .ok, charging),
         Machine("no supply listed, one of two drains", .blocked, charging, discharging),
-        Machine(
-            "no supply listed, battery does not know",
-            .unknown,
-            ["type": "Battery", "status": "Unknown"]
-        ),
+        Machine("no supply listed, battery does not know", .unknown, ["type": "Battery", "status": "Unknown"]),
         Machine("no supply listed, battery says nothing", .unknown, ["type": "Battery"]),
         Machine("an entry without type", .unknown, ["online": "1"]),
         Machine("mains without online, battery charges", .unknown, ["type": "Mains"], charging),
@@ -82,8 +54,7 @@ private struct Machine: Sendable, CustomTestStringConvertible {
 
 @Suite(.timeLimit(.minutes(10)))
 struct PowerConditionTests {
-    @Test("Mains, or no battery at all [S49]", arguments: Machine.all)
-    fileprivate func table(machine: Machine) throws {
+    @Test("Mains, or no battery at all [S49]", arguments: Machine.all) fileprivate func table(machine: Machine) throws {
         let root = try TemporaryRoot()
         for (index, files) in machine.supplies.enumerated() {
             try root.write("0", to: "class/S\(index)/uevent")

@@ -10,11 +10,9 @@ struct SpaceConditionTests {
         "Enough stays free; after having blocked a little more than that",
         arguments: [
             (UInt64(1_600), UInt64(1_600), false, Verdict.ok), (1_599, 1_600, false, .blocked),
-            (1_699, 1_600, true, .blocked), (1_700, 1_600, true, .ok), (0, 0, false, .ok),
-            (.max, .max, true, .blocked), (.max, .max, false, .ok),
-            ((100 << 30) + (256 << 20), 100 << 30, true, .ok),
-        ]
-    )
+            (1_699, 1_600, true, .blocked), (1_700, 1_600, true, .ok), (0, 0, false, .ok), (.max, .max, true, .blocked),
+            (.max, .max, false, .ok), ((100 << 30) + (256 << 20), 100 << 30, true, .ok),
+        ])
     func rule(free: UInt64, wanted: UInt64, wasBlocked: Bool, expected: Verdict) {
         #expect(Verdict(SpaceCondition.judge(free: free, wanted: wanted, wasBlocked: wasBlocked)) == expected)
     }

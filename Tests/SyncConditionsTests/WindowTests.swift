@@ -20,10 +20,7 @@ struct WindowTests {
             (0, 6, 22), (5, 6, 22), (6, nil, 22), (21, nil, 22), (22, 30, 46), (29, 30, 46), (30, nil, 46),
         ] as [(Int64, Int64?, Int64)] {
             let times = wallClock(night, day + at * hour)
-            #expect(
-                times == WindowTimes(end: end.map { day + $0 * hour }, nextBegin: day + next * hour),
-                "\(at):00"
-            )
+            #expect(times == WindowTimes(end: end.map { day + $0 * hour }, nextBegin: day + next * hour), "\(at):00")
         }
         #expect(wallClock(night, day + 6 * hour - 1)?.end == day + 6 * hour)
         #expect(wallClock(night, day + 22 * hour - 1)?.end == nil)
@@ -35,8 +32,7 @@ struct WindowTests {
         let noon = ConditionContext(destination: "/", now: day + 12 * hour)
         #expect(
             try condition.state(in: noon)
-                == .blocked(reason: "outside its time of day, 22:00-06:00 UTC", until: day + 22 * hour)
-        )
+                == .blocked(reason: "outside its time of day, 22:00-06:00 UTC", until: day + 22 * hour))
         #expect(try condition.verdict(at: day + 23 * hour) == .ok)
         let elsewhere = DailyWindow(startMinute: 0, lengthMinutes: 60, timeZone: "Nowhere/At all")
         #expect(try WindowCondition(window: elsewhere, clock: wallClock).verdict() == .unknown)
@@ -57,10 +53,7 @@ struct WindowTests {
         #expect(wallClock(twice, autumn)?.nextBegin == autumn + hour / 2)
         #expect(wallClock(twice, autumn + 2 * hour)?.end == autumn + hour / 2 + 2 * hour)
         #expect(wallClock(twice, autumn + hour / 2 + 2 * hour)?.end == nil, "not a second time")
-        #expect(
-            wallClock(window(22 * 60, 8 * 60), spring)?.end == spring + 5 * hour,
-            "8 hours, 07:00 on the wall"
-        )
+        #expect(wallClock(window(22 * 60, 8 * 60), spring)?.end == spring + 5 * hour, "8 hours, 07:00 on the wall")
     }
 
     @Test("A day that a place does not have opens no window")
@@ -77,10 +70,7 @@ struct WindowTests {
         #expect(wallClock(DailyWindow(startMinute: 0, lengthMinutes: minute), day) == nil)
     }
 
-    @Test(
-        "A window of all day is always open, whatever the clock",
-        arguments: Array(stride(from: 0, to: 48, by: 1))
-    )
+    @Test("A window of all day is always open, whatever the clock", arguments: Array(stride(from: 0, to: 48, by: 1)))
     func always(hours: Int) {
         let window = DailyWindow(startMinute: 0, lengthMinutes: 1_440, timeZone: "UTC")
         #expect(wallClock(window, -day + Int64(hours) * hour)?.end != nil)
@@ -89,25 +79,15 @@ struct WindowTests {
     @Test("The first rate whose time has come counts, and says until when")
     func rates() {
         let work = RateWindow(
-            window: DailyWindow(startMinute: 480, lengthMinutes: 600, timeZone: "UTC"),
-            limit: 2_000_000
-        )
-        let lunch = RateWindow(
-            window: DailyWindow(startMinute: 720, lengthMinutes: 60, timeZone: "UTC"),
-            limit: nil
-        )
-        let wrong = RateWindow(
-            window: DailyWindow(startMinute: 0, lengthMinutes: 60, timeZone: "x"),
-            limit: 1
-        )
-        for (at, limit, until) in [
-            (0, 9, 8), (8, 2_000_000, 12), (12, nil, 13), (13, 2_000_000, 18), (18, 9, 32),
-        ] as [(Int64, UInt64?, Int64)] {
+            window: DailyWindow(startMinute: 480, lengthMinutes: 600, timeZone: "UTC"), limit: 2_000_000)
+        let lunch = RateWindow(window: DailyWindow(startMinute: 720, lengthMinutes: 60, timeZone: "UTC"), limit: nil)
+        let wrong = RateWindow(window: DailyWindow(startMinute: 0, lengthMinutes: 60, timeZone: "x"), limit: 1)
+        for (at, limit, until) in [(0, 9, 8), (8, 2_000_000, 12), (12, nil, 13), (13, 2_000_000, 18), (18, 9, 32)]
+            as [(Int64, UInt64?, Int64)]
+        {
             #expect(
                 rate(at: day + at * hour, of: [wrong, lunch, work], usual: 9, clock: wallClock)
-                    == HeldRate(limit: limit, until: day + until * hour),
-                "\(at):00"
-            )
+                    == HeldRate(limit: limit, until: day + until * hour), "\(at):00")
         }
         #expect(rate(at: day, of: [], usual: 7, clock: wallClock) == HeldRate(limit: 7, until: nil))
         #expect(rate(at: day + 12 * hour, of: [work, lunch], usual: 9, clock: wallClock).limit == 2_000_000)

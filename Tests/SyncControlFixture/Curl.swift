@@ -49,8 +49,7 @@ package struct Curl: Sendable {
         let head = text.range(of: "\r\n\r\n").map { text[..<$0.lowerBound] } ?? ""
         let body = text.range(of: "\r\n\r\n").map { text[$0.upperBound...] } ?? ""
         var lines = head.components(separatedBy: "\r\n")
-        let status =
-            lines.isEmpty ? 0 : Int(lines.removeFirst().split(separator: " ").dropFirst().first ?? "") ?? 0
+        let status = lines.isEmpty ? 0 : Int(lines.removeFirst().split(separator: " ").dropFirst().first ?? "") ?? 0
         var headers: [String: String] = [:]
         for line in lines {
             let parts = line.split(separator: ":", maxSplits: 1)

@@ -15,23 +15,12 @@ package actor FakeAgent: AgentControl {
     package init() {}
 
     package static let session = SessionStatus(
-        session: "com.example.tower",
-        project: "com.example.tower",
-        destination: "/srv/tower",
-        state: .running,
-        lastSequence: 3
-    )
+        session: "com.example.tower", project: "com.example.tower", destination: "/srv/tower", state: .running,
+        lastSequence: 3)
 
     package static let hook = HookStatus(
-        number: 7,
-        session: "com.example.tower",
-        run: "run-1",
-        group: "all",
-        arguments: ["/bin/true"],
-        state: .failed,
-        attempt: 2,
-        ended: "exit 3"
-    )
+        number: 7, session: "com.example.tower", run: "run-1", group: "all", arguments: ["/bin/true"], state: .failed,
+        attempt: 2, ended: "exit 3")
 
     /// Makes the next command fail.
     package func fail(_ code: ControlError.Code, _ message: String, _ status: ExitStatus) {
@@ -57,16 +46,8 @@ package actor FakeAgent: AgentControl {
     package func status() -> AgentStatus {
         asked.append("status")
         return AgentStatus(
-            version: "0.0.0",
-            process: 42,
-            started: WallTime(milliseconds: 0),
-            state: .running,
-            stateDirectory: "/state",
-            running: 1,
-            maximumRuns: 2,
-            sessions: 1,
-            onDemand: false
-        )
+            version: "0.0.0", process: 42, started: WallTime(milliseconds: 0), state: .running,
+            stateDirectory: "/state", running: 1, maximumRuns: 2, sessions: 1, onDemand: false)
     }
 
     package func metrics() throws(ControlError) -> String {
@@ -84,15 +65,9 @@ package actor FakeAgent: AgentControl {
         return try known(identifier)
     }
 
-    private func known(_ identifier: String, state: SessionState = .running) throws(ControlError)
-        -> SessionStatus
-    {
+    private func known(_ identifier: String, state: SessionState = .running) throws(ControlError) -> SessionStatus {
         guard identifier == Self.session.session else {
-            throw ControlError(
-                .unknownSession,
-                "There is no session '\(escaped(identifier))'.",
-                exitStatus: .noInput
-            )
+            throw ControlError(.unknownSession, "There is no session '\(escaped(identifier))'.", exitStatus: .noInput)
         }
         var status = Self.session
         status.state = state
@@ -107,20 +82,13 @@ package actor FakeAgent: AgentControl {
 
     package static let tasks = [
         TaskStatus(
-            path: "a/1.pdf",
-            sha256: String(repeating: "9a", count: 32),
-            size: 5,
-            state: .installed,
-            transfer: 2
-        ),
+            path: "a/1.pdf", sha256: String(repeating: "9a", count: 32), size: 5, state: .installed, transfer: 2),
         TaskStatus(path: "a/link", sha256: nil, size: 0, state: .failed, reason: "it is \"in the way\""),
     ]
 
-    package func tasks(
-        of session: String,
-        state: TaskState?,
-        path: String?
-    ) throws(ControlError) -> AsyncThrowingStream<String, any Error> {
+    package func tasks(of session: String, state: TaskState?, path: String?) throws(ControlError)
+        -> AsyncThrowingStream<String, any Error>
+    {
         try ask("tasks \(session) \(state?.rawValue ?? "-") \(path ?? "-")")
         _ = try known(session)
         let found = Self.tasks.filter { state == nil || $0.state == state }
@@ -138,13 +106,8 @@ package actor FakeAgent: AgentControl {
         let isNew = !requests.contains(request)
         requests.append(request)
         return EnqueueReply(
-            session: request.session ?? "project",
-            run: "run-1",
-            isNew: isNew,
-            superseded: [],
-            state: .waiting,
-            notBefore: request.notBefore
-        )
+            session: request.session ?? "project", run: "run-1", isNew: isNew, superseded: [], state: .waiting,
+            notBefore: request.notBefore)
     }
 
     package func pause(_ session: String) throws(ControlError) -> SessionStatus {
@@ -186,12 +149,9 @@ package actor FakeAgent: AgentControl {
 
     package func stop(_ mode: AgentStop) { asked.append("stop \(mode.rawValue)") }
 
-    package func events(
-        of session: String,
-        since: Int64,
-        follow: Bool,
-        progress: Bool
-    ) throws(ControlError) -> AsyncThrowingStream<String, any Error> {
+    package func events(of session: String, since: Int64, follow: Bool, progress: Bool) throws(ControlError)
+        -> AsyncThrowingStream<String, any Error>
+    {
         try ask("events \(session) since \(since) follow \(follow) progress \(progress)")
         _ = try known(session)
         let next = Cursor(since)

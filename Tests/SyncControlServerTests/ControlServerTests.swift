@@ -15,8 +15,7 @@ private let tower = """
 @Suite(.timeLimit(.minutes(10)))
 struct ControlServerTests {
     @Test(
-        "curl --unix-socket reaches every command, and the answer is what the documents say",
-        needsCurl,
+        "curl --unix-socket reaches every command, and the answer is what the documents say", needsCurl,
         arguments: [
             (["GET", "/v1/sessions/com.example.tower"], "session com.example.tower", 200, "running"),
             (["POST", "/v1/sessions/com.example.tower/pause"], "pause com.example.tower", 200, "paused"),
@@ -25,14 +24,11 @@ struct ControlServerTests {
             (
                 ["POST", "/v1/sessions/com.example.tower/prioritize", #"{"paths":["a/b","c"]}"#],
                 "prioritize com.example.tower a/b|c", 200, "running"
-            ),
-            (
-                ["DELETE", "/v1/sessions/com.example.tower?files=1"], "remove com.example.tower true", 204,
-                nil
-            ),
-        ] as [([String], String, Int, String?)]
-    )
-    func commands(request: [String], asked: String, status: Int, state: String?) async throws {
+            ), (["DELETE", "/v1/sessions/com.example.tower?files=1"], "remove com.example.tower true", 204, nil),
+        ] as [([String], String, Int, String?)])
+    func commands(
+        request: [String], asked: String, status: Int, state: String?
+    ) async throws {
         let agent = FakeAgent()
         let answer = try await withServer(of: agent) { socket in
             let body = request.count > 2 ? ["--data-binary", request[2]] : []
@@ -48,8 +44,7 @@ struct ControlServerTests {
     @Test("Metrics are text in the format that Prometheus reads", needsCurl)
     func metrics() async throws {
         let agent = FakeAgent()
-        let answer = try await withServer(of: agent) { socket in try await Curl(socket).run([], "/v1/metrics")
-        }
+        let answer = try await withServer(of: agent) { socket in try await Curl(socket).run([], "/v1/metrics") }
         #expect(answer.status == 200 && answer.body == "# HELP up Always 1.\n# TYPE up gauge\nup 1\n")
         #expect(answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8")
         #expect(await agent.asked == ["metrics"])
@@ -73,16 +68,11 @@ struct ControlServerTests {
             bodies[0] == """
                 {"maximum_runs":2,"on_demand":false,"process":42,"running":1,"sessions":1,\
                 "started":"1970-01-01T00:00:00.000Z","state":"running","state_directory":"/state","version":"0.0.0"}\n
-                """
-        )
-        #expect(
-            bodies[1] == #"{"sessions":[\#(tower.dropLast().replacing("STATE", with: "running"))]}"# + "\n"
-        )
+                """)
+        #expect(bodies[1] == #"{"sessions":[\#(tower.dropLast().replacing("STATE", with: "running"))]}"# + "\n")
         #expect(bodies[2].hasPrefix(#"{"hooks":[{"arguments":["/bin/true"],"attempt":2,"ended":"exit 3""#))
         #expect(bodies[3].contains(#""state":"pending""#))
-        #expect(
-            await agent.asked == ["status", "sessions", "hooks a", "replay 7", "stop release"]
-        )
+        #expect(await agent.asked == ["status", "sessions", "hooks a", "replay 7", "stop release"])
     }
 
     @Test("A run is enqueued with 201, the same again with 200; what is left out has its default", needsCurl)
@@ -99,8 +89,7 @@ struct ControlServerTests {
                 first.body == """
                     {"is_new":true,"not_before":"2026-11-20T01:00:00.000Z","run":"run-1","session":"t",\
                     "state":"waiting","superseded":[]}\n
-                    """
-            )
+                    """)
             #expect(try await Curl(socket).run(["--data-binary", request], "/v1/runs").status == 200)
         }
         var expected = EnqueueRequest(manifest: "https://example.org/m.json", destination: "/srv/tower")
@@ -112,16 +101,14 @@ struct ControlServerTests {
     }
 
     @Test(
-        "A body that makes no sense is refused and says what is wrong with it",
-        needsCurl,
+        "A body that makes no sense is refused and says what is wrong with it", needsCurl,
         arguments: [
             (#"{"manifest":"m","destination":"/d","colour":1}"#, "Unknown key 'colour'."),
             (#"{"manifest":"m","destination":"/d","limitRate":1}"#, "Unknown key 'limitRate'."),
             (
                 #"{"manifest":"m","destination":"/d","hooks":[{"arguments":[],"shell":"x"}]}"#,
                 "Unknown key 'hooks.shell'."
-            ),
-            (#"{"manifest":"m"}"#, "'destination' is missing"),
+            ), (#"{"manifest":"m"}"#, "'destination' is missing"),
             (#"{"manifest":1,"destination":"/d"}"#, "'manifest' has the wrong type"),
             (#"{"manifest":"m","destination":"/d","not_before":"soon"}"#, "not a time such as"),
             (#"{"manifest":"m""#, "not one JSON object"),
@@ -129,24 +116,19 @@ struct ControlServerTests {
             (
                 #"{"manifest":"m","destination":"/d","hooks":[{"arguments":["/x","a\u0000"]}]}"#,
                 "'hooks.arguments' has a NUL character"
-            ),
-            (#"{"manifest":"m","destination":"/d","destination":"/e"}"#, "'destination' appears twice"),
+            ), (#"{"manifest":"m","destination":"/d","destination":"/e"}"#, "'destination' appears twice"),
             (
                 #"{"manifest":"m","destination":"/d","hooks":[{"arguments":[],"group":"a","gr\u006fup":"b"}]}"#,
                 "'group' appears twice"
-            ),
-            ("[]", "not one JSON object"),
-            ("", "not one JSON object"),
-        ]
-    )
-    func badBodies(body: String, words: String) async throws {
+            ), ("[]", "not one JSON object"), ("", "not one JSON object"),
+        ]) func badBodies(body: String, words: String) async throws
+    {
         let agent = FakeAgent()
         let answer = try await withServer(of: agent) { socket in
             try await Curl(socket).run(["-X", "POST", "--data-binary", body], "/v1/runs")
         }
         #expect(answer.status == 400)
-        let error = try #require(try? ControlJSON.decode(ErrorAnswer.self, from: Array(answer.body.utf8)))
-            .value
+        let error = try #require(try? ControlJSON.decode(ErrorAnswer.self, from: Array(answer.body.utf8))).value
         #expect(error.code == .invalid)
         #expect(error.exitStatus == .usage)
         #expect(error.message.contains(words), "\(error.message)")
@@ -159,14 +141,9 @@ struct ControlServerTests {
         let words = ["/bin/echo", "$(touch x)", "`id`", "a; b", "|", "*", "\\'\""]
         try await withServer(of: agent) { socket in
             let start = #"{"manifest":"https://example.org/m.json","destination":"/d""#
-            for key in [
-                "plugins", "credentials", "proxy", "rewrite", "environment", "state_directory", "config",
-            ] {
+            for key in ["plugins", "credentials", "proxy", "rewrite", "environment", "state_directory", "config"] {
                 let answer = try await Curl(socket).run(["-d", #"\#(start),"\#(key)":{}}"#], "/v1/runs")
-                #expect(
-                    answer.status == 400 && answer.body.contains("Unknown key '\(key)'"),
-                    "\(answer.body)"
-                )
+                #expect(answer.status == 400 && answer.body.contains("Unknown key '\(key)'"), "\(answer.body)")
             }
             let list = JSONValue.array(words.map { .string($0) }).text
             let body = #"\#(start),"hooks":[{"arguments":\#(list)}]}"#
@@ -189,24 +166,19 @@ struct ControlServerTests {
     }
 
     @Test(
-        "The code of an error decides the status, and the exit status goes with it",
-        needsCurl,
+        "The code of an error decides the status, and the exit status goes with it", needsCurl,
         arguments: [
-            (ControlError.Code.unknownSession, 404), (.notFound, 404), (.busy, 409), (.refused, 409),
-            (.invalid, 400),
+            (ControlError.Code.unknownSession, 404), (.notFound, 404), (.busy, 409), (.refused, 409), (.invalid, 400),
             (.stopping, 503), (.unreachable, 502), (.failed, 422), (.internal, 500),
-        ]
-    )
+        ])
     func errors(code: ControlError.Code, status: Int) async throws {
         let agent = FakeAgent()
         await agent.fail(code, "It went \"wrong\".", .busy)
         let answer = try await withServer(of: agent) { try await Curl($0).run([], "/v1/sessions") }
         #expect(answer.status == status)
         #expect(
-            answer.body
-                == #"{"error":{"code":"\#(code.rawValue)","exit_status":75,"message":"It went \"wrong\"."}}"#
-                + "\n"
-        )
+            answer.body == #"{"error":{"code":"\#(code.rawValue)","exit_status":75,"message":"It went \"wrong\"."}}"#
+                + "\n")
     }
 
     @Test("The cause of an error crosses the wire; the exit status implies it where nothing says more")

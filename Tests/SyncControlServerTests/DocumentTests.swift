@@ -11,10 +11,7 @@ struct DocumentTests {
     static func text() throws -> String {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        return try String(
-            contentsOf: root.appendingPathComponent("Documentation/CONTROL-API.md"),
-            encoding: .utf8
-        )
+        return try String(contentsOf: root.appendingPathComponent("Documentation/CONTROL-API.md"), encoding: .utf8)
     }
 
     @Test("Every route in the document is one, and every route is in the document")
@@ -24,11 +21,10 @@ struct DocumentTests {
             return try Route(method: String(match.1), target: String(target))
         }
         let expected: [Route] = [
-            .agent, .stopAgent, .sessions, .session("tower"), .remove("tower", files: false), .enqueue,
-            .pause("tower"), .resume("tower"), .cancel("tower"), .prioritize("tower"),
-            .requests("tower"), .tasks("tower", state: .failed, path: "sheets/**"),
-            .events("tower", since: 0, follow: false, progress: false), .hooks(session: "tower"), .replay(7),
-            .metrics,
+            .agent, .stopAgent, .sessions, .session("tower"), .remove("tower", files: false), .enqueue, .pause("tower"),
+            .resume("tower"), .cancel("tower"), .prioritize("tower"), .requests("tower"),
+            .tasks("tower", state: .failed, path: "sheets/**"),
+            .events("tower", since: 0, follow: false, progress: false), .hooks(session: "tower"), .replay(7), .metrics,
         ]
         #expect(found == expected)
     }

@@ -14,10 +14,7 @@ struct EventStreamTests {
         while await !condition() { try await Task.sleep(for: .milliseconds(5)) }
     }
 
-    @Test(
-        "Events are lines with their numbers, from the cursor on",
-        .enabled(if: Curl.path != nil, "SKIPPED: no curl")
-    )
+    @Test("Events are lines with their numbers, from the cursor on", .enabled(if: Curl.path != nil, "SKIPPED: no curl"))
     func lines() async throws {
         let agent = FakeAgent()
         await agent.add([#"{"event":"a"}"#, #"{"event":"b"}"#, #"{"event":"c"}"#])
@@ -29,8 +26,7 @@ struct EventStreamTests {
 
     @Test(
         "An error in the middle of a stream is its last line, whatever kind of error it is",
-        .enabled(if: Curl.path != nil, "SKIPPED: no curl")
-    )
+        .enabled(if: Curl.path != nil, "SKIPPED: no curl"))
     func broken() async throws {
         struct Odd: Error {}
         for (error, code) in [
@@ -39,14 +35,10 @@ struct EventStreamTests {
             let agent = FakeAgent()
             await agent.add([#"{"event":"a"}"#])
             await agent.breakStreams(error)
-            let answer = try await withServer(of: agent) {
-                try await Curl($0).run([], Self.path + "?follow=1")
-            }
+            let answer = try await withServer(of: agent) { try await Curl($0).run([], Self.path + "?follow=1") }
             let lines = answer.body.split(separator: "\n")
             #expect(lines.count == 2 && lines.first == "{\"seq\":1,\"event\":\"a\"}")
-            #expect(
-                lines.last?.hasPrefix("{\"error\":{") == true && lines.last?.contains("\"\(code)\"") == true
-            )
+            #expect(lines.last?.hasPrefix("{\"error\":{") == true && lines.last?.contains("\"\(code)\"") == true)
         }
     }
 
@@ -69,8 +61,7 @@ struct EventStreamTests {
 
     @Test(
         "A client that does not read holds the agent back; others are answered [F090]",
-        .enabled(if: Curl.path != nil, "SKIPPED: no curl")
-    )
+        .enabled(if: Curl.path != nil, "SKIPPED: no curl"))
     func slowClient() async throws {
         let agent = FakeAgent()
         let text = String(repeating: "x", count: 1000)
@@ -104,8 +95,7 @@ struct EventStreamTests {
 
     @Test(
         "Only so many may follow: the next is told, and commands still work",
-        .enabled(if: Curl.path != nil, "SKIPPED: no curl")
-    )
+        .enabled(if: Curl.path != nil, "SKIPPED: no curl"))
     func bounded() async throws {
         let agent = FakeAgent()
         try await withServer(of: agent, options: { $0.maximumStreams = 1 }) { socket in

@@ -13,9 +13,7 @@ struct SocketTests {
         return try #require(attributes[.posixPermissions] as? Int)
     }
 
-    @Test(
-        "The socket is this user's alone, in a directory of this user alone, and goes with the server [V59]"
-    )
+    @Test("The socket is this user's alone, in a directory of this user alone, and goes with the server [V59]")
     func modes() async throws {
         let path = try await withServer(of: FakeAgent()) { (socket: String) async throws -> String in
             #expect(try Self.mode(socket) == 0o600)
@@ -55,8 +53,7 @@ struct SocketTests {
 
     @Test(
         "A directory of another user, or below one of his, is refused with 73 and left as it is",
-        .enabled(if: geteuid() == 0, "only root can give directories away")
-    )
+        .enabled(if: geteuid() == 0, "only root can give directories away"))
     func foreignDirectory() async throws {
         let runtime = FileManager.default.temporaryDirectory.path + "/sa-\(UUID().uuidString.prefix(8))"
         let directory = runtime + "/syncagent"
@@ -65,10 +62,7 @@ struct SocketTests {
         for place in [runtime, directory] {
             #expect(chown(place, 4242, 4242) == 0)
             let options = ControlServer.Options(
-                socketPath: directory + "/agent.sock",
-                version: "1",
-                now: { 784_111_777 }
-            )
+                socketPath: directory + "/agent.sock", version: "1", now: { 784_111_777 })
             let error = await #expect(throws: ControlServerError.self) {
                 try await serving(options, FakeAgent()) { _ in }
             }
@@ -83,9 +77,7 @@ struct SocketTests {
     func longPath() async throws {
         let path = "/tmp/" + String(repeating: "x", count: 110)
         let options = ControlServer.Options(socketPath: path, version: "1", now: { 784_111_777 })
-        let error = await #expect(throws: ControlServerError.self) {
-            try await serving(options, FakeAgent()) { _ in }
-        }
+        let error = await #expect(throws: ControlServerError.self) { try await serving(options, FakeAgent()) { _ in } }
         #expect(error?.status == .configuration)
         #expect(error?.message.contains("XDG_RUNTIME_DIR") == true)
     }
@@ -96,11 +88,8 @@ struct PeerTests {
     @Test(
         "The same user and root are answered, nobody else [V18 V58]",
         arguments: [
-            (1000, 1000, true), (0, 1000, true), (1001, 1000, false), (UInt32.max, 1000, false),
-            (1000, 0, false),
-        ]
-            as [(UInt32, UInt32, Bool)]
-    )
+            (1000, 1000, true), (0, 1000, true), (1001, 1000, false), (UInt32.max, 1000, false), (1000, 0, false),
+        ] as [(UInt32, UInt32, Bool)])
     func users(peer: UInt32, owner: UInt32, isAnswered: Bool) {
         #expect(ControlResponder.mayAsk(peer, agentOf: owner) == isAnswered)
     }

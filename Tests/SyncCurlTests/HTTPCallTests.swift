@@ -13,27 +13,20 @@ struct HTTPCallTests {
         try HTTPCall(server.url(path), method: method, headers: ["X-One: 1"], body: body)
     }
 
-    private func perform(
-        _ call: HTTPCall,
-        within time: Duration? = .seconds(20),
-        isStopped: Bool = false
-    ) throws -> (end: HTTPCall.End, body: String) {
+    private func perform(_ call: HTTPCall, within time: Duration? = .seconds(20), isStopped: Bool = false) throws -> (
+        end: HTTPCall.End, body: String
+    ) {
         var bytes: [UInt8] = []
         let end = try call.perform(
-            until: time.map { ContinuousClock.now + $0 },
-            every: 100,
-            isStopped: { isStopped },
+            until: time.map { ContinuousClock.now + $0 }, every: 100, isStopped: { isStopped },
             receive: { part, _ in
                 bytes += part
                 return true
-            }
-        )
+            })
         return (end, String(decoding: bytes, as: UTF8.self))
     }
 
-    private func status(_ end: HTTPCall.End) -> Int? {
-        if case .answered(let status) = end { status } else { nil }
-    }
+    private func status(_ end: HTTPCall.End) -> Int? { if case .answered(let status) = end { status } else { nil } }
 
     @Test("An answer comes with its status and its body, whatever they are; no redirect is followed")
     func answers() throws {
@@ -48,8 +41,7 @@ struct HTTPCallTests {
     @Test("The method is what is said, else what a body asks for")
     func methods() throws {
         var methods: [String] = []
-        for (method, body) in [(nil, nil), (nil, [1]), ("PUT", [1]), ("DELETE", nil)] as [(String?, [UInt8]?)]
-        {
+        for (method, body) in [(nil, nil), (nil, [1]), ("PUT", [1]), ("DELETE", nil)] as [(String?, [UInt8]?)] {
             server.script("/a", .status(204))
             _ = try perform(call(method: method, body: body))
             methods.append(server.log.requests(to: "/a").last?.request.method ?? "")
@@ -76,14 +68,11 @@ struct HTTPCallTests {
         server.script("/a", .status(200, text: String(repeating: "a", count: 1 << 20)))
         var taken = 0
         let end = try call().perform(
-            until: nil,
-            every: 100,
-            isStopped: { false },
+            until: nil, every: 100, isStopped: { false },
             receive: { part, _ in
                 taken += part.count
                 return false
-            }
-        )
+            })
         #expect(status(end) == 200 && taken < 1 << 20)
     }
 

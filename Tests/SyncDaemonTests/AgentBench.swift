@@ -42,9 +42,7 @@ final class AgentBench: Sendable {
     func kill(_ agent: Agent, _ running: Task<Void, Never>) async throws {
         let (left, files) = (root.path("left"), FileManager.default)
         try files.createDirectory(atPath: left, withIntermediateDirectories: true)
-        for name in ["state", "files"] {
-            try files.copyItem(atPath: root.path(name), toPath: left + "/" + name)
-        }
+        for name in ["state", "files"] { try files.copyItem(atPath: root.path(name), toPath: left + "/" + name) }
         await agent.stop(.release)
         await running.value
         for name in ["state", "files"] {
@@ -58,11 +56,7 @@ final class AgentBench: Sendable {
     /// Files in staging with what they hold.
     var staged: [String: [UInt8]] {
         let below = AssetTree.read(root.path("files/.syncagent/staging"), ignoring: [])
-        return Dictionary(
-            uniqueKeysWithValues: below.paths.compactMap { path in
-                below.bytes(path).map { (path, $0) }
-            }
-        )
+        return Dictionary(uniqueKeysWithValues: below.paths.compactMap { path in below.bytes(path).map { (path, $0) } })
     }
 
     var destination: String { root.path("files") }
@@ -75,9 +69,7 @@ final class AgentBench: Sendable {
         builder.looseAbove = 100_000
         let set = try builder.build()
         server.serve(ServedObject(set.manifest), at: "/tower/manifest.json")
-        for object in set.packs + set.loose {
-            server.serve(ServedObject(object.bytes), at: "/tower/\(object.name)")
-        }
+        for object in set.packs + set.loose { server.serve(ServedObject(object.bytes), at: "/tower/\(object.name)") }
     }
 
     /// Packs stop in the middle from here on, until ``free()``.
@@ -125,10 +117,7 @@ final class AgentBench: Sendable {
         builder.looseAbove = 100_000
         guard let set = try? builder.build() else { return [:] }
         return Dictionary(
-            uniqueKeysWithValues: (set.packs + set.loose).map {
-                ("/tower/\($0.name)", ServedObject($0.bytes))
-            }
-        )
+            uniqueKeysWithValues: (set.packs + set.loose).map { ("/tower/\($0.name)", ServedObject($0.bytes)) })
     }
 
     func hook(_ body: String) throws -> String {
@@ -143,31 +132,21 @@ final class AgentBench: Sendable {
     }
 
     /// Moves the wall clock.
-    func advance(_ duration: Duration) {
-        shift.withLock { $0 += Int64(duration / .milliseconds(1)) }
-    }
+    func advance(_ duration: Duration) { shift.withLock { $0 += Int64(duration / .milliseconds(1)) } }
 
     func now() -> Int64 { (stillClock ?? Self.systemTime()) + shift.withLock { $0 } }
 
     private static func systemTime() -> Int64 { Int64((Date().timeIntervalSince1970 * 1000).rounded()) }
 
     func agent(
-        onDemand: Bool = false,
-        jobs: Int = 2,
-        process: Int32 = 1,
-        _ change: (inout AgentEnvironment) -> Void = { _ in }
+        onDemand: Bool = false, jobs: Int = 2, process: Int32 = 1, _ change: (inout AgentEnvironment) -> Void = { _ in }
     ) -> Agent {
         var environment = AgentEnvironment(
-            store: store,
-            stateDirectory: root.path("state"),
-            version: "test",
-            process: process,
+            store: store, stateDirectory: root.path("state"), version: "test", process: process,
             now: { [self] in now() },
             // A clock that is moved must be looked at now and then.
-            sleep: { try await Task.sleep(for: min($0, .milliseconds(20))) },
-            log: { _ in },
-            engine: { [self] needs in Self.engine(store, root.path("state"), needs) { self.now() } }
-        )
+            sleep: { try await Task.sleep(for: min($0, .milliseconds(20))) }, log: { _ in },
+            engine: { [self] needs in Self.engine(store, root.path("state"), needs) { self.now() } })
         environment.isOnDemand = onDemand
         environment.maximumRuns = jobs
         environment.idleTime = .milliseconds(50)
@@ -176,41 +155,26 @@ final class AgentBench: Sendable {
     }
 
     private static func engine(
-        _ store: SyncStore,
-        _ stateDirectory: String,
-        _ needs: EngineNeeds,
-        _ now: @escaping @Sendable () -> Int64
+        _ store: SyncStore, _ stateDirectory: String, _ needs: EngineNeeds, _ now: @escaping @Sendable () -> Int64
     ) -> Result<EngineHandle, ControlError> {
         let start = ContinuousClock.now
         let client = EngineClient(needs)
         let events = EventRecorder { client.needs.listener($0) }
         var configuration = TransportConfiguration(
             clock: TransportClock(now: { ContinuousClock.now - start }, unixTime: { now() / 1_000 }),
-            random: { .random(in: .min ... .max) },
-            events: { events.tell(transfer: $0, time: now()) }
-        )
+            random: { .random(in: .min ... .max) }, events: { events.tell(transfer: $0, time: now()) })
         configuration.connections = needs.recipe?.connections ?? 4
         configuration.connectionsPerHost = needs.recipe?.connections ?? 4
         configuration.resourceDeadline = needs.deadline
         do {
             let transport = try CurlTransport(configuration: configuration)
             var environment = EngineEnvironment(
-                transport: transport,
-                localTransport: FileTransport(),
-                now: now,
-                random: { .random(in: .min ... .max) },
-                workers: 2,
-                process: 1,
-                store: store,
-                stateDirectory: stateDirectory,
-                events: events,
+                transport: transport, localTransport: FileTransport(), now: now, random: { .random(in: .min ... .max) },
+                workers: 2, process: 1, store: store, stateDirectory: stateDirectory, events: events,
                 progress: { step in
                     client.needs.progress(step)
                     try? events.flush()
-                },
-                hooks: ProgramHook(environment: ["PATH": "/usr/bin:/bin"]),
-                stop: needs.stop
-            )
+                }, hooks: ProgramHook(environment: ["PATH": "/usr/bin:/bin"]), stop: needs.stop)
             environment.isDurable = false
             environment.releasesMemory = false
             environment.hookRetryWait = { _ in .zero }
@@ -219,9 +183,7 @@ final class AgentBench: Sendable {
             handle.setRateLimit = { transport.setRateLimit($0) }
             handle.received = { transport.totals.bytesReceived }
             return .success(handle)
-        } catch {
-            return .failure(ControlError(.internal, "\(error)", exitStatus: .internalError))
-        }
+        } catch { return .failure(ControlError(.internal, "\(error)", exitStatus: .internalError)) }
     }
 
     /// Waits until the session's newest run is in a state.
@@ -231,9 +193,7 @@ final class AgentBench: Sendable {
             try await Task.sleep(for: .milliseconds(5))
         }
         let found = try store.runs(session: session, limit: 1).first
-        Issue.record(
-            "the run is \(found?.state.rawValue ?? "not there"), \(found?.error ?? "no error"), not \(state)"
-        )
+        Issue.record("the run is \(found?.state.rawValue ?? "not there"), \(found?.error ?? "no error"), not \(state)")
     }
 
     func eventNames(_ session: String = "com.example.tower") throws -> [String] {
@@ -258,16 +218,11 @@ final class AgentBench: Sendable {
 }
 
 /// Runs an agent for the time of `body`, then stops it.
-func whileRunning<R>(
-    _ agent: Agent,
-    ending mode: AgentStop = .release,
-    _ body: () async throws -> R
-) async throws -> R {
+func whileRunning<R>(_ agent: Agent, ending mode: AgentStop = .release, _ body: () async throws -> R) async throws -> R
+{
     let running = Task { await agent.run() }
     let result: R
-    do {
-        result = try await body()
-    } catch {
+    do { result = try await body() } catch {
         await agent.stop(mode)
         await running.value
         throw error

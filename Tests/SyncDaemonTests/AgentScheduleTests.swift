@@ -47,8 +47,7 @@ private final class Nights: Sendable {
                 let isKept = keeps.withLock { $0 }
                 if isKept { handled.withLock { $0 = night.slot } }
                 return isKept
-            }
-        )
+            })
     }
 
     /// Waits until the agent has come to the end of a look.
@@ -66,9 +65,7 @@ private final class Nights: Sendable {
 @Suite("The agent's own schedules", .timeLimit(.minutes(10)))
 struct AgentScheduleTests {
     @Test(
-        "A night is fired when its time comes, once, and the next one a day later [S132 S46]",
-        arguments: [true, false]
-    )
+        "A night is fired when its time comes, once, and the next one a day later [S132 S46]", arguments: [true, false])
     func nights(keeps: Bool) async throws {
         let bench = try AgentBench()
         let nights = try Nights(bench, keeps: keeps)
@@ -98,9 +95,10 @@ struct AgentScheduleTests {
 
     @Test(
         "Where nothing is kept of earlier nights, or something of the future, the next night is fired [S132 F099]",
-        arguments: [nil, Slot(day: CivilDay(number: 47_116), minute: 60)] as [Slot?]
-    )
-    func nothingKept(handled: Slot?) async throws {
+        arguments: [nil, Slot(day: CivilDay(number: 47_116), minute: 60)] as [Slot?])
+    func nothingKept(handled: Slot?)
+        async throws
+    {
         let bench = try AgentBench()
         let nights = try Nights(bench)
         nights.handled.withLock { $0 = handled }
@@ -167,8 +165,7 @@ struct AgentScheduleTests {
 
     @Test(
         "An agent that wakes within a missed night catches up; after its window it does not [S132]",
-        arguments: [(3, 1), (5, 0)]
-    )
+        arguments: [(3, 1), (5, 0)])
     func missed(hours: Int, runs: Int) async throws {
         let bench = try AgentBench()
         let nights = try Nights(bench, window: 120)
@@ -185,8 +182,7 @@ struct AgentScheduleTests {
     }
 
     @Test(
-        "What is not to be caught up is not; a manifest that cannot be had is asked for again all the same [S132 S51]"
-    )
+        "What is not to be caught up is not; a manifest that cannot be had is asked for again all the same [S132 S51]")
     func notCaughtUp() async throws {
         let bench = try AgentBench()
         let nights = try Nights(bench, catchesUp: false)

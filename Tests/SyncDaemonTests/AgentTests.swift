@@ -11,14 +11,10 @@ import Testing
 struct AgentTests {
     private let session = "com.example.tower"
 
-    @Test(
-        "What is enqueued is fetched without anybody waiting, then its hook is called once [S12 S13 S18 S107]"
-    )
+    @Test("What is enqueued is fetched without anybody waiting, then its hook is called once [S12 S13 S18 S107]")
     func enqueued() async throws {
         let bench = try AgentBench()
-        let hook = try bench.hook(
-            "echo \"$SYNCAGENT_RESULT $SYNCAGENT_ATTEMPT\" >> \(bench.root.path("calls"))"
-        )
+        let hook = try bench.hook("echo \"$SYNCAGENT_RESULT $SYNCAGENT_ATTEMPT\" >> \(bench.root.path("calls"))")
         try await whileRunning(bench.agent()) {}
         let agent = bench.agent()
         let reply = try await whileRunning(agent) {
@@ -161,9 +157,7 @@ struct AgentTests {
         try await whileRunning(agent) {
             _ = try await agent.enqueue(bench.request())
             try await bench.until(.running)
-            await #expect(throws: ControlError.self) {
-                try await agent.prioritize(session, paths: ["fx"])
-            }
+            await #expect(throws: ControlError.self) { try await agent.prioritize(session, paths: ["fx"]) }
             let wanted = Task { try await agent.prioritize(session, paths: ["f"]) }
             while try bench.store.runs(limit: 1).first?.firstPaths.isEmpty ?? true {
                 try await Task.sleep(for: .milliseconds(5))
@@ -228,14 +222,11 @@ struct AgentTests {
         bench.free()
         #expect(try bench.store.hooks().map(\.state) == [.skipped])
         let staging = bench.destination + "/.syncagent/staging"
-        let left =
-            FileManager.default.enumerator(atPath: staging)?.allObjects.compactMap { $0 as? String } ?? []
+        let left = FileManager.default.enumerator(atPath: staging)?.allObjects.compactMap { $0 as? String } ?? []
         #expect(left.filter { $0.contains("/") } == [])
     }
 
-    @Test(
-        "What a paused session has fetched stays when another one of its destination is given up [S100 S102]"
-    )
+    @Test("What a paused session has fetched stays when another one of its destination is given up [S100 S102]")
     func sharedStaging() async throws {
         let bench = try AgentBench(large: 2_000_000)
         bench.stallLarge()
@@ -285,9 +276,7 @@ struct AgentTests {
         let isOver = hasEnded.load(ordering: .acquiring)
         #expect(!isOver)
         // The agent may be reading just now.
-        while (try? file.run("ALTER TABLE away RENAME TO hooks")) == nil {
-            try await Task.sleep(for: .milliseconds(2))
-        }
+        while (try? file.run("ALTER TABLE away RENAME TO hooks")) == nil { try await Task.sleep(for: .milliseconds(2)) }
         await running.value
     }
 
@@ -331,23 +320,13 @@ struct AgentTests {
         }
     }
 
-    @Test(
-        "A run whose worker was lost goes on; after three losses in ten minutes it is put aside [S28 F083 F087]"
-    )
+    @Test("A run whose worker was lost goes on; after three losses in ten minutes it is put aside [S28 F083 F087]")
     func lost() async throws {
         let bench = try AgentBench()
         var start = RunStart(
             session: SessionRequest(
-                identifier: "lost",
-                project: "com.example.tower",
-                destination: bench.destination,
-                device: 0,
-                inode: 0
-            ),
-            run: "r1",
-            manifest: .zero,
-            recipe: RunRecipe(manifest: bench.manifest)
-        )
+                identifier: "lost", project: "com.example.tower", destination: bench.destination, device: 0, inode: 0),
+            run: "r1", manifest: .zero, recipe: RunRecipe(manifest: bench.manifest))
         start.recipe.connections = 4
         // Running, and nobody holds the session: as a kill leaves it.
         try bench.store.begin(start, now: bench.now())
@@ -363,22 +342,17 @@ struct AgentTests {
             #expect(bench.server.log.requestCount == 0)
             // Resumed, it is worked on: it asks for its manifest, which is another one by now.
             _ = try await agent.resume("lost")
-            for _ in 0..<2_000 where bench.server.log.requestCount == 0 {
-                try await Task.sleep(for: .milliseconds(5))
-            }
+            for _ in 0..<2_000 where bench.server.log.requestCount == 0 { try await Task.sleep(for: .milliseconds(5)) }
             #expect(bench.server.log.requestCount > 0)
             #expect(try bench.store.run("r1").reason != .quarantined)
         }
     }
 
-    @Test(
-        "A hook that was running when the agent was lost is called again: same run, next attempt [F089 S19 S33]"
-    )
+    @Test("A hook that was running when the agent was lost is called again: same run, next attempt [F089 S19 S33]")
     func hookAfterCrash() async throws {
         let bench = try AgentBench()
         let hook = try bench.hook(
-            "echo \"$SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT $SYNCAGENT_CHANGED\" >> \(bench.root.path("calls"))"
-        )
+            "echo \"$SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT $SYNCAGENT_CHANGED\" >> \(bench.root.path("calls"))")
         let first = bench.agent()
         let reply = try await whileRunning(first) {
             let reply = try await first.enqueue(bench.request(hook: hook))
@@ -439,8 +413,7 @@ struct AgentTests {
     }
 
     @Test(
-        "Readers get every event once, in order, from where they were; the follower is woken by new ones [S8 S36 S163]"
-    )
+        "Readers get every event once, in order, from where they were; the follower is woken by new ones [S8 S36 S163]")
     func following() async throws {
         let bench = try AgentBench()
         let agent = bench.agent()
@@ -448,22 +421,12 @@ struct AgentTests {
             _ = try await agent.enqueue(bench.request())
             try await bench.until(.finished)
             var seen: [Int] = []
-            for try await line in try await agent.events(
-                of: session,
-                since: 0,
-                follow: false,
-                progress: false
-            ) {
+            for try await line in try await agent.events(of: session, since: 0, follow: false, progress: false) {
                 let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
                 seen.append(try #require(object?["seq"] as? Int))
             }
             #expect(seen == Array(1...seen.count) && seen.count >= 15)
-            let next = try await agent.events(
-                of: session,
-                since: Int64(seen.count),
-                follow: true,
-                progress: false
-            )
+            let next = try await agent.events(of: session, since: Int64(seen.count), follow: true, progress: false)
             let reader = Task {
                 var iterator = next.makeAsyncIterator()
                 return try await iterator.next()
@@ -522,8 +485,7 @@ struct AgentTests {
             requests[4 + place].session = name
         }
         let texts =
-            ["absolute path", "“none”", "1 to 64", "credentials file"]
-            + Array(repeating: "session: 1 to 255", count: 5)
+            ["absolute path", "“none”", "1 to 64", "credentials file"] + Array(repeating: "session: 1 to 255", count: 5)
         for (request, text) in zip(requests, texts) {
             do {
                 _ = try await agent.enqueue(request)

@@ -49,9 +49,7 @@ struct ConditionTests {
         return request
     }
 
-    @Test(
-        "Blocked, nothing is asked for, and status says by what, why, since when and until when [S44 S49 S53]"
-    )
+    @Test("Blocked, nothing is asked for, and status says by what, why, since when and until when [S44 S49 S53]")
     func blockedAtStart() async throws {
         let bench = try AgentBench()
         let until = bench.now() + 3_600_000
@@ -80,9 +78,7 @@ struct ConditionTests {
         #expect(disorder == [], "\(all)")
     }
 
-    @Test(
-        "A flip in the middle stops at a checkpoint, and nothing is fetched again afterwards [S52 S133 S134]"
-    )
+    @Test("A flip in the middle stops at a checkpoint, and nothing is fetched again afterwards [S52 S133 S134]")
     func flip() async throws {
         let bench = try AgentBench(files: 4, large: 3_000_000)
         bench.stall()
@@ -118,8 +114,7 @@ struct ConditionTests {
         let (up, calls) = (bench.root.path("up"), bench.root.path("calls"))
         let power = Switch()
         let hook = try bench.hook(
-            "touch \(up); while [ ! -e \(up).go ]; do sleep 0.01; done; echo $SYNCAGENT_ATTEMPT >> \(calls)"
-        )
+            "touch \(up); while [ ! -e \(up).go ]; do sleep 0.01; done; echo $SYNCAGENT_ATTEMPT >> \(calls)")
         let agent = agent(bench, [power])
         try await whileRunning(agent) {
             var request = request(bench)
@@ -171,10 +166,7 @@ struct ConditionTests {
         }
     }
 
-    @Test(
-        "A budget counts what an attempt that was killed had received, once [S52 S133]",
-        arguments: [false, true]
-    )
+    @Test("A budget counts what an attempt that was killed had received, once [S52 S133]", arguments: [false, true])
     func budgetAfterKill(isPausedNext: Bool) async throws {
         let bench = try AgentBench(files: 4, large: 6_000_000)
         bench.stallLarge()
@@ -192,19 +184,13 @@ struct ConditionTests {
         power.set(.blocked(reason: "on battery"))
         if isPausedNext {
             let run = try #require(bench.store.runs().first)
-            for input in [RunInput.paused, .resumed] {
-                try bench.store.apply(input, to: run.identifier, now: 1)
-            }
+            for input in [RunInput.paused, .resumed] { try bench.store.apply(input, to: run.identifier, now: 1) }
         }
         let looks = power.contexts.count
         try await whileRunning(agent(bench, [power])) {
-            for _ in 0..<2_000 where power.contexts.count == looks {
-                try await Task.sleep(for: .milliseconds(5))
-            }
+            for _ in 0..<2_000 where power.contexts.count == looks { try await Task.sleep(for: .milliseconds(5)) }
         }
-        #expect(
-            power.contexts.last.map { $0.receivedBytes >= received && $0.receivedBytes < 6_100_000 } == true
-        )
+        #expect(power.contexts.last.map { $0.receivedBytes >= received && $0.receivedBytes < 6_100_000 } == true)
     }
 
     @Test("A time written by a clock in the future holds nothing [S49 F099]")
@@ -274,18 +260,14 @@ struct ConditionTests {
         bench.advance(.seconds(60))
         let next = agent(bench, [power])
         try await whileRunning(next) {
-            for _ in 0..<1_000 where power.contexts.count < 3 {
-                try await Task.sleep(for: .milliseconds(5))
-            }
+            for _ in 0..<1_000 where power.contexts.count < 3 { try await Task.sleep(for: .milliseconds(5)) }
             #expect(try await next.session(session).since?.milliseconds == since)
             power.set(.ok)
             try await bench.until(.finished)
         }
     }
 
-    @Test(
-        "Asked for again by a schedule, it takes the new conditions and stays paused for a person [S24 S134]"
-    )
+    @Test("Asked for again by a schedule, it takes the new conditions and stays paused for a person [S24 S134]")
     func schedule() async throws {
         let bench = try AgentBench()
         let power = Switch("power", .blocked(reason: "on battery"))
@@ -305,8 +287,7 @@ struct ConditionTests {
 
     @Test(
         "Paused by a person, a newer manifest that a schedule or a hook asks for waits, too [S24 S134]",
-        arguments: [RunRecipe.Origin.schedule, .hook]
-    )
+        arguments: [RunRecipe.Origin.schedule, .hook])
     func pausedForNewer(origin: RunRecipe.Origin) async throws {
         let bench = try AgentBench()
         bench.stall()
@@ -367,9 +348,7 @@ struct ConditionTests {
         #expect(bench.tree.problems(in: bench.destination) == [])
     }
 
-    @Test(
-        "Behind its time of day the usual rate holds again: the tightest of what the run and the settings say"
-    )
+    @Test("Behind its time of day the usual rate holds again: the tightest of what the run and the settings say")
     func usualRate() async throws {
         let bench = try AgentBench()
         let limits = Mutex<[UInt64?]>([])

@@ -57,9 +57,7 @@ struct EnqueueReplyTests {
             do {
                 _ = try await agent.enqueue(bench.request())
                 return nil
-            } catch {
-                return error as? ControlError
-            }
+            } catch { return error as? ControlError }
         }
         let running = Task { await agent.run() }
         while bench.server.log.requestCount == asked { try await Task.sleep(for: .milliseconds(5)) }

@@ -11,9 +11,7 @@ import Testing
 struct FollowedTests {
     private let session = "com.example.tower"
 
-    @Test(
-        "A hook of a session that somebody follows makes nothing wait; one that nobody follows does [S62 S63]"
-    )
+    @Test("A hook of a session that somebody follows makes nothing wait; one that nobody follows does [S62 S63]")
     func followed() async throws {
         let bench = try AgentBench()
         let hook = try bench.hook("exit 0")

@@ -6,33 +6,20 @@ import Testing
 
 @Suite("What an agent keeps of the past", .timeLimit(.minutes(10)))
 struct HistoryTests {
-    @Test(
-        "An agent that stays prunes history every hour"
-    )
+    @Test("An agent that stays prunes history every hour")
     func pruning() async throws {
         let bench = try AgentBench()
         let agent = bench.agent()
         let request = SessionRequest(
-            identifier: "old",
-            project: "p",
-            destination: bench.destination,
-            device: 0,
-            inode: 0
-        )
+            identifier: "old", project: "p", destination: bench.destination, device: 0, inode: 0)
         // The agent leaves runs alone that somebody is at work on.
         let lease = try bench.store.lease(of: "old", process: 1, now: bench.now())
         defer { withExtendedLifetime(lease) {} }
         func add(_ numbers: Range<Int>) throws {
             for number in numbers {
                 try bench.store.begin(
-                    RunStart(
-                        session: request,
-                        run: "r\(number)",
-                        manifest: .zero,
-                        recipe: RunRecipe(manifest: "m")
-                    ),
-                    now: bench.now()
-                )
+                    RunStart(session: request, run: "r\(number)", manifest: .zero, recipe: RunRecipe(manifest: "m")),
+                    now: bench.now())
                 try bench.store.finish(run: "r\(number)", result: .ok, counts: RunCounts(), now: bench.now())
             }
         }
@@ -56,16 +43,9 @@ struct HistoryTests {
     func prunedEvents() async throws {
         let bench = try AgentBench()
         let request = SessionRequest(
-            identifier: "old",
-            project: "p",
-            destination: bench.destination,
-            device: 0,
-            inode: 0
-        )
+            identifier: "old", project: "p", destination: bench.destination, device: 0, inode: 0)
         try bench.store.begin(
-            RunStart(session: request, run: "r", manifest: .zero, recipe: RunRecipe(manifest: "m")),
-            now: bench.now()
-        )
+            RunStart(session: request, run: "r", manifest: .zero, recipe: RunRecipe(manifest: "m")), now: bench.now())
         try bench.store.finish(run: "r", result: .ok, counts: RunCounts(), now: bench.now())
         for number in 0..<3 {
             try bench.store.append([Array("{\"event\":\"e\(number)\"}".utf8)], to: "old", time: bench.now())

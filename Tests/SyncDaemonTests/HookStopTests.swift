@@ -14,8 +14,7 @@ struct HookStopTests {
     private func inHook(_ bench: AgentBench, _ agent: Agent) async throws -> String {
         let calls = bench.root.path("calls")
         let hook = try bench.hook(
-            "echo $SYNCAGENT_ATTEMPT >> \(calls); test $SYNCAGENT_ATTEMPT = 1 && sleep 600; exit 0"
-        )
+            "echo $SYNCAGENT_ATTEMPT >> \(calls); test $SYNCAGENT_ATTEMPT = 1 && sleep 600; exit 0")
         var request = bench.request()
         request.hooks = [.init(arguments: [hook]), .init(arguments: ["/bin/true"])]
         let run = try await agent.enqueue(request).run
@@ -31,8 +30,7 @@ struct HookStopTests {
     private func askedInHook(_ bench: AgentBench, _ agent: Agent) async throws -> [String] {
         let (up, calls) = (bench.root.path("up"), bench.root.path("calls"))
         let hook = try bench.hook(
-            "touch \(up); while [ ! -e \(up).asked ]; do sleep 0.01; done; echo $SYNCAGENT_ATTEMPT >> \(calls)"
-        )
+            "touch \(up); while [ ! -e \(up).asked ]; do sleep 0.01; done; echo $SYNCAGENT_ATTEMPT >> \(calls)")
         var request = bench.request(hook: hook)
         let first = try await agent.enqueue(request).run
         while !FileManager.default.fileExists(atPath: up) { try await Task.sleep(for: .milliseconds(5)) }
@@ -53,9 +51,7 @@ struct HookStopTests {
         }
     }
 
-    @Test(
-        "A hook that pulls into its own session is not stopped by that; the new run waits [S33 S42 S59 F123]"
-    )
+    @Test("A hook that pulls into its own session is not stopped by that; the new run waits [S33 S42 S59 F123]")
     func asking() async throws {
         let bench = try AgentBench(hasStillClock: true)
         let agent = bench.agent()
@@ -125,9 +121,7 @@ struct HookStopTests {
         #expect(try bench.disorder() == [])
     }
 
-    @Test(
-        "Paused, they wait; resumed, the one that was stopped is called again with the next attempt [S24 F089]"
-    )
+    @Test("Paused, they wait; resumed, the one that was stopped is called again with the next attempt [S24 F089]")
     func paused() async throws {
         let bench = try AgentBench()
         let agent = bench.agent()

@@ -15,18 +15,8 @@ struct InterruptedTests {
     /// A run on record, which nobody works on unless the caller has the session.
     private func begin(_ bench: AgentBench, isHeld: Bool, deadline: Int64? = nil) throws {
         let request = SessionRequest(
-            identifier: session,
-            project: session,
-            destination: bench.destination,
-            device: 0,
-            inode: 0
-        )
-        var start = RunStart(
-            session: request,
-            run: "r",
-            manifest: .zero,
-            recipe: RunRecipe(manifest: bench.manifest)
-        )
+            identifier: session, project: session, destination: bench.destination, device: 0, inode: 0)
+        var start = RunStart(session: request, run: "r", manifest: .zero, recipe: RunRecipe(manifest: bench.manifest))
         start.deadline = deadline
         start.recipe.hooks = [RunHook(arguments: ["/bin/true"])]
         try bench.store.begin(start, now: bench.now(), isHeld: isHeld)
@@ -47,8 +37,7 @@ struct InterruptedTests {
             #expect(
                 json.matches(of: /"is_interrupted":(true|false)/).map { $0.1 == "true" } == [
                     isInterrupted, isInterrupted,
-                ]
-            )
+                ])
         }
         #expect(lease == nil)
         try bench.store.apply(.paused, to: "r", now: bench.now())
@@ -77,9 +66,7 @@ struct InterruptedTests {
         for name in ["a", "b"] {
             try bench.store.append([Array("{\"event\":\"\(name)\"}".utf8)], to: session, time: bench.now())
         }
-        try SQLFile(bench.root.path("state/syncagent.sqlite")).run(
-            "UPDATE events SET count = 7 WHERE first = 2"
-        )
+        try SQLFile(bench.root.path("state/syncagent.sqlite")).run("UPDATE events SET count = 7 WHERE first = 2")
         let agent = bench.agent()
         for follow in [false, true] {
             let lines = try await agent.events(of: session, since: 1, follow: follow, progress: false)
@@ -89,9 +76,7 @@ struct InterruptedTests {
         }
     }
 
-    @Test(
-        "A reader that has seen more than there is learns it at once, and a follower when events are lost [S8]"
-    )
+    @Test("A reader that has seen more than there is learns it at once, and a follower when events are lost [S8]")
     func unreached() async throws {
         let bench = try AgentBench(files: 1)
         try begin(bench, isHeld: false)
@@ -107,16 +92,13 @@ struct InterruptedTests {
         let lines = try await agent.events(of: session, since: 1, follow: true, progress: false)
         // As a power cut leaves it.
         try SQLFile(bench.root.path("state/syncagent.sqlite")).run(
-            "DELETE FROM events; UPDATE sessions SET next_seq = 1"
-        )
+            "DELETE FROM events; UPDATE sessions SET next_seq = 1")
         let late = await #expect(throws: ControlError.self) { for try await _ in lines {} }
         #expect(late?.code == .notFound, "\(late?.message ?? "")")
         #expect(late?.message.contains("has no event 1; its last is 0") == true)
     }
 
-    @Test(
-        "An agent that was started on demand stays while a request is worked on, and takes none once it ends"
-    )
+    @Test("An agent that was started on demand stays while a request is worked on, and takes none once it ends")
     func lateRequest() async throws {
         let bench = try AgentBench(files: 2)
         let manifest = "/tower/manifest.json"
@@ -160,18 +142,12 @@ struct InterruptedTests {
         withExtendedLifetime(lease) {}
     }
 
-    @Test(
-        "Owed hooks of a session that another process has are looked at now and then, not without a pause [S19]"
-    )
+    @Test("Owed hooks of a session that another process has are looked at now and then, not without a pause [S19]")
     func owedAndHeld() async throws {
         let bench = try AgentBench(files: 1)
         let lease = try bench.store.lease(of: session, process: 99, now: 1)
         try begin(bench, isHeld: true)
-        let owed = try bench.store.complete(
-            [CompletedGroup(name: "all", result: .ok, changed: 1)],
-            of: "r",
-            now: 2
-        )
+        let owed = try bench.store.complete([CompletedGroup(name: "all", result: .ok, changed: 1)], of: "r", now: 2)
         try bench.store.finish(run: "r", result: .ok, counts: RunCounts(), now: 3)
         #expect(owed.count == 1)
         let asked = Mutex(0)

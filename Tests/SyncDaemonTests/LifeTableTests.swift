@@ -10,23 +10,17 @@ import Testing
 @Suite("What was going on, and what happened then [S98]", .timeLimit(.minutes(10)))
 struct LifeTableTests {
     /// What a task was doing; the columns.
-    enum Doing: String, CaseIterable, Sendable {
-        case waiting, running, paused, stoppedWithPart, cancelled
-    }
+    enum Doing: String, CaseIterable, Sendable { case waiting, running, paused, stoppedWithPart, cancelled }
 
     /// What happened; the rows.
-    enum Happening: String, CaseIterable, Sendable {
-        case nothing, clientGone, stopped, killed, powerLost
-    }
+    enum Happening: String, CaseIterable, Sendable { case nothing, clientGone, stopped, killed, powerLost }
 
     private static let session = "com.example.tower"
     private static let large = "/tower/files/large"
 
     @Test(
         "Row, staging, destination and events are as the table says [S23 S24 S98 S99 S100 S102 S107]",
-        arguments: Doing.allCases,
-        Happening.allCases
-    )
+        arguments: Doing.allCases, Happening.allCases)
     func cell(doing: Doing, happening: Happening) async throws {
         let bench = try AgentBench(large: 3_000_000)
         bench.stall()
@@ -134,12 +128,9 @@ struct LifeTableTests {
         }
     }
 
-    private static func expectEvents(
-        _ rests: RunState,
-        _ doing: Doing,
-        _ happening: Happening,
-        _ bench: AgentBench
-    ) throws {
+    private static func expectEvents(_ rests: RunState, _ doing: Doing, _ happening: Happening, _ bench: AgentBench)
+        throws
+    {
         let events = try bench.events()
         func count(_ name: String) -> Int { events.count { $0["event"] as? String == name } }
         let stops = events.filter { $0["event"] as? String == "run.stopped" }.map { $0["reason"] as? String }

@@ -14,8 +14,7 @@ struct OwedHookTests {
         let bench = try AgentBench()
         let calls = bench.root.path("calls")
         let hook = try bench.hook(
-            "echo $SYNCAGENT_ATTEMPT >> \(calls); test $SYNCAGENT_ATTEMPT = 1 && sleep 60; exit 0"
-        )
+            "echo $SYNCAGENT_ATTEMPT >> \(calls); test $SYNCAGENT_ATTEMPT = 1 && sleep 60; exit 0")
         let first = bench.agent()
         let running = Task { await first.run() }
         var request = bench.request(hook: hook)
@@ -38,9 +37,6 @@ struct OwedHookTests {
         #expect(!needs.isEmpty)
         #expect(needs.allSatisfy { $0.recipe?.settings == "of the client" })
         #expect(
-            needs.allSatisfy {
-                $0.recipe?.manifest == bench.manifest && $0.recipe?.destination == bench.destination
-            }
-        )
+            needs.allSatisfy { $0.recipe?.manifest == bench.manifest && $0.recipe?.destination == bench.destination })
     }
 }

@@ -28,8 +28,8 @@ struct StartTimeTests {
                 #expect(start - asked == expected * 1_000)
                 // Just before the delay is over, so that the chain goes on.
                 bench.advance(.milliseconds(start - bench.now()))
-                try await bench.until(.finished)
                 // The clock stands where the run began: the delay has not passed since.
+                try await bench.until(.finished)
             }
             let person = try await agent.enqueue(bench.request(hook: hook))
             #expect(person.notBefore == nil)
@@ -90,9 +90,7 @@ struct StartTimeTests {
         }
     }
 
-    @Test(
-        "A person who asks again for a waiting run says anew when it starts, or that it does not [S43 S44 S46 S60]"
-    )
+    @Test("A person who asks again for a waiting run says anew when it starts, or that it does not [S43 S44 S46 S60]")
     func askedAgain() async throws {
         let bench = try AgentBench(hasStillClock: true)
         let agent = bench.agent()

@@ -46,11 +46,7 @@ enum Trouble: String, CaseIterable, CustomTestStringConvertible {
     }
 }
 
-@Suite(
-    "Whatever a run is at, giving it up and stopping the agent work at once",
-    .serialized,
-    .timeLimit(.minutes(10))
-)
+@Suite("Whatever a run is at, giving it up and stopping the agent work at once", .serialized, .timeLimit(.minutes(10)))
 struct StopAnywhereTests {
     private let session = "com.example.tower"
     /// Alone it takes a tenth of a second. Beside fifty other tests two threads have to do for all of them; a run that did
@@ -65,13 +61,9 @@ struct StopAnywhereTests {
         let run = try await agent.enqueue(bench.request(hook: trouble == .deafHook ? hook : nil)).run
         try await bench.until(.running)
         if trouble == .deafHook {
-            while !FileManager.default.fileExists(atPath: called) {
-                try await Task.sleep(for: .milliseconds(5))
-            }
+            while !FileManager.default.fileExists(atPath: called) { try await Task.sleep(for: .milliseconds(5)) }
         } else {
-            while bench.server.log.entries.dropFirst(requests).allSatisfy({
-                !$0.request.path.contains("pack")
-            }) {
+            while bench.server.log.entries.dropFirst(requests).allSatisfy({ !$0.request.path.contains("pack") }) {
                 try await Task.sleep(for: .milliseconds(5))
             }
             try await Task.sleep(for: .milliseconds(100))
@@ -100,10 +92,7 @@ struct StopAnywhereTests {
         #expect(try bench.disorder() == [])
     }
 
-    @Test(
-        "A stopped agent is gone, and keeps the run for the next one [S22 S24]",
-        arguments: Trouble.allCases
-    )
+    @Test("A stopped agent is gone, and keeps the run for the next one [S22 S24]", arguments: Trouble.allCases)
     func stopped(trouble: Trouble) async throws {
         for mode in [AgentStop.release, .pause] {
             let bench = try AgentBench()

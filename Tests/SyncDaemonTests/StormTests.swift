@@ -20,11 +20,7 @@ struct StormTests {
             try await bench.until(.running)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 0..<8 {
-                    group.addTask {
-                        for turn in 0..<60 {
-                            try await command(number &* 7 &+ turn &* 13, agent, bench)
-                        }
-                    }
+                    group.addTask { for turn in 0..<60 { try await command(number &* 7 &+ turn &* 13, agent, bench) } }
                 }
                 try await group.waitForAll()
             }

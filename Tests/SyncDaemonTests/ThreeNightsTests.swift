@@ -43,8 +43,7 @@ struct ThreeNightsTests {
         let run = try bench.store.runs().first
         #expect(
             bench.server.log.bytesSent(to: AgentBench.largePath) >= bytes,
-            "\(run.map { "\($0.state) \($0.reason?.rawValue ?? "") \($0.error ?? "")" } ?? "no run")"
-        )
+            "\(run.map { "\($0.state) \($0.reason?.rawValue ?? "") \($0.error ?? "")" } ?? "no run")")
     }
 
     /// Waits until the night's end has stopped the run.
@@ -52,9 +51,7 @@ struct ThreeNightsTests {
         for _ in 0..<3_000 where try bench.store.run(run).reason != .condition("window") {
             try await Task.sleep(for: .milliseconds(10))
         }
-        #expect(
-            try bench.store.run(run).state == .waiting && bench.store.run(run).reason == .condition("window")
-        )
+        #expect(try bench.store.run(run).state == .waiting && bench.store.run(run).reason == .condition("window"))
     }
 
     @Test("What is needed comes once, whatever the nights are like [S134 S135]")
@@ -102,13 +99,15 @@ struct ThreeNightsTests {
             try await bench.until(.finished)
             #expect(newer.problems(in: bench.destination) == [])
             #expect(try bench.store.run(two.run).result == .ok)
-            let names = try bench.events().filter { $0["run"] as? String == two.run }
-                .compactMap { $0["event"] as? String }.filter { $0.hasPrefix("condition.") }
+            let names = try bench.events().filter { $0["run"] as? String == two.run }.compactMap {
+                $0["event"] as? String
+            }.filter { $0.hasPrefix("condition.") }
             #expect(names == ["condition.blocked", "condition.cleared"])
         }
         let needed = 200 * 3_000 + 20 * 3_000 + Self.largeSize
-        let sent = bench.server.log.entries.filter { !$0.request.path.hasSuffix("manifest.json") }
-            .reduce(0) { $0 + $1.bytesSent }
+        let sent = bench.server.log.entries.filter { !$0.request.path.hasSuffix("manifest.json") }.reduce(0) {
+            $0 + $1.bytesSent
+        }
         #expect(Double(sent) <= 1.02 * Double(needed), "\(sent) bytes for \(needed)")
         #expect(try bench.disorder() == [])
         try checkReport(bench, sent: sent)
@@ -129,10 +128,7 @@ struct ThreeNightsTests {
         let received = told.nights.reduce(UInt64(0)) { $0 + $1.amounts.received }
         #expect(received == told.amounts.received)
         // Manifests are received, too, and what was on its way when a night ended is not.
-        #expect(
-            received >= UInt64(sent) * 95 / 100 && received <= UInt64(sent) * 103 / 100,
-            "\(received) of \(sent)"
-        )
+        #expect(received >= UInt64(sent) * 95 / 100 && received <= UInt64(sent) * 103 / 100, "\(received) of \(sent)")
         #expect(told.amounts.placed == 200 + 20 + 1, "each file once")
         #expect(told.runs.map(\.state) == [.superseded, .finished])
         #expect(told.waits.map(\.cause) == [.condition("window"), .condition("window")])

@@ -30,15 +30,10 @@ struct DestinationTests {
         #expect(!FileManager.default.fileExists(atPath: root.path("none")))
     }
 
-    @Test(
-        "A file in the way of the destination or of its state is named",
-        arguments: ["dest", "dest/.syncagent"]
-    )
+    @Test("A file in the way of the destination or of its state is named", arguments: ["dest", "dest/.syncagent"])
     func inTheWay(path: String) throws {
         try root.write("mine", to: path)
-        let error = #expect(throws: FileError.self) {
-            _ = try Destination.open(path: root.path("dest"), create: true)
-        }
+        let error = #expect(throws: FileError.self) { _ = try Destination.open(path: root.path("dest"), create: true) }
         #expect(error.map { "\($0)".contains("dest") } == true)
         #expect(root.read(path) == Array("mine".utf8))
     }
@@ -56,9 +51,7 @@ struct DestinationTests {
     func lock() throws {
         let first = try Destination.open(path: root.path("dest"), create: true)
         let second = try Destination.open(path: root.path("dest"), create: true)
-        #expect(
-            try Self.holdingLock(of: first) { try Self.isBusy(second) && second.lockHolder() == getpid() }
-        )
+        #expect(try Self.holdingLock(of: first) { try Self.isBusy(second) && second.lockHolder() == getpid() })
         #expect(try Self.holdingLock(of: second) { try Self.isBusy(first) })
     }
 
@@ -97,9 +90,7 @@ struct DestinationTests {
             hex + ".4294967296", hex + ".4294967295", hex + ".+1", hex + ".01", hex + ".0",
             hex + ".00000000000000000001", hex + ".1.begun.part", hex.uppercased(), ".part", "../" + hex,
             hex + ".part.part", hex + "/",
-        ] {
-            #expect(StagedName(parsing: bad) == nil, "\(bad)")
-        }
+        ] { #expect(StagedName(parsing: bad) == nil, "\(bad)") }
     }
 
     @Test("Files in staging never share a name, also with what an earlier run left")

@@ -30,9 +30,7 @@ struct DirectoryTests {
         let path = Array(Array(repeating: "k", count: 1_900).joined(separator: "/").utf8)
         let isMade = StopFlag()
         let thread = try WorkerThread(name: "deep") { [destination = fixture.destination] in
-            let found = path.withUnsafeBufferPointer {
-                try? Directories(destination).descriptor($0, create: true)
-            }
+            let found = path.withUnsafeBufferPointer { try? Directories(destination).descriptor($0, create: true) }
             if found != nil { isMade.set() }
         }
         thread.join()
@@ -54,9 +52,7 @@ struct DirectoryTests {
         let directories = Directories(fixture.destination, capacity: limit)
         for round in 0..<3 {
             for number in 0..<20 {
-                let descriptor = try #require(
-                    try fixture.directory("d\(number)/sub", create: true, with: directories)
-                )
+                let descriptor = try #require(try fixture.directory("d\(number)/sub", create: true, with: directories))
                 let expected = try #require(fixture.status("d\(number)/sub"))
                 let found = SyncSystem.status(descriptor)
                 #expect(found?.inode == expected.inode, "round \(round)")
@@ -126,12 +122,7 @@ struct DirectoryTests {
             var made = 0
             for number in 0..<2_000 {
                 let directories = Directories(fixture.destination)
-                guard
-                    let into = try? fixture.directory(
-                        "parent/swap/d\(number % 3)",
-                        create: true,
-                        with: directories
-                    )
+                guard let into = try? fixture.directory("parent/swap/d\(number % 3)", create: true, with: directories)
                 else { continue }
                 let raw = openat(into, "f\(number)", O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o600)
                 if raw >= 0 {
@@ -148,9 +139,7 @@ struct DirectoryTests {
 
     /// Runs a racer beside a maker until the maker is done.
     private func concurrentlyRacing(
-        stop: @escaping @Sendable () -> Void,
-        racer: @escaping @Sendable () -> Int,
-        maker: @escaping @Sendable () -> Int
+        stop: @escaping @Sendable () -> Void, racer: @escaping @Sendable () -> Int, maker: @escaping @Sendable () -> Int
     ) -> (swaps: Int, made: Int) {
         let results = concurrently(2, name: "race") { index in
             if index == 0 { return racer() }

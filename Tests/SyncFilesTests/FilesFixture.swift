@@ -17,9 +17,7 @@ struct FilesFixture {
     /// The path of a name in the state directory, below ``root``.
     static func state(_ name: String) -> String { "dest/.syncagent/\(name)" }
 
-    static func digest(_ bytes: [UInt8]) throws -> SHA256Digest {
-        try bytes.withUnsafeBytes { try sha256($0) }
-    }
+    static func digest(_ bytes: [UInt8]) throws -> SHA256Digest { try bytes.withUnsafeBytes { try sha256($0) } }
 
     /// The status of a path below the destination.
     func status(_ path: String) -> FileStatus? {
@@ -31,9 +29,7 @@ struct FilesFixture {
     func directory(_ path: String, create: Bool, with directories: Directories) throws(FileError) -> Int32? {
         let bytes = Array(path.utf8)
         let result: Result<Int32?, FileError> = bytes.withUnsafeBufferPointer { buffer in
-            do throws(FileError) {
-                return .success(try directories.descriptor(buffer, create: create))
-            } catch {
+            do throws(FileError) { return .success(try directories.descriptor(buffer, create: create)) } catch {
                 return .failure(error)
             }
         }

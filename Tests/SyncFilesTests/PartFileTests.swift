@@ -22,10 +22,8 @@ struct PartFileTests {
         let digest = try FilesFixture.digest(bytes)
         return try PartFile(
             descriptor: Descriptor(owning: raw),
-            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)),
-            digest: digest,
-            ends: ends ?? self.ends
-        )
+            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)), digest: digest,
+            ends: ends ?? self.ends)
     }
 
     private func write(_ blob: Int, of part: PartFile, _ bytes: [UInt8]? = nil) -> PartFile.Progress {
@@ -42,10 +40,7 @@ struct PartFileTests {
     func orders(seed: UInt64) throws {
         var order = Array(ends.indices)
         for index in order.indices.reversed() {
-            order.swapAt(
-                index,
-                Int(patternedBytes(size: 1, seed: seed &* 31 &+ UInt64(index))[0]) % (index + 1)
-            )
+            order.swapAt(index, Int(patternedBytes(size: 1, seed: seed &* 31 &+ UInt64(index))[0]) % (index + 1))
         }
         let part = try part()
         let progress = order.map { write($0, of: part) }
@@ -79,10 +74,7 @@ struct PartFileTests {
         #expect(root.read("part\(round)") == bytes)
     }
 
-    @Test(
-        "Wrong bytes are a mismatch, the blob at fault is found, and a second attempt mends it",
-        arguments: 0..<5
-    )
+    @Test("Wrong bytes are a mismatch, the blob at fault is found, and a second attempt mends it", arguments: 0..<5)
     func mismatch(bad: Int) throws {
         let part = try part()
         var wrong = bytes
@@ -131,10 +123,7 @@ struct PartFileTests {
         #expect(part.complete(blob: 0) == .verified)
     }
 
-    @Test(
-        "Zeros of a sparse file stay holes and count when it is hashed, whatever comes first",
-        arguments: [0, 1, 2]
-    )
+    @Test("Zeros of a sparse file stay holes and count when it is hashed, whatever comes first", arguments: [0, 1, 2])
     func holes(first: Int) throws {
         let ends: [UInt64] = [4 << 20, 5 << 20, 30 << 20]
         let data = patternedBytes(size: 1 << 20, seed: 3)
@@ -144,11 +133,8 @@ struct PartFileTests {
         try #require(raw >= 0 && ftruncate(raw, 30 << 20) == 0)
         let part = try PartFile(
             descriptor: Descriptor(owning: raw),
-            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)),
-            digest: digest,
-            ends: ends,
-            isSparse: true
-        )
+            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)), digest: digest, ends: ends,
+            isSparse: true)
         let progress = (0..<3).map { step in
             let blob = (first + step) % 3
             let range = part.range(blob: blob)

@@ -38,18 +38,12 @@ struct PlantedStateTests {
         root.path(FilesFixture.state("staging/" + Self.name(target)))
     }
 
-    private func write(_ text: String, as leaf: String, in target: Staging.Directory, _ staging: Staging)
-        throws
-    {
-        _ = try Array(text.utf8).withUnsafeBytes {
-            try staging.write($0, as: leaf, in: target, executable: false)
-        }
+    private func write(_ text: String, as leaf: String, in target: Staging.Directory, _ staging: Staging) throws {
+        _ = try Array(text.utf8).withUnsafeBytes { try staging.write($0, as: leaf, in: target, executable: false) }
     }
 
     private func place(_ target: Staging.Directory, as name: String, _ staging: Staging) -> Errno? {
-        Array(name.utf8).withUnsafeBufferPointer {
-            staging.place(target, as: $0[...], in: fixture.destination.root)
-        }
+        Array(name.utf8).withUnsafeBufferPointer { staging.place(target, as: $0[...], in: fixture.destination.root) }
     }
 
     // MARK: Directories under construction
@@ -80,9 +74,7 @@ struct PlantedStateTests {
     }
 
     @Test(
-        "What has been put in the place of a filled directory does not stay in the tree [V7]",
-        arguments: [true, false]
-    )
+        "What has been put in the place of a filled directory does not stay in the tree [V7]", arguments: [true, false])
     func swapped(isLink: Bool) throws {
         let target = Self.directory("d")
         let staging = try Staging(fixture.destination, lanes: 1)
@@ -110,9 +102,7 @@ struct PlantedStateTests {
         #expect(symlink(outside, staged(targets[0])) == 0)
         #expect(throws: FileError.self) { try write("x", as: "second", in: targets[0], staging) }
         #expect(
-            staging.rename(memberNamed: "file", of: targets[0], into: fixture.destination.root)
-                == .staleNFSFileHandle
-        )
+            staging.rename(memberNamed: "file", of: targets[0], into: fixture.destination.root) == .staleNFSFileHandle)
         staging.remove(memberNamed: "file", of: targets[0])
         expectVictimUntouched()
         try write("x", as: "second", in: targets[1], staging)
@@ -163,26 +153,18 @@ struct PlantedStateTests {
         try root.write("deep", to: name + "/sub/deep")
         let digest = try FilesFixture.digest(Array("kept".utf8))
         #expect(staging.takeApart { _, leaf in leaf == "kept" || leaf == "sub" ? digest : nil } == 1)
-        #expect(
-            try FileManager.default.contentsOfDirectory(atPath: root.path(FilesFixture.state("staging"))) == [
-                "0"
-            ]
-        )
+        #expect(try FileManager.default.contentsOfDirectory(atPath: root.path(FilesFixture.state("staging"))) == ["0"])
         #expect(staging.leftovers().count == 1)
         expectVictimUntouched()
     }
 
     @Test("Names that are nearly those of lanes and staged directories are none")
     func nearlyNames() throws {
-        for name in ["+7", "07", "1024", "-1"] {
-            try root.write("", to: FilesFixture.state("staging/\(name)/x"))
-        }
+        for name in ["+7", "07", "1024", "-1"] { try root.write("", to: FilesFixture.state("staging/\(name)/x")) }
         let odd = "dir-+123456789abcdef"
         try root.write("", to: FilesFixture.state("staging/\(odd)/x"))
         let staging = try Staging(fixture.destination, lanes: 2)
-        let names = try FileManager.default.contentsOfDirectory(
-            atPath: root.path(FilesFixture.state("staging"))
-        )
+        let names = try FileManager.default.contentsOfDirectory(atPath: root.path(FilesFixture.state("staging")))
         #expect(names.sorted() == ["+7", "-1", "0", "07", "1", "1024", odd].sorted())
         #expect(staging.members().isEmpty)
     }
@@ -191,25 +173,22 @@ struct PlantedStateTests {
 
     @Test(
         "A state directory that others may write to is refused, with what to do",
-        arguments: ["", "/staging", "/staging/0"]
-    )
+        arguments: ["", "/staging", "/staging/0"])
     func writableByOthers(name: String) throws {
         _ = try Staging(fixture.destination, lanes: 1)
         #expect(chmod(root.path("dest/.syncagent" + name), 0o770) == 0)
         let error = #expect(throws: FileError.self) {
             _ = try Staging(try Destination.open(path: root.path("dest"), create: true), lanes: 1)
         }
-        #expect(
-            error.map { "\($0)".contains("chmod go-w") && "\($0)".contains("dest/.syncagent" + name) } == true
-        )
+        #expect(error.map { "\($0)".contains("chmod go-w") && "\($0)".contains("dest/.syncagent" + name) } == true)
     }
 
     @Test(
         "Another user's state directory is refused, also by root; who only reads files does not need it",
-        .enabled(if: geteuid() == 0, "only root can give files away"),
-        arguments: [true, false]
-    )
-    func ofAnotherUser(create: Bool) throws {
+        .enabled(if: geteuid() == 0, "only root can give files away"), arguments: [true, false])
+    func ofAnotherUser(
+        create: Bool
+    ) throws {
         #expect(chown(root.path("dest/.syncagent"), 4242, 4242) == 0)
         let error = #expect(throws: FileError.self) {
             _ = try Destination.open(path: root.path("dest"), create: create)
@@ -243,14 +222,8 @@ struct PlantedStateTests {
         for number in 0..<3_000 {
             let path = String(repeating: "d", count: 60) + "\(100_000 + number)"
             writer.append(
-                IndexRecord(
-                    status: status,
-                    digest: try FilesFixture.digest([1]),
-                    kind: .file,
-                    installed: true
-                ),
-                path: path
-            )
+                IndexRecord(status: status, digest: try FilesFixture.digest([1]), kind: .file, installed: true),
+                path: path)
         }
         try writer.write(owner: "p", completion: nil, durable: false)
         #expect(StatIndex.read(from: fixture.destination).count == 3_000)
@@ -311,9 +284,7 @@ struct PlantedStateTests {
     @Test("A sparse monster takes no memory: its head must fit its length, and that has a bound")
     func monsters() throws {
         try StatIndexWriter(in: fixture.destination).write(owner: "p", completion: nil, durable: false)
-        let (index, log) = (
-            root.path(FilesFixture.state("index")), root.path(FilesFixture.state("index.log"))
-        )
+        let (index, log) = (root.path(FilesFixture.state("index")), root.path(FilesFixture.state("index.log")))
         for length in [200 << 20, 1 << 40] {
             #expect(truncate(index, off_t(length)) == 0)
             let before = Self.mostMemory()
@@ -322,9 +293,7 @@ struct PlantedStateTests {
         }
         try root.write([], to: FilesFixture.state("index.log"))
         try root.write(Array("SACHUNK1".utf8), to: FilesFixture.state("chunks"))
-        #expect(
-            truncate(log, 1 << 40) == 0 && truncate(root.path(FilesFixture.state("chunks")), 1 << 40) == 0
-        )
+        #expect(truncate(log, 1 << 40) == 0 && truncate(root.path(FilesFixture.state("chunks")), 1 << 40) == 0)
         #expect(IndexLog.read(fixture.destination).isEmpty)
         let hasMap = ChunkMapReader(fixture.destination) != nil
         #expect(!hasMap)

@@ -12,27 +12,20 @@ struct StatIndexTests {
 
     init() throws { fixture = try FilesFixture() }
 
-    private func record(_ number: Int, kind: IndexRecord.Kind = .file, installed: Bool = true) throws
-        -> IndexRecord
-    {
+    private func record(_ number: Int, kind: IndexRecord.Kind = .file, installed: Bool = true) throws -> IndexRecord {
         let found = SyncSystem.status(fixture.destination.root)
         let status = try #require(found)
         var record = IndexRecord(
-            status: status,
-            digest: try FilesFixture.digest([UInt8(number)]),
-            kind: kind,
-            installed: installed
-        )
+            status: status, digest: try FilesFixture.digest([UInt8(number)]), kind: kind, installed: installed)
         record.status.size = UInt64(number)
         record.status.modified = 1_000 + Int64(number)
         record.status.changed = 2_000 + Int64(number)
         return record
     }
 
-    private func writeIndex(
-        completion: StatIndex.Completion? = nil,
-        revision: StatIndex.Revision? = nil
-    ) throws -> [IndexRecord] {
+    private func writeIndex(completion: StatIndex.Completion? = nil, revision: StatIndex.Revision? = nil) throws
+        -> [IndexRecord]
+    {
         var writer = StatIndexWriter(in: fixture.destination)
         var records: [IndexRecord] = []
         for (number, path) in paths.enumerated() {
@@ -41,12 +34,7 @@ struct StatIndexTests {
             records.append(record)
             writer.append(record, path: path)
         }
-        try writer.write(
-            owner: "com.example\ngroup",
-            completion: completion,
-            revision: revision,
-            durable: false
-        )
+        try writer.write(owner: "com.example\ngroup", completion: completion, revision: revision, durable: false)
         return records
     }
 
@@ -66,11 +54,7 @@ struct StatIndexTests {
     @Test("What is written is read back: records, paths, owner, completion")
     func roundTrip() throws {
         let completion = StatIndex.Completion(
-            manifest: try FilesFixture.digest([9]),
-            selection: 7,
-            totalBytes: .max,
-            files: 5
-        )
+            manifest: try FilesFixture.digest([9]), selection: 7, totalBytes: .max, files: 5)
         let records = try writeIndex(completion: completion)
         let index = StatIndex.read(from: fixture.destination)
         #expect(index.count == paths.count)
@@ -92,9 +76,8 @@ struct StatIndexTests {
         #expect((0..<index.count).map { index.withPath($0) { String(decoding: $0, as: UTF8.self) } } == names)
         #expect(index.record(4_999) == (try record(4_999 % 200)))
         #expect(
-            try FileManager.default.contentsOfDirectory(atPath: fixture.root.path("dest/.syncagent"))
-                .contains("index.paths") == false
-        )
+            try FileManager.default.contentsOfDirectory(atPath: fixture.root.path("dest/.syncagent")).contains(
+                "index.paths") == false)
     }
 
     @Test("What went wrong while records came is told at the end, and the index that was there stays")
@@ -106,9 +89,7 @@ struct StatIndexTests {
         do throws(FileError) {
             try writer.write(owner: "p", completion: nil, durable: false)
             Issue.record("it was written")
-        } catch {
-            #expect(error.step == "create" && error.path.hasSuffix(".syncagent/index.new"))
-        }
+        } catch { #expect(error.step == "create" && error.path.hasSuffix(".syncagent/index.new")) }
         #expect(StatIndex.read(from: fixture.destination).count == before.count)
     }
 
@@ -122,10 +103,7 @@ struct StatIndexTests {
 
     @Test(
         "A path is found by its order, present or not",
-        arguments: [
-            ("", 0), ("a", 0), ("a/w", 1), ("a/x", 1), ("a/z", 3), ("b", 3), ("c", 4), ("zz", 4), ("zzz", 5),
-        ]
-    )
+        arguments: [("", 0), ("a", 0), ("a/w", 1), ("a/x", 1), ("a/z", 3), ("b", 3), ("c", 4), ("zz", 4), ("zzz", 5)])
     func lowerBound(path: String, position: Int) throws {
         _ = try writeIndex()
         let index = StatIndex.read(from: fixture.destination)
@@ -158,10 +136,7 @@ struct StatIndexTests {
         }
     }
 
-    @Test(
-        "Numbers that a right checksum covers are checked all the same",
-        arguments: [16, 24, 32, 128 + 72, 128 + 76]
-    )
+    @Test("Numbers that a right checksum covers are checked all the same", arguments: [16, 24, 32, 128 + 72, 128 + 76])
     func hostileNumbers(offset: Int) throws {
         _ = try writeIndex()
         var bytes = try #require(fixture.root.read(FilesFixture.state("index")))

@@ -22,9 +22,7 @@ struct UmaskTests {
         #expect(mode("a/dest/.syncagent") == 0o700 && mode("a/dest/.syncagent/staging") == 0o700)
         let directories = Directories(destination)
         try #require(
-            try Array("x/y".utf8).withUnsafeBufferPointer { try directories.descriptor($0, create: true) }
-                != nil
-        )
+            try Array("x/y".utf8).withUnsafeBufferPointer { try directories.descriptor($0, create: true) } != nil)
         #expect(mode("a/dest/x") == 0o750 && mode("a/dest/x/y") == 0o750)
         let kept = try BackupDirectory.open(path: root.path("kept"), beside: destination)
         #expect(mode("kept") == 0o750)
@@ -37,9 +35,7 @@ struct UmaskTests {
         for (isExecutable, wanted) in [(false, 0o640), (true, 0o750)] as [(Bool, UInt16)] {
             let digest = try FilesFixture.digest([isExecutable ? 1 : 0])
             let file = staging.newFile(lane: 0, digest: digest)
-            let found = try [UInt8(1)].withUnsafeBytes {
-                try staging.write($0, to: file, executable: isExecutable)
-            }
+            let found = try [UInt8(1)].withUnsafeBytes { try staging.write($0, to: file, executable: isExecutable) }
             #expect(found.permissions == wanted)
         }
         let directory = Array("whole".utf8).withUnsafeBufferPointer { Staging.Directory(path: $0) }
@@ -57,11 +53,7 @@ struct UmaskTests {
     func leftover() throws {
         let file: Staging.File
         do {
-            let closed = try Destination.open(
-                path: root.path("a/dest"),
-                create: true,
-                umask: Umask(bits: 0o077)
-            )
+            let closed = try Destination.open(path: root.path("a/dest"), create: true, umask: Umask(bits: 0o077))
             let staging = try Staging(closed, lanes: 1)
             file = staging.newFile(lane: 0, digest: try FilesFixture.digest([1]))
             let found = try [UInt8(1)].withUnsafeBytes { try staging.write($0, to: file, executable: false) }

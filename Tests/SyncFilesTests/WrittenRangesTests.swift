@@ -20,10 +20,8 @@ struct WrittenRangesTests {
         let digest = try FilesFixture.digest(bytes)
         return try PartFile(
             descriptor: Descriptor(owning: raw),
-            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)),
-            digest: digest,
-            ends: [UInt64(Self.size)]
-        )
+            staged: Staging.File(lane: 0, name: StagedName(digest: digest, isPart: true)), digest: digest,
+            ends: [UInt64(Self.size)])
     }
 
     private func put(_ range: Range<Int>, to part: PartFile, of source: [UInt8]? = nil) -> PartFile.Progress {
@@ -135,10 +133,7 @@ struct WrittenRangesTests {
         #expect(record.read()?.ranges == [0..<65_536, 131_072..<150_000])
     }
 
-    @Test(
-        "What is no record of this file says nothing",
-        arguments: ["size", "magic", "torn", "beyond", "backwards"]
-    )
+    @Test("What is no record of this file says nothing", arguments: ["size", "magic", "torn", "beyond", "backwards"])
     func foreign(how: String) throws {
         let size = UInt64(Self.size)
         let raw = open(root.path("part"), O_RDWR | O_CREAT, 0o600)

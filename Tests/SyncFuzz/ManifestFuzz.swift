@@ -3,15 +3,12 @@ import SyncModel
 
 /// Reads any bytes as a manifest. Nothing may trap or read outside the bytes, and what is accepted must keep what
 /// the rest of the program relies on. Built by `run.sh`, with AddressSanitizer.
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzManifest(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+@_cdecl("LLVMFuzzerTestOneInput") public func fuzzManifest(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     var limits = ManifestLimits.standard
     limits.textBytes = 1 << 20
     // A zero byte, which no manifest has, ends a text: what follows are the texts of its parts.
-    let texts = UnsafeRawBufferPointer(start: start, count: count).split(
-        separator: 0,
-        omittingEmptySubsequences: false
-    ).map { UnsafeRawBufferPointer(rebasing: $0) }
+    let texts = UnsafeRawBufferPointer(start: start, count: count).split(separator: 0, omittingEmptySubsequences: false)
+        .map { UnsafeRawBufferPointer(rebasing: $0) }
     do throws(ManifestError) {
         if texts.count < 2 { check(try ManifestAssembly(texts[0], digest: .zero, limits: limits).finish()) }
         var assembly = try ManifestAssembly(texts[0], digest: .zero, limits: limits)
@@ -71,14 +68,10 @@ private func checkContent(_ manifest: Manifest, _ row: Int) {
     switch files.kind(row) {
     case .link:
         precondition(blobs.isEmpty && files.size(row) == 0 && files.urls(row).isEmpty)
-        precondition(
-            files.linkTarget(row)?.isEmpty == false && files.linkTarget(row)?.hasPrefix("/") == false
-        )
+        precondition(files.linkTarget(row)?.isEmpty == false && files.linkTarget(row)?.hasPrefix("/") == false)
     case .file, .executable:
         precondition(blobs.isEmpty || sum == files.size(row))
         precondition(files.size(row) == 0 || !blobs.isEmpty || !files.urls(row).isEmpty)
-        for url in files.urls(row) {
-            precondition(url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x5C })
-        }
+        for url in files.urls(row) { precondition(url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x5C }) }
     }
 }

@@ -3,8 +3,7 @@ import SyncTrust
 
 /// Reads any bytes as what stands in `trust/`, as a pin, and as a key file. Nothing may trap or read outside the bytes, and what
 /// is accepted must come back as it was. Built by `run.sh`, with AddressSanitizer.
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzStatement(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+@_cdecl("LLVMFuzzerTestOneInput") public func fuzzStatement(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = Array(UnsafeBufferPointer(start: start, count: count))
     check { () throws(TrustFault) in
         let statement = try SignedStatement(bytes, limit: Role.root.limit)
@@ -48,9 +47,7 @@ private func contents(_ json: [UInt8]) {
 }
 
 private func check(_ read: () throws(TrustFault) -> Void) {
-    do throws(TrustFault) {
-        try read()
-    } catch {
+    do throws(TrustFault) { try read() } catch {
         precondition(!error.reason.isEmpty && error.reason.utf8.count < 2_000)
         precondition(!error.reason.unicodeScalars.contains(where: isUnsafeOnTerminal))
     }

@@ -22,21 +22,12 @@ struct HTTPMessageTests {
         arguments: [
             ("/a/b", "/a/b"), ("/a?x=/c", "/a"), ("/a%3Fb#c", "/a%3Fb"), ("http://host:1/a?b", "/a"),
             ("http://host", "/"), ("http://host?x", "/"), ("*", "*"), ("", ""), ("/a://b", "/a://b"),
-        ]
-    )
+        ])
     func paths(target: String, path: String) {
         let request = HTTPRequest(
-            method: "GET",
-            target: target,
-            headers: [:],
-            body: .bytes([]),
-            client: "-",
-            peerUser: nil
-        )
+            method: "GET", target: target, headers: [:], body: .bytes([]), client: "-", peerUser: nil)
         #expect(request.path == path)
     }
 }
 
-extension String {
-    var name: HTTPFields.Name { HTTPFields.Name(self) }
-}
+extension String { var name: HTTPFields.Name { HTTPFields.Name(self) } }

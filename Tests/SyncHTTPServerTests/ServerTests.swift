@@ -56,18 +56,12 @@ final class Client: Sendable {
 }
 
 let limits = HTTPServer.Limits(
-    maximumConnections: 64,
-    idleTimeout: .seconds(20),
-    requestTimeout: .seconds(20),
-    bodyLength: 100,
-    stopTimeout: .seconds(20),
-    threads: 2
-)
+    maximumConnections: 64, idleTimeout: .seconds(20), requestTimeout: .seconds(20), bodyLength: 100,
+    stopTimeout: .seconds(20), threads: 2)
 
 /// Runs a server for as long as `body` runs.
 func serving<R: Sendable>(
-    _ answering: HTTPServer.Answering,
-    _ limits: HTTPServer.Limits = limits,
+    _ answering: HTTPServer.Answering, _ limits: HTTPServer.Limits = limits,
     _ body: @escaping @Sendable (_ port: Int) async throws -> R
 ) async throws -> R {
     let server = HTTPServer(at: .tcp(address: "127.0.0.1", port: 0), limits, answering)
@@ -101,17 +95,13 @@ private let get = "GET /a?b HTTP/1.1\r\nHost: h\r\n\r\n"
 
 @Suite(.timeLimit(.minutes(10)))
 struct ServerTests {
-    @Test(
-        "Of an answer that cannot be sent it is told, too, that nothing went out, once",
-        arguments: [true, false]
-    )
+    @Test("Of an answer that cannot be sent it is told, too, that nothing went out, once", arguments: [true, false])
     func unsendable(isAtOnce: Bool) async throws {
         let told = Mutex<[Bool]>([])
         let answer = { @Sendable in
             // There is no such file.
             var response = HTTPResponse(status: 200, body: .file(OpenFile(owning: -1), 0..<10))
-            response.whenSent = { bytes, isComplete in told.withLock { $0.append(bytes == 0 && !isComplete) }
-            }
+            response.whenSent = { bytes, isComplete in told.withLock { $0.append(bytes == 0 && !isComplete) } }
             return response
         }
         let answering = isAtOnce ? HTTPServer.Answering.atOnce { _ in answer() } : .later { _ in answer() }
@@ -142,8 +132,7 @@ struct ServerTests {
 
     @Test(
         "A client that says it has nothing more to ask gets its answer, and the connection ends",
-        arguments: [true, false]
-    )
+        arguments: [true, false])
     func finished(isAtOnce: Bool) async throws {
         try await serving(echo) { port in
             for request in [get, "GET /half", ""] {
@@ -169,9 +158,7 @@ struct ServerTests {
         }
     }
 
-    @Test(
-        "A byte now and then does not keep a connection: a request has its time, on a kept connection as well"
-    )
+    @Test("A byte now and then does not keep a connection: a request has its time, on a kept connection as well")
     func drops() async throws {
         var strict = limits
         strict.requestTimeout = .milliseconds(300)
@@ -214,8 +201,7 @@ struct ServerTests {
             let text = try await whole.read()
             #expect(
                 text.contains("Content-Length: 990\r\n")
-                    && text.hasSuffix("\r\n\r\n" + String(repeating: "a", count: 990))
-            )
+                    && text.hasSuffix("\r\n\r\n" + String(repeating: "a", count: 990)))
             let short = try Client(port)
             short.send("GET /short HTTP/1.1\r\nHost: h\r\n\r\n")
             #expect(try await short.read().contains("Content-Length: 4990\r\n"))
@@ -228,9 +214,7 @@ struct ServerTests {
         #expect(seen == [true, false])
     }
 
-    @Test(
-        "A server that stops gives up on tasks that think and streams that have nothing to say, in its time"
-    )
+    @Test("A server that stops gives up on tasks that think and streams that have nothing to say, in its time")
     func stops() async throws {
         var hasty = limits
         hasty.stopTimeout = .milliseconds(100)
@@ -282,9 +266,7 @@ struct ServerTests {
                 let clients = try (0..<8).map { _ in try Client(port) }
                 let other = "GET /other HTTP/1.1\r\nHost: h\r\n\r\n"
                 for client in clients {
-                    client.send(
-                        String(repeating: other, count: 20) + "GET /stream HTTP/1.1\r\nHost: h\r\n\r\n"
-                    )
+                    client.send(String(repeating: other, count: 20) + "GET /stream HTTP/1.1\r\nHost: h\r\n\r\n")
                 }
                 try await Task.sleep(for: .microseconds(100 * round))
                 return clients

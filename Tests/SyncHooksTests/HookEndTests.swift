@@ -13,9 +13,7 @@ struct HookEndTests {
             trap '' TERM
             sh -c 'trap "" TERM; echo $$ > \(fixture.root)/grandchild; while :; do sleep 1; done' &
             while :; do sleep 1; done
-            """,
-            timeout: 1
-        )
+            """, timeout: 1)
         #expect(outcome.end == .timedOut)
         let grandchild = try #require(Int32(fixture.contents("grandchild").trimmingCharacters(in: .newlines)))
         #expect(!isAlive(grandchild))
@@ -25,10 +23,7 @@ struct HookEndTests {
     func termFirst() async throws {
         let fixture = try HookFixture()
         let outcome = try await fixture.run(
-            "trap 'echo tidied; exit 3' TERM; echo up; while :; do sleep 0.05; done",
-            timeout: 1,
-            grace: .seconds(20)
-        )
+            "trap 'echo tidied; exit 3' TERM; echo up; while :; do sleep 0.05; done", timeout: 1, grace: .seconds(20))
         #expect(outcome.end == .timedOut)
         // The shell may say "Terminated" in between.
         #expect(outcome.output.hasPrefix("up\n") && outcome.output.hasSuffix("tidied\n"))
@@ -45,8 +40,7 @@ struct HookEndTests {
         let fixture = try HookFixture()
         let outcome = try await fixture.run(
             "sh -c 'trap \"\" TERM; echo $$ > \(fixture.root)/left; while :; do sleep 1; done' >/dev/null 2>&1 &\n"
-                + "while [ ! -s \(fixture.root)/left ]; do sleep 0.01; done; exit 4"
-        )
+                + "while [ ! -s \(fixture.root)/left ]; do sleep 0.01; done; exit 4")
         #expect(outcome.end == .exited(4))
         #expect(outcome.endedLeftovers)
         let left = try #require(Int32(fixture.contents("left").trimmingCharacters(in: .newlines)))
@@ -66,8 +60,7 @@ struct HookEndTests {
         let fixture = try HookFixture()
         let outcome = try await fixture.run(
             "setsid sh -c 'echo $$ > \(fixture.root)/daemon; exec sleep 600' &\n"
-                + "while [ ! -s \(fixture.root)/daemon ]; do sleep 0.01; done; echo done"
-        )
+                + "while [ ! -s \(fixture.root)/daemon ]; do sleep 0.01; done; echo done")
         let daemon = try #require(Int32(fixture.contents("daemon").trimmingCharacters(in: .newlines)))
         defer { kill(daemon, SIGKILL) }
         #expect(outcome.end == .exited(0))
@@ -79,10 +72,8 @@ struct HookEndTests {
     func stoppedByCaller() async throws {
         let fixture = try HookFixture()
         let outcome = try await fixture.run(
-            "echo $$ > \(fixture.root)/up; while :; do sleep 0.05; done",
-            timeout: 600,
-            isStopped: { fixture.exists("up") }
-        )
+            "echo $$ > \(fixture.root)/up; while :; do sleep 0.05; done", timeout: 600,
+            isStopped: { fixture.exists("up") })
         #expect(outcome.end == .stopped)
         #expect(!outcome.isTransient)
         let process = try #require(Int32(fixture.contents("up").trimmingCharacters(in: .newlines)))

@@ -21,8 +21,7 @@ final class HookFixture: Sendable {
     deinit { try? FileManager.default.removeItem(atPath: root) }
 
     /// Writes a shell script and returns its path.
-    func script(_ body: String, named name: String = "hook", in directory: String? = nil, mode: Int = 0o755)
-        throws
+    func script(_ body: String, named name: String = "hook", in directory: String? = nil, mode: Int = 0o755) throws
         -> String
     {
         let path = (directory ?? programs) + "/" + name
@@ -31,34 +30,20 @@ final class HookFixture: Sendable {
         return path
     }
 
-    func invocation(_ arguments: [String], report: [UInt8] = Array("{}".utf8), timeout: Int = 60)
-        -> HookInvocation
-    {
+    func invocation(_ arguments: [String], report: [UInt8] = Array("{}".utf8), timeout: Int = 60) -> HookInvocation {
         HookInvocation(
-            arguments: arguments,
-            directory: destination,
+            arguments: arguments, directory: destination,
             environment: [
-                "SYNCAGENT_SESSION": "com.example.tower",
-                "SYNCAGENT_RUN_ID": "20261120T020000Z-0000002a",
-                "SYNCAGENT_GROUP": "all",
-                "SYNCAGENT_RESULT": "ok",
-                "SYNCAGENT_CHANGED": "3",
-                "SYNCAGENT_DESTINATION": destination,
-                "SYNCAGENT_ATTEMPT": "2",
-            ],
-            input: report,
-            timeout: timeout
-        )
+                "SYNCAGENT_SESSION": "com.example.tower", "SYNCAGENT_RUN_ID": "20261120T020000Z-0000002a",
+                "SYNCAGENT_GROUP": "all", "SYNCAGENT_RESULT": "ok", "SYNCAGENT_CHANGED": "3",
+                "SYNCAGENT_DESTINATION": destination, "SYNCAGENT_ATTEMPT": "2",
+            ], input: report, timeout: timeout)
     }
 
     /// Runs a script with the system's own environment and short waits.
     func run(
-        _ body: String,
-        report: [UInt8] = Array("{}".utf8),
-        timeout: Int = 60,
-        grace: Duration = .milliseconds(200),
-        linger: Duration = .milliseconds(300),
-        isStopped: @escaping @Sendable () -> Bool = { false }
+        _ body: String, report: [UInt8] = Array("{}".utf8), timeout: Int = 60, grace: Duration = .milliseconds(200),
+        linger: Duration = .milliseconds(300), isStopped: @escaping @Sendable () -> Bool = { false }
     ) async throws -> HookOutcome {
         var limits = ProgramHook.Limits()
         limits.grace = grace
@@ -85,9 +70,7 @@ final class HookFixture: Sendable {
 
 /// Whether a process is there and not a zombie. proc(5).
 func isAlive(_ process: Int32) -> Bool {
-    guard let status = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8) else {
-        return false
-    }
+    guard let status = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8) else { return false }
     let afterName = status.split(separator: ")").last ?? ""
     return !afterName.hasPrefix(" Z") && !afterName.hasPrefix(" X")
 }

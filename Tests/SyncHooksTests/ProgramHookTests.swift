@@ -9,8 +9,7 @@ struct ProgramHookTests {
     func environment() async throws {
         let fixture = try HookFixture()
         let hook = ProgramHook(environment: [
-            "HOME": "/home/site", "LANG": "C.UTF-8", "TZ": "Europe/Zurich", "USER": "site",
-            "PATH": "/tmp/evil",
+            "HOME": "/home/site", "LANG": "C.UTF-8", "TZ": "Europe/Zurich", "USER": "site", "PATH": "/tmp/evil",
             "LD_PRELOAD": "/tmp/evil.so", "SYNCAGENT_TOKEN": "canary", "AWS_SECRET_ACCESS_KEY": "canary",
             "BASH_ENV": "/tmp/evil",
         ])
@@ -21,13 +20,11 @@ struct ProgramHookTests {
         #expect(outcome.end == .exited(0))
         #expect(
             outcome.output.split(separator: "\n").map(String.init).sorted() == [
-                "HOME=/home/site", "LANG=C.UTF-8",
-                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "HOME=/home/site", "LANG=C.UTF-8", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                 "SYNCAGENT_ATTEMPT=2", "SYNCAGENT_CHANGED=3", "SYNCAGENT_DESTINATION=\(fixture.destination)",
                 "SYNCAGENT_GROUP=all", "SYNCAGENT_RESULT=ok", "SYNCAGENT_RUN_ID=20261120T020000Z-0000002a",
                 "SYNCAGENT_SESSION=com.example.tower", "TZ=Europe/Zurich", "USER=site",
-            ]
-        )
+            ])
     }
 
     @Test("Only descriptors 0, 1 and 2 are open [V61]")
@@ -37,23 +34,18 @@ struct ProgramHookTests {
         let careless = try (0..<8).map { _ in try #require(dup(0) >= 0 ? dup(0) : nil) }
         defer { careless.forEach { close($0) } }
         let outcome = await fixture.run(
-            ProgramHook(environment: [:]),
-            fixture.invocation(["/bin/ls", "/proc/self/fd"])
-        )
+            ProgramHook(environment: [:]), fixture.invocation(["/bin/ls", "/proc/self/fd"]))
         // 3 is ls reading that directory.
         #expect(outcome.output == "0\n1\n2\n3\n")
     }
 
-    @Test(
-        "It leads its own session and group, works in the destination, with umask 022 and plain signals [V61]"
-    )
+    @Test("It leads its own session and group, works in the destination, with umask 022 and plain signals [V61]")
     func processState() async throws {
         let fixture = try HookFixture()
         let outcome = try await fixture.run(
             """
             pwd -P; umask; echo $$ $$; cut -d' ' -f5,6 /proc/$$/stat; exec cat /proc/self/status
-            """
-        )
+            """)
         let lines = outcome.output.split(separator: "\n").map(String.init)
         let real = try #require(realpath(fixture.destination, nil))
         defer { free(real) }
@@ -79,10 +71,7 @@ struct ProgramHookTests {
         #expect(try Data(contentsOf: URL(fileURLWithPath: fixture.root + "/copy")) == Data(report))
     }
 
-    @Test(
-        "A hook that never reads its 5 MB report ends all the same",
-        arguments: ["true", "exec 0<&-; exit 0"]
-    )
+    @Test("A hook that never reads its 5 MB report ends all the same", arguments: ["true", "exec 0<&-; exit 0"])
     func unreadReport(body: String) async throws {
         let outcome = try await HookFixture().run(body, report: [UInt8](repeating: 0x20, count: 5 << 20))
         #expect(outcome.end == .exited(0))
@@ -91,9 +80,7 @@ struct ProgramHookTests {
     @Test("Names in the report and arguments are data, never a command [V56 V63]")
     func hostileNames() async throws {
         let fixture = try HookFixture()
-        let names = [
-            "$(touch x)", "`touch x`", "-rf", "a;touch x", "b\ntouch x", "\u{1B}]52;c;eA==\u{7}", "'", "\"",
-        ]
+        let names = ["$(touch x)", "`touch x`", "-rf", "a;touch x", "b\ntouch x", "\u{1B}]52;c;eA==\u{7}", "'", "\""]
         let report = Array(names.joined(separator: "\u{0}").utf8)
         let show = try fixture.script("for a in \"$@\"; do printf '%s|' \"$a\"; done; cat")
         var invocation = fixture.invocation([show] + names, report: report)
@@ -104,10 +91,7 @@ struct ProgramHookTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.destination) == [])
     }
 
-    @Test(
-        "Exit statuses and signals come back as they are [F093]",
-        arguments: [0, 1, 75, 127, 255] as [Int32]
-    )
+    @Test("Exit statuses and signals come back as they are [F093]", arguments: [0, 1, 75, 127, 255] as [Int32])
     func statuses(status: Int32) async throws {
         let outcome = try await HookFixture().run("exit \(status)")
         #expect(outcome.end == .exited(status))
@@ -116,9 +100,9 @@ struct ProgramHookTests {
     }
 
     @Test("A hook ended by a signal says which [F093]", arguments: [SIGKILL, SIGTERM, SIGSEGV, SIGPIPE])
-    func signals(number: Int32) async throws {
-        #expect(try await HookFixture().run("kill -\(number) $$").end == .signalled(number))
-    }
+    func signals(
+        number: Int32
+    ) async throws { #expect(try await HookFixture().run("kill -\(number) $$").end == .signalled(number)) }
 }
 
 @Suite("What a hook writes", .timeLimit(.minutes(10)))

@@ -6,19 +6,11 @@ import Testing
 
 @Suite("Which program may be a hook", .timeLimit(.minutes(10)))
 struct ProgramPathTests {
-    private func code(_ text: String, _ fixture: HookFixture, from directory: String? = nil) -> ProgramError
-        .Code?
-    {
+    private func code(_ text: String, _ fixture: HookFixture, from directory: String? = nil) -> ProgramError.Code? {
         do throws(ProgramError) {
-            _ = try resolveProgram(
-                text,
-                relativeTo: directory ?? fixture.programs,
-                destination: fixture.destination
-            )
+            _ = try resolveProgram(text, relativeTo: directory ?? fixture.programs, destination: fixture.destination)
             return nil
-        } catch {
-            return error.code
-        }
+        } catch { return error.code }
     }
 
     @Test("Absolute, relative and bare names resolve to an absolute path [V55]")
@@ -62,20 +54,14 @@ struct ProgramPathTests {
         let files = FileManager.default
         try files.createDirectory(atPath: fixture.destination + "/deep", withIntermediateDirectories: false)
         try files.createSymbolicLink(atPath: fixture.programs + "/link", withDestinationPath: inside)
-        try files.createSymbolicLink(
-            atPath: fixture.programs + "/tree",
-            withDestinationPath: fixture.destination
-        )
+        try files.createSymbolicLink(atPath: fixture.programs + "/tree", withDestinationPath: fixture.destination)
         try files.createSymbolicLink(atPath: fixture.destination + "/out", withDestinationPath: "/bin/true")
         try files.createSymbolicLink(atPath: fixture.destination + "/bin", withDestinationPath: "/bin")
         try files.createSymbolicLink(atPath: fixture.programs + "/far", withDestinationPath: "../dest/bin")
         for path in [
-            inside, "./link", "./tree/hook", "../dest/hook", "../dest/deep/../hook", "./tree/out",
-            "../dest/bin/true",
+            inside, "./link", "./tree/hook", "../dest/hook", "../dest/deep/../hook", "./tree/out", "../dest/bin/true",
             "./far/true", "../dest/nothing",
-        ] {
-            #expect(code(path, fixture) == .insideDestination, "\(path)")
-        }
+        ] { #expect(code(path, fixture) == .insideDestination, "\(path)") }
         #expect(code("./hook", fixture, from: fixture.destination) == .insideDestination)
         let outside = try fixture.script("true")
         #expect(code("../programs/hook", fixture, from: fixture.destination) == nil)
@@ -91,10 +77,7 @@ struct ProgramPathTests {
         let deep = fixture.programs + "/a/b"
         try FileManager.default.createDirectory(atPath: deep, withIntermediateDirectories: true)
         let script = try fixture.script("touch \(fixture.root)/ran", in: deep)
-        try FileManager.default.createSymbolicLink(
-            atPath: fixture.programs + "/link",
-            withDestinationPath: script
-        )
+        try FileManager.default.createSymbolicLink(atPath: fixture.programs + "/link", withDestinationPath: script)
         #expect(code(script, fixture) == nil && code("./link", fixture) == nil)
         // The file, its directory, one above, and one that only holds a link to it.
         for (place, mode) in [(script, 0o775), (deep, 0o775), (fixture.programs + "/a", 0o777)] {
@@ -116,10 +99,7 @@ struct ProgramPathTests {
         #expect(!fixture.exists("ran"))
     }
 
-    @Test(
-        "Root runs nobody else's program [V55]",
-        .enabled(if: geteuid() == 0, "only root can give files away")
-    )
+    @Test("Root runs nobody else's program [V55]", .enabled(if: geteuid() == 0, "only root can give files away"))
     func foreign() throws {
         let fixture = try HookFixture()
         let script = try fixture.script("true")

@@ -4,9 +4,7 @@ import Testing
 
 @Suite("When a hook is signalled", .timeLimit(.minutes(10)))
 struct SupervisionTests {
-    private var fresh: Supervision {
-        Supervision(timeout: .seconds(600), grace: .seconds(10), linger: .seconds(1))
-    }
+    private var fresh: Supervision { Supervision(timeout: .seconds(600), grace: .seconds(10), linger: .seconds(1)) }
 
     @Test("SIGTERM at the deadline, SIGKILL ten seconds later, then no more waiting [S34]")
     func deadline() {
@@ -51,11 +49,7 @@ struct SupervisionTests {
     @Test("A hook that is in its last seconds when this process is to stop has no longer than any other")
     func stopAfterDeadline() {
         var machine = Supervision(
-            timeout: .seconds(600),
-            grace: .seconds(10),
-            stopGrace: .milliseconds(600),
-            linger: .seconds(1)
-        )
+            timeout: .seconds(600), grace: .seconds(10), stopGrace: .milliseconds(600), linger: .seconds(1))
         #expect(machine.expired(at: .seconds(600), groupIsEmpty: false) == .terminate)
         for second in [601, 602] { #expect(machine.stopped(at: .seconds(second)) == .none) }
         #expect(machine.due == .milliseconds(601_600))
@@ -63,11 +57,7 @@ struct SupervisionTests {
         #expect(machine.expired(at: .milliseconds(601_600), groupIsEmpty: false) == .kill)
         #expect(machine.due == .milliseconds(601_750))
         var leftovers = Supervision(
-            timeout: .seconds(600),
-            grace: .seconds(10),
-            stopGrace: .milliseconds(600),
-            linger: .seconds(1)
-        )
+            timeout: .seconds(600), grace: .seconds(10), stopGrace: .milliseconds(600), linger: .seconds(1))
         leftovers.leaderEnded(at: .seconds(5))
         #expect(leftovers.expired(at: .seconds(6), groupIsEmpty: false) == .terminate)
         #expect(leftovers.stopped(at: .seconds(7)) == .none)

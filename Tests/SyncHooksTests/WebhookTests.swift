@@ -15,25 +15,16 @@ struct WebhookTests {
     }
 
     private func call(
-        _ url: String? = nil,
-        input: [UInt8] = Array("{\"a\":1}".utf8),
-        timeout: Int = 20,
-        batch: [String: String] = [:],
-        isStopped: @escaping @Sendable () -> Bool = { false }
+        _ url: String? = nil, input: [UInt8] = Array("{\"a\":1}".utf8), timeout: Int = 20,
+        batch: [String: String] = [:], isStopped: @escaping @Sendable () -> Bool = { false }
     ) -> HookOutcome {
         hook.run(
             HookInvocation(
-                arguments: [url ?? server.url("/hook")],
-                directory: "/",
+                arguments: [url ?? server.url("/hook")], directory: "/",
                 environment: [
                     "SYNCAGENT_RUN_ID": "run-1", "SYNCAGENT_GROUP": "all", "SYNCAGENT_RESULT": "ok",
                     "SYNCAGENT_ATTEMPT": "2", "SYNCAGENT_SESSION": "tower\r\nX-Evil: 1",
-                ].merging(batch) { $1 },
-                input: input,
-                timeout: timeout,
-                isStopped: isStopped
-            )
-        )
+                ].merging(batch) { $1 }, input: input, timeout: timeout, isStopped: isStopped))
     }
 
     @Test("The report is posted with what tells a repetition, and nothing can add a header [V27]")
@@ -48,9 +39,7 @@ struct WebhookTests {
         let request = try #require(seen.withLock { $0.first })
         #expect(request.method == "POST" && request.body == report)
         #expect(request.header("content-type") == "application/json")
-        #expect(
-            request.header("idempotency-key") == "run-1/all" && request.header("syncagent-attempt") == "2"
-        )
+        #expect(request.header("idempotency-key") == "run-1/all" && request.header("syncagent-attempt") == "2")
         #expect(request.header("x-evil") == nil)
         #expect(request.header("authorization") == nil && request.header("cookie") == nil)
     }
@@ -66,22 +55,16 @@ struct WebhookTests {
         #expect(call(batch: second).succeeded)
         #expect(call(batch: second.merging(["SYNCAGENT_LATE": "1"]) { $1 }).succeeded)
         let requests = seen.withLock { $0 }
-        #expect(
-            requests.map { $0.header("idempotency-key") } == ["run-1/all/2-of-3", "run-1/all/late/2-of-3"]
-        )
-        #expect(
-            requests.first?.header("syncagent-batch") == "2"
-                && requests.first?.header("syncagent-batches") == "3"
-        )
+        #expect(requests.map { $0.header("idempotency-key") } == ["run-1/all/2-of-3", "run-1/all/late/2-of-3"])
+        #expect(requests.first?.header("syncagent-batch") == "2" && requests.first?.header("syncagent-batches") == "3")
     }
 
     @Test(
         "What an answer means",
         arguments: [
-            (200, 0, false), (204, 0, false), (302, 1, false), (400, 1, false), (404, 1, false),
-            (408, 75, true), (429, 75, true), (500, 75, true), (503, 75, true),
-        ]
-    )
+            (200, 0, false), (204, 0, false), (302, 1, false), (400, 1, false), (404, 1, false), (408, 75, true),
+            (429, 75, true), (500, 75, true), (503, 75, true),
+        ])
     func answers(status: Int, exit: Int32, isTransient: Bool) {
         server.script("/hook", .status(status, text: "because").setting("Location", server.url("/other")))
         let outcome = call()

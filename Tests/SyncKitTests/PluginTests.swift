@@ -30,16 +30,11 @@ private final class Shelf: Transport {
     init(_ objects: [String: [UInt8]]) { self.objects = objects }
 
     func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
+        _ request: TransferRequest, sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) {
-        Thread { [self] in completion(bring(request, to: sink)) }.start()
-    }
+    ) { Thread { [self] in completion(bring(request, to: sink)) }.start() }
 
-    private func bring(_ request: TransferRequest, to sink: any TransferSink) -> Result<
-        TransferReport, TransferError
-    > {
+    private func bring(_ request: TransferRequest, to sink: any TransferSink) -> Result<TransferReport, TransferError> {
         let url = request.urls.first ?? ""
         count.withLock { $0.requests += 1 }
         guard let object = objects[url] else {
@@ -60,14 +55,7 @@ private final class Shelf: Transport {
         let bytes = range.upperBound - range.lowerBound
         count.withLock { $0.bytesReceived += bytes }
         return .success(
-            TransferReport(
-                response: head,
-                sourceIndex: 0,
-                currentURL: url,
-                requests: 1,
-                bytesReceived: bytes
-            )
-        )
+            TransferReport(response: head, sourceIndex: 0, currentURL: url, requests: 1, bytesReceived: bytes))
     }
 
     func resume(_ id: TransferID) {}
@@ -87,11 +75,8 @@ struct PluginTests {
         var plugins = Sync.Plugins()
         plugins.resolvers = [Mover(from: "/nowhere/", to: "/moved/")]
         let pull = Sync.pull(
-            scene.server.url("/nowhere/manifest.json"),
-            into: scene.destination,
-            options: scene.options,
-            plugins: plugins
-        )
+            scene.server.url("/nowhere/manifest.json"), into: scene.destination, options: scene.options,
+            plugins: plugins)
         var last: Sync.Event?
         for try await event in pull { last = event }
         #expect([last].compactMap(\.self).summary?.result == .ok)
@@ -134,11 +119,7 @@ struct PluginTests {
         plugins.transports = [("shelf:", shelf)]
         var last: Sync.Event?
         let pull = Sync.pull(
-            "shelf://top/tower/manifest.json",
-            into: scene.destination,
-            options: scene.options,
-            plugins: plugins
-        )
+            "shelf://top/tower/manifest.json", into: scene.destination, options: scene.options, plugins: plugins)
         for try await event in pull { last = event }
         let summary = [last].compactMap(\.self).summary
         #expect(summary?.result == .ok && summary?.requests == shelf.totals.requests)
@@ -146,19 +127,13 @@ struct PluginTests {
     }
 
     @Test(
-        "No transport is for file: URLs, which a manifest from elsewhere could name",
-        arguments: ["file:", "FILE:///"]
-    )
+        "No transport is for file: URLs, which a manifest from elsewhere could name", arguments: ["file:", "FILE:///"])
     func fileTransport(prefix: String) async throws {
         let scene = try KitScene()
         var plugins = Sync.Plugins()
         plugins.transports = [(prefix, Shelf([:]))]
         let pull = Sync.pull(
-            scene.server.url("/manifest.json"),
-            into: scene.destination,
-            options: scene.options,
-            plugins: plugins
-        )
+            scene.server.url("/manifest.json"), into: scene.destination, options: scene.options, plugins: plugins)
         let failure = await #expect(throws: Sync.Failure.self) { for try await _ in pull {} }
         #expect(failure.map { "\($0)" }?.contains("file: URLs are not for plugins") == true)
         #expect(scene.server.log.requestCount == 0)
@@ -175,16 +150,10 @@ struct PluginTests {
         for (path, object) in set.objects(under: "/slow") {
             let answer = FaultAnswer.object(object)
             scene.server.script(
-                path,
-                path.hasSuffix("manifest.json") ? answer : answer.dripping(20_000, every: .milliseconds(150))
-            )
+                path, path.hasSuffix("manifest.json") ? answer : answer.dripping(20_000, every: .milliseconds(150)))
         }
         var seen: [RequestStatus] = []
-        let pull = Sync.pull(
-            scene.server.url("/slow/manifest.json"),
-            into: scene.destination,
-            options: scene.options
-        )
+        let pull = Sync.pull(scene.server.url("/slow/manifest.json"), into: scene.destination, options: scene.options)
         for try await event in pull {
             if case .requests(let list) = event { seen += list.requests.filter { $0.path == "large.bin" } }
         }
@@ -196,8 +165,7 @@ struct PluginTests {
 
     @Test(
         "How far a large file is, is told while it comes: from a place of its own, or in pieces",
-        arguments: [true, false]
-    )
+        arguments: [true, false])
     func files(isLoose: Bool) async throws {
         var tree = AssetTree()
         tree.addFile("large.bin", size: 400_000, seed: 3)
@@ -209,16 +177,10 @@ struct PluginTests {
         for (path, object) in set.objects(under: "/slow") {
             let answer = FaultAnswer.object(object)
             scene.server.script(
-                path,
-                path.hasSuffix("manifest.json") ? answer : answer.dripping(20_000, every: .milliseconds(150))
-            )
+                path, path.hasSuffix("manifest.json") ? answer : answer.dripping(20_000, every: .milliseconds(150)))
         }
         var seen: [Sync.FileProgress] = []
-        let pull = Sync.pull(
-            scene.server.url("/slow/manifest.json"),
-            into: scene.destination,
-            options: scene.options
-        )
+        let pull = Sync.pull(scene.server.url("/slow/manifest.json"), into: scene.destination, options: scene.options)
         for try await event in pull { if case .files(let files) = event { seen += files } }
         let done = seen.map(\.bytesDone)
         #expect(done == done.sorted() && Set(done).count > 2, "\(done)")

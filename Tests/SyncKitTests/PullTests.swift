@@ -20,9 +20,7 @@ struct KitScene: Sendable {
 
     static var small: AssetTree {
         var tree = AssetTree()
-        for name in ["a.png", "b.png", "sheets/c.txt"] {
-            tree.addFile(name, size: 900, seed: UInt64(name.count))
-        }
+        for name in ["a.png", "b.png", "sheets/c.txt"] { tree.addFile(name, size: 900, seed: UInt64(name.count)) }
         tree.nodes["link.png"] = .link("a.png")
         return tree
     }
@@ -49,9 +47,7 @@ struct KitScene: Sendable {
 }
 
 extension [Sync.Event] {
-    var installed: Set<String> {
-        Set(compactMap { if case .installed(let file) = $0 { file.path } else { nil } })
-    }
+    var installed: Set<String> { Set(compactMap { if case .installed(let file) = $0 { file.path } else { nil } }) }
 
     /// `nil` unless it is the last of them.
     var summary: Sync.Summary? { if case .finished(let summary)? = last { summary } else { nil } }
@@ -86,9 +82,7 @@ struct OptionTests {
             ("hook", { $0.hooks = [RunHook(arguments: [])] }),
             ("hook", { $0.hooks = [RunHook(arguments: ["relative"])] }),
         ]
-        for count in [-1, 0, 65, Int.max, .min] {
-            faults.append(("connections", { $0.connections = count }))
-        }
+        for count in [-1, 0, 65, Int.max, .min] { faults.append(("connections", { $0.connections = count })) }
         for time in [Duration.zero, .seconds(-1), .seconds(Int64.min)] {
             faults.append(("patience", { $0.patience = time }))
         }
@@ -138,13 +132,10 @@ struct OptionTests {
         }
         var status: SyncModel.ExitStatus?
         do {
-            for try await event in Sync.pull(files, project: "p", into: root.path("tower"), options: options)
-            {
+            for try await event in Sync.pull(files, project: "p", into: root.path("tower"), options: options) {
                 if case .finished(let summary) = event { status = summary.status }
             }
-        } catch let error as Sync.Failure {
-            status = error.status
-        }
+        } catch let error as Sync.Failure { status = error.status }
         #expect(status.map { ![.done, .internalError].contains($0) } == true, "\(status.debugDescription)")
     }
 
@@ -163,10 +154,7 @@ struct PullTests {
         let scene = try KitScene()
         let events = try await scene.events()
         #expect(scene.tree.problems(in: scene.destination) == [])
-        guard
-            case .started(let started)? = events.first(where: {
-                if case .started = $0 { true } else { false }
-            })
+        guard case .started(let started)? = events.first(where: { if case .started = $0 { true } else { false } })
         else {
             Issue.record("it was not started: \(events)")
             return
@@ -188,9 +176,7 @@ struct PullTests {
     func plugins() async throws {
         let scene = try KitScene()
         var plugins = Sync.Plugins()
-        plugins.verifiers = [
-            Verifier { $0.path == "b.png" ? .refused(reason: "no image") : .accepted }
-        ]
+        plugins.verifiers = [Verifier { $0.path == "b.png" ? .refused(reason: "no image") : .accepted }]
         let called = Mutex<[String: String]>([:])
         plugins.hooks["reindex"] = Hook { invocation in called.withLock { $0 = invocation.environment } }
         let events = try await scene.events(plugins)
@@ -203,8 +189,7 @@ struct PullTests {
         #expect(
             events.contains {
                 if case .hookFinished(let call, _, _) = $0 { call.program == "plugin:reindex" } else { false }
-            }
-        )
+            })
     }
 
     @Test("Cancelling the task stops the pull, keeps what came, and says so")
@@ -251,11 +236,9 @@ struct PullTests {
         var summary: Sync.Summary?
         // The one before it may still be at its checkpoint.
         while summary == nil {
-            do {
-                summary = try await scene.events().summary
-            } catch let failure as Sync.Failure where failure.status == .busy {
-                try await Task.sleep(for: .milliseconds(20))
-            }
+            do { summary = try await scene.events().summary } catch let failure as Sync.Failure
+                where failure.status == .busy
+            { try await Task.sleep(for: .milliseconds(20)) }
         }
         #expect(summary?.result == .ok)
         #expect(scene.tree.problems(in: scene.destination) == [])
@@ -264,11 +247,7 @@ struct PullTests {
     @Test("What cannot be tried is thrown, with what the command would exit with")
     func failures() async throws {
         let scene = try KitScene()
-        let missing = Sync.pull(
-            scene.server.url("/nothing.json"),
-            into: scene.destination,
-            options: scene.options
-        )
+        let missing = Sync.pull(scene.server.url("/nothing.json"), into: scene.destination, options: scene.options)
         let error = await #expect(throws: Sync.Failure.self) { for try await _ in missing {} }
         #expect(error?.status == .noInput && error?.description.contains("nothing.json") == true)
     }
@@ -280,9 +259,7 @@ struct PullTests {
         builder.looseAbove = 0
         let set = try builder.build()
         set.mount(on: scene.server, under: "/loose")
-        let document = try #require(
-            try JSONSerialization.jsonObject(with: Data(set.manifest)) as? [String: Any]
-        )
+        let document = try #require(try JSONSerialization.jsonObject(with: Data(set.manifest)) as? [String: Any])
         let files = try #require(document["files"] as? [[String: Any]])
         let entries = files.compactMap { file -> Sync.Entry? in
             guard let path = file["path"] as? String, let size = file["size"] as? Int,
@@ -292,21 +269,14 @@ struct PullTests {
             return Sync.Entry(path: path, size: UInt64(size), sha256: digest, urls: absolute)
         }
         try #require(entries.count == 3)
-        let pull = Sync.pull(
-            entries,
-            project: "com.example.list",
-            into: scene.destination,
-            options: scene.options
-        )
+        let pull = Sync.pull(entries, project: "com.example.list", into: scene.destination, options: scene.options)
         var last: Sync.Event?
         for try await event in pull { last = event }
         guard case .finished(let summary)? = last else {
             Issue.record("\(String(describing: last))")
             return
         }
-        #expect(
-            summary.result == .ok && summary.session == "com.example.list" && summary.files.installed == 3
-        )
+        #expect(summary.result == .ok && summary.session == "com.example.list" && summary.files.installed == 3)
         #expect(scene.tree.bytes("sheets/c.txt") == scene.root.read("tower/sheets/c.txt"))
     }
 
@@ -334,9 +304,7 @@ struct PullTests {
         plugins.conditions = [Gate { false }]
         let pull = scene.pull(plugins)
         let task = Task {
-            for try await event in pull {
-                if case .blocked = event { withUnsafeCurrentTask { $0?.cancel() } }
-            }
+            for try await event in pull { if case .blocked = event { withUnsafeCurrentTask { $0?.cancel() } } }
         }
         await #expect(throws: CancellationError.self) { try await task.value }
     }

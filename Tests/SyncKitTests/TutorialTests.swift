@@ -27,9 +27,7 @@ func pullWithLines(_ pull: Sync.Pull, show: (String) -> Void) async throws {
         case .requests(let list):
             for request in list.requests {
                 let what = request.path ?? "\(request.object ?? "") with \(request.tasks) files"
-                show(
-                    "\(what): \(request.received) bytes, \(request.rate) a second, \(request.state.rawValue)"
-                )
+                show("\(what): \(request.received) bytes, \(request.rate) a second, \(request.state.rawValue)")
             }
         case .files(let files):
             for file in files { show("\(file.path): \(file.bytesDone) of \(file.bytesTotal) bytes") }
@@ -59,9 +57,7 @@ struct NoEmptyFiles: FileVerifier {
     }
 }
 
-func pullVerified(_ manifest: String, into destination: String, options: Sync.Options) async throws
-    -> [String]
-{
+func pullVerified(_ manifest: String, into destination: String, options: Sync.Options) async throws -> [String] {
     var plugins = Sync.Plugins()
     plugins.verifiers = [NoEmptyFiles()]
     var refused: [String] = []
@@ -74,9 +70,7 @@ func pullVerified(_ manifest: String, into destination: String, options: Sync.Op
 func pullList(_ files: [Sync.Entry], into destination: String, options: Sync.Options) async throws -> Int {
     var installed = 0
     let pull = Sync.pull(files, project: "com.example.list", into: destination, options: options)
-    for try await event in pull {
-        if case .installed = event { installed += 1 }
-    }
+    for try await event in pull { if case .installed = event { installed += 1 } }
     return installed
 }
 
@@ -105,15 +99,8 @@ struct TutorialTests {
         tree.addFile("empty.txt", size: 0, seed: 1)
         let scene = try KitScene(tree)
         #expect(
-            try await pullVerified(scene.manifest, into: scene.destination, options: scene.options) == [
-                "empty.txt"
-            ]
-        )
-        let whole = try await pullTower(
-            scene.manifest,
-            into: scene.destination,
-            state: scene.root.path("state")
-        )
+            try await pullVerified(scene.manifest, into: scene.destination, options: scene.options) == ["empty.txt"])
+        let whole = try await pullTower(scene.manifest, into: scene.destination, state: scene.root.path("state"))
         #expect(whole?.result == .ok && whole?.files.unchanged == 4)
         #expect(try await pullForAtMost(.seconds(100), scene.pull()))
         // Nothing is on the wire for what is there.

@@ -22,16 +22,12 @@ struct AcceptanceTests {
                 extra: """
                     ,"revision":42,"created":"2026-11-20T02:00:00Z","x-note":[1,{"a":null}],
                     "groups":[{"name":"sheets","include":["sheets/**"],"hooks":["reindex"]}]
-                    """
-            )
-        )
+                    """))
         let table = manifest.files
         #expect(
             table.indices.map(table.path) == [
-                "models/site.ifc", "sheets/A-101.pdf", "sheets/latest.pdf", "sheets/notes.txt",
-                "video/fly.mp4",
-            ]
-        )
+                "models/site.ifc", "sheets/A-101.pdf", "sheets/latest.pdf", "sheets/notes.txt", "video/fly.mp4",
+            ])
         #expect(table.indices.map(table.kind) == [.executable, .file, .link, .file, .file])
         #expect(table.indices.map(table.size) == [171, 700, 0, 1310, 81])
         #expect(table.indices.map { table.blobs($0).count } == [2, 1, 0, 1, 0])

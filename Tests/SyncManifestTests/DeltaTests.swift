@@ -32,24 +32,16 @@ struct DeltaTests {
     func read() throws {
         let found = try Self.deltas("{\"blobs\":[\(Self.good)],\"base\":\"\(Self.one)\",\"later\":[1.5]}")
         let expected = Delta(
-            blob: 0,
-            pack: 0,
-            offset: 10,
-            storedLength: 20,
-            baseFile: try #require(SHA256Digest(hex: Self.one)),
-            base: 30..<70,
-            baseDigest: try #require(SHA256Digest(hex: Self.two))
-        )
+            blob: 0, pack: 0, offset: 10, storedLength: 20, baseFile: try #require(SHA256Digest(hex: Self.one)),
+            base: 30..<70, baseDigest: try #require(SHA256Digest(hex: Self.two)))
         #expect(found == [expected])
     }
 
     @Test(
         "A value of another shape, or that cannot be used, is ignored",
         arguments: [
-            "1", "null", "[]", "{}", "\"x\"", "{\"base\":7}", "{\"blobs\":[GOOD]}",
-            "{\"base\":\"B\",\"blobs\":7}",
-            "{\"base\":\"B\",\"blobs\":[[0,0,10,20,30,40]]}",
-            "{\"base\":\"B\",\"blobs\":[[0,0,10,20,30,40,\"B\",1]]}",
+            "1", "null", "[]", "{}", "\"x\"", "{\"base\":7}", "{\"blobs\":[GOOD]}", "{\"base\":\"B\",\"blobs\":7}",
+            "{\"base\":\"B\",\"blobs\":[[0,0,10,20,30,40]]}", "{\"base\":\"B\",\"blobs\":[[0,0,10,20,30,40,\"B\",1]]}",
             "{\"base\":\"B\",\"blobs\":[[0,0,10,20,9223372036854775807,9223372036854775807,\"B\"]]}",
             "{\"base\":\"B\",\"blobs\":[[1,0,10,20,30,40,\"B\"]]}",
             "{\"base\":\"B\",\"blobs\":[[0,1,10,20,30,40,\"B\"]]}",
@@ -60,8 +52,7 @@ struct DeltaTests {
             "{\"base\":\"B\",\"blobs\":[[0,0,10,20,30,2097153,\"B\"]]}",
             "{\"base\":\"B\",\"blobs\":[[4294967296,0,10,20,30,40,\"B\"]]}",
             "{\"base\":\"B\",\"blobs\":[[-1,0,10,20,30,40,\"B\"]]}",
-        ]
-    )
+        ])
     func ignored(value: String) throws {
         let text = value.replacing("GOOD", with: Self.good).replacing("\"B\"", with: "\"\(Self.one)\"")
         #expect(try Self.deltas(text).isEmpty)
@@ -83,11 +74,8 @@ struct DeltaTests {
 
     @Test(
         "What is not JSON, and a key that appears twice, are refused as anywhere",
-        arguments: ["{", "{\"base\":1,\"base\":2}", "[1", "{\"blobs\":[[0,]]}"]
-    )
-    func refused(value: String) {
-        #expect(throws: ManifestError.self) { try Self.manifest(value) }
-    }
+        arguments: ["{", "{\"base\":1,\"base\":2}", "[1", "{\"blobs\":[[0,]]}"])
+    func refused(value: String) { #expect(throws: ManifestError.self) { try Self.manifest(value) } }
 
     @Test("What is written can be read, and a reader that does not know it reads the rest")
     func written() throws {
@@ -97,13 +85,8 @@ struct DeltaTests {
         for row in text.files.indices where text.files.kind(row) != .link {
             text.files.withPath(row) { path in
                 writer.file(
-                    path: path,
-                    size: text.files.size(row),
-                    digest: text.files.digest(row),
-                    executable: false,
-                    blobs: text.files.blobs(row).map { ($0, text.files.digest(row)) },
-                    deltas: text.files.deltas(row)
-                )
+                    path: path, size: text.files.size(row), digest: text.files.digest(row), executable: false,
+                    blobs: text.files.blobs(row).map { ($0, text.files.digest(row)) }, deltas: text.files.deltas(row))
             }
         }
         writer.finish(groups: [])

@@ -10,10 +10,7 @@ struct DictionaryTests {
 
     /// A manifest whose only pack has 1,000 bytes.
     private static func document(
-        version: Int = 3,
-        _ dictionary: String?,
-        codec: String = "zstd-dictionary",
-        more: String = ""
+        version: Int = 3, _ dictionary: String?, codec: String = "zstd-dictionary", more: String = ""
     ) -> String {
         let member = dictionary.map { "\"dictionary\":\($0)," } ?? ""
         return """
@@ -34,10 +31,7 @@ struct DictionaryTests {
         #expect(manifest.files.blobs(0).first?.codec == .zstdDictionary)
         #expect(manifest.parts.isEmpty)
         // Other blobs need none.
-        #expect(
-            try ManifestFixture.load(Self.document(Self.whole, codec: "zstd")).files.blobs(0).first?.codec
-                == .zstd
-        )
+        #expect(try ManifestFixture.load(Self.document(Self.whole, codec: "zstd")).files.blobs(0).first?.codec == .zstd)
     }
 
     @Test(
@@ -49,26 +43,15 @@ struct DictionaryTests {
             Rejection(document(version: 1, whole, codec: "zstd"), "$.dictionary", "version 1 has no"),
             Rejection(document("[0,100,300]"), "$.dictionary", "no SHA-256"),
             Rejection(document("[1,0,9,9,\"none\",\"\(digest)\"]"), "$.dictionary", "pack 1 does not exist"),
+            Rejection(document("[0,900,101,101,\"none\",\"\(digest)\"]"), "$.dictionary", "ends at byte 1001"),
+            Rejection(document("[0,0,9,9,\"zstd-dictionary\",\"\(digest)\"]"), "$.dictionary[4]", "needs itself"),
             Rejection(
-                document("[0,900,101,101,\"none\",\"\(digest)\"]"),
-                "$.dictionary",
-                "ends at byte 1001"
-            ),
-            Rejection(
-                document("[0,0,9,9,\"zstd-dictionary\",\"\(digest)\"]"),
-                "$.dictionary[4]",
-                "needs itself"
-            ),
-            Rejection(
-                document("[0,0,900,8388609,\"zstd\",\"\(digest)\"]"),
-                "$.dictionary[3]",
-                "8388609 bytes, above the limit"
-            ),
+                document("[0,0,900,8388609,\"zstd\",\"\(digest)\"]"), "$.dictionary[3]",
+                "8388609 bytes, above the limit"),
             Rejection(document("[0,0,0,9,\"zstd\",\"\(digest)\"]"), "$.dictionary[2]", "empty"),
             Rejection(document(whole, more: ",\"parts\":[]"), "$.files", "are in “parts” as well"),
             Rejection(document(whole, more: ",\"dictionary\":\(whole)"), "$.dictionary", "twice"),
-        ]
-    )
+        ])
     func refused(_ row: Rejection) { row.check() }
 
     @Test("In parts, blobs may use the root's dictionary; a part itself cannot")

@@ -7,8 +7,7 @@ import Testing
 struct DirectoryTests {
     private static func version4(files: String, extra: String = "") -> String {
         let text = ManifestFixture.document(files: files, extra: extra)
-        return "{\"format\":\"syncagent-manifest/4\""
-            + text.dropFirst("{\"format\":\"syncagent-manifest/1\"".count)
+        return "{\"format\":\"syncagent-manifest/4\"" + text.dropFirst("{\"format\":\"syncagent-manifest/1\"".count)
     }
 
     private static func directories(_ entries: String, files: String = "") -> String {
@@ -19,8 +18,7 @@ struct DirectoryTests {
     func read() throws {
         let text = Self.directories(
             "{\"path\":\"logs\"},{\"path\":\"a/b\",\"group\":\"g\",\"x-mine\":1}",
-            files: ManifestFixture.entry("a/c") + "," + ManifestFixture.entry("z")
-        )
+            files: ManifestFixture.entry("a/c") + "," + ManifestFixture.entry("z"))
         let manifest = try ManifestFixture.load(text)
         let directories = manifest.directories
         #expect(directories.indices.map(directories.path) == ["a/b", "logs"])
@@ -36,9 +34,7 @@ struct DirectoryTests {
         let manifest = try ManifestFixture.load(
             Self.directories(
                 "{\"path\":\"a\"},{\"path\":\"a/e\"},{\"path\":\"b\"}",
-                files: [ManifestFixture.entry("a/c"), ManifestFixture.entry("b/d")].joined(separator: ",")
-            )
-        )
+                files: [ManifestFixture.entry("a/c"), ManifestFixture.entry("b/d")].joined(separator: ",")))
         #expect(manifest.directories(with: [0], groups: [], filter: nil) == [0, 1])
         let none = PathFilter(include: ["b/d"], exclude: [])
         #expect(manifest.directories(with: [1], groups: [], filter: none) == [2])
@@ -58,23 +54,17 @@ struct DirectoryTests {
             ("{\"path\":\"a\"},{\"path\":\"a\"}", "", "$.x-directories", "twice"),
             ("{\"path\":\"f\"}", ManifestFixture.entry("f"), "$.x-directories", "a file or a link"),
             ("{\"path\":\"f/g/h\"}", ManifestFixture.entry("f"), "$.x-directories", "a file or a link"),
-            (
-                "{\"path\":\"l/g\"}", ManifestFixture.link("l", to: "elsewhere"), "$.x-directories",
-                "a file or a link"
-            ),
+            ("{\"path\":\"l/g\"}", ManifestFixture.link("l", to: "elsewhere"), "$.x-directories", "a file or a link"),
             ("{\"path\":\"\u{E9}\"}", ManifestFixture.entry("e\u{301}"), "$.x-directories", "Unicode"),
             ("{\"path\":\"\u{E9}/x\"}", ManifestFixture.entry("e\u{301}"), "$.x-directories", "Unicode"),
             ("{\"path\":\"a\",\"mode\":\"755\"}", "", "$.x-directories[0].mode", "version 1 has no “mode”"),
-        ]
-    )
+        ])
     func refused(_ entries: String, _ files: String, _ path: String, _ reason: String) throws {
         let error = try #require(ManifestFixture.refusal(Self.directories(entries, files: files)))
         #expect(error.path == path && error.reason.contains(reason), "\(error)")
     }
 
-    @Test(
-        "Names that meet where case is folded are found among directories and files; two directories meet in peace"
-    )
+    @Test("Names that meet where case is folded are found among directories and files; two directories meet in peace")
     func folded() throws {
         func collisions(_ entries: String, _ files: String) throws -> Int {
             try ManifestFixture.load(Self.directories(entries, files: files)).caseCollisions().count
@@ -102,16 +92,9 @@ struct DirectoryTests {
     @Test("The owner's execute bit makes a program; “executable” says nothing beside a mode")
     func executable() throws {
         func file(_ members: String) -> String { ManifestFixture.entry("f").dropLast() + "," + members + "}" }
-        #expect(
-            try ManifestFixture.load(Self.version4(files: file("\"mode\":\"711\""))).files.kind(0)
-                == .executable
-        )
-        #expect(
-            try ManifestFixture.load(Self.version4(files: file("\"mode\":\"655\""))).files.kind(0) == .file
-        )
-        let error = ManifestFixture.refusal(
-            Self.version4(files: file("\"mode\":\"755\",\"executable\":true"))
-        )
+        #expect(try ManifestFixture.load(Self.version4(files: file("\"mode\":\"711\""))).files.kind(0) == .executable)
+        #expect(try ManifestFixture.load(Self.version4(files: file("\"mode\":\"655\""))).files.kind(0) == .file)
+        let error = ManifestFixture.refusal(Self.version4(files: file("\"mode\":\"755\",\"executable\":true")))
         #expect(error?.path == "$.files[0].executable")
         let link = ManifestFixture.link("l", to: "f").dropLast() + ",\"mode\":\"777\"}"
         #expect(ManifestFixture.refusal(Self.version4(files: String(link)))?.path == "$.files[0].mode")
@@ -119,8 +102,7 @@ struct DirectoryTests {
 
     @Test(
         "Modes with set-id bits, and what is no mode, are refused",
-        arguments: ["4755", "2755", "1777", "0755", "75", "758", "rwx", "", "-755", "+755"]
-    )
+        arguments: ["4755", "2755", "1777", "0755", "75", "758", "rwx", "", "-755", "+755"])
     func modes(_ mode: String) {
         let file = ManifestFixture.entry("f").dropLast() + ",\"mode\":\"\(mode)\"}"
         #expect(ManifestFixture.refusal(Self.version4(files: String(file)))?.path == "$.files[0].mode")
@@ -134,8 +116,7 @@ struct DirectoryTests {
             ("1678-01-01T00:00:00Z", -9_214_560_000_000_000_000),
             ("2261-12-31T23:59:59.999999999Z", 9_214_646_399_999_999_999),
             ("2024-02-29T00:00:00Z", 1_709_164_800_000_000_000),
-        ] as [(String, Int64)]
-    )
+        ] as [(String, Int64)])
     func times(_ text: String, _ time: Int64) {
         #expect(Array(text.utf8).withUnsafeBufferPointer(FileTraits.time) == time)
         #expect(FileTraits.text(time: time) == text)
@@ -152,20 +133,16 @@ struct DirectoryTests {
         "Other times are refused",
         arguments: [
             "1677-12-31T23:59:59Z", "2262-01-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-11-20T24:00:00Z",
-            "2026-11-20T02:00:60Z", "2026-11-20T02:00:00", "2026-11-20T02:00:00+01:00",
-            "2026-11-20 02:00:00Z",
+            "2026-11-20T02:00:60Z", "2026-11-20T02:00:00", "2026-11-20T02:00:00+01:00", "2026-11-20 02:00:00Z",
             "2026-11-20T02:00:00.Z", "2026-11-20T02:00:00.0000000001Z", "2026-13-01T00:00:00Z", "", "now",
             "2026-11-20T02:00:00.12a4Z", "-026-11-20T02:00:00Z",
-        ]
-    )
+        ])
     func strangeTimes(_ time: String) {
         let file = ManifestFixture.entry("f").dropLast() + ",\"mtime\":\"\(time)\"}"
         #expect(ManifestFixture.refusal(Self.version4(files: String(file)))?.path == "$.files[0].mtime")
     }
 
-    @Test(
-        "Directories, modes and times are written as they are read, and nothing is written where there are none"
-    )
+    @Test("Directories, modes and times are written as they are read, and nothing is written where there are none")
     func writing() throws {
         var writer = ManifestWriter(project: "p", revision: 1, created: nil, keepsTraits: true)
         func write(_ path: String, _ body: (UnsafeBufferPointer<UInt8>) -> Void) {
@@ -176,17 +153,10 @@ struct DirectoryTests {
         write("e") { writer.directory(path: $0) }
         write("f") {
             writer.file(
-                path: $0,
-                size: 0,
-                digest: SHA256Digest(hex: ManifestFixture.digestOfNothing) ?? .zero,
-                executable: true,
-                blobs: [],
-                traits: FileTraits(mode: 0o755)
-            )
+                path: $0, size: 0, digest: SHA256Digest(hex: ManifestFixture.digestOfNothing) ?? .zero,
+                executable: true, blobs: [], traits: FileTraits(mode: 0o755))
         }
-        write("l") { path in
-            write("f") { writer.link(path: path, target: $0, traits: FileTraits(modified: 1)) }
-        }
+        write("l") { path in write("f") { writer.link(path: path, target: $0, traits: FileTraits(modified: 1)) } }
         writer.finish()
         var text: [UInt8] = []
         writer.drain { text += $0 }

@@ -15,9 +15,8 @@ struct GlobTests {
         }
 
         mutating func text(_ letters: [String], components: Int) -> String {
-            (0...roll(components)).map { _ in (0...roll(4)).map { _ in letters[roll(letters.count)] }.joined()
-            }
-            .joined(separator: "/")
+            (0...roll(components)).map { _ in (0...roll(4)).map { _ in letters[roll(letters.count)] }.joined() }.joined(
+                separator: "/")
         }
     }
 
@@ -26,9 +25,7 @@ struct GlobTests {
         guard let first = pattern.first else { return path.isEmpty }
         if first == "**" {
             if pattern.count == 1 { return !path.isEmpty }
-            return (path.startIndex...path.endIndex).contains {
-                isMeant(path[$0...], by: pattern.dropFirst())
-            }
+            return (path.startIndex...path.endIndex).contains { isMeant(path[$0...], by: pattern.dropFirst()) }
         }
         guard let name = path.first, isMeant(Array(name)[...], by: Array(first)[...]) else { return false }
         return isMeant(path.dropFirst(), by: pattern.dropFirst())
@@ -37,9 +34,7 @@ struct GlobTests {
     private func isMeant(_ name: ArraySlice<Character>, by pattern: ArraySlice<Character>) -> Bool {
         guard let first = pattern.first else { return name.isEmpty }
         if first == "*" {
-            return (name.startIndex...name.endIndex).contains {
-                isMeant(name[$0...], by: pattern.dropFirst())
-            }
+            return (name.startIndex...name.endIndex).contains { isMeant(name[$0...], by: pattern.dropFirst()) }
         }
         guard let letter = name.first, first == "?" || first == letter else { return false }
         return isMeant(name.dropFirst(), by: pattern.dropFirst())
@@ -91,9 +86,7 @@ struct GlobTests {
         let files = (0..<50).map { ManifestFixture.entry("\($0)/\(deep)") }.joined(separator: ",")
         let pattern = "**/" + String(repeating: "*a", count: 100)
         let text = ManifestFixture.document(
-            files: files,
-            extra: ",\"groups\":[{\"name\":\"g\",\"include\":[\"0/*\",\"\(pattern)\"]}]"
-        )
+            files: files, extra: ",\"groups\":[{\"name\":\"g\",\"include\":[\"0/*\",\"\(pattern)\"]}]")
         var limits = ManifestLimits.standard
         limits.patternBytes = 100_000
         let error = try #require(ManifestFixture.refusal(text, limits: limits))
@@ -107,11 +100,7 @@ struct GlobTests {
     func stop() throws {
         let files = (0..<2_000).map { ManifestFixture.entry("f\($0)") }.joined(separator: ",")
         let manifest = try ManifestFixture.load(
-            ManifestFixture.document(
-                files: files,
-                extra: ",\"groups\":[{\"name\":\"g\",\"include\":[\"*\"]}]"
-            )
-        )
+            ManifestFixture.document(files: files, extra: ",\"groups\":[{\"name\":\"g\",\"include\":[\"*\"]}]"))
         var asked = 0
         let rows = manifest.rows(of: manifest.groups[0]) {
             asked += 1
@@ -126,9 +115,8 @@ struct GlobTests {
     @Test("Ten thousand groups of a hundred thousand files do not look at every file each")
     func manyGroups() throws {
         var text = "{\"format\":\"syncagent-manifest/1\",\"project\":\"p\",\"files\":["
-        text += (0..<100_000).map {
-            "{\"path\":\"\(1_000_000 + $0)\",\"link\":\"a\",\"group\":\"g\($0 / 10)\"}"
-        }.joined(separator: ",")
+        text += (0..<100_000).map { "{\"path\":\"\(1_000_000 + $0)\",\"link\":\"a\",\"group\":\"g\($0 / 10)\"}" }
+            .joined(separator: ",")
         let manifest = try ManifestFixture.load(text + "]}")
         var count = 0
         let duration = ContinuousClock().measure {

@@ -43,8 +43,6 @@ enum ManifestFixture {
         do throws(ManifestError) {
             _ = try load(text, limits: limits)
             return nil
-        } catch {
-            return error
-        }
+        } catch { return error }
     }
 }

@@ -18,11 +18,9 @@ private struct SplitMix: RandomNumberGenerator {
 @Suite(.timeLimit(.minutes(10)))
 struct MutationTests {
     private static let pieces: [String] = [
-        "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "\\ud83d", "\\ude00", "0", "-1",
-        "9223372036854775807",
+        "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "\\ud83d", "\\ude00", "0", "-1", "9223372036854775807",
         "18446744073709551616", "1e9", "null", "true", "\"x-a\":", "\"path\":\"", "\"blobs\":[[", "../", "/",
-        "\u{FEFF}",
-        "é", "e\u{301}", "\u{0}", "\n", ".syncagent", "\"size\":0,", "zstd", "%00", "http://", "**", "all",
+        "\u{FEFF}", "é", "e\u{301}", "\u{0}", "\n", ".syncagent", "\"size\":0,", "zstd", "%00", "http://", "**", "all",
     ]
 
     private static let seeds: [String] = [
@@ -37,15 +35,12 @@ struct MutationTests {
             extra: """
                 ,"revision":7,"created":"2026-11-20T02:00:00Z","x-o":{"a":[1,-2.5e3,{"b":null}],"c":"\\ud83d\\ude00"},
                 "groups":[{"name":"g","include":["a/**","*/?"],"hooks":["h"]}]
-                """
-        ),
-        ManifestFixture.document(files: ""),
+                """), ManifestFixture.document(files: ""),
     ]
 
     @Test(
         "No mutation of a manifest traps; what is accepted keeps every promise [V49, V65]",
-        arguments: 0..<8 as Range<UInt64>
-    )
+        arguments: 0..<8 as Range<UInt64>)
     func mutations(_ seed: UInt64) throws {
         var random = SplitMix(state: seed)
         var accepted = 0
@@ -79,9 +74,7 @@ struct MutationTests {
     func cuts() {
         let text = Array(Self.seeds[0].utf8)
         for end in 0..<text.count {
-            #expect(throws: ManifestError.self) {
-                try ManifestAssembly(Array(text[..<end]), digest: .zero).finish()
-            }
+            #expect(throws: ManifestError.self) { try ManifestAssembly(Array(text[..<end]), digest: .zero).finish() }
         }
     }
 
@@ -93,17 +86,9 @@ struct MutationTests {
         case 0: text[position] = UInt8.random(in: 0...255, using: &random)
         case 1: text.remove(at: position)
         case 2: text.removeSubrange(position..<end)
-        case 3:
-            text.insert(
-                contentsOf: Array(text[position..<end]),
-                at: Int.random(in: 0...text.count, using: &random)
-            )
+        case 3: text.insert(contentsOf: Array(text[position..<end]), at: Int.random(in: 0...text.count, using: &random))
         case 4: text[position] ^= 1 << UInt8.random(in: 0..<8, using: &random)
-        default:
-            text.insert(
-                contentsOf: Array((Self.pieces.randomElement(using: &random) ?? "").utf8),
-                at: position
-            )
+        default: text.insert(contentsOf: Array((Self.pieces.randomElement(using: &random) ?? "").utf8), at: position)
         }
     }
 
@@ -114,19 +99,14 @@ struct MutationTests {
             let path = files.path(row)
             #expect(!path.hasPrefix("/") && !path.split(separator: "/").contains(".."))
             if row > 0 {
-                #expect(
-                    files.withPath(row - 1) { before in files.withPath(row) { PathOrder.precedes(before, $0) }
-                    }
-                )
+                #expect(files.withPath(row - 1) { before in files.withPath(row) { PathOrder.precedes(before, $0) } })
             }
             let blobs = files.blobs(row)
             #expect(blobs.allSatisfy { $0.range.upperBound <= manifest.packs[Int($0.pack)].size })
             let sum = blobs.reduce(into: UInt64(0)) { $0 += $1.rawLength }
             #expect(blobs.isEmpty || sum == files.size(row))
             #expect(blobs.count < 2 || blobs.allSatisfy { $0.digestIndex != nil })
-            #expect(
-                files.kind(row) == .link || files.size(row) == 0 || !blobs.isEmpty || !files.urls(row).isEmpty
-            )
+            #expect(files.kind(row) == .link || files.size(row) == 0 || !blobs.isEmpty || !files.urls(row).isEmpty)
             for blob in blobs { _ = files.digest(of: blob, in: row) }
         }
         #expect(files.totalSize != nil)

@@ -10,9 +10,7 @@ struct PackAndGroupTests {
     private static func pack(_ members: String, _ path: String, _ reason: String) -> Rejection {
         Rejection(
             "{\"format\":\"syncagent-manifest/1\",\"project\":\"p\",\"files\":[],\"packs\":[{\(members)}]}",
-            "$.packs[0]" + path,
-            reason
-        )
+            "$.packs[0]" + path, reason)
     }
 
     @Test(
@@ -26,13 +24,11 @@ struct PackAndGroupTests {
             pack("\"url\":\"a\",\"url\":\"b\"", ".url", "location is given twice"),
             pack("\"url\":\"file:///etc/passwd\"", ".url", "the scheme “file”"),
             pack("\"urls\":[\"a\",\"ftp://h/x\"]", ".urls[1]", "the scheme “ftp”"),
-            pack("\"size\":-1", ".size", "negative"),
-            pack("\"size\":1,\"size\":1", ".size", "appears twice"),
+            pack("\"size\":-1", ".size", "negative"), pack("\"size\":1,\"size\":1", ".size", "appears twice"),
             pack("\"sha256\":\"xyz\"", ".sha256", "has 3 bytes"),
             pack("\"sha256\":\"\(hex)\",\"sha256\":\"\(hex)\"", ".sha256", "appears twice"),
             pack("\"name\":1", "[\"name\"]", "unknown key"),
-        ]
-    )
+        ])
     func packs(_ row: Rejection) { row.check() }
 
     @Test("A pack cannot be declared twice")
@@ -40,8 +36,7 @@ struct PackAndGroupTests {
         let entry = "{\"url\":\"a\",\"size\":1,\"sha256\":\"\(hex)\"}"
         Rejection(
             "{\"format\":\"syncagent-manifest/1\",\"project\":\"p\",\"files\":[],\"packs\":[\(entry),\(entry)]}",
-            "$.packs[1].sha256",
-            "the same as $.packs[0]"
+            "$.packs[1].sha256", "the same as $.packs[0]"
         ).check()
     }
 
@@ -67,71 +62,38 @@ struct PackAndGroupTests {
             .top("\"groups\":[{\"name\":\"../a\"}]", ".groups[0].name", "not an identifier"),
             .top("\"groups\":[{\"name\":\"a\"},{\"name\":\"a\"}]", ".groups[1].name", "declared twice"),
             .top("\"groups\":[{\"name\":\"a\",\"name\":\"a\"}]", ".groups[0].name", "appears twice"),
-            .top(
-                "\"groups\":[{\"name\":\"a\",\"hooks\":[\"./x\"]}]",
-                ".groups[0].hooks[0]",
-                "not an identifier"
-            ),
-            .top(
-                "\"groups\":[{\"name\":\"a\",\"hooks\":[\"ok\",\"/bin/sh\"]}]",
-                ".groups[0].hooks[1]",
-                "not an ident"
-            ),
-            .top(
-                "\"groups\":[{\"name\":\"a\",\"hooks\":[\"rm -rf\"]}]",
-                ".groups[0].hooks[0]",
-                "not an identifier"
-            ),
-            .top(
-                "\"groups\":[{\"name\":\"a\",\"hooks\":[\"..\"]}]",
-                ".groups[0].hooks[0]",
-                "not an identifier"
-            ),
-            .top(
-                "\"groups\":[{\"name\":\"a\",\"hooks\":[[\"a\"]]}]",
-                ".groups[0].hooks[0]",
-                "expected a string"
-            ),
+            .top("\"groups\":[{\"name\":\"a\",\"hooks\":[\"./x\"]}]", ".groups[0].hooks[0]", "not an identifier"),
+            .top("\"groups\":[{\"name\":\"a\",\"hooks\":[\"ok\",\"/bin/sh\"]}]", ".groups[0].hooks[1]", "not an ident"),
+            .top("\"groups\":[{\"name\":\"a\",\"hooks\":[\"rm -rf\"]}]", ".groups[0].hooks[0]", "not an identifier"),
+            .top("\"groups\":[{\"name\":\"a\",\"hooks\":[\"..\"]}]", ".groups[0].hooks[0]", "not an identifier"),
+            .top("\"groups\":[{\"name\":\"a\",\"hooks\":[[\"a\"]]}]", ".groups[0].hooks[0]", "expected a string"),
             .top("\"groups\":[{\"name\":\"a\",\"hooks\":\"a\"}]", ".groups[0].hooks", "expected an array"),
             .top("\"groups\":[{\"name\":\"a\",\"include\":[\"/x\"]}]", ".groups[0].include[0]", "absolute"),
-            .top(
-                "\"groups\":[{\"name\":\"a\",\"include\":[\"a/../b\"]}]",
-                ".groups[0].include[0]",
-                "component"
-            ),
+            .top("\"groups\":[{\"name\":\"a\",\"include\":[\"a/../b\"]}]", ".groups[0].include[0]", "component"),
             .top("\"groups\":[{\"name\":\"a\",\"exec\":\"x\"}]", ".groups[0][\"exec\"]", "unknown key"),
             .files("{\"path\":\"a\",\"link\":\"b\",\"group\":\"all\"}", "[0].group", "“all” is taken"),
             .files("{\"path\":\"a\",\"link\":\"b\",\"group\":\"a/b\"}", "[0].group", "not an identifier"),
-        ]
-    )
-    func groups(_ row: Rejection) { row.check() }
+        ]) func groups(_ row: Rejection)
+    { row.check() }
 
     @Test(
         "The project is safe as a file name and as a session",
         arguments: [
-            ("", "is empty"), (".", "not an identifier"), ("..", "not an identifier"),
-            (".hidden", "not an identifier"),
+            ("", "is empty"), (".", "not an identifier"), ("..", "not an identifier"), (".hidden", "not an identifier"),
             ("a/b", "not an identifier"), ("a b", "not an identifier"), ("a\u{0}", "not an identifier"),
-            ("é", "not an identifier"), ("-x", "not an identifier"),
-            (String(repeating: "a", count: 256), "256 bytes"),
-        ]
-    )
+            ("é", "not an identifier"), ("-x", "not an identifier"), (String(repeating: "a", count: 256), "256 bytes"),
+        ])
     func project(_ name: String, _ reason: String) {
         Rejection(
             "{\"format\":\"syncagent-manifest/1\",\"project\":\(ManifestFixture.quoted(name)),\"files\":[]}",
-            "$.project",
-            reason
+            "$.project", reason
         ).check()
     }
 
     @Test(
         "Format, revision and time are checked [F109]",
         arguments: [
-            Rejection(
-                "{\"format\":\"syncagent-manifest/5\"}",
-                "$.format",
-                "“syncagent-manifest/5”, and this program"
-            ),
+            Rejection("{\"format\":\"syncagent-manifest/5\"}", "$.format", "“syncagent-manifest/5”, and this program"),
             Rejection("{\"format\":\"metalink\"}", "$.format", "“metalink”"),
             Rejection("{\"format\":1}", "$.format", "expected a string"),
             Rejection("{\"format\":\"syncagent-manifest/1\"}", "$.project", "missing"),
@@ -144,15 +106,15 @@ struct PackAndGroupTests {
             .top("\"created\":\"2026-11-20T02:00:00\"", ".created", "not a date and time"),
             .top("\"created\":\"2026-11-20T02:00:00.Z\"", ".created", "not a date and time"),
             .top("\"created\":\"2026-11-20T02:00:00+0100\"", ".created", "not a date and time"),
-        ]
-    )
+        ])
     func topLevel(_ row: Rejection) { row.check() }
 
     @Test(
         "Times of RFC 3339 are taken as written",
-        arguments: ["2026-11-20T02:00:00Z", "2026-11-20T02:00:00.123456Z", "2026-11-20T02:00:00-08:00"]
-    )
-    func times(_ time: String) throws {
+        arguments: ["2026-11-20T02:00:00Z", "2026-11-20T02:00:00.123456Z", "2026-11-20T02:00:00-08:00"])
+    func times(
+        _ time: String
+    ) throws {
         let text = ManifestFixture.document(files: "", extra: ",\"created\":\"\(time)\"")
         #expect(try ManifestFixture.load(text).created == time)
     }

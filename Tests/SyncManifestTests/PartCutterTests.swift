@@ -36,10 +36,7 @@ struct PartCutterTests {
         }
     }
 
-    @Test(
-        "An entry that comes or goes moves at most the borders beside it",
-        arguments: [0, 777, 6_000, 11_999]
-    )
+    @Test("An entry that comes or goes moves at most the borders beside it", arguments: [0, 777, 6_000, 11_999])
     func neighbourhood(_ place: Int) {
         let before = Set(borders(Self.paths))
         var paths = Self.paths

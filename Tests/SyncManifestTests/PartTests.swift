@@ -6,10 +6,9 @@ import Testing
 private let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().appending(path: "Manifests/samples/invalid-parts")
 
-private let samples =
-    ((try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []).filter {
-        $0.hasSuffix(".json")
-    }.sorted()
+private let samples = ((try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []).filter {
+    $0.hasSuffix(".json")
+}.sorted()
 
 @Suite(.timeLimit(.minutes(10)))
 struct PartTests {
@@ -34,24 +33,19 @@ struct PartTests {
         return "{\"packs\":[\(list)],\"files\":[\(entries.joined(separator: ","))]}"
     }
 
-    private static func load(
-        _ root: String,
-        _ parts: [String],
-        limits: ManifestLimits = .standard
-    ) throws(ManifestError) -> Manifest {
+    private static func load(_ root: String, _ parts: [String], limits: ManifestLimits = .standard)
+        throws(ManifestError) -> Manifest
+    {
         var assembly = try with(root) { bytes throws(ManifestError) in
             try ManifestAssembly(bytes, digest: .zero, limits: limits)
         }
-        for part in parts {
-            try with(part) { bytes throws(ManifestError) in try assembly.add(bytes) }
-        }
+        for part in parts { try with(part) { bytes throws(ManifestError) in try assembly.add(bytes) } }
         return try assembly.finish()
     }
 
-    private static func with<R>(
-        _ text: String,
-        _ body: (UnsafeRawBufferPointer) throws(ManifestError) -> R
-    ) throws(ManifestError) -> R {
+    private static func with<R>(_ text: String, _ body: (UnsafeRawBufferPointer) throws(ManifestError) -> R)
+        throws(ManifestError) -> R
+    {
         try Array(text.utf8).withUnsafeBufferPointer { bytes throws(ManifestError) in
             try body(UnsafeRawBufferPointer(bytes))
         }
@@ -71,8 +65,7 @@ struct PartTests {
             [
                 Self.part([file("a", pack: 0), file("b/c", pack: 1)], packs: [Self.twos, Self.ones]),
                 Self.part(["{\"path\":\"b/l\",\"link\":\"c\"}", file("d", pack: 0)], packs: [Self.ones]),
-            ]
-        )
+            ])
         #expect(manifest.revision == 7)
         #expect(manifest.files.indices.map(manifest.files.path) == ["a", "b/c", "b/l", "d"])
         #expect([0, 1, 3].map { manifest.files.blobs($0).first?.pack } == [1, 0, 0])
@@ -86,22 +79,13 @@ struct PartTests {
     @Test(
         "A delta of a part is taken when it can be used, and passed over when not",
         arguments: [
-            ("[1,50,100,\"\(twos)\"]", true),
-            ("[0,900,100,\"\(twos)\"]", true),
-            ("[0,901,100,\"\(twos)\"]", false),
-            ("[2,50,10,\"\(twos)\"]", false),
-            ("[1,50,0,\"\(twos)\"]", false),
-            ("[1,50,101,\"\(twos)\"]", false),
-            ("[1,9223372036854775807,9,\"\(twos)\"]", false),
-            ("[4294967296,50,10,\"\(twos)\"]", false),
-            ("[1,50,10,\"\(ManifestFixture.digest)\"]", false),
-            ("[1,50,10]", false),
-            ("[1,50,10,\"\(twos)\",1]", false),
-            ("[1,50,10,\"ab\"]", false),
-            ("{\"a\":null}", false),
+            ("[1,50,100,\"\(twos)\"]", true), ("[0,900,100,\"\(twos)\"]", true), ("[0,901,100,\"\(twos)\"]", false),
+            ("[2,50,10,\"\(twos)\"]", false), ("[1,50,0,\"\(twos)\"]", false), ("[1,50,101,\"\(twos)\"]", false),
+            ("[1,9223372036854775807,9,\"\(twos)\"]", false), ("[4294967296,50,10,\"\(twos)\"]", false),
+            ("[1,50,10,\"\(ManifestFixture.digest)\"]", false), ("[1,50,10]", false),
+            ("[1,50,10,\"\(twos)\",1]", false), ("[1,50,10,\"ab\"]", false), ("{\"a\":null}", false),
             ("\"later\"", false),
-        ]
-    )
+        ])
     func deltas(_ value: String, _ isUseful: Bool) throws {
         let root = Self.root([1]).replacing("\"files\":1}", with: "\"files\":1,\"x-delta\":\(value)}")
         let manifest = try Self.load(root, [Self.part([ManifestFixture.entry("a")])])
@@ -113,9 +97,7 @@ struct PartTests {
     func brokenDelta() {
         for value in ["[1,", "[1,2,3,nul]", "1,\"x-delta\":1"] {
             let root = Self.root([1]).replacing("\"files\":1}", with: "\"files\":1,\"x-delta\":\(value)}")
-            #expect(throws: ManifestError.self) {
-                try Self.load(root, [Self.part([ManifestFixture.entry("a")])])
-            }
+            #expect(throws: ManifestError.self) { try Self.load(root, [Self.part([ManifestFixture.entry("a")])]) }
         }
     }
 
@@ -125,16 +107,11 @@ struct PartTests {
         #expect(try ManifestFixture.load(Self.root([])).files.count == 0)
     }
 
-    @Test(
-        "Every wrong part is refused with the message that stands beside it [F105, F106, F107]",
-        arguments: samples
-    )
+    @Test("Every wrong part is refused with the message that stands beside it [F105, F106, F107]", arguments: samples)
     func invalid(_ name: String) throws {
         let text = String(decoding: try Data(contentsOf: folder.appending(path: name)), as: UTF8.self)
         let message = try String(
-            decoding: Data(contentsOf: folder.appending(path: name.dropLast(5) + ".txt")),
-            as: UTF8.self
-        )
+            decoding: Data(contentsOf: folder.appending(path: name.dropLast(5) + ".txt")), as: UTF8.self)
         let error = #expect(throws: ManifestError.self) { try Self.load(Self.root([2]), [text]) }
         #expect(error.map { "\($0)\n" } == message)
     }
@@ -154,37 +131,27 @@ struct PartTests {
         arguments: [
             Row(
                 parts: [part([ManifestFixture.entry("b")]), part([ManifestFixture.entry("a")])],
-                path: "$.parts[1].files[0].path",
-                reason: "the path sorts before that of the previous entry"
-            ),
+                path: "$.parts[1].files[0].path", reason: "the path sorts before that of the previous entry"),
             Row(
                 parts: [part([ManifestFixture.entry("a")]), part([ManifestFixture.entry("a")])],
-                path: "$.parts[1].files[0].path",
-                reason: "“a” is the same as $.parts[0].files[0].path"
-            ),
+                path: "$.parts[1].files[0].path", reason: "“a” is the same as $.parts[0].files[0].path"),
             Row(
                 parts: [part([ManifestFixture.entry("a")]), part([ManifestFixture.entry("a/b")])],
                 path: "$.parts[0].files[0].path",
-                reason: "“a” is a file, and $.parts[1].files[0].path needs a directory there"
-            ),
+                reason: "“a” is a file, and $.parts[1].files[0].path needs a directory there"),
             Row(
                 parts: [part([ManifestFixture.entry("e\u{301}")]), part([ManifestFixture.entry("é")])],
                 path: "$.parts[1].files[0].path",
-                reason: "“é” is, after Unicode normalisation, the same as $.parts[0].files[0].path"
-            ),
+                reason: "“é” is, after Unicode normalisation, the same as $.parts[0].files[0].path"),
             Row(
                 parts: [part([ManifestFixture.link("a", to: "b/../c")]), part([ManifestFixture.entry("b")])],
                 path: "$.parts[0].files[0].link",
-                reason: "the target goes up from “b”, which is not a directory of this manifest"
-            ),
+                reason: "the target goes up from “b”, which is not a directory of this manifest"),
             Row(
-                parts: [part([ManifestFixture.entry("a")])],
-                path: "$.parts[1]",
-                reason: "the manifest is in parts, and this one is not here"
-            ),
-        ]
-    )
-    func borders(_ row: Row) {
+                parts: [part([ManifestFixture.entry("a")])], path: "$.parts[1]",
+                reason: "the manifest is in parts, and this one is not here"),
+        ]) func borders(_ row: Row)
+    {
         let error = #expect(throws: ManifestError.self) { try Self.load(Self.root([1, 1]), row.parts) }
         #expect(error?.path == row.path)
         #expect(error?.reason == row.reason)

@@ -7,14 +7,12 @@ import Testing
 
 @Suite(.timeLimit(.minutes(10)))
 struct PublishedSampleTests {
-    private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent()
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Manifests/samples")
 
     @Test(
         "The published samples are whole: every blob of their packs gives the bytes their manifests name",
-        arguments: ["published", "parts", "dictionary"]
-    )
+        arguments: ["published", "parts", "dictionary"])
     func whole(_ name: String) throws {
         let folder = Self.folder.appending(path: name)
         let text = [UInt8](try Data(contentsOf: folder.appending(path: "manifest.json")))
@@ -37,9 +35,7 @@ struct PublishedSampleTests {
             return bytes
         }
         let dictionary = try manifest.dictionary.map { named throws in
-            let bytes = Array(
-                packs[Int(named.blob.pack)][Int(named.blob.offset)..<Int(named.blob.range.upperBound)]
-            )
+            let bytes = Array(packs[Int(named.blob.pack)][Int(named.blob.offset)..<Int(named.blob.range.upperBound)])
             #expect(named.blob.codec == .identity)
             #expect(try digest(bytes) == named.digest)
             return try bytes.withUnsafeBytes { try DecodingDictionary($0) }
@@ -54,8 +50,7 @@ struct PublishedSampleTests {
                     switch blob.codec {
                     case .identity: stored
                     case .zstd: try decompressed(stored, Int(blob.rawLength))
-                    case .zstdDictionary:
-                        try decompressed(stored, Int(blob.rawLength), with: try #require(dictionary))
+                    case .zstdDictionary: try decompressed(stored, Int(blob.rawLength), with: try #require(dictionary))
                     }
                 #expect(try digest(raw) == files.digest(of: blob, in: row))
                 content += raw
@@ -66,15 +61,9 @@ struct PublishedSampleTests {
         #expect(files.indices.map(files.path).contains("run.sh"))
     }
 
-    private func digest(_ bytes: [UInt8]) throws -> SHA256Digest {
-        try bytes.withUnsafeBytes { try sha256($0) }
-    }
+    private func digest(_ bytes: [UInt8]) throws -> SHA256Digest { try bytes.withUnsafeBytes { try sha256($0) } }
 
-    private func decompressed(
-        _ bytes: [UInt8],
-        _ count: Int,
-        with dictionary: DecodingDictionary
-    ) throws -> [UInt8] {
+    private func decompressed(_ bytes: [UInt8], _ count: Int, with dictionary: DecodingDictionary) throws -> [UInt8] {
         var decoder = try ZstdDecompressor()
         var raw = [UInt8](repeating: 0, count: count)
         try bytes.withUnsafeBytes { bytes in

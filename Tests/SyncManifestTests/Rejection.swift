@@ -53,9 +53,6 @@ struct Rejection: Sendable, CustomTestStringConvertible {
         #expect(!error.remedy.isEmpty, sourceLocation: sourceLocation)
         #expect(error.exitStatus.rawValue == 65, sourceLocation: sourceLocation)
         #expect(error.description.count < 600, sourceLocation: sourceLocation)
-        #expect(
-            error.description.unicodeScalars.allSatisfy { $0.value >= 0x20 },
-            sourceLocation: sourceLocation
-        )
+        #expect(error.description.unicodeScalars.allSatisfy { $0.value >= 0x20 }, sourceLocation: sourceLocation)
     }
 }

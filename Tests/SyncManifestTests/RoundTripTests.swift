@@ -43,11 +43,7 @@ struct RoundTripTests {
 
     private func write(_ manifest: Manifest) -> [UInt8] {
         let files = manifest.files
-        var writer = ManifestWriter(
-            project: manifest.project,
-            revision: manifest.revision,
-            created: manifest.created
-        )
+        var writer = ManifestWriter(project: manifest.project, revision: manifest.revision, created: manifest.created)
         for pack in manifest.packs { writer.pack(pack) }
         for row in files.indices {
             files.withPath(row) { path in
@@ -57,14 +53,10 @@ struct RoundTripTests {
                     }
                 } else {
                     writer.file(
-                        path: path,
-                        size: files.size(row),
-                        digest: files.digest(row),
+                        path: path, size: files.size(row), digest: files.digest(row),
                         executable: files.kind(row) == .executable,
                         blobs: files.blobs(row).map { (blob: $0, digest: files.digest(of: $0, in: row)) },
-                        urls: files.urls(row),
-                        group: files.groupName(row)
-                    )
+                        urls: files.urls(row), group: files.groupName(row))
                 }
             }
         }

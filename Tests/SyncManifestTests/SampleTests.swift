@@ -8,14 +8,11 @@ private let folder = URL(filePath: #filePath).deletingLastPathComponent().deleti
     .deletingLastPathComponent().appending(path: "Manifests")
 
 private func names(_ path: String, ending: String = ".json") -> [String] {
-    let found =
-        (try? FileManager.default.contentsOfDirectory(atPath: folder.appending(path: path).path)) ?? []
+    let found = (try? FileManager.default.contentsOfDirectory(atPath: folder.appending(path: path).path)) ?? []
     return found.filter { $0.hasSuffix(ending) }.sorted()
 }
 
-private func read(_ path: String) throws -> [UInt8] {
-    [UInt8](try Data(contentsOf: folder.appending(path: path)))
-}
+private func read(_ path: String) throws -> [UInt8] { [UInt8](try Data(contentsOf: folder.appending(path: path))) }
 
 @Suite(.timeLimit(.minutes(10)))
 struct SampleTests {
@@ -28,9 +25,10 @@ struct SampleTests {
 
     @Test(
         "Every sample is read",
-        arguments: names("samples").map { "samples/" + $0 } + ["samples/published/manifest.json"]
-    )
-    func valid(_ path: String) throws {
+        arguments: names("samples").map { "samples/" + $0 } + ["samples/published/manifest.json"])
+    func valid(
+        _ path: String
+    ) throws {
         let manifest = try ManifestAssembly(try read(path), digest: .zero).finish()
         #expect(!manifest.project.isEmpty)
         #expect(manifest.files.count > 0 || path.hasSuffix("empty.json"))
@@ -38,17 +36,11 @@ struct SampleTests {
 
     @Test(
         "Every invalid sample is refused with the message that stands beside it [F105, F106, F107, F108, F109]",
-        arguments: names("samples/invalid")
-    )
+        arguments: names("samples/invalid"))
     func invalid(_ name: String) throws {
-        let message = String(
-            decoding: try read("samples/invalid/" + name.dropLast(5) + ".txt"),
-            as: UTF8.self
-        )
+        let message = String(decoding: try read("samples/invalid/" + name.dropLast(5) + ".txt"), as: UTF8.self)
         let bytes = try read("samples/invalid/" + name)
-        let error = #expect(throws: ManifestError.self) {
-            try ManifestAssembly(bytes, digest: .zero).finish()
-        }
+        let error = #expect(throws: ManifestError.self) { try ManifestAssembly(bytes, digest: .zero).finish() }
         #expect(error.map { "\($0)\n" } == message)
     }
 
@@ -71,19 +63,14 @@ struct SampleTests {
             }.joined()
         }
         for sentence in [
-            "\(grouped(limits.entries)) entries", "\(grouped(limits.packs)) packs",
-            "\(grouped(limits.blobs)) blobs",
+            "\(grouped(limits.entries)) entries", "\(grouped(limits.packs)) packs", "\(grouped(limits.blobs)) blobs",
             "\(grouped(limits.groups)) groups", "\(grouped(limits.patternsPerGroup)) patterns",
             "\(grouped(limits.patternMatches)) paths", "\(limits.urlsPerFile) URLs", "\(limits.depth) levels",
-            "\(grouped(limits.urlBytes)) bytes",
-            "\(grouped(limits.extensionMembers)) keys", "\(limits.manifestBytes >> 30) GiB of text",
-            "\(limits.textBytes >> 30) GiB of paths",
-            "\(limits.ownTextBytes >> 20) MiB in the manifest itself",
-            "\(limits.partBytes >> 20) MiB in one part", "\(limits.memoryBytes >> 20) MiB of memory",
-            "\(grouped(limits.patternBytes)) bytes of these paths",
-        ] {
-            #expect(text.contains(sentence), "\(sentence)")
-        }
+            "\(grouped(limits.urlBytes)) bytes", "\(grouped(limits.extensionMembers)) keys",
+            "\(limits.manifestBytes >> 30) GiB of text", "\(limits.textBytes >> 30) GiB of paths",
+            "\(limits.ownTextBytes >> 20) MiB in the manifest itself", "\(limits.partBytes >> 20) MiB in one part",
+            "\(limits.memoryBytes >> 20) MiB of memory", "\(grouped(limits.patternBytes)) bytes of these paths",
+        ] { #expect(text.contains(sentence), "\(sentence)") }
     }
 
     @Test("Groups, links, mirrors and chunks of the samples come out as they are meant")
@@ -103,16 +90,14 @@ struct SampleTests {
 
         let chunked = try ManifestAssembly(try read("samples/chunked.json"), digest: .zero).finish()
         #expect(chunked.files.indices.map { chunked.files.blobs($0).count } == [3, 4, 1, 1])
-        let shared = Set(chunked.files.blobs(0).map { chunked.files.digest(of: $0, in: 0) })
-            .intersection(chunked.files.blobs(1).map { chunked.files.digest(of: $0, in: 1) })
+        let shared = Set(chunked.files.blobs(0).map { chunked.files.digest(of: $0, in: 0) }).intersection(
+            chunked.files.blobs(1).map { chunked.files.digest(of: $0, in: 1) })
         #expect(shared.count == 3)
 
         let tower = try ManifestAssembly(try read("samples/tower.json"), digest: .zero).finish()
         #expect(tower.revision == 42)
         #expect(tower.files.totalSize == 171_072 + 70_000 + 131_072 + 512 + 8_123_456)
         #expect(
-            try ManifestAssembly(try read("samples/names.json"), digest: .zero).finish().caseCollisions()
-                .count == 1
-        )
+            try ManifestAssembly(try read("samples/names.json"), digest: .zero).finish().caseCollisions().count == 1)
     }
 }

@@ -7,12 +7,9 @@ struct SyntaxTests {
     @Test(
         "Text that is not exactly one JSON value is refused [V41, F106]",
         arguments: [
-            Rejection("", "$", "empty"),
-            Rejection("  \n\t ", "$", "empty"),
-            Rejection("\u{FEFF}{}", "$", "byte order mark"),
-            Rejection("<!DOCTYPE html>", "$", "web page"),
-            Rejection("[]", "$", "expected an object, found an array"),
-            Rejection("null", "$", "found null"),
+            Rejection("", "$", "empty"), Rejection("  \n\t ", "$", "empty"),
+            Rejection("\u{FEFF}{}", "$", "byte order mark"), Rejection("<!DOCTYPE html>", "$", "web page"),
+            Rejection("[]", "$", "expected an object, found an array"), Rejection("null", "$", "found null"),
             Rejection("{", "$", "expected a key in double quotes, found the end"),
             Rejection("{a:1}", "$", "expected a key in double quotes, found “a”"),
             Rejection("{'a':1}", "$", "expected a key in double quotes"),
@@ -20,20 +17,16 @@ struct SyntaxTests {
             Rejection("{\"format\":}", "$.format", "expected a string, found something that is not JSON"),
             Rejection("{\"project\":\"a\" \"x-a\":1}", "$.project", "“,” or “}”"),
             Rejection("{\"project\":\"a\",}", "$.project", "a value after “,”"),
-            Rejection("{\"project\":\"a\"},", "$", "text follows"),
-            Rejection("// no\n{}", "$", "expected an object"),
+            Rejection("{\"project\":\"a\"},", "$", "text follows"), Rejection("// no\n{}", "$", "expected an object"),
             Rejection("{/*no*/}", "$", "expected a key"),
             Rejection("{\"x-a\":[1,]}", "$[\"x-a\"]", "a value after “,”"),
             Rejection("{\"x-a\":[1 2]}", "$[\"x-a\"]", "“,” or “]”"),
-            Rejection("{\"x-a\":[,1]}", "$[\"x-a\"]", "a value"),
-            Rejection("{\"x-a\":NaN}", "$[\"x-a\"]", "a value"),
-            Rejection("{\"x-a\":Infinity}", "$[\"x-a\"]", "a value"),
-            Rejection("{\"x-a\":-}", "$[\"x-a\"]", "a digit"),
+            Rejection("{\"x-a\":[,1]}", "$[\"x-a\"]", "a value"), Rejection("{\"x-a\":NaN}", "$[\"x-a\"]", "a value"),
+            Rejection("{\"x-a\":Infinity}", "$[\"x-a\"]", "a value"), Rejection("{\"x-a\":-}", "$[\"x-a\"]", "a digit"),
             Rejection("{\"x-a\":01}", "$[\"x-a\"]", "leading zeros"),
             Rejection("{\"x-a\":1.}", "$[\"x-a\"]", "a digit after “.”"),
             Rejection("{\"x-a\":1e}", "$[\"x-a\"]", "a digit in the exponent"),
-            Rejection("{\"x-a\":+1}", "$[\"x-a\"]", "a value"),
-            Rejection("{\"x-a\":tru}", "$[\"x-a\"]", "a value"),
+            Rejection("{\"x-a\":+1}", "$[\"x-a\"]", "a value"), Rejection("{\"x-a\":tru}", "$[\"x-a\"]", "a value"),
             Rejection("{\"x-a\":nul", "$[\"x-a\"]", "a value"),
             Rejection("{\"x-a\":\"a", "$[\"x-a\"]", "ends inside a string"),
             Rejection("{\"x-a\":\"a\\", "$[\"x-a\"]", "ends inside a string"),
@@ -50,27 +43,21 @@ struct SyntaxTests {
             Rejection("{\"project\":\"a\",\"project\":\"a\"}", "$.project", "appears twice"),
             Rejection("{\"project\":\"a\",\"\\u0070roject\":\"a\"}", "$.project", "appears twice"),
             Rejection("{\"fils\":[]}", "$[\"fils\"]", "unknown key “fils”"),
-            Rejection("{\"X-a\":[]}", "$[\"X-a\"]", "unknown key"),
-            Rejection("{\"\":[]}", "$[\"\"]", "unknown key"),
+            Rejection("{\"X-a\":[]}", "$[\"X-a\"]", "unknown key"), Rejection("{\"\":[]}", "$[\"\"]", "unknown key"),
             Rejection("{}", "$.format", "the key is missing"),
-        ]
-    )
-    func refused(_ row: Rejection) { row.check() }
+        ]) func refused(_ row: Rejection)
+    { row.check() }
 
     @Test(
         "Bytes that are not UTF-8 are refused inside strings [V41]",
         arguments: [
             [0x80], [0xC0, 0x80], [0xC1, 0xBF], [0xC3], [0xE0, 0x9F, 0x80], [0xED, 0xA0, 0x80], [0xE2, 0x82],
-            [0xF0, 0x8F, 0x80, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xF5, 0x80, 0x80, 0x80], [0xFF],
-            [0xE2, 0x28, 0xA1],
-        ] as [[UInt8]]
-    )
+            [0xF0, 0x8F, 0x80, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xF5, 0x80, 0x80, 0x80], [0xFF], [0xE2, 0x28, 0xA1],
+        ] as [[UInt8]])
     func notUTF8(_ bytes: [UInt8]) {
         let text = Array("{\"x-a\":\"".utf8) + bytes + Array("\"}".utf8)
         #expect(throws: ManifestError.self) { try ManifestAssembly(text, digest: .zero).finish() }
-        do throws(ManifestError) {
-            _ = try ManifestAssembly(text, digest: .zero).finish()
-        } catch {
+        do throws(ManifestError) { _ = try ManifestAssembly(text, digest: .zero).finish() } catch {
             #expect(error.reason.contains("UTF-8") || error.reason.contains("not JSON"))
             #expect(error.path == "$[\"x-a\"]")
         }
@@ -87,33 +74,21 @@ struct SyntaxTests {
                 escape += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
             }
             let files = ManifestFixture.entry("a/" + name)
-            #expect(
-                try ManifestFixture.load(ManifestFixture.document(files: files)).files.path(0) == "a/" + name
-            )
+            #expect(try ManifestFixture.load(ManifestFixture.document(files: files)).files.path(0) == "a/" + name)
             let escaped = files.replacing("a/" + name, with: "\\u0061\\/" + escape)
-            #expect(
-                try ManifestFixture.load(ManifestFixture.document(files: escaped)).files.path(0) == "a/"
-                    + name
-            )
+            #expect(try ManifestFixture.load(ManifestFixture.document(files: escaped)).files.path(0) == "a/" + name)
         }
     }
 
     @Test("Where reading stopped is told by line and column")
     func position() throws {
-        let error = try #require(
-            ManifestFixture.refusal("{\n  \"format\": \"syncagent-manifest/1\",\n  \"size\": 1}")
-        )
+        let error = try #require(ManifestFixture.refusal("{\n  \"format\": \"syncagent-manifest/1\",\n  \"size\": 1}"))
         #expect(error.line == 3)
         #expect(error.column == 10)
-        #expect(
-            error.description.hasPrefix("manifest refused at $[\"size\"] (line 3, column 10): unknown key")
-        )
+        #expect(error.description.hasPrefix("manifest refused at $[\"size\"] (line 3, column 10): unknown key"))
     }
 
-    @Test(
-        "Depth is bounded: 64 levels are read, 65 and 100,000 are refused [V48]",
-        arguments: [63, 64, 100_000]
-    )
+    @Test("Depth is bounded: 64 levels are read, 65 and 100,000 are refused [V48]", arguments: [63, 64, 100_000])
     func depth(_ levels: Int) throws {
         // The document is one level itself.
         let value = String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
@@ -127,17 +102,13 @@ struct SyntaxTests {
 
     @Test(
         "A number of a million digits is refused or skipped in linear time [V49]",
-        arguments: ["9", "0", "1.5", "-1", "1e5"]
-    )
+        arguments: ["9", "0", "1.5", "-1", "1e5"])
     func longNumbers(_ start: String) throws {
         let digits = start + String(repeating: "9", count: 1_000_000)
         let size = ManifestFixture.document(
-            files: "{\"path\":\"a\",\"size\":\(digits),\"sha256\":\"\(ManifestFixture.digest)\"}"
-        )
+            files: "{\"path\":\"a\",\"size\":\(digits),\"sha256\":\"\(ManifestFixture.digest)\"}")
         #expect(ManifestFixture.refusal(size)?.path == "$.files[0].size")
-        let skipped = ManifestFixture.refusal(
-            ManifestFixture.document(files: "", extra: ",\"x-a\":\(digits)")
-        )
+        let skipped = ManifestFixture.refusal(ManifestFixture.document(files: "", extra: ",\"x-a\":\(digits)"))
         #expect((skipped == nil) == (start != "0"))
     }
 

@@ -17,16 +17,12 @@ struct UserDataTests {
         #expect(manifest.groups.map(\.userData) == ["\"x\"", nil])
         #expect(manifest.files.path(0) == "a" && manifest.files.userData[0] == nil)
         #expect(
-            manifest.files.userData[1] == "[1,\"a b\\\" c\",null]",
-            "rows are put in order, and it goes with its row"
-        )
+            manifest.files.userData[1] == "[1,\"a b\\\" c\",null]", "rows are put in order, and it goes with its row")
     }
 
     @Test("Longer than it may be, or twice, it is refused by its place")
     func refused() {
-        func top(_ bytes: Int) -> String {
-            ",\"x-user-data\":\"\(String(repeating: "x", count: bytes - 2))\""
-        }
+        func top(_ bytes: Int) -> String { ",\"x-user-data\":\"\(String(repeating: "x", count: bytes - 2))\"" }
         func document(_ extra: String) -> String { ManifestFixture.document(files: "", extra: extra) }
         #expect(ManifestFixture.refusal(document(top(65_536))) == nil)
         #expect(ManifestFixture.refusal(document(top(65_537)))?.reason.contains("65537 bytes") == true)

@@ -8,16 +8,10 @@ struct EventFieldsTests {
     @Test(
         "Fields are right if all that are required are there, and none that is unknown",
         arguments: [
-            ("a b", nil),
-            ("a b c", nil),
-            ("event time seq session run a b", nil),
-            ("a", "the field 'b' is missing"),
-            ("", "the field 'a' is missing"),
-            ("a b d", "the field 'd' is unknown"),
-            ("a c e d", "the field 'b' is missing"),
-            ("a b c e d", "the field 'd' is unknown"),
-        ] as [(String, String?)]
-    )
+            ("a b", nil), ("a b c", nil), ("event time seq session run a b", nil), ("a", "the field 'b' is missing"),
+            ("", "the field 'a' is missing"), ("a b d", "the field 'd' is unknown"),
+            ("a c e d", "the field 'b' is missing"), ("a b c e d", "the field 'd' is unknown"),
+        ] as [(String, String?)])
     func problems(fields: String, problem: String?) {
         let names = fields.split(separator: " ").map(String.init)
         #expect(EventFields("a b", optional: "c").problem(in: names) == problem)

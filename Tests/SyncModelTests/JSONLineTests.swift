@@ -27,23 +27,17 @@ struct JSONLineTests {
             line.raw("{\"r\":1}")
         }
         #expect(
-            line.text
-                == #"{"event":"a","n":-3,"big":18446744073709551615,"yes":true,"some":"x","count":1,"#
-                + #""list":["a",2,null,{},[],{"k":false}],"raw":{"r":1}}"#
-        )
+            line.text == #"{"event":"a","n":-3,"big":18446744073709551615,"yes":true,"some":"x","count":1,"#
+                + #""list":["a",2,null,{},[],{"k":false}],"raw":{"r":1}}"#)
         #expect(line.bytes == Array(line.text.utf8))
     }
 
     @Test(
         "Strings are escaped as little as JSON allows, and never break the line [V27, V63]",
         arguments: [
-            ("", #""""#),
-            ("a\"b\\c/", #""a\"b\\c/""#),
-            ("a\nb", #""a\nb""#),
-            ("\r\t\u{0}\u{1B}\u{7F}", #""\u000d\u0009\u0000\u001b\u007f""#),
-            ("é日😀", "\"é日😀\""),
-        ]
-    )
+            ("", #""""#), ("a\"b\\c/", #""a\"b\\c/""#), ("a\nb", #""a\nb""#),
+            ("\r\t\u{0}\u{1B}\u{7F}", #""\u000d\u0009\u0000\u001b\u007f""#), ("é日😀", "\"é日😀\""),
+        ])
     func strings(_ text: String, _ json: String) {
         var line = JSONLine()
         line.value(text)

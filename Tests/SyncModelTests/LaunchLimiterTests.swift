@@ -35,9 +35,7 @@ struct LaunchLimiterTests {
         #expect(LaunchLimiter(delay: 240_000, raised: 5).earliestStart(now: 6) == 240_006)
         #expect(LaunchLimiter(delay: .max, raised: 5).delay == LaunchLimiter.longest)
         #expect(LaunchLimiter(delay: -1, raised: nil).earliestStart(now: 0) == nil)
-        for raised in [Int64.min, .max] {
-            _ = LaunchLimiter(delay: 240_000, raised: raised).earliestStart(now: 5)
-        }
+        for raised in [Int64.min, .max] { _ = LaunchLimiter(delay: 240_000, raised: raised).earliestStart(now: 5) }
     }
 
     @Test("A clock that goes back does not prolong the delay for ever")

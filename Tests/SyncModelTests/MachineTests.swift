@@ -13,9 +13,7 @@ private struct Table<State: RawRepresentable<String> & CaseIterable & Sendable &
     }
 
     /// What the table says of every cell; a cell that is missing is recorded.
-    func check<Input: RawRepresentable<String> & CaseIterable>(
-        _ after: (State, Input) -> Transition<State>
-    ) throws {
+    func check<Input: RawRepresentable<String> & CaseIterable>(_ after: (State, Input) -> Transition<State>) throws {
         #expect(inputs == Input.allCases.map(\.rawValue), "one column for every input")
         #expect(Set(cells.keys) == Set(State.allCases.map(\.rawValue)), "one row for every state")
         for state in State.allCases {
@@ -36,9 +34,7 @@ private struct Table<State: RawRepresentable<String> & CaseIterable & Sendable &
 
 @Suite("Life cycles, cell by cell", .timeLimit(.minutes(10)))
 struct MachineTests {
-    @Test(
-        "A hook is owed from its group's completion until it has ended [S19 S21 S33 S39 S104 F089 F093 F095]"
-    )
+    @Test("A hook is owed from its group's completion until it has ended [S19 S21 S33 S39 S104 F089 F093 F095]")
     func hook() throws {
         try Table<HookRunState>(
             """
@@ -97,9 +93,7 @@ struct MachineTests {
     @Test("A run that is over never opens again")
     func over() {
         for state in RunState.allCases where !state.isOpen {
-            for input in RunInput.allCases {
-                if case .to = state.after(input) { Issue.record("\(state) × \(input)") }
-            }
+            for input in RunInput.allCases { if case .to = state.after(input) { Issue.record("\(state) × \(input)") } }
         }
     }
 }

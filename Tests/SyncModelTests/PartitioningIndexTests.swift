@@ -5,8 +5,7 @@ import Testing
 struct PartitioningIndexTests {
     @Test(
         "It finds the first position that is behind, wherever that is",
-        arguments: [0..<0, 3..<4, 0..<7, 5..<1_000, -9..<(-2), (Int.max - 5)..<Int.max]
-    )
+        arguments: [0..<0, 3..<4, 0..<7, 5..<1_000, -9..<(-2), (Int.max - 5)..<Int.max])
     func first(range: Range<Int>) {
         for border in [range.lowerBound, range.lowerBound + range.count / 3, range.upperBound] {
             var calls = 0

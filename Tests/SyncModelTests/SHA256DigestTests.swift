@@ -17,9 +17,7 @@ struct SHA256DigestTests {
         #expect(SHA256Digest(hex: Self.abc.uppercased()) == digest)
 
         var bytes = [UInt8](repeating: 0, count: 32)
-        bytes.withUnsafeMutableBytes { buffer in
-            if let base = buffer.baseAddress { digest.store(to: base) }
-        }
+        bytes.withUnsafeMutableBytes { buffer in if let base = buffer.baseAddress { digest.store(to: base) } }
         #expect(bytes.first == 0xBA)
         #expect(bytes.withUnsafeBytes { SHA256Digest(bytes: $0) } == digest)
     }
@@ -35,8 +33,7 @@ struct SHA256DigestTests {
                 let fast = text.withUnsafeBufferPointer { SHA256Digest(hex: $0) }
                 #expect(slow == fast)
                 let isDigit =
-                    (0x30...0x39).contains(byte) || (0x41...0x46).contains(byte)
-                    || (0x61...0x66).contains(byte)
+                    (0x30...0x39).contains(byte) || (0x41...0x46).contains(byte) || (0x61...0x66).contains(byte)
                 #expect((fast != nil) == isDigit)
             }
             text[place] = kept

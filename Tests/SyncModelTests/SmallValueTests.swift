@@ -5,16 +5,12 @@ import Testing
 struct SmallValueTests {
     @Test("Exit statuses are those of the contract [G16]")
     func exitStatuses() {
-        #expect(
-            ExitStatus.allCases.map(\.rawValue) == [0, 1, 2, 5, 64, 65, 66, 69, 73, 74, 75, 77, 78, 130, 143]
-        )
+        #expect(ExitStatus.allCases.map(\.rawValue) == [0, 1, 2, 5, 64, 65, 66, 69, 73, 74, 75, 77, 78, 130, 143])
         #expect(ExitStatus.dataInvalid.rawValue == 65)
     }
 
     @Test("A codec is named in a manifest as it is read from one", arguments: Codec.allCases)
-    func codecs(_ codec: Codec) {
-        #expect(Codec(name: codec.name) == codec)
-    }
+    func codecs(_ codec: Codec) { #expect(Codec(name: codec.name) == codec) }
 
     @Test("Sums and differences that do not fit end at the nearest number that does")
     func saturation() {

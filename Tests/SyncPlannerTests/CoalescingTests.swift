@@ -11,11 +11,7 @@ struct CoalescingTests {
         var testDescription: String { name }
 
         init(
-            _ name: String,
-            _ ranges: [Range<UInt64>],
-            gap: UInt64 = 100,
-            span: UInt64 = 10_000,
-            waste: UInt64 = 10,
+            _ name: String, _ ranges: [Range<UInt64>], gap: UInt64 = 100, span: UInt64 = 10_000, waste: UInt64 = 10,
             _ spans: [Range<UInt64>]
         ) {
             self.name = name
@@ -26,8 +22,7 @@ struct CoalescingTests {
     }
 
     static let cases: [Case] = [
-        Case("nothing", [], []),
-        Case("one range", [5..<10], [5..<10]),
+        Case("nothing", [], []), Case("one range", [5..<10], [5..<10]),
         Case("neighbours", [0..<10, 10..<20], [0..<20]),
         Case("neighbours need no allowance", [0..<10, 10..<20], waste: 0, [0..<20]),
         Case("a gap of the limit", [0..<1000, 1100..<2100], [0..<2100]),
@@ -41,13 +36,8 @@ struct CoalescingTests {
         Case("overlap starts anew", [0..<100, 50..<150], [0..<100, 50..<150]),
         Case("the same start", [0..<100, 0..<200], [0..<100, 0..<200]),
         Case(
-            "the end of 64 bits",
-            [0..<1000, (UInt64.max - 10)..<UInt64.max],
-            gap: .max,
-            span: .max,
-            waste: 100,
-            [0..<1000, (UInt64.max - 10)..<UInt64.max]
-        ),
+            "the end of 64 bits", [0..<1000, (UInt64.max - 10)..<UInt64.max], gap: .max, span: .max, waste: 100,
+            [0..<1000, (UInt64.max - 10)..<UInt64.max]),
     ]
 
     @Test("Ranges merge by gap, waste and length", arguments: cases)
@@ -61,18 +51,14 @@ struct CoalescingTests {
         var random = Numbers(seed: seed)
         let ranges = random.ranges(count: Int(random.next(40)) + 1, overlapping: seed.isMultiple(of: 3))
         let rule = CoalescingRule(
-            maximumGap: random.next(60),
-            spanLength: random.next(400) + 1,
-            wastePercent: random.next(60)
-        )
+            maximumGap: random.next(60), spanLength: random.next(400) + 1, wastePercent: random.next(60))
         let spans = coalesce(ranges, rule: rule)
         #expect(spans.flatMap { Array($0.members) } == Array(ranges.indices))
         for span in spans {
             let members = ranges[span.members]
             #expect(
                 span.range == members[span.members.lowerBound]
-                    .lowerBound..<members[span.members.upperBound - 1].upperBound
-            )
+                    .lowerBound..<members[span.members.upperBound - 1].upperBound)
             #expect(span.waste == span.range.length - members.reduce(0) { $0 + $1.length })
         }
         let wanted = ranges.reduce(UInt64(0)) { $0 + $1.length }
@@ -83,11 +69,7 @@ struct CoalescingTests {
     func optimal(seed: UInt64) {
         var random = Numbers(seed: seed &+ 1_000)
         let ranges = random.ranges(count: Int(random.next(10)) + 1, overlapping: false)
-        let rule = CoalescingRule(
-            maximumGap: random.next(40),
-            spanLength: .max,
-            wastePercent: random.next(40)
-        )
+        let rule = CoalescingRule(maximumGap: random.next(40), spanLength: .max, wastePercent: random.next(40))
         #expect(coalesce(ranges, rule: rule).count == fewest(ranges, rule))
     }
 

@@ -9,12 +9,7 @@ struct KeptBytesTests {
     private static func plan(_ source: Plan.Source = .pack(2)) -> Plan {
         var plan = Plan()
         plan.slots = [50_000..<150_000, 150_000..<250_000, 260_000..<360_000].map { range in
-            Plan.Slot(
-                range: range,
-                rawLength: 100_000,
-                codec: .identity,
-                targets: 0..<0
-            )
+            Plan.Slot(range: range, rawLength: 100_000, codec: .identity, targets: 0..<0)
         }
         plan.spans = [Plan.Span(source: source, range: 50_000..<360_000, slots: 0..<3)]
         (plan.packBytes, plan.gapBytes) = (300_000, 10_000)

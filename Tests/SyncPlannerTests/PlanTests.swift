@@ -28,15 +28,10 @@ struct PlanTests {
             file("a.bin", 100, digests[0], ",\"blobs\":[[0,0,100]]"),
             file("b.bin", 100, digests[0], ",\"blobs\":[[0,0,100]]"),
             file(
-                "big.bin",
-                300,
-                digests[1],
+                "big.bin", 300, digests[1],
                 """
                 ,"blobs":[[0,100,100,100,"none","\(digests[0])"],[1,0,200,200,"none","\(digests[2])"]]
-                """
-            ),
-            file("empty", 0, nothing, ""),
-            "{\"path\":\"link\",\"link\":\"a.bin\"}",
+                """), file("empty", 0, nothing, ""), "{\"path\":\"link\",\"link\":\"a.bin\"}",
             file("loose1", 50, digests[2], ",\"urls\":[\"files/loose1\"]"),
             file("loose2", 70, digests[3], ",\"urls\":[\"files/loose2\"]"),
         ])
@@ -77,12 +72,7 @@ struct PlanTests {
     func skipping() throws {
         let manifest = try Self.mixed()
         let row = try Self.row("big.bin", of: manifest)
-        let plan = try makePlan(
-            manifest,
-            wanted: [row],
-            rule: CoalescingRule(),
-            skipping: { $0 == row && $1 == 0 }
-        )
+        let plan = try makePlan(manifest, wanted: [row], rule: CoalescingRule(), skipping: { $0 == row && $1 == 0 })
         #expect(plan.spans.map(\.source) == [.pack(1)])
         let target = try #require(plan.targets.first)
         #expect(plan.targets.count == 1 && target.row == row && target.blob == 1)
@@ -94,12 +84,7 @@ struct PlanTests {
     func gaps() throws {
         let manifest = try Self.mixed()
         let row = try Self.row("loose1", of: manifest)
-        let plan = try makePlan(
-            manifest,
-            wanted: [row],
-            rule: CoalescingRule(),
-            gaps: { _ in [0..<5, 20..<50] }
-        )
+        let plan = try makePlan(manifest, wanted: [row], rule: CoalescingRule(), gaps: { _ in [0..<5, 20..<50] })
         #expect(plan.spans.map(\.range) == [0..<5, 20..<50])
         #expect(plan.spans.allSatisfy { $0.source == .loose(row: row) })
         #expect(plan.looseBytes == 35 && plan.loose == [row] && plan.requestCount == 2)
@@ -149,21 +134,15 @@ struct PlanTests {
         let rows = Array(manifest.files.indices)
         func plan(_ usable: [Int]) throws -> Plan {
             try makePlan(
-                manifest,
-                wanted: rows,
-                rule: CoalescingRule(),
-                delta: { row, _ in
-                    usable.contains(row) ? manifest.files.deltas(row).indices.first : nil
-                }
-            )
+                manifest, wanted: rows, rule: CoalescingRule(),
+                delta: { row, _ in usable.contains(row) ? manifest.files.deltas(row).indices.first : nil })
         }
         let all = try plan(rows)
         #expect(all.slots.map(\.range) == [100..<130, 500..<540])
         #expect(all.slots.map { $0.delta != nil } == [false, true])
         #expect(
             all.slots[1].codec == .zstd && all.slots[1].rawLength == 100
-                && all.digest(of: all.slots[1], in: manifest.files) == manifest.files.digest(0)
-        )
+                && all.digest(of: all.slots[1], in: manifest.files) == manifest.files.digest(0))
         #expect(all.targets.map(\.row) == [2, 0, 1])
         #expect(all.packBytes == 70 && all.deltaBytes == 40)
         let none = try plan([])
@@ -186,13 +165,7 @@ struct PlanTests {
         let gap = Plan.Target(row: 1, blob: 0, fileOffset: 0, isWhole: true, isGap: true)
         #expect(gap.blob == 0 && gap.isWhole && gap.isGap && !gap.isStandalone)
         #expect(Plan.Target(row: 0, blob: 0, fileOffset: 0, isWhole: true).isStandalone)
-        var slot = Plan.Slot(
-            range: (1 << 40)..<(3 << 40),
-            rawLength: 1 << 41,
-            codec: .zstd,
-            targets: 7..<9,
-            delta: 0
-        )
+        var slot = Plan.Slot(range: (1 << 40)..<(3 << 40), rawLength: 1 << 41, codec: .zstd, targets: 7..<9, delta: 0)
         #expect(slot.range == (1 << 40)..<(3 << 40) && slot.targets == 7..<9 && slot.delta == 0)
         slot.targets = 20_000_000..<20_000_001
         #expect(slot.targets == 20_000_000..<20_000_001)

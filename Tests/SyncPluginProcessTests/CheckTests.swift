@@ -18,9 +18,7 @@ private struct Fake: RequestResolver, CredentialProvider, Condition, FileVerifie
     }
     var observing: @Sendable ([ObservedEvent]) throws(PluginError) -> Void = { (_) throws(PluginError) in }
 
-    func resolve(_ requests: [ResolverRequest]) throws(PluginError) -> [RequestDisposition] {
-        resolving(requests)
-    }
+    func resolve(_ requests: [ResolverRequest]) throws(PluginError) -> [RequestDisposition] { resolving(requests) }
     func credential(for request: CredentialRequest) throws(PluginError) -> Credential? { crediting(request) }
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState { stating() }
     func verify(_ files: [StagedFile]) throws(PluginError) -> [FileVerdict] { verifying(files) }
@@ -34,13 +32,7 @@ struct CheckTests {
         StagedFile(path: "a.png", stagedPath: "/s/a", size: 1, sha256: ""),
         StagedFile(path: "b.png", stagedPath: "/s/b", size: 1, sha256: ""),
     ]
-    private let call = HookInvocation(
-        arguments: ["x"],
-        directory: "/",
-        environment: [:],
-        input: [],
-        timeout: 9
-    )
+    private let call = HookInvocation(arguments: ["x"], directory: "/", environment: [:], input: [], timeout: 9)
 
     @Test("A plugin that does nothing wrong passes everything")
     func good() {
@@ -62,18 +54,14 @@ struct CheckTests {
         let count = Mutex(0)
         var fake = Fake()
         fake.resolving = { Array(repeating: .proceed, count: max(0, $0.count - 1)) }
-        #expect(
-            first(check(resolver: fake)) == "One request gets one disposition: 0 dispositions for 1 requests"
-        )
+        #expect(first(check(resolver: fake)) == "One request gets one disposition: 0 dispositions for 1 requests")
         fake.resolving = { $0.map { _ in .replace(url: "ftp://x", headers: []) } }
         #expect(first(check(resolver: fake)).hasSuffix("a replacement that is not an http or https URL"))
         fake.resolving = { $0.map { _ in .replace(url: "http://x", headers: [HeaderField("A", "b\r\nc")]) } }
         #expect(first(check(resolver: fake)).hasSuffix("the header A has a control character in it"))
         fake.resolving = { $0.map { .cancel(reason: $0.url.hasSuffix("?x=1") ? "" : "no") } }
         #expect(first(check(resolver: fake)).hasSuffix("a cancel without a reason"))
-        fake.resolving = { requests in
-            requests.indices.map { $0 > 900 ? .cancel(reason: "late") : .proceed }
-        }
+        fake.resolving = { requests in requests.indices.map { $0 > 900 ? .cancel(reason: "late") : .proceed } }
         #expect(first(check(resolver: fake)).hasSuffix("equal requests got 'continue' and 'cancel'"))
 
         fake.crediting = { _ in Credential(.bearer(token: "t\n")) }
@@ -83,10 +71,7 @@ struct CheckTests {
         fake.crediting = { $0.origin.contains("nobody") ? nil : Credential(.bearer(token: "t"), expires: 3) }
         #expect(first(check(credentials: fake, now: 5)).hasSuffix("it expired 2 s ago"))
         fake.crediting = { _ in Credential(.bearer(token: "t"), expires: .min) }
-        #expect(
-            check(credentials: fake, now: 5).failures.last?.hasSuffix("expired 9223372036854775807 s ago")
-                == true
-        )
+        #expect(check(credentials: fake, now: 5).failures.last?.hasSuffix("expired 9223372036854775807 s ago") == true)
 
         fake.name = "My Condition"
         #expect(first(check(condition: fake, now: 5)).hasSuffix("it is called 'My Condition'"))
@@ -107,10 +92,7 @@ struct CheckTests {
         #expect(first(check(verifier: fake, files: files) { _ in true }).contains("alone and"))
         fake.verifying = { $0.map { $0.stagedPath.hasSuffix("/a") ? .refused(reason: "a") : .accepted } }
         #expect(
-            first(check(verifier: fake, files: files) { _ in true }).hasSuffix(
-                "'a.png' is not there and was accepted"
-            )
-        )
+            first(check(verifier: fake, files: files) { _ in true }).hasSuffix("'a.png' is not there and was accepted"))
         fake.verifying = { $0.map { _ in .accepted } }
         #expect(first(check(verifier: fake, files: files) { _ in false }).hasSuffix("'a.png' was changed"))
 
@@ -125,9 +107,7 @@ struct CheckTests {
         fake.observing = { (events) throws(PluginError) in
             if events.isEmpty { throw PluginError(plugin: "fake", code: .refused, message: "nothing there") }
         }
-        #expect(
-            first(check(observer: fake)) == "An empty list of events is accepted: it failed: nothing there"
-        )
+        #expect(first(check(observer: fake)) == "An empty list of events is accepted: it failed: nothing there")
     }
 
     @Test(
@@ -155,9 +135,8 @@ struct CheckTests {
                     + "serve(lambda m: send({'id': m.get('id'), 'error': {'code': 1, 'message': ''}}))",
                 "Asked without a point and settings, it lists its points"
             ),
-        ]
-    )
-    func programs(body: String, words: String) async throws {
+        ]) func programs(body: String, words: String) async throws
+    {
         let fixture = try PluginFixture()
         let configuration = try fixture.configuration(body)
         let failures = await blocking { check(process: configuration) }.failures

@@ -11,37 +11,25 @@ private let rclone = ["/usr/bin/rclone", "/usr/local/bin/rclone"].first {
 
 @Suite(.timeLimit(.minutes(10)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct ExampleTests {
-    private func client(
-        _ fixture: PluginFixture,
-        _ name: String,
-        _ point: PluginPoint,
-        _ settings: String = "{}"
-    ) throws -> PluginClient {
-        fixture.client(
-            fixture.configuration(try fixture.example(name), point: point) { $0.settings = settings }
-        )
-    }
+    private func client(_ fixture: PluginFixture, _ name: String, _ point: PluginPoint, _ settings: String = "{}")
+        throws -> PluginClient
+    { fixture.client(fixture.configuration(try fixture.example(name), point: point) { $0.settings = settings }) }
 
     /// Nothing failed, nothing was told, and the plugin ends by itself.
-    private func expectGood(_ results: [CheckResult], _ client: PluginClient, _ fixture: PluginFixture) async
-    {
+    private func expectGood(_ results: [CheckResult], _ client: PluginClient, _ fixture: PluginFixture) async {
         #expect(results.failures == [])
         #expect(results.count >= 5)
         await blocking { client.close() }
         #expect(fixture.notices().isEmpty, "\(fixture.notices())")
     }
 
-    @Test(
-        "Every example tells its name and points without settings, and stays below 80 lines where it is a template"
-    )
+    @Test("Every example tells its name and points without settings, and stays below 80 lines where it is a template")
     func descriptions() async throws {
         let fixture = try PluginFixture()
         let points: [String: PluginPoint] = [
-            "chat": .observer, "file-structure": .verifier, "http-python": .transport,
-            "interface-up": .condition,
+            "chat": .observer, "file-structure": .verifier, "http-python": .transport, "interface-up": .condition,
             "lan-mirror": .resolver, "rclone": .transport, "sqlite-index": .hook, "token": .credential,
-            "template-sh": .condition,
-            "template-python": .observer,
+            "template-sh": .condition, "template-python": .observer,
         ]
         let names = PluginProgram.all(in: PluginFixture.examples).map(\.name)
         #expect(Set(names) == Set(points.keys))
@@ -68,9 +56,9 @@ struct ExampleTests {
         let results = await blocking { check(resolver: resolver, url: origin + "a.bin") }
         let request = ResolverRequest(url: origin + "a.bin", original: origin + "a.bin")
         #expect(
-            try await outcome { try resolver.resolve([request]) }.get()
-                == [.replace(url: server.url("/m/a.bin"), headers: [HeaderField("X-Mirror-Token", "k")])]
-        )
+            try await outcome { try resolver.resolve([request]) }.get() == [
+                .replace(url: server.url("/m/a.bin"), headers: [HeaderField("X-Mirror-Token", "k")])
+            ])
         let expired = ResolverRequest(url: request.url, original: request.url, reason: .expired(status: 404))
         let afterwards = try await outcome { try resolver.resolve([expired]) }.get()
         #expect(afterwards == [.proceed])
@@ -78,13 +66,7 @@ struct ExampleTests {
 
         let closed = try ClosedPort()
         let down = PluginResolver(
-            try self.client(
-                fixture,
-                "lan-mirror",
-                .resolver,
-                #"{"from":"\#(origin)","to":"\#(closed.url("/m/"))"}"#
-            )
-        )
+            try self.client(fixture, "lan-mirror", .resolver, #"{"from":"\#(origin)","to":"\#(closed.url("/m/"))"}"#))
         #expect(try await outcome { try down.resolve([request]) }.get() == [.proceed])
     }
 
@@ -98,9 +80,7 @@ struct ExampleTests {
             let provider = PluginCredentials(client)
             let now = Int64(Date().timeIntervalSince1970)
             let results = await blocking { check(credentials: provider, origin: origin, now: now) }
-            let answer = await blocking {
-                Result { try provider.credential(for: CredentialRequest(origin: origin)) }
-            }
+            let answer = await blocking { Result { try provider.credential(for: CredentialRequest(origin: origin)) } }
             let credential = try #require(try answer.get())
             #expect(credential.kind == .bearer(token: "s3cret"))
             #expect((now + 200...now + 400).contains(credential.expires ?? 0))
@@ -117,10 +97,7 @@ struct ExampleTests {
             ("interface-up", #"{"interface":"lo","up":false}"#, .blocked(reason: "lo is up")),
             ("interface-up", #"{"interface":"none0"}"#, .blocked(reason: "none0 is not up")),
             ("template-sh", #"{"file":"\#(fixture.root.path("none"))"}"#, .ok),
-            (
-                "template-sh", #"{"file":"\#(fixture.root.path("lock"))"}"#,
-                .blocked(reason: "the lock file is there")
-            ),
+            ("template-sh", #"{"file":"\#(fixture.root.path("lock"))"}"#, .blocked(reason: "the lock file is there")),
         ]
         for row in rows {
             let client = try client(fixture, row.name, .condition, row.settings)
@@ -142,11 +119,8 @@ struct ExampleTests {
         let files = try samples.map { sample in
             try fixture.root.write(sample.bytes, to: "staged/\(sample.name)")
             return StagedFile(
-                path: sample.name,
-                stagedPath: fixture.root.path("staged/\(sample.name)"),
-                size: UInt64(sample.bytes.count),
-                sha256: ""
-            )
+                path: sample.name, stagedPath: fixture.root.path("staged/\(sample.name)"),
+                size: UInt64(sample.bytes.count), sha256: "")
         }
         let root = fixture.root
         let results = await blocking {
@@ -168,15 +142,10 @@ struct ExampleTests {
         let database = fixture.root.path("index.sqlite")
         let client = try client(fixture, "sqlite-index", .hook, #"{"database":"\#(database)"}"#)
         let hook = PluginHook(client)
-        let report =
-            #"{"revision":"7","entries":[{"path":"a.png","state":"installed","size":1,"sha256":"00"}]}"#
+        let report = #"{"revision":"7","entries":[{"path":"a.png","state":"installed","size":1,"sha256":"00"}]}"#
         let invocation = HookInvocation(
-            arguments: ["plugin:sqlite-index"],
-            directory: fixture.root.path("dest"),
-            environment: ["SYNCAGENT_GROUP": "all"],
-            input: Array(report.utf8),
-            timeout: 30
-        )
+            arguments: ["plugin:sqlite-index"], directory: fixture.root.path("dest"),
+            environment: ["SYNCAGENT_GROUP": "all"], input: Array(report.utf8), timeout: 30)
         let results = await blocking { check(hook: hook, invocation: invocation) }
         let again = await blocking { hook.run(invocation) }
         #expect(again.output == "1 files indexed")
@@ -211,11 +180,7 @@ struct ExampleTests {
         let server = try FaultServer()
         let object = ServedObject.patterned(size: 400_000)
         server.serve(object, at: "/a")
-        let subject = TransportSubject(
-            url: server.url("/a"),
-            bytes: object.bytes,
-            missing: server.url("/none")
-        )
+        let subject = TransportSubject(url: server.url("/a"), bytes: object.bytes, missing: server.url("/none"))
         let program = try fixture.example("http-python")
         let results = await blocking {
             check(transport: subject, patience: .seconds(20)) {
@@ -228,8 +193,7 @@ struct ExampleTests {
 
     @Test(
         "rclone brings what any of its remotes has, as a transport should [S80]",
-        .enabled(if: rclone != nil, "SKIPPED: rclone is not installed")
-    )
+        .enabled(if: rclone != nil, "SKIPPED: rclone is not installed"))
     func rcloneTransport() async throws {
         let fixture = try PluginFixture()
         let object = ServedObject.patterned(size: 400_000)
@@ -237,19 +201,13 @@ struct ExampleTests {
         let remote = "[store]\ntype = alias\nremote = \(fixture.root.path)/remote\n"
         try fixture.root.write(Array(remote.utf8), to: "rclone.conf")
         let subject = TransportSubject(
-            url: "rclone://store/a%20b.bin",
-            bytes: object.bytes,
-            missing: "rclone://store/none"
-        )
+            url: "rclone://store/a%20b.bin", bytes: object.bytes, missing: "rclone://store/none")
         let settings = #"{"program":"\#(rclone ?? "")","config":"\#(fixture.root.path)/rclone.conf"}"#
         let program = try fixture.example("rclone")
         let results = await blocking {
             check(transport: subject, patience: .seconds(30)) {
                 PluginTransport(
-                    fixture.client(
-                        fixture.configuration(program, point: .transport) { $0.settings = settings }
-                    )
-                )
+                    fixture.client(fixture.configuration(program, point: .transport) { $0.settings = settings }))
             }
         }
         #expect(results.failures == [])
@@ -260,8 +218,7 @@ struct ExampleTests {
     func missingSettings() async throws {
         let fixture = try PluginFixture()
         let rows: [(String, PluginPoint, String)] = [
-            ("lan-mirror", .resolver, "the setting 'from' is missing"),
-            ("token", .credential, "'origin' is missing"),
+            ("lan-mirror", .resolver, "the setting 'from' is missing"), ("token", .credential, "'origin' is missing"),
             ("interface-up", .condition, "'interface' is missing"), ("chat", .observer, "'url' is missing"),
             ("sqlite-index", .hook, "'database' is missing"), ("template-sh", .condition, "file is missing"),
         ]

@@ -17,10 +17,7 @@ struct Fault: Sendable, CustomTestStringConvertible {
 
     /// The request about `bad` meets the fault; all others are answered.
     static func atRequest(
-        _ name: String,
-        _ act: String,
-        _ code: PluginError.Code?,
-        _ words: String,
+        _ name: String, _ act: String, _ code: PluginError.Code?, _ words: String,
         change: @escaping @Sendable (inout PluginConfiguration) -> Void = { _ in }
     ) -> Fault {
         let body = """
@@ -44,142 +41,72 @@ struct Fault: Sendable, CustomTestStringConvertible {
         .atRequest("exits", "os._exit(3)", .unavailable, "status 3"),
         .atRequest("hangs", "time.sleep(1000)", .timedOut, "it no longer answers", change: impatient),
         .atRequest(
-            "hangs and ignores SIGTERM",
-            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1000)",
-            .timedOut,
-            "it no longer answers",
-            change: impatient
-        ),
+            "hangs and ignores SIGTERM", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1000)",
+            .timedOut, "it no longer answers", change: impatient),
         .atRequest(
-            "writes a gigabyte of garbage lines",
-            "for i in range(1 << 14): write(('x' * 65535 + '\\n'))",
-            .unavailable,
-            "and was ended"
-        ),
+            "writes a gigabyte of garbage lines", "for i in range(1 << 14): write(('x' * 65535 + '\\n'))", .unavailable,
+            "and was ended"),
         .atRequest(
-            "writes a gigabyte in one line",
-            "while True: write('x' * 65536)",
-            .unavailable,
-            "a line of more than 1048576 bytes"
-        ),
+            "writes a gigabyte in one line", "while True: write('x' * 65536)", .unavailable,
+            "a line of more than 1048576 bytes"),
         .atRequest(
             "floods its output with good messages that nobody asked for",
-            "while True: send({'method': 'hello', 'params': {}})",
-            .unavailable,
-            "it floods its output"
-        ),
+            "while True: send({'method': 'hello', 'params': {}})", .unavailable, "it floods its output"),
         .atRequest(
             "floods its output with progress",
-            "while True: send({'method': '$/progress', 'params': {'id': message['id']}})",
-            .unavailable,
-            "it floods its output"
-        ),
+            "while True: send({'method': '$/progress', 'params': {'id': message['id']}})", .unavailable,
+            "it floods its output"),
         .atRequest(
-            "floods its output with answers to no request",
-            "while True: send({'id': 0, 'result': None})",
-            .unavailable,
-            "it floods its output"
-        ),
+            "floods its output with answers to no request", "while True: send({'id': 0, 'result': None})", .unavailable,
+            "it floods its output"),
         .atRequest(
-            "floods its output with empty lines",
-            "while True: write('\\n' * 1000)",
-            .unavailable,
-            "it floods its output"
-        ),
+            "floods its output with empty lines", "while True: write('\\n' * 1000)", .unavailable,
+            "it floods its output"),
         .atRequest(
             "floods standard error and answers",
-            "for i in range(200000): sys.stderr.write('noise %d\\n' % i)\nproceed(message)",
-            nil,
-            "noise 1"
-        ),
+            "for i in range(200000): sys.stderr.write('noise %d\\n' % i)\nproceed(message)", nil, "noise 1"),
         .atRequest(
             "writes garbage lines and answers",
             "for text in ['Traceback', '{', '[]', '\\x1b[2J', '{\"jsonrpc\":\"1.0\"}', '42', '\\ud800']:\n"
-                + "    os.write(1, (text + '\\n').encode('utf-8', 'surrogatepass'))\nproceed(message)",
-            nil,
-            "not a JSON-RPC message: Traceback"
-        ),
+                + "    os.write(1, (text + '\\n').encode('utf-8', 'surrogatepass'))\nproceed(message)", nil,
+            "not a JSON-RPC message: Traceback"),
         .atRequest(
-            "writes garbage lines without end",
-            "while True: write('garbage\\n')",
-            .unavailable,
-            "more than 100 lines that are not messages"
-        ),
+            "writes garbage lines without end", "while True: write('garbage\\n')", .unavailable,
+            "more than 100 lines that are not messages"),
         .atRequest(
-            "writes half a line and ends",
-            "write('{\"jsonrpc\":\"2.0\",\"id\":%d,\"res' % message['id'])\nos._exit(0)",
-            .unavailable,
-            "its last line has no end"
-        ),
+            "writes half a line and ends", "write('{\"jsonrpc\":\"2.0\",\"id\":%d,\"res' % message['id'])\nos._exit(0)",
+            .unavailable, "its last line has no end"),
+        .atRequest("closes its input", "os.close(0)\nproceed(message)\ntime.sleep(1000)", nil, "it closed its input"),
+        .atRequest("closes its output", "os.close(1)\ntime.sleep(1000)", .unavailable, "it closed its output"),
         .atRequest(
-            "closes its input",
-            "os.close(0)\nproceed(message)\ntime.sleep(1000)",
-            nil,
-            "it closed its input"
-        ),
-        .atRequest(
-            "closes its output",
-            "os.close(1)\ntime.sleep(1000)",
-            .unavailable,
-            "it closed its output"
-        ),
-        .atRequest(
-            "answers another request than the one it got",
-            "send({'id': message['id'] + 1000, 'result': {}})",
-            .timedOut,
-            "a request that was not sent",
-            change: impatient
-        ),
-        .atRequest(
-            "answers twice",
-            "proceed(message)\nproceed(message)",
-            nil,
-            "or was answered before"
-        ),
+            "answers another request than the one it got", "send({'id': message['id'] + 1000, 'result': {}})",
+            .timedOut, "a request that was not sent", change: impatient),
+        .atRequest("answers twice", "proceed(message)\nproceed(message)", nil, "or was answered before"),
         .atRequest(
             "answers with both a result and an error",
-            "send({'id': message['id'], 'result': {}, 'error': {'code': 1, 'message': ''}})",
-            .timedOut,
-            "not a JSON-RPC message",
-            change: impatient
-        ),
+            "send({'id': message['id'], 'result': {}, 'error': {'code': 1, 'message': ''}})", .timedOut,
+            "not a JSON-RPC message", change: impatient),
         .atRequest(
-            "answers with nonsense",
-            "answer(message, {'dispositions': 'continue'})",
-            .badAnswer,
-            "one entry for each request"
-        ),
+            "answers with nonsense", "answer(message, {'dispositions': 'continue'})", .badAnswer,
+            "one entry for each request"),
         .atRequest(
-            "answers for too few",
-            "answer(message, {'dispositions': []})",
-            .badAnswer,
-            "one entry for each request"
-        ),
+            "answers for too few", "answer(message, {'dispositions': []})", .badAnswer, "one entry for each request"),
         .atRequest(
             "answers with an error",
-            "send({'id': message['id'], 'error': {'code': 1, 'message': 'not today\\n\\x1b[31m'}})",
-            .refused,
-            "not today\\u{a}"
-        ),
+            "send({'id': message['id'], 'error': {'code': 1, 'message': 'not today\\n\\x1b[31m'}})", .refused,
+            "not today\\u{a}"),
         .atRequest(
-            "asks its host for something",
-            "send({'id': 'x', 'method': 'host.secrets'})\nproceed(message)",
-            nil,
-            "it asked for 'host.secrets'"
-        ),
+            "asks its host for something", "send({'id': 'x', 'method': 'host.secrets'})\nproceed(message)", nil,
+            "it asked for 'host.secrets'"),
         .atRequest(
-            "takes memory without end",
-            "hog = []\nwhile True: hog.append(bytearray(1 << 20))",
-            .unavailable,
+            "takes memory without end", "hog = []\nwhile True: hog.append(bytearray(1 << 20))", .unavailable,
             "exited with status 1"
         ) { $0.limits.memory = 200 << 20 },
         .atRequest("takes the processor without end", "while True: pass", .unavailable, "signal 9") {
             $0.limits.processorTime = 1
         },
         .atRequest(
-            "opens files without end",
-            "files = []\nwhile True: files.append(open('/dev/null'))",
-            .unavailable,
+            "opens files without end", "files = []\nwhile True: files.append(open('/dev/null'))", .unavailable,
             "exited with status 1"
         ) { $0.limits.descriptors = 50 },
     ]
@@ -257,13 +184,11 @@ struct FaultTests {
             "for i in range(300): send({'id': i, 'method': 'host.secrets'})\n        proceed(message)",
             "answer(message, {'dispositions': [{'disposition': '?'}] * len(urls(message))})",
             "answer(message, {'dispositions': [{'disposition': 'continue', 'more': 1}] * len(urls(message))})",
-        ]
-    )
+        ])
     func fewWarnings(act: String) async throws {
         let fixture = try PluginFixture()
         let client = try fixture.client(
-            "def handler(message):\n    if 'id' in message:\n        \(act)\nserve(handler)"
-        )
+            "def handler(message):\n    if 'id' in message:\n        \(act)\nserve(handler)")
         let requests = (0..<5_000).map { number in
             ResolverRequest(url: "https://a.example/\(number)", original: "https://a.example/\(number)")
         }
@@ -273,23 +198,16 @@ struct FaultTests {
         #expect(fixture.notices(.ended).isEmpty)
     }
 
-    @Test(
-        "Where the system has no thread, a request fails with that reason and asks to be tried again [F095]"
-    )
+    @Test("Where the system has no thread, a request fails with that reason and asks to be tried again [F095]")
     func noThread() async throws {
         let fixture = try PluginFixture()
         let client = try fixture.client("serve(proceed)") {
-            $0.startThread = { _, _ throws(ThreadError) in
-                throw ThreadError(code: .resourceTemporarilyUnavailable)
-            }
+            $0.startThread = { _, _ throws(ThreadError) in throw ThreadError(code: .resourceTemporarilyUnavailable) }
         }
         let result = await client.resolve()
         #expect(result.code == .unavailable && result.message.contains("cannot start a thread"), "\(result)")
         let transport = PluginTransport(client)
-        let run = TransferRun(
-            TransferRequest(id: TransferID(rawValue: 1), urls: ["x://a/b"], limit: 1),
-            on: transport
-        )
+        let run = TransferRun(TransferRequest(id: TransferID(rawValue: 1), urls: ["x://a/b"], limit: 1), on: transport)
         guard case .failure(let error) = try await run.end() else {
             Issue.record("it succeeded")
             return

@@ -45,9 +45,7 @@ struct LifeTests {
             $0.limits.grace = .seconds(20)
         }
         async let slow = client.resolve("https://a.example/slow")
-        for number in 0..<20 {
-            #expect(try await client.resolve("https://a.example/\(number)").get() == .proceed)
-        }
+        for number in 0..<20 { #expect(try await client.resolve("https://a.example/\(number)").get() == .proceed) }
         #expect(await slow.code == .timedOut)
         #expect(try await client.resolve().get() == .proceed)
         #expect(fixture.notices(.ended).isEmpty, "the same process answered all")
@@ -57,18 +55,12 @@ struct LifeTests {
         "Another version of the protocol is refused with words that say what to do [V66]",
         arguments: [
             ("2", "it speaks version 2 of the plugin protocol, and this program version 1; update syncagent"),
-            (
-                "0",
-                "it speaks version 0 of the plugin protocol, and this program version 1; update the plugin"
-            ),
+            ("0", "it speaks version 0 of the plugin protocol, and this program version 1; update the plugin"),
             ("'1'", "its answer to initialize has no number 'protocol'"),
-        ]
-    )
+        ])
     func version(spoken: String, words: String) async throws {
         let fixture = try PluginFixture()
-        let client = try fixture.client(
-            "hello(json.loads(sys.stdin.readline()), protocol=\(spoken))\ntime.sleep(9)"
-        )
+        let client = try fixture.client("hello(json.loads(sys.stdin.readline()), protocol=\(spoken))\ntime.sleep(9)")
         for _ in 0..<2 {
             let result = await client.resolve()
             #expect(result.code == .unavailable)
@@ -165,10 +157,8 @@ struct LifeTests {
         #expect(!isAlive(process))
         #expect(
             fixture.notices(.warning) == [
-                "it did not exit when it was asked to shut down",
-                "it did not exit on SIGTERM either, and was killed",
-            ]
-        )
+                "it did not exit when it was asked to shut down", "it did not exit on SIGTERM either, and was killed",
+            ])
     }
 
     @Test("A good plugin is asked to shut down and ends by itself; nobody can ask it any more")
@@ -247,9 +237,7 @@ struct LifeTests {
         let result: Result<JSONValue, PluginError> = await blocking {
             do throws(PluginError) {
                 return .success(try client.call("hold", isStopped: { root.read("held") != nil }) { _ in })
-            } catch {
-                return .failure(error)
-            }
+            } catch { return .failure(error) }
         }
         #expect(result.code == .cancelled)
         #expect(try await client.resolve().get() == .proceed)
@@ -278,9 +266,7 @@ struct LifeTests {
         #expect(await client.resolve("https://a.example/never").code == .timedOut)
     }
 
-    @Test(
-        "A plugin that does not read its input fails the requests that do not fit, and no others wait for it"
-    )
+    @Test("A plugin that does not read its input fails the requests that do not fit, and no others wait for it")
     func ignoresInput() async throws {
         let fixture = try PluginFixture()
         let body = "hello(json.loads(sys.stdin.readline()))\ntime.sleep(1000)"

@@ -60,10 +60,7 @@ final class PluginFixture: Sendable {
 
     /// Writes a Python program and makes its configuration.
     func configuration(
-        _ body: String,
-        named name: String = "test",
-        point: PluginPoint = .resolver,
-        prelude: String? = nil,
+        _ body: String, named name: String = "test", point: PluginPoint = .resolver, prelude: String? = nil,
         change: (inout PluginConfiguration) -> Void = { _ in }
     ) throws -> PluginConfiguration {
         let file = "plugins/syncagent-plugin-\(name)"
@@ -74,17 +71,11 @@ final class PluginFixture: Sendable {
 
     /// Makes the configuration of a program that exists.
     func configuration(
-        _ program: PluginProgram,
-        point: PluginPoint?,
-        change: (inout PluginConfiguration) -> Void = { _ in }
+        _ program: PluginProgram, point: PluginPoint?, change: (inout PluginConfiguration) -> Void = { _ in }
     ) -> PluginConfiguration {
         var configuration = PluginConfiguration(
-            program: program,
-            point: point,
-            environment: ["HOME": "/root", "SECRET": "canary"],
-            version: "0.0.0-test",
-            notice: { [weak self] notice in self?.told.withLock { $0.append(notice) } }
-        )
+            program: program, point: point, environment: ["HOME": "/root", "SECRET": "canary"], version: "0.0.0-test",
+            notice: { [weak self] notice in self?.told.withLock { $0.append(notice) } })
         configuration.limits.shutdown = .milliseconds(300)
         configuration.runtimeDirectory = root.path
         change(&configuration)
@@ -92,30 +83,22 @@ final class PluginFixture: Sendable {
     }
 
     /// The directory of the example plugins.
-    static let examples = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent()
+    static let examples = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("Examples/plugins").path
 
     /// A plugin of Examples, copied to where nobody else can change it, whatever the checkout's permissions are.
     func example(_ name: String) throws -> PluginProgram {
         let file = URL(fileURLWithPath: "\(Self.examples)/\(PluginProgram.prefix)\(name)")
         try root.write(
-            Array(try Data(contentsOf: file)),
-            to: "plugins/\(PluginProgram.prefix)\(name)",
-            executable: true
-        )
+            Array(try Data(contentsOf: file)), to: "plugins/\(PluginProgram.prefix)\(name)", executable: true)
         return try PluginProgram(name, directory: root.path("plugins"), destination: root.path("dest"))
     }
 
     /// A client for a Python program; closed with the fixture.
     func client(
-        _ body: String,
-        named name: String = "test",
-        point: PluginPoint = .resolver,
+        _ body: String, named name: String = "test", point: PluginPoint = .resolver,
         change: (inout PluginConfiguration) -> Void = { _ in }
-    ) throws -> PluginClient {
-        client(try configuration(body, named: name, point: point, change: change))
-    }
+    ) throws -> PluginClient { client(try configuration(body, named: name, point: point, change: change)) }
 
     func client(_ configuration: PluginConfiguration) -> PluginClient {
         let client = PluginClient(configuration)
@@ -136,9 +119,7 @@ final class PluginFixture: Sendable {
 
 /// Runs what blocks on a thread of its own.
 func blocking<R: Sendable>(_ body: @escaping @Sendable () -> R) async -> R {
-    await withCheckedContinuation { continuation in
-        Thread.detachNewThread { continuation.resume(returning: body()) }
-    }
+    await withCheckedContinuation { continuation in Thread.detachNewThread { continuation.resume(returning: body()) } }
 }
 
 extension PluginClient {
@@ -148,9 +129,7 @@ extension PluginClient {
             do throws(PluginError) {
                 let request = ResolverRequest(url: url, original: url)
                 return .success(try PluginResolver(self).resolve([request]).first)
-            } catch {
-                return .failure(error)
-            }
+            } catch { return .failure(error) }
         }
     }
 }
@@ -163,17 +142,13 @@ extension Result where Success: Sendable, Failure == PluginError {
 
 /// Whether a process is there and not a zombie. proc(5).
 func isAlive(_ process: Int32) -> Bool {
-    guard let status = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8) else {
-        return false
-    }
+    guard let status = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8) else { return false }
     let afterName = status.split(separator: ")").last ?? ""
     return !afterName.hasPrefix(" Z") && !afterName.hasPrefix(" X")
 }
 
 /// Waits until something is so; a test fails by its time limit otherwise.
-func wait(until isSo: () -> Bool) async throws {
-    while !isSo() { try await Task.sleep(for: .milliseconds(5)) }
-}
+func wait(until isSo: () -> Bool) async throws { while !isSo() { try await Task.sleep(for: .milliseconds(5)) } }
 
 /// A result of a call that throws.
 func outcome<R: Sendable>(_ body: @escaping @Sendable () throws -> R) async -> Result<R, PluginError> {

@@ -10,9 +10,7 @@ struct PluginProgramTests {
         do throws(PluginError) {
             _ = try PluginProgram(text, directory: root.path("plugins"), destination: root.path("dest"))
             return ""
-        } catch {
-            return error.code == .unavailable ? error.message : "code \(error.code)"
-        }
+        } catch { return error.code == .unavailable ? error.message : "code \(error.code)" }
     }
 
     @Test("A plugin is found by name in its directory and by absolute path, and nowhere else [V55 V62]")
@@ -34,10 +32,7 @@ struct PluginProgramTests {
         #expect(refusal(root.path("dest/syncagent-plugin-x"), root).contains("leads through the destination"))
         #expect(refusal("y", root).contains("No such file"))
         for text in ["./syncagent-plugin-x", "../dest/x", "a/b", "", ".x", "-x", "x y", "x\0"] {
-            #expect(
-                refusal(text, root).contains("a name (letters, digits, - _ .) or an absolute path"),
-                "\(text)"
-            )
+            #expect(refusal(text, root).contains("a name (letters, digits, - _ .) or an absolute path"), "\(text)")
         }
         #expect(PluginProgram.all(in: root.path("plugins")).map(\.name) == ["fine", "linked", "x"])
         #expect(PluginProgram.all(in: root.path("none")).isEmpty)
@@ -50,9 +45,7 @@ struct PluginProgramTests {
         try root.write(Array("#!/bin/true\n".utf8), to: file, executable: true)
         for mode in [0o775, 0o757, 0o777] {
             try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: root.path(file))
-            #expect(
-                refusal("x", root).hasSuffix("others may write to it; run: chmod go-w \(root.path(file))")
-            )
+            #expect(refusal("x", root).hasSuffix("others may write to it; run: chmod go-w \(root.path(file))"))
         }
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: root.path(file))
         #expect(refusal("x", root) == "")

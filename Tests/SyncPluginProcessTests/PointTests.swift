@@ -23,47 +23,31 @@ struct PointTests {
             CredentialRow(json: "{'credential': None}", means: .some(nil)),
             CredentialRow(
                 json: "{'credential': {'kind': 'basic', 'user': 'u', 'password': 'p:q'}}",
-                means: Credential(.basic(user: "u", password: "p:q"))
-            ),
+                means: Credential(.basic(user: "u", password: "p:q"))),
             CredentialRow(
                 json: "{'credential': {'kind': 'bearer', 'token': 't', 'expires': 17}}",
-                means: Credential(.bearer(token: "t"), expires: 17)
-            ),
+                means: Credential(.bearer(token: "t"), expires: 17)),
             CredentialRow(
                 json: "{'credential': {'kind': 'sigv4', 'access_key': 'a', 'secret_key': 's', 'region': 'r', "
                     + "'service': 's3'}}",
-                means: Credential(
-                    .sigV4(accessKey: "a", secretKey: "s", sessionToken: nil, region: "r", service: "s3")
-                )
+                means: Credential(.sigV4(accessKey: "a", secretKey: "s", sessionToken: nil, region: "r", service: "s3"))
             ),
             CredentialRow(
                 json: "{'credential': {'kind': 'headers', 'headers': {'X-Key': 'k'}}}",
-                means: Credential(.headers([HeaderField("X-Key", "k")]))
-            ),
-            CredentialRow(json: "{}", means: nil),
+                means: Credential(.headers([HeaderField("X-Key", "k")]))), CredentialRow(json: "{}", means: nil),
             CredentialRow(json: "{'credential': {'kind': 'basic', 'user': 'u'}}", means: nil),
-            CredentialRow(
-                json: "{'credential': {'kind': 'basic', 'user': 'u:v', 'password': 'p'}}",
-                means: nil
-            ),
+            CredentialRow(json: "{'credential': {'kind': 'basic', 'user': 'u:v', 'password': 'p'}}", means: nil),
             CredentialRow(json: "{'credential': {'kind': 'bearer', 'token': 't\\r\\nHost: b'}}", means: nil),
-            CredentialRow(
-                json: "{'credential': {'kind': 'basic', 'user': 'u\\n', 'password': 'p'}}",
-                means: nil
-            ),
+            CredentialRow(json: "{'credential': {'kind': 'basic', 'user': 'u\\n', 'password': 'p'}}", means: nil),
             CredentialRow(json: "{'credential': {'kind': 'headers', 'headers': {'X': 'a\\nb'}}}", means: nil),
             CredentialRow(json: "{'credential': {'kind': 'headers', 'headers': {'Host': 'b'}}}", means: nil),
             CredentialRow(json: "{'credential': {'kind': 'password'}}", means: nil),
-        ]
-    )
-    func credential(row: CredentialRow) async throws {
+        ]) func credential(row: CredentialRow) async throws
+    {
         let fixture = try PluginFixture()
         let provider = PluginCredentials(
-            try fixture.client("serve(lambda m: answer(m, \(row.json)))", point: .credential)
-        )
-        let result = await outcome {
-            try provider.credential(for: CredentialRequest(origin: "https://a.example"))
-        }
+            try fixture.client("serve(lambda m: answer(m, \(row.json)))", point: .credential))
+        let result = await outcome { try provider.credential(for: CredentialRequest(origin: "https://a.example")) }
         if let means = row.means {
             #expect(try result.get() == means)
         } else {
@@ -75,15 +59,12 @@ struct PointTests {
     @Test("A provider is told the origin and the refusal")
     func credentialRequest() async throws {
         let fixture = try PluginFixture()
-        let body =
-            "serve(lambda m: answer(m, {'credential': {'kind': 'bearer', 'token': json.dumps(m['params'])}}))"
+        let body = "serve(lambda m: answer(m, {'credential': {'kind': 'bearer', 'token': json.dumps(m['params'])}}))"
         let provider = PluginCredentials(try fixture.client(body, point: .credential))
         let result = await outcome {
             try provider.credential(for: CredentialRequest(origin: "https://a.example:8443", refused: 401))
         }
-        #expect(
-            try result.get()?.kind == .bearer(token: #"{"origin": "https://a.example:8443", "refused": 401}"#)
-        )
+        #expect(try result.get()?.kind == .bearer(token: #"{"origin": "https://a.example:8443", "refused": 401}"#))
     }
 
     // MARK: Conditions
@@ -92,26 +73,17 @@ struct PointTests {
         "Each state of a condition",
         arguments: [
             ("{'state': 'ok'}", ConditionState.ok),
-            (
-                "{'state': 'blocked', 'reason': 'busy\\x07', 'until': 5}",
-                .blocked(reason: "busy\\u{7}", until: 5)
-            ),
+            ("{'state': 'blocked', 'reason': 'busy\\x07', 'until': 5}", .blocked(reason: "busy\\u{7}", until: 5)),
             ("{'state': 'blocked'}", .blocked(reason: "the plugin test says so")),
             ("{'state': 'blocked', 'reason': 'x', 'until': 1e300}", .blocked(reason: "x")),
             ("{'state': 'blocked', 'reason': 'x', 'until': 'soon'}", .blocked(reason: "x")),
-            (
-                "{'state': 'blocked', 'reason': 'x', 'until': -(1 << 63)}",
-                .blocked(reason: "x", until: .min)
-            ),
+            ("{'state': 'blocked', 'reason': 'x', 'until': -(1 << 63)}", .blocked(reason: "x", until: .min)),
             ("{'state': 'unknown', 'reason': 'no answer'}", .unknown(reason: "no answer")),
             ("{'state': 'perhaps'}", nil), ("7", nil),
-        ] as [(String, ConditionState?)]
-    )
+        ] as [(String, ConditionState?)])
     func condition(json: String, means: ConditionState?) async throws {
         let fixture = try PluginFixture()
-        let condition = PluginCondition(
-            try fixture.client("serve(lambda m: answer(m, \(json)))", point: .condition)
-        )
+        let condition = PluginCondition(try fixture.client("serve(lambda m: answer(m, \(json)))", point: .condition))
         #expect(condition.name == "test")
         let result = await outcome { try condition.state(in: ConditionContext(destination: "/d", now: 1)) }
         if let means { #expect(try result.get() == means) } else { #expect(result.code == .badAnswer) }
@@ -135,11 +107,8 @@ struct PointTests {
         let verifier = PluginVerifier(try fixture.client(body, point: .verifier))
         let files = (0..<150).map { number in
             StagedFile(
-                path: number == 100 ? "bad" : "\(number)",
-                stagedPath: "/s/\(number)",
-                size: 1,
-                sha256: String(repeating: "0", count: 64)
-            )
+                path: number == 100 ? "bad" : "\(number)", stagedPath: "/s/\(number)", size: 1,
+                sha256: String(repeating: "0", count: 64))
         }
         let verdicts = try await outcome { try verifier.verify(files) }.get()
         #expect(verdicts.count == 150)
@@ -180,19 +149,13 @@ struct PointTests {
             (
                 "send({'id': message['id'], 'error': {'code': 1, 'message': 'no disk'}})", .exited(1),
                 "plugin test: no disk", false
-            ),
-            (
-                "answer(message, 'fine')", .exited(70), "plugin test: its answer has no number 'status'",
-                false
-            ),
+            ), ("answer(message, 'fine')", .exited(70), "plugin test: its answer has no number 'status'", false),
             ("time.sleep(100)", .timedOut, "plugin test: no answer to hook.run within 1.0 s", false),
-            (
-                "os._exit(4)",
-                .notStarted("plugin test: it exited with status 4, before it answered"), "", true
-            ),
-        ] as [(String, HookOutcome.End, String, Bool)]
-    )
-    func hook(act: String, end: HookOutcome.End, output: String, isTransient: Bool) async throws {
+            ("os._exit(4)", .notStarted("plugin test: it exited with status 4, before it answered"), "", true),
+        ] as [(String, HookOutcome.End, String, Bool)])
+    func hook(
+        act: String, end: HookOutcome.End, output: String, isTransient: Bool
+    ) async throws {
         let fixture = try PluginFixture()
         let body = """
             def handler(message):
@@ -224,8 +187,7 @@ struct PointTests {
         #expect(
             result.output
                 == #"[{"arguments": ["--fast"], "directory": "/d", "environment": {"SYNCAGENT_GROUP": "all"}, "#
-                + #""timeout": 60}, "{\"report\":1}", "0o40700"]"#
-        )
+                + #""timeout": 60}, "{\"report\":1}", "0o40700"]"#)
         await blocking { client.close() }
         let left = try FileManager.default.contentsOfDirectory(atPath: fixture.root.path)
         #expect(left == ["plugins"], "the report and its directory are gone")
@@ -233,37 +195,28 @@ struct PointTests {
 
     @Test(
         "Nothing is put into a directory that others may swap for theirs: XDG_RUNTIME_DIR after sudo -E",
-        .enabled(if: geteuid() == 0, "only root can give directories away")
-    )
+        .enabled(if: geteuid() == 0, "only root can give directories away"))
     func foreignDirectory() async throws {
         let fixture = try PluginFixture()
         let runtime = fixture.root.path("runtime")
         #expect(mkdir(runtime, 0o700) == 0 && chown(runtime, 4242, 4242) == 0)
         let body = "serve(lambda message: answer(message, {'status': 0, 'output': 'asked'}))"
-        let client = try fixture.client(
-            fixture.configuration(body, point: .hook) { $0.runtimeDirectory = runtime }
-        )
+        let client = try fixture.client(fixture.configuration(body, point: .hook) { $0.runtimeDirectory = runtime })
         let hook = PluginHook(client)
         let result = await blocking { hook.run(invocation(timeout: 60)) }
         #expect("\(result.end) \(result.output)".contains("belongs to another user (uid 4242)"))
         #expect(try FileManager.default.contentsOfDirectory(atPath: runtime) == [])
     }
 
-    @Test(
-        "A hook plugin for which the system has nothing was not called; one that does not come up failed [F095]"
-    )
+    @Test("A hook plugin for which the system has nothing was not called; one that does not come up failed [F095]")
     func hookExhaustion() async throws {
         let fixture = try PluginFixture()
         let noThread = try fixture.client("serve(proceed)", point: .hook) {
-            $0.startThread = { _, _ throws(ThreadError) in
-                throw ThreadError(code: .resourceTemporarilyUnavailable)
-            }
+            $0.startThread = { _, _ throws(ThreadError) in throw ThreadError(code: .resourceTemporarilyUnavailable) }
         }
         // A program that somebody has open for writing cannot be started for now: ETXTBSY, execve(2).
         let busy = try fixture.client("serve(proceed)", named: "busy", point: .hook)
-        let writer = try #require(
-            FileHandle(forWritingAtPath: fixture.root.path("plugins/syncagent-plugin-busy"))
-        )
+        let writer = try #require(FileHandle(forWritingAtPath: fixture.root.path("plugins/syncagent-plugin-busy")))
         let broken = try fixture.client("sys.exit(3)", named: "broken", point: .hook)
         for (client, isExhaustion) in [(noThread, true), (busy, true), (broken, false)] {
             let result = await blocking { PluginHook(client).run(invocation(timeout: 60)) }
@@ -295,10 +248,6 @@ struct PointTests {
 
 private func invocation(timeout: Int) -> HookInvocation {
     HookInvocation(
-        arguments: ["plugin:test", "--fast"],
-        directory: "/d",
-        environment: ["SYNCAGENT_GROUP": "all"],
-        input: Array(#"{"report":1}"#.utf8),
-        timeout: timeout
-    )
+        arguments: ["plugin:test", "--fast"], directory: "/d", environment: ["SYNCAGENT_GROUP": "all"],
+        input: Array(#"{"report":1}"#.utf8), timeout: timeout)
 }

@@ -27,19 +27,12 @@ private enum SchemaCheck {
 /// Conversations with the example plugins, taken down on the way and checked against the protocol's JSON Schema.
 @Suite(
     .timeLimit(.minutes(10)),
-    .enabled(
-        if: SchemaCheck.canRun,
-        "no /usr/bin/python3 with jsonschema: apt-get install python3-jsonschema"
-    )
-)
+    .enabled(if: SchemaCheck.canRun, "no /usr/bin/python3 with jsonschema: apt-get install python3-jsonschema"))
 struct RecordingTests {
     /// A client for an example behind a program that writes down every message in both directions.
-    private func client(
-        _ fixture: PluginFixture,
-        _ name: String,
-        _ point: PluginPoint,
-        _ settings: String = "{}"
-    ) throws -> PluginClient {
+    private func client(_ fixture: PluginFixture, _ name: String, _ point: PluginPoint, _ settings: String = "{}")
+        throws -> PluginClient
+    {
         let program = try fixture.example(name)
         let body = """
             import json, subprocess, threading, sys
@@ -59,13 +52,9 @@ struct RecordingTests {
             real.wait()
             """
         return fixture.client(
-            try fixture.configuration(
-                body,
-                named: "tee-\(name)",
-                point: point,
-                prelude: "#!/usr/bin/python3\n"
-            ) { $0.settings = settings }
-        )
+            try fixture.configuration(body, named: "tee-\(name)", point: point, prelude: "#!/usr/bin/python3\n") {
+                $0.settings = settings
+            })
     }
 
     @Test("Recorded conversations with a plugin of each kind keep to the JSON Schema of the protocol")
@@ -80,35 +69,17 @@ struct RecordingTests {
         let now = Int64(Date().timeIntervalSince1970)
 
         let mirror = try client(
-            fixture,
-            "lan-mirror",
-            .resolver,
-            #"{"from":"\#(origin)/","to":"\#(server.url("/"))","token":"k"}"#
-        )
+            fixture, "lan-mirror", .resolver, #"{"from":"\#(origin)/","to":"\#(server.url("/"))","token":"k"}"#)
         let token = try client(
-            fixture,
-            "token",
-            .credential,
-            #"{"origin":"\#(origin)","file":"\#(fixture.root.path("token"))"}"#
-        )
+            fixture, "token", .credential, #"{"origin":"\#(origin)","file":"\#(fixture.root.path("token"))"}"#)
         let interface = try client(fixture, "interface-up", .condition, #"{"interface":"none0"}"#)
         let shell = try client(fixture, "template-sh", .condition, #"{"file":"/none"}"#)
         let structure = try client(fixture, "file-structure", .verifier)
-        let index = try client(
-            fixture,
-            "sqlite-index",
-            .hook,
-            #"{"database":"\#(fixture.root.path("index.sqlite"))"}"#
-        )
+        let index = try client(fixture, "sqlite-index", .hook, #"{"database":"\#(fixture.root.path("index.sqlite"))"}"#)
         let chat = try client(fixture, "chat", .observer, #"{"url":"\#(server.url("/room"))"}"#)
         let http = try client(fixture, "http-python", .transport)
         try fixture.root.write("not a picture", to: "a.png")
-        let picture = StagedFile(
-            path: "a.png",
-            stagedPath: fixture.root.path("a.png"),
-            size: 13,
-            sha256: "00"
-        )
+        let picture = StagedFile(path: "a.png", stagedPath: fixture.root.path("a.png"), size: 13, sha256: "00")
         let root = fixture.root
         await blocking {
             _ = check(resolver: PluginResolver(mirror), url: origin + "/a")
@@ -118,33 +89,19 @@ struct RecordingTests {
             _ = check(verifier: PluginVerifier(structure), files: [picture]) { _ in true }
             _ = PluginHook(index).run(
                 HookInvocation(
-                    arguments: ["plugin:sqlite-index", "--x"],
-                    directory: root.path,
-                    environment: ["SYNCAGENT_GROUP": "all"],
-                    input: Array("{}".utf8),
-                    timeout: 20
-                )
-            )
+                    arguments: ["plugin:sqlite-index", "--x"], directory: root.path,
+                    environment: ["SYNCAGENT_GROUP": "all"], input: Array("{}".utf8), timeout: 20))
             _ = check(observer: PluginObserver(chat))
         }
         let transport = PluginTransport(http)
         let runs = [
             TransferRequest(id: TransferID(rawValue: 1), urls: [server.url("/a")], limit: 50_000),
             TransferRequest(
-                id: TransferID(rawValue: 2),
-                urls: [server.url("/a")],
-                range: 10..<20,
-                objectSize: 50_000,
-                limit: 10,
-                validator: Validator(etag: object.etag)
-            ),
+                id: TransferID(rawValue: 2), urls: [server.url("/a")], range: 10..<20, objectSize: 50_000, limit: 10,
+                validator: Validator(etag: object.etag)),
             TransferRequest(
-                id: TransferID(rawValue: 3),
-                urls: [server.url("/a")],
-                limit: 50_000,
-                knownValidator: Validator(etag: object.etag),
-                reload: true
-            ),
+                id: TransferID(rawValue: 3), urls: [server.url("/a")], limit: 50_000,
+                knownValidator: Validator(etag: object.etag), reload: true),
             TransferRequest(id: TransferID(rawValue: 4), urls: [server.url("/none")], limit: 9),
             TransferRequest(id: TransferID(rawValue: 5), urls: [server.url("/a")], limit: 9),
         ].map { request in
@@ -159,8 +116,9 @@ struct RecordingTests {
         }
         #expect(fixture.notices() == [])
 
-        let records = try FileManager.default.contentsOfDirectory(atPath: fixture.root.path)
-            .filter { $0.hasPrefix("record-") }.map { fixture.root.path($0) }
+        let records = try FileManager.default.contentsOfDirectory(atPath: fixture.root.path).filter {
+            $0.hasPrefix("record-")
+        }.map { fixture.root.path($0) }
         let script = URL(fileURLWithPath: PluginFixture.examples).deletingLastPathComponent()
             .deletingLastPathComponent().appendingPathComponent("Tests/schema/plugins.py").path
         let checked = SchemaCheck.run([script] + records)
@@ -168,8 +126,7 @@ struct RecordingTests {
         #expect(
             checked.output
                 == "8 conversations, methods: condition.state credential.get hook.run initialize observer.events "
-                + "resolver.resolve shutdown transport.fetch verifier.verify\n"
-        )
+                + "resolver.resolve shutdown transport.fetch verifier.verify\n")
     }
 
     @Test(
@@ -181,8 +138,7 @@ struct RecordingTests {
             #"["from",{"jsonrpc":"2.0","method":"transport.head","params":{"id":1,"status":206}}]"#,
             #"["from",{"jsonrpc":"2.0","method":"transport.head","params":{"id":1,"status":200,"object_size":-1}}]"#,
             #"["to",{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol":2}}]"#,
-        ]
-    )
+        ])
     func refusals(line: String) throws {
         let root = try TemporaryRoot()
         try root.write(line + "\n", to: "record")

@@ -20,60 +20,36 @@ struct ResolverTests {
         arguments: [
             Row(json: "{'disposition': 'continue'}", means: .proceed),
             Row(json: "{'disposition': 'cancel'}", means: .cancel(reason: "the plugin test says so")),
-            Row(
-                json: "{'disposition': 'cancel', 'reason': 'gone\\x1b[m'}",
-                means: .cancel(reason: "gone\\u{1b}[m")
-            ),
+            Row(json: "{'disposition': 'cancel', 'reason': 'gone\\x1b[m'}", means: .cancel(reason: "gone\\u{1b}[m")),
             Row(
                 json: "{'disposition': 'replace', 'request': {'url': '\(link)'}}",
-                means: .replace(url: link, headers: [])
-            ),
+                means: .replace(url: link, headers: [])),
             Row(
-                json:
-                    "{'disposition': 'replace', 'request': {'url': '\(link)', 'headers': {'X-B': '2', 'X-A': '1'}}}",
-                means: .replace(url: link, headers: [HeaderField("X-A", "1"), HeaderField("X-B", "2")])
-            ),
+                json: "{'disposition': 'replace', 'request': {'url': '\(link)', 'headers': {'X-B': '2', 'X-A': '1'}}}",
+                means: .replace(url: link, headers: [HeaderField("X-A", "1"), HeaderField("X-B", "2")])),
             Row(
-                json: "{'disposition': 'continue', 'request': {'url': '\(link)'}}",
-                means: .proceed,
-                warning: "fields that this disposition does not have are ignored: request"
-            ),
+                json: "{'disposition': 'continue', 'request': {'url': '\(link)'}}", means: .proceed,
+                warning: "fields that this disposition does not have are ignored: request"),
             Row(json: "{'disposition': 'replace'}", means: .proceed, warning: "without an absolute http"),
             Row(
-                json: "{'disposition': 'replace', 'request': {'url': 'file:///etc/passwd'}}",
-                means: .proceed,
-                warning: "without an absolute http"
-            ),
+                json: "{'disposition': 'replace', 'request': {'url': 'file:///etc/passwd'}}", means: .proceed,
+                warning: "without an absolute http"),
             Row(
-                json: "{'disposition': 'replace', 'request': {'url': 'https://a.example/\\r\\nX: y'}}",
-                means: .proceed,
-                warning: "without an absolute http"
-            ),
+                json: "{'disposition': 'replace', 'request': {'url': 'https://a.example/\\r\\nX: y'}}", means: .proceed,
+                warning: "without an absolute http"),
             Row(
-                json:
-                    "{'disposition': 'replace', 'request': {'url': '\(link)', 'headers': {'X-A': 'a\\r\\nHost: b'}}}",
-                means: .proceed,
-                warning: "not a single line of text"
-            ),
+                json: "{'disposition': 'replace', 'request': {'url': '\(link)', 'headers': {'X-A': 'a\\r\\nHost: b'}}}",
+                means: .proceed, warning: "not a single line of text"),
             Row(
                 json: "{'disposition': 'replace', 'request': {'url': '\(link)', 'headers': {'Host': 'b'}}}",
-                means: .proceed,
-                warning: "may not be set by a plugin"
-            ),
+                means: .proceed, warning: "may not be set by a plugin"),
             Row(
                 json: "{'disposition': 'replace', 'request': {'url': '\(link)', 'headers': {'a b': 'c'}}}",
-                means: .proceed,
-                warning: "not a token"
-            ),
-            Row(
-                json: "{'disposition': 'later'}",
-                means: .proceed,
-                warning: "not one of continue, replace, cancel"
-            ),
+                means: .proceed, warning: "not a token"),
+            Row(json: "{'disposition': 'later'}", means: .proceed, warning: "not one of continue, replace, cancel"),
             Row(json: "7", means: .proceed, warning: "not one of continue, replace, cancel"),
-        ]
-    )
-    func disposition(row: Row) async throws {
+        ]) func disposition(row: Row) async throws
+    {
         let fixture = try PluginFixture()
         let client = try fixture.client("serve(lambda m: answer(m, {'dispositions': [\(row.json)]}))")
         #expect(try await client.resolve().get() == row.means)
@@ -100,15 +76,11 @@ struct ResolverTests {
         let client = try fixture.client(body)
         let resolver = PluginResolver(client)
         let first = ResolverRequest(
-            url: "https://b.example/x",
-            original: "https://a.example/x",
-            range: 5..<9,
-            reason: .expired(status: 403)
-        )
+            url: "https://b.example/x", original: "https://a.example/x", range: 5..<9, reason: .expired(status: 403))
         #expect(
-            try await blocking { try? resolver.resolve([first]) }
-                == [.replace(url: "https://b.example/x?s", headers: [])]
-        )
+            try await blocking { try? resolver.resolve([first]) } == [
+                .replace(url: "https://b.example/x?s", headers: [])
+            ])
         let many = (0..<20_000).map { number in
             let url = "https://a.example/files/\(number)"
             return ResolverRequest(url: url, original: url)

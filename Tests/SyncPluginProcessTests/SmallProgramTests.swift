@@ -22,36 +22,18 @@ private final class Scripts {
         return file
     }
 
-    func program(
-        _ lines: String,
-        limit: Duration = .seconds(20),
-        isStopped: @escaping @Sendable () -> Bool = { false }
-    ) throws -> SmallProgram {
-        try SmallProgram(
-            [try script(lines)],
-            destination: nil,
-            limit: limit,
-            environment: [:],
-            isStopped: isStopped
-        )
-    }
+    func program(_ lines: String, limit: Duration = .seconds(20), isStopped: @escaping @Sendable () -> Bool = { false })
+        throws -> SmallProgram
+    { try SmallProgram([try script(lines)], destination: nil, limit: limit, environment: [:], isStopped: isStopped) }
 
     /// Why a file is not accepted, by a script that is shown it.
-    func verdict(
-        _ lines: String,
-        limit: Duration = .seconds(20),
-        isStopped: @escaping @Sendable () -> Bool = { false }
-    )
+    func verdict(_ lines: String, limit: Duration = .seconds(20), isStopped: @escaping @Sendable () -> Bool = { false })
         throws -> FileVerdict
     {
         let file = path + "/staged"
         try Data("bytes".utf8).write(to: URL(fileURLWithPath: file))
         let staged = StagedFile(
-            path: "sheets/a b.txt",
-            stagedPath: file,
-            size: 5,
-            sha256: String(repeating: "0", count: 64)
-        )
+            path: "sheets/a b.txt", stagedPath: file, size: 5, sha256: String(repeating: "0", count: 64))
         let verifier = ProgramVerifier(try program(lines, limit: limit, isStopped: isStopped), instances: 1)
         return try #require(verifier.verify([staged]).first)
     }
@@ -74,8 +56,7 @@ struct SmallProgramTests {
             """
             touch "\(scripts.path)/seen-$SYNCAGENT_PATH"
             until [ -e "\(scripts.path)/seen-f0" ] && [ -e "\(scripts.path)/seen-f1" ]; do sleep 0.02; done
-            """
-        )
+            """)
         let verdicts = ProgramVerifier(program, instances: 2).verify(try files(2, in: scripts))
         #expect(verdicts == [.accepted, .accepted])
         #expect([1, 8, 99].map(ProgramVerifier.instances(cores:)) == [2, 8, 16])
@@ -94,8 +75,7 @@ struct SmallProgramTests {
             *3) echo "three in $SYNCAGENT_PATH"; exit 1 ;;
             *7) exit 2 ;;
             esac
-            """
-        )
+            """)
         let verdicts = ProgramVerifier(program, instances: instances).verify(try files(30, in: scripts))
         try #require(verdicts.count == 30)
         for (number, verdict) in verdicts.enumerated() {
@@ -106,8 +86,9 @@ struct SmallProgramTests {
             default: Issue.record("\(number): \(verdict)")
             }
         }
-        let counts = try String(contentsOfFile: scripts.path + "/counts", encoding: .utf8)
-            .split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
+        let counts = try String(contentsOfFile: scripts.path + "/counts", encoding: .utf8).split(
+            whereSeparator: \.isWhitespace
+        ).compactMap { Int($0) }
         #expect(counts.count == 30 && counts.allSatisfy { $0 <= instances }, "\(counts)")
     }
 
@@ -130,27 +111,20 @@ struct SmallProgramTests {
         "What a verifier's status means; the file is on standard input, what it is called in variables",
         arguments: [
             ("exit 0", .accepted), ("[ \"$(cat)\" = bytes ]", .accepted),
-            (
-                "[ \"$SYNCAGENT_PATH\" = 'sheets/a b.txt' ] && [ \"$(cat \"$SYNCAGENT_FILE\")\" = bytes ]",
-                .accepted
-            ),
+            ("[ \"$SYNCAGENT_PATH\" = 'sheets/a b.txt' ] && [ \"$(cat \"$SYNCAGENT_FILE\")\" = bytes ]", .accepted),
             ("[ \"$SYNCAGENT_SIZE\" = 5 ] && [ ${#SYNCAGENT_SHA256} = 64 ]", .accepted),
             ("echo 'Eicar FOUND'; echo more; exit 1", .refused(reason: "Eicar FOUND")),
             ("echo to nobody >&2; echo; echo '  no image'; exit 1", .refused(reason: "no image")),
             ("echo only here >&2; exit 1", .refused(reason: "only here")),
-        ] as [(String, FileVerdict)]
-    )
-    func statuses(lines: String, verdict: FileVerdict) throws {
-        #expect(try Scripts().verdict(lines) == verdict)
-    }
+        ] as [(String, FileVerdict)])
+    func statuses(lines: String, verdict: FileVerdict) throws { #expect(try Scripts().verdict(lines) == verdict) }
 
     @Test(
         "A verifier that could not tell is at fault, and says why",
         arguments: [
             ("echo 'no database' >&2; exit 2", "status 2: no database"), ("exit 127", "status 127"),
             ("kill -9 $$", "signal 9"), ("kill -SEGV $$", "signal 11"),
-        ]
-    )
+        ])
     func trouble(lines: String, words: String) throws {
         guard case .unchecked(let reason) = try Scripts().verdict(lines) else {
             Issue.record("it is no trouble")
@@ -165,9 +139,7 @@ struct SmallProgramTests {
         let clock = ContinuousClock()
         let start = clock.now
         let verdict = try scripts.verdict(
-            "sleep 300 & echo $! >\"\(scripts.path)/child\"; wait",
-            limit: .milliseconds(500)
-        )
+            "sleep 300 & echo $! >\"\(scripts.path)/child\"; wait", limit: .milliseconds(500))
         guard case .unchecked(let reason) = verdict else {
             Issue.record("\(verdict)")
             return
@@ -177,9 +149,7 @@ struct SmallProgramTests {
         let child = try String(contentsOfFile: scripts.path + "/child", encoding: .utf8)
         let number = try #require(pid_t(child.trimmingCharacters(in: .whitespacesAndNewlines)))
         // A zombie is somebody else's to reap; a living one is not.
-        while kill(number, 0) == 0, !Self.isZombie(number), clock.now - start < .seconds(20) {
-            usleep(10_000)
-        }
+        while kill(number, 0) == 0, !Self.isZombie(number), clock.now - start < .seconds(20) { usleep(10_000) }
         #expect(kill(number, 0) != 0 || Self.isZombie(number))
     }
 
@@ -222,18 +192,14 @@ struct SmallProgramTests {
         #expect(reason.contains("it was stopped"))
     }
 
-    @Test(
-        "One that is not there, that is no program, that others could change or that was pulled is refused by name"
-    )
+    @Test("One that is not there, that is no program, that others could change or that was pulled is refused by name")
     func missing() throws {
         let scripts = try Scripts()
         func refusal(_ path: String, destination: String? = nil) -> String {
             do throws(PluginError) {
                 _ = try SmallProgram([path], destination: destination, limit: .seconds(1), environment: [:])
                 return ""
-            } catch {
-                return error.message
-            }
+            } catch { return error.message }
         }
         #expect(refusal("/nowhere/nobody").contains("nobody"))
         #expect(refusal("no-such-program-anywhere").contains("no-such-program-anywhere"))
@@ -267,10 +233,7 @@ struct SmallProgramTests {
             ProgramCondition(try scripts.program(lines), clock: { time.withLock { $0 } })
         }
         #expect(
-            try condition("[ \"$SYNCAGENT_DESTINATION$SYNCAGENT_RECEIVED\" = /srv/tower7 ]").state(
-                in: context
-            ) == .ok
-        )
+            try condition("[ \"$SYNCAGENT_DESTINATION$SYNCAGENT_RECEIVED\" = /srv/tower7 ]").state(in: context) == .ok)
         let blocked = try condition("echo x >>\"\(scripts.path)/asked\"; echo 'not on the VPN'; exit 1")
         #expect(try blocked.state(in: context) == .blocked(reason: "not on the VPN"))
         #expect(try blocked.state(in: context) == .blocked(reason: "not on the VPN"))
@@ -287,9 +250,8 @@ struct SmallProgramTests {
         "The words of a command as it is typed",
         arguments: [
             ("clamdscan --fdpass -", ["clamdscan", "--fdpass", "-"]), ("  a  b ", ["a", "b"]),
-            ("'a b' \"c 'd\" e\\ f", ["a b", "c 'd", "e f"]), ("a ''", ["a", ""]), ("a\\\\b", ["a\\b"]),
-            ("a 'b", nil), ("", nil), ("''", nil), ("a\\", nil), ("'$HOME' `x`", ["$HOME", "`x`"]),
-        ] as [(String, [String]?)]
-    )
+            ("'a b' \"c 'd\" e\\ f", ["a b", "c 'd", "e f"]), ("a ''", ["a", ""]), ("a\\\\b", ["a\\b"]), ("a 'b", nil),
+            ("", nil), ("''", nil), ("a\\", nil), ("'$HOME' `x`", ["$HOME", "`x`"]),
+        ] as [(String, [String]?)])
     func words(text: String, words: [String]?) { #expect(commandWords(text) == words) }
 }

@@ -7,9 +7,7 @@ import Testing
 /// A transport over the example plugin.
 func exampleTransport(_ fixture: PluginFixture, timeout: Duration = .seconds(1)) throws -> PluginTransport {
     let program = try fixture.example("http-python")
-    let client = fixture.client(
-        fixture.configuration(program, point: .transport) { $0.limits.request = timeout }
-    )
+    let client = fixture.client(fixture.configuration(program, point: .transport) { $0.limits.request = timeout })
     var retries = PluginTransport.Retries()
     retries.firstDelay = .milliseconds(10)
     // A server that stalls again and again shall outlast a test that is kept waiting by others.
@@ -20,9 +18,7 @@ func exampleTransport(_ fixture: PluginFixture, timeout: Duration = .seconds(1))
 @Suite(.timeLimit(.minutes(10)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct TransportTests {
     @Test(
-        "A transport that is a plugin keeps the contract of every transport [V66]",
-        arguments: TransportContract.cases
-    )
+        "A transport that is a plugin keeps the contract of every transport [V66]", arguments: TransportContract.cases)
     func contract(_ rule: TransportContract.Rule) async throws {
         let fixture = try PluginFixture()
         try await rule.check { try exampleTransport(fixture) }
@@ -51,59 +47,30 @@ struct TransportFault: Sendable, CustomTestStringConvertible {
                     os.kill(os.getpid(), signal.SIGSEGV)
                 body(message, b"x" * (1000 - start))
                 answer(message, {})
-                """,
-            code: nil
-        ),
-        TransportFault(
-            testDescription: "crashes each time",
-            body: "os._exit(1)",
-            code: .unreachable
-        ),
+                """, code: nil),
+        TransportFault(testDescription: "crashes each time", body: "os._exit(1)", code: .unreachable),
         TransportFault(
             testDescription: "writes more than there is",
-            body: "head(message, size=1000)\nbody(message, b'x' * 100000)\nanswer(message, {})",
-            code: nil
-        ),
+            body: "head(message, size=1000)\nbody(message, b'x' * 100000)\nanswer(message, {})", code: nil),
         TransportFault(
             testDescription: "writes without end and tells no size",
-            body: "head(message)\nbody(message, b'x' * 1000000)\nanswer(message, {})",
-            code: .tooLarge
-        ),
+            body: "head(message)\nbody(message, b'x' * 1000000)\nanswer(message, {})", code: .tooLarge),
         TransportFault(
             testDescription: "writes less than it said, each time",
-            body: "head(message, size=1000, start=start)\nbody(message, b'')\nanswer(message, {})",
-            code: .unreachable
-        ),
+            body: "head(message, size=1000, start=start)\nbody(message, b'')\nanswer(message, {})", code: .unreachable),
         TransportFault(
-            testDescription: "says nothing of what comes",
-            body: "answer(message, {'requests': 1})",
-            code: .badAnswer
-        ),
+            testDescription: "says nothing of what comes", body: "answer(message, {'requests': 1})", code: .badAnswer),
         TransportFault(
             testDescription: "tells a head that makes no sense",
-            body: "send({'method': 'transport.head', 'params': {'id': message['id'], 'status': 777}})",
-            code: .badAnswer
-        ),
+            body: "send({'method': 'transport.head', 'params': {'id': message['id'], 'status': 777}})", code: .badAnswer
+        ), TransportFault(testDescription: "tells a negative size", body: "head(message, size=-5)", code: .badAnswer),
         TransportFault(
-            testDescription: "tells a negative size",
-            body: "head(message, size=-5)",
-            code: .badAnswer
-        ),
-        TransportFault(
-            testDescription: "tells another size than the manifest",
-            body: "head(message, size=999)",
-            code: .badAnswer
-        ),
-        TransportFault(
-            testDescription: "never opens the pipe",
-            body: "head(message, size=1000)",
-            code: .timedOut
-        ),
+            testDescription: "tells another size than the manifest", body: "head(message, size=999)", code: .badAnswer),
+        TransportFault(testDescription: "never opens the pipe", body: "head(message, size=1000)", code: .timedOut),
         TransportFault(
             testDescription: "opens the pipe and stalls",
             body: "head(message, size=1000)\npipe = open(message['params']['into'], 'wb')\ntime.sleep(1000)",
-            code: .timedOut
-        ),
+            code: .timedOut),
         TransportFault(
             testDescription: "tells progress for ever and brings nothing",
             body: """
@@ -111,9 +78,7 @@ struct TransportFault: Sendable, CustomTestStringConvertible {
                 while True:
                     send({"method": "$/progress", "params": {"id": message["id"]}})
                     time.sleep(0.1)
-                """,
-            code: .timedOut
-        ),
+                """, code: .timedOut),
         TransportFault(
             testDescription: "answers before it has written",
             body: """
@@ -123,14 +88,10 @@ struct TransportFault: Sendable, CustomTestStringConvertible {
                 time.sleep(0.2)
                 pipe.write(b"x" * 1000)
                 pipe.close()
-                """,
-            code: nil
-        ),
+                """, code: nil),
         TransportFault(
             testDescription: "writes everything and never answers",
-            body: "head(message, size=1000)\nbody(message, b'x' * 1000)",
-            code: nil
-        ),
+            body: "head(message, size=1000)\nbody(message, b'x' * 1000)", code: nil),
     ]
 
     var program: String {
@@ -158,9 +119,7 @@ struct TransportFault: Sendable, CustomTestStringConvertible {
 
 extension TransportTests {
     @Test(
-        "A transport plugin that does wrong fails its transfer and leaves no pipe [V66]",
-        arguments: TransportFault.all
-    )
+        "A transport plugin that does wrong fails its transfer and leaves no pipe [V66]", arguments: TransportFault.all)
     func fault(_ fault: TransportFault) async throws {
         let fixture = try PluginFixture()
         let program = fault.program.replacingOccurrences(of: "ROOT", with: fixture.root.path)
@@ -176,13 +135,8 @@ extension TransportTests {
         let transport = PluginTransport(client, retries: retries)
         let run = TransferRun(
             TransferRequest(
-                id: TransferID(rawValue: 1),
-                urls: ["x://a/b"],
-                objectSize: fault.code == .tooLarge ? nil : 1_000,
-                limit: fault.limit
-            ),
-            on: transport
-        )
+                id: TransferID(rawValue: 1), urls: ["x://a/b"], objectSize: fault.code == .tooLarge ? nil : 1_000,
+                limit: fault.limit), on: transport)
         let result = try await run.end()
         await blocking { transport.shutdown() }
         switch result {
@@ -204,10 +158,8 @@ extension TransportTests {
         let fixture = try PluginFixture()
         let runtime = fixture.root.path("runtime")
         let fine = TransportFault(
-            testDescription: "",
-            body: "head(message, size=1000)\nbody(message, b'x' * 1000)\nanswer(message, {})",
-            code: nil
-        )
+            testDescription: "", body: "head(message, size=1000)\nbody(message, b'x' * 1000)\nanswer(message, {})",
+            code: nil)
         let client = try fixture.client(fine.program, point: .transport) { $0.runtimeDirectory = runtime }
         var retries = PluginTransport.Retries()
         retries.firstDelay = .milliseconds(10)
@@ -215,9 +167,7 @@ extension TransportTests {
             if case .retrying = event { mkdir(runtime, 0o700) }
         }
         let run = TransferRun(
-            TransferRequest(id: TransferID(rawValue: 1), urls: ["x://a/b"], limit: 1_000),
-            on: transport
-        )
+            TransferRequest(id: TransferID(rawValue: 1), urls: ["x://a/b"], limit: 1_000), on: transport)
         if case .failure(let error) = try await run.end() { Issue.record("\(error)") }
         #expect(run.sink.bytes.count == 1_000)
         await blocking { transport.shutdown() }
@@ -227,17 +177,13 @@ extension TransportTests {
     func earlyCancels() async throws {
         let fixture = try PluginFixture()
         let fine = TransportFault(
-            testDescription: "",
-            body: "head(message, size=1000)\nbody(message, b'x' * 1000)\nanswer(message, {})",
-            code: nil
-        )
+            testDescription: "", body: "head(message, size=1000)\nbody(message, b'x' * 1000)\nanswer(message, {})",
+            code: nil)
         let transport = PluginTransport(try fixture.client(fine.program, point: .transport))
         for number in 1...5_000 as ClosedRange<UInt64> { transport.cancel(TransferID(rawValue: number)) }
         func run(_ number: UInt64) -> TransferRun {
             TransferRun(
-                TransferRequest(id: TransferID(rawValue: number), urls: ["x://a/b"], limit: 1_000),
-                on: transport
-            )
+                TransferRequest(id: TransferID(rawValue: number), urls: ["x://a/b"], limit: 1_000), on: transport)
         }
         let (late, early) = (run(5_000), run(1))
         if case .failure(let error) = try await late.end() { #expect(error.code == .cancelled) }

@@ -125,10 +125,7 @@ struct BaseTests {
                 #expect(old.files.count == index % OldPacks.mostOpen + 1)
             }
             #expect(try old.open(0) != nil && old.files.count <= OldPacks.mostOpen)
-            try set.root.write(
-                [UInt8](repeating: 1, count: Int(packs[1].size)),
-                to: "out/\(packs[1].urls[0])"
-            )
+            try set.root.write([UInt8](repeating: 1, count: Int(packs[1].size)), to: "out/\(packs[1].urls[0])")
             var damaged = OldPacks(worthRepacking: Set(packs.indices), packs: packs, output: output)
             #expect(try damaged.open(1) == nil && damaged.open(2) != nil && damaged.open(1) == nil)
         }
@@ -232,9 +229,7 @@ struct BaseTests {
         try set.replace(Self.after)
         let report = try set.publish { $0.base = .manifest(set.root.path("out/manifest.json")) }
         #expect(report.newBytes == 5_000)
-        #expect(
-            report.warnings == ["\(packs.count) packs are not here; they must stay where the base is served"]
-        )
+        #expect(report.warnings == ["\(packs.count) packs are not here; they must stay where the base is served"])
         #expect(try set.manifest().packs.prefix(packs.count) == packs[...])
     }
 

@@ -10,14 +10,12 @@ import Testing
 struct ChoiceTests {
     static let tree = AssetTree([
         "sheets/a b.txt": .file(Array("one".utf8), executable: false),
-        "sheets/c:d": .file(Array("two, and more".utf8), executable: true),
-        "empty": .file([], executable: false), "link": .link("sheets/c:d"),
+        "sheets/c:d": .file(Array("two, and more".utf8), executable: true), "empty": .file([], executable: false),
+        "link": .link("sheets/c:d"),
     ])
     static let groups = [Manifest.Group(name: "sheets", include: ["sheets/**"], hooks: ["reindex"])]
 
-    @Test(
-        "Groups are the base's when nobody names any; one that is named stands for all; they can be dropped"
-    )
+    @Test("Groups are the base's when nobody names any; one that is named stands for all; they can be dropped")
     func groups() throws {
         let set = try PublishedSet(Self.tree)
         try set.publish { $0.groups = Self.groups }
@@ -41,12 +39,8 @@ struct ChoiceTests {
         let text = String(decoding: set.root.read("out/manifest.json") ?? [], as: UTF8.self)
         try set.root.write(
             text.replacingOccurrences(of: ",\n\"packs\"", with: ",\"x-user-data\":{\"a\":[1]},\n\"packs\"")
-                .replacingOccurrences(
-                    of: "\"hooks\":[\"reindex\"]",
-                    with: "\"hooks\":[\"reindex\"],\"x-user-data\":7"
-                ),
-            to: "out/manifest.json"
-        )
+                .replacingOccurrences(of: "\"hooks\":[\"reindex\"]", with: "\"hooks\":[\"reindex\"],\"x-user-data\":7"),
+            to: "out/manifest.json")
         try set.root.write("new", to: "in/new")
         try set.publish()
         #expect(try set.manifest().userData == "{\"a\":[1]}")
@@ -57,9 +51,7 @@ struct ChoiceTests {
     func mirrors() throws {
         let set = try PublishedSet(Self.tree)
         try set.publish()
-        #expect(
-            try set.publish { $0.mirrors = ["https://m.example/tower", "http://n.example/x/"] }.revision == 2
-        )
+        #expect(try set.publish { $0.mirrors = ["https://m.example/tower", "http://n.example/x/"] }.revision == 2)
         func check(_ manifest: Manifest) {
             #expect(!manifest.packs.isEmpty)
             for pack in manifest.packs {
@@ -104,10 +96,7 @@ struct ChoiceTests {
         ("https://m.example/#x", "fragment"), ("https:///x", "no host"),
     ]
 
-    @Test(
-        "A URL that no manifest can have is refused with what is wrong, and no secret",
-        arguments: wrongURLs
-    )
+    @Test("A URL that no manifest can have is refused with what is wrong, and no secret", arguments: wrongURLs)
     func wrong(url: String, words: String) throws {
         let set = try PublishedSet(Self.tree)
         let error = set.failure { $0.mirrors = [url] }

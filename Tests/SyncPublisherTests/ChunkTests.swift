@@ -109,9 +109,7 @@ struct ChunkTests {
         let file = open(sparse.root.path("in/disk.img"), O_RDWR | O_CREAT, 0o644)
         defer { close(file) }
         try #require(file >= 0 && ftruncate(file, off_t(content.count)) == 0)
-        #expect(
-            data.withUnsafeBytes { pwrite(file, $0.baseAddress, $0.count, off_t(position)) } == data.count
-        )
+        #expect(data.withUnsafeBytes { pwrite(file, $0.baseAddress, $0.count, off_t(position)) } == data.count)
         try sparse.publish()
         #expect(try sparse.bytes(below: "out") == written.bytes(below: "out"))
         #expect(try sparse.unpacked().bytes("disk.img") == content)
@@ -119,13 +117,10 @@ struct ChunkTests {
 
     @Test(
         "Parameters that make no sense are a usage error",
-        arguments: [(10, 100, 1_000), (200, 100, 1_000), (100, 2_000, 1_000), (64, 1 << 20, 32 << 20)]
-    )
+        arguments: [(10, 100, 1_000), (200, 100, 1_000), (100, 2_000, 1_000), (64, 1 << 20, 32 << 20)])
     func badParameters(minimum: Int, average: Int, maximum: Int) throws {
         let set = try PublishedSet()
-        let error = set.failure {
-            $0.chunks = ChunkParameters(minimum: minimum, average: average, maximum: maximum)
-        }
+        let error = set.failure { $0.chunks = ChunkParameters(minimum: minimum, average: average, maximum: maximum) }
         #expect(error?.exitStatus == .usage)
     }
 }

@@ -20,9 +20,7 @@ struct DeltaTests {
         for path in ["large.bin", "notes.txt"] {
             guard var bytes = tree.bytes(path) else { continue }
             for position in edits where position < bytes.count { bytes[position] ^= 0x15 }
-            if bytes.count > 100_000 {
-                bytes.insert(contentsOf: patternedBytes(size: inserted, seed: 9), at: 1_000)
-            }
+            if bytes.count > 100_000 { bytes.insert(contentsOf: patternedBytes(size: inserted, seed: 9), at: 1_000) }
             tree.nodes[path] = .file(bytes, executable: false)
         }
         return tree
@@ -30,10 +28,9 @@ struct DeltaTests {
 
     private static let edits = [500, 9_000, 400_000, 400_100, 1_200_000]
 
-    private func published(
-        _ next: AssetTree,
-        _ change: (inout PublishOptions) -> Void = { _ in }
-    ) throws -> (set: PublishedSet, report: PublishReport) {
+    private func published(_ next: AssetTree, _ change: (inout PublishOptions) -> Void = { _ in }) throws -> (
+        set: PublishedSet, report: PublishReport
+    ) {
         let set = try PublishedSet(Self.tree())
         try set.publish()
         try set.replace(next)
@@ -47,8 +44,7 @@ struct DeltaTests {
         for row in manifest.files.indices {
             for delta in manifest.files.deltas(row) {
                 let base = try #require(
-                    try old.nodes.keys.compactMap(old.bytes).first { try digest($0) == delta.baseFile }
-                )
+                    try old.nodes.keys.compactMap(old.bytes).first { try digest($0) == delta.baseFile })
                 let prefix = Array(base[Int(delta.base.lowerBound)..<Int(delta.base.upperBound)])
                 #expect(try digest(prefix) == delta.baseDigest)
                 let pack = try #require(set.root.read("\(output)/\(manifest.packs[Int(delta.pack)].urls[0])"))
@@ -59,9 +55,7 @@ struct DeltaTests {
                 var decompressor = try ZstdDecompressor()
                 try frame.withUnsafeBytes { frame in
                     try prefix.withUnsafeBytes { prefix in
-                        try raw.withUnsafeMutableBytes {
-                            try decompressor.decode(frame, behind: prefix, into: $0)
-                        }
+                        try raw.withUnsafeMutableBytes { try decompressor.decode(frame, behind: prefix, into: $0) }
                     }
                 }
                 #expect(try digest(raw) == manifest.files.digest(of: blob, in: row))
@@ -137,8 +131,7 @@ struct DeltaTests {
 
     @Test(
         "Some names alike by chance do not hide those that are not; after many of them no name is tried",
-        arguments: [1, 300]
-    )
+        arguments: [1, 300])
     func alikeByChance(strangers: Int) throws {
         var old = AssetTree()
         var new = AssetTree()

@@ -18,8 +18,8 @@ struct DictionaryTests {
     }
 
     private static func words(of record: Int, _ count: Int) -> String {
-        (0..<count).map { words[(record &* 7919 &+ $0 &* 104_729 &+ record &* $0) % words.count] }
-            .joined(separator: " ")
+        (0..<count).map { words[(record &* 7919 &+ $0 &* 104_729 &+ record &* $0) % words.count] }.joined(
+            separator: " ")
     }
 
     /// Records of one kind, each with other words, and a file that does not shrink; 4 KiB a record.
@@ -29,8 +29,7 @@ struct DictionaryTests {
             let name = edited.contains(number) ? "corrected" : "record"
             tree.addText(
                 "records/\(number / 50)/\(number).json",
-                "{\"name\": \"\(name) \(number)\", \"words\": \"\(words(of: number, 300))\"}\n"
-            )
+                "{\"name\": \"\(name) \(number)\", \"words\": \"\(words(of: number, 300))\"}\n")
         }
         tree.addFile("random.bin", size: 300_000, seed: 7)
         tree.addText("short", words(of: 3, 8))
@@ -81,10 +80,7 @@ struct DictionaryTests {
         let set = try PublishedSet(Self.tree())
         let report = try set.publish()
         #expect(report.dictionaryBytes == 0 && report.savedBytes == 0)
-        #expect(
-            set.root.read("out/manifest.json")?.starts(with: "{\"format\":\"syncagent-manifest/1\"".utf8)
-                == true
-        )
+        #expect(set.root.read("out/manifest.json")?.starts(with: "{\"format\":\"syncagent-manifest/1\"".utf8) == true)
     }
 
     @Test("Above that it is made where it pays, and not where nothing can be compressed")
@@ -158,9 +154,7 @@ struct DictionaryTests {
         let manifest = try set.manifest()
         #expect(report.dictionaryBytes == 0 && report.savedBytes > 0)
         #expect(manifest.dictionary?.digest == first.dictionary?.digest)
-        #expect(
-            manifest.packs.contains { $0.sha256 == first.packs[Int(first.dictionary?.blob.pack ?? 0)].sha256 }
-        )
+        #expect(manifest.packs.contains { $0.sha256 == first.packs[Int(first.dictionary?.blob.pack ?? 0)].sha256 })
         #expect(report.deltas == 2)
         #expect(try set.unpacked().nodes == next.nodes)
         try set.publish {
@@ -171,9 +165,7 @@ struct DictionaryTests {
         #expect(try set.unpacked().nodes == next.nodes)
     }
 
-    @Test(
-        "When nothing needs it any more, it is no longer named, and the manifest is one that everybody reads"
-    )
+    @Test("When nothing needs it any more, it is no longer named, and the manifest is one that everybody reads")
     func dropped() throws {
         let set = try Self.published()
         try set.publish()
@@ -182,17 +174,13 @@ struct DictionaryTests {
         try set.replace(noise)
         try set.publish { $0.permits = .fewerFiles }
         #expect(try set.manifest().dictionary == nil)
-        #expect(
-            set.root.read("out/manifest.json")?.starts(with: "{\"format\":\"syncagent-manifest/1\"".utf8)
-                == true
-        )
+        #expect(set.root.read("out/manifest.json")?.starts(with: "{\"format\":\"syncagent-manifest/1\"".utf8) == true)
         #expect(try set.unpacked().nodes == noise.nodes)
     }
 
     @Test(
         "A dictionary that is gone or damaged is told, and the set comes out right all the same [V47]",
-        arguments: ["gone", "cut", "damaged"]
-    )
+        arguments: ["gone", "cut", "damaged"])
     func lost(_ how: String) throws {
         let set = try Self.published()
         try set.publish()
@@ -210,9 +198,7 @@ struct DictionaryTests {
         #expect(report.savedBytes == 0)
         if how == "damaged" {
             // Blobs that were made with it are named still, as those of any damaged pack are.
-            #expect(
-                try set.manifest().dictionary == named || set.manifest().dictionary?.digest == named.digest
-            )
+            #expect(try set.manifest().dictionary == named || set.manifest().dictionary?.digest == named.digest)
         } else {
             #expect(try set.manifest().dictionary == nil)
             #expect(try set.unpacked().nodes == next.nodes)

@@ -10,8 +10,7 @@ struct DifferenceTests {
     @Test("Added, changed, renamed and removed, with the bytes that an update stores anew")
     func kinds() throws {
         let set = try PublishedSet()
-        for (path, text) in [("a", "one"), ("b/c", "two"), ("b/d", "three"), ("gone", "four"), ("z", "five")]
-        {
+        for (path, text) in [("a", "one"), ("b/c", "two"), ("b/d", "three"), ("gone", "four"), ("z", "five")] {
             try set.root.write(text, to: "in/\(path)")
         }
         try set.root.link("in/link", to: "a")
@@ -35,13 +34,10 @@ struct DifferenceTests {
                 Change(kind: .changed, path: "a", size: 3, aspects: [.mode]),
                 Change(kind: .changed, path: "b/c", size: 7, fetch: 7, aspects: [.content]),
                 Change(kind: .renamed, path: "b/moved", from: "b/d", size: 5),
-                Change(kind: .added, path: "copy", size: 4),
-                Change(kind: .removed, path: "gone", size: 4),
+                Change(kind: .added, path: "copy", size: 4), Change(kind: .removed, path: "gone", size: 4),
                 Change(kind: .changed, path: "link", size: 0, aspects: [.target]),
-                Change(kind: .added, path: "new", size: 9, fetch: 9),
-                Change(kind: .added, path: "new too", size: 9),
-            ]
-        )
+                Change(kind: .added, path: "new", size: 9, fetch: 9), Change(kind: .added, path: "new too", size: 9),
+            ])
         #expect(difference.unchanged == 1 && difference.fetchBytes == 16)
     }
 

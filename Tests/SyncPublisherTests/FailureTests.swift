@@ -13,9 +13,7 @@ struct FailureTests {
 
     @Test(
         "A file that changes between being seen and being read is named: exit 74",
-        arguments: ["sheets/d0/A-1.bin", "models/m0.ifc"],
-        ["grow", "shrink", "rewrite", "remove", "link", "fifo"]
-    )
+        arguments: ["sheets/d0/A-1.bin", "models/m0.ifc"], ["grow", "shrink", "rewrite", "remove", "link", "fifo"])
     func changedFile(path: String, how: String) throws {
         let set = try PublishedSet(Self.tree)
         let full = set.root.path("in/\(path)")
@@ -51,12 +49,10 @@ struct FailureTests {
         try set.replace(changed)
         var seen = 0
         let error = #expect(throws: PublishError.self) {
-            try Publisher(set.options).run(
-                isCancelled: {
-                    seen += 1
-                    return seen > 3
-                }
-            )
+            try Publisher(set.options).run(isCancelled: {
+                seen += 1
+                return seen > 3
+            })
         }
         #expect(error?.code == .cancelled)
         #expect(try set.bytes(below: "out") == before)
@@ -95,11 +91,8 @@ struct FailureTests {
             for descriptor in Int32(3)..<4096 where child < 0 {
                 var buffer = [UInt8](repeating: 0, count: 4096)
                 let count = readlink("/proc/self/fd/\(descriptor)", &buffer, buffer.count)
-                guard count > 0,
-                    String(decoding: buffer.prefix(count), as: UTF8.self) == "\(path)/\(OutputLock.name)"
-                else {
-                    continue
-                }
+                guard count > 0, String(decoding: buffer.prefix(count), as: UTF8.self) == "\(path)/\(OutputLock.name)"
+                else { continue }
                 child = dup(descriptor)
             }
             _ = consume output
@@ -121,10 +114,7 @@ struct FailureTests {
         #expect(try set.bytes(below: "out").keys.sorted() == ["\(name)/in-the-way"])
     }
 
-    @Test(
-        "A manifest that cannot get its name: exit 74; packs that a manifest names stay",
-        arguments: [false, true]
-    )
+    @Test("A manifest that cannot get its name: exit 74; packs that a manifest names stay", arguments: [false, true])
     func manifestNameTaken(plain: Bool) throws {
         let set = try PublishedSet(Self.tree)
         try set.root.write("x", to: "out/manifest.json\(plain ? "" : ".zst")/in-the-way")

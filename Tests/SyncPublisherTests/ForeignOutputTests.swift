@@ -13,10 +13,7 @@ struct ForeignOutputTests {
 
     /// How many names a file has.
     static func names(_ path: String) throws -> Int {
-        try #require(
-            FileManager.default.attributesOfItem(atPath: path)[.referenceCount] as? Int,
-            "\(path)"
-        )
+        try #require(FileManager.default.attributesOfItem(atPath: path)[.referenceCount] as? Int, "\(path)")
     }
 
     static func inode(_ path: String) throws -> Int {
@@ -35,8 +32,7 @@ struct ForeignOutputTests {
 
     @Test(
         "A pack of the base is packs/SHA256.pack below it; no other file gets a name in the output, whatever the base says",
-        arguments: ["../keys/release.key", "packs/../../keys/release.key", "release.key", "through a link"]
-    )
+        arguments: ["../keys/release.key", "packs/../../keys/release.key", "release.key", "through a link"])
     func foreignPack(url: String) throws {
         let (set, pack, bytes) = try Self.setWithBase()
         let key = set.root.path("keys/release.key")
@@ -90,10 +86,7 @@ struct ForeignOutputTests {
         }
         let text = String(decoding: try #require(set.root.read("old/manifest.json")), as: UTF8.self)
         try set.root.write(text.replacing("\"packs/", with: "\"../away/"), to: "old/manifest.json")
-        try FileManager.default.moveItem(
-            atPath: set.root.path("old/packs"),
-            toPath: set.root.path("away")
-        )
+        try FileManager.default.moveItem(atPath: set.root.path("old/packs"), toPath: set.root.path("away"))
         let error = set.failure {
             $0.output = set.root.path("next")
             $0.base = .manifest(set.root.path("old/manifest.json"))
@@ -104,8 +97,7 @@ struct ForeignOutputTests {
 
     @Test(
         "A folder of the output that is a symbolic link is refused with 77, and nothing is written there",
-        arguments: folders
-    )
+        arguments: folders)
     func linkedFolder(folder: String) throws {
         var set = try PublishedSet(.manySmall(3))
         let keys = try SigningTests.keys(set)
@@ -115,9 +107,7 @@ struct ForeignOutputTests {
         try set.root.write("x", to: "elsewhere/.publish-0.tmp")
         for name in try FileManager.default.contentsOfDirectory(atPath: set.root.path("out/\(folder)")) {
             try FileManager.default.moveItem(
-                atPath: set.root.path("out/\(folder)/\(name)"),
-                toPath: set.root.path("elsewhere/\(name)")
-            )
+                atPath: set.root.path("out/\(folder)/\(name)"), toPath: set.root.path("elsewhere/\(name)"))
         }
         try FileManager.default.removeItem(atPath: set.root.path("out/\(folder)"))
         try set.root.link("out/\(folder)", to: set.root.path("elsewhere"))
@@ -126,28 +116,19 @@ struct ForeignOutputTests {
         try set.root.write("new", to: "in/new")
         let error = set.failure()
         #expect(error?.exitStatus == .refused)
-        #expect(
-            error?.summary.contains("out/\(folder) is a symbolic link") == true,
-            "\(error?.summary ?? "")"
-        )
+        #expect(error?.summary.contains("out/\(folder) is a symbolic link") == true, "\(error?.summary ?? "")")
         #expect(throws: PublishError.self) { try Publisher(set.options).preview() }
         if folder == "trust" {
             let refreshed = SigningTests.error { () throws(PublishError) in
                 _ = try Publisher.refresh(set.root.path("out"), try SigningTests.fresh(keys, now: 9_000))
             }
             #expect(refreshed?.exitStatus == .refused)
-            #expect(throws: PublishError.self) {
-                try KeyDirectory(published: set.root.path("out"), after: nil)
-            }
+            #expect(throws: PublishError.self) { try KeyDirectory(published: set.root.path("out"), after: nil) }
         }
         if folder == "channels" {
             let pointed = SigningTests.error { () throws(PublishError) in
                 let channels = try Channels(set.root.path("out"))
-                _ = try channels.point(
-                    "beta",
-                    at: .revision(1),
-                    signing: try SigningTests.fresh(keys, now: 9_000)
-                )
+                _ = try channels.point("beta", at: .revision(1), signing: try SigningTests.fresh(keys, now: 9_000))
             }
             #expect(pointed?.exitStatus == .refused)
         }
@@ -159,10 +140,7 @@ struct ForeignOutputTests {
     func linkedManifest() throws {
         let set = try PublishedSet(.manySmall(3))
         try set.publish()
-        try FileManager.default.moveItem(
-            atPath: set.root.path("out/manifest.json"),
-            toPath: set.root.path("elsewhere")
-        )
+        try FileManager.default.moveItem(atPath: set.root.path("out/manifest.json"), toPath: set.root.path("elsewhere"))
         try set.root.link("out/manifest.json", to: set.root.path("elsewhere"))
         let error = set.failure()
         #expect(error?.summary.contains("symbolic link") == true, "\(String(describing: error))")
@@ -180,9 +158,7 @@ struct ForeignOutputTests {
         #expect(try set.manifest().revision == 2)
     }
 
-    @Test(
-        "The lock is a file for its owner alone, which is gone afterwards; one left by a killed run is taken over"
-    )
+    @Test("The lock is a file for its owner alone, which is gone afterwards; one left by a killed run is taken over")
     func lockFile() throws {
         let set = try PublishedSet(.manySmall(3))
         try set.root.write("", to: "out/.publish.lock")

@@ -12,10 +12,8 @@ import Testing
 struct IgnoreTests {
     /// A tree with one of everything that the cases speak of.
     static let paths = [
-        "#hash", "!bang", "a.o", "b.txt", "build/out/x.o", "build/y.txt", "doc/a.o", "doc/build",
-        "doc/notes.txt",
-        "foo/bar/baz/x", "foo/bar/y", "foo/z", "foobar", "key.pem", "sub/deep/a.o", "sub/deep/keep.o",
-        "sub/foo/bar",
+        "#hash", "!bang", "a.o", "b.txt", "build/out/x.o", "build/y.txt", "doc/a.o", "doc/build", "doc/notes.txt",
+        "foo/bar/baz/x", "foo/bar/y", "foo/z", "foobar", "key.pem", "sub/deep/a.o", "sub/deep/keep.o", "sub/foo/bar",
         "sub/key.pem", "two words", "x[1].txt", "x1.txt", "x2.txt", "tail ", "back\\slash",
     ]
 
@@ -25,9 +23,7 @@ struct IgnoreTests {
         let files: [String: String]
         let leftOut: [String]
 
-        init(_ name: String, _ text: String, _ leftOut: [String]) {
-            self.init(name, ["": text], leftOut)
-        }
+        init(_ name: String, _ text: String, _ leftOut: [String]) { self.init(name, ["": text], leftOut) }
 
         init(_ name: String, _ files: [String: String], _ leftOut: [String]) {
             (testDescription, self.files, self.leftOut) = (name, files, leftOut)
@@ -36,29 +32,19 @@ struct IgnoreTests {
 
     static let cases = [
         Case("a name at any depth", "a.o", ["a.o", "doc/a.o", "sub/deep/a.o"]),
-        Case(
-            "an ending at any depth",
-            "*.o",
-            ["a.o", "build/out/x.o", "doc/a.o", "sub/deep/a.o", "sub/deep/keep.o"]
-        ),
+        Case("an ending at any depth", "*.o", ["a.o", "build/out/x.o", "doc/a.o", "sub/deep/a.o", "sub/deep/keep.o"]),
         Case("a slash at the front holds it to the directory of the file", "/a.o", ["a.o"]),
         Case("a slash in the middle does, too", "doc/a.o", ["doc/a.o"]),
         Case("a slash at the end wants a directory", "build/", ["build/out/x.o", "build/y.txt"]),
-        Case(
-            "without it the file of that name goes, too",
-            "build",
-            ["build/out/x.o", "build/y.txt", "doc/build"]
-        ),
+        Case("without it the file of that name goes, too", "build", ["build/out/x.o", "build/y.txt", "doc/build"]),
         Case("foo/bar in the middle of a path is not meant", "foo/bar", ["foo/bar/baz/x", "foo/bar/y"]),
         Case("two asterisks in front", "**/foo/bar", ["foo/bar/baz/x", "foo/bar/y", "sub/foo/bar"]),
         Case("two asterisks behind", "foo/**", ["foo/bar/baz/x", "foo/bar/y", "foo/z"]),
         Case("two asterisks between stand for nothing, too", "foo/**/x", ["foo/bar/baz/x"]),
         Case("two asterisks between take one", "foo/**/y", ["foo/bar/y"]),
         Case(
-            "two asterisks beside letters are one",
-            "foo**",
-            ["foo/bar/baz/x", "foo/bar/y", "foo/z", "foobar", "sub/foo/bar"]
-        ),
+            "two asterisks beside letters are one", "foo**",
+            ["foo/bar/baz/x", "foo/bar/y", "foo/z", "foobar", "sub/foo/bar"]),
         Case("an asterisk takes no slash", "foo/*x", []),
         Case("an asterisk for one directory", "foo/*/y", ["foo/bar/y"]),
         Case("a question mark is one letter", "x?.txt", ["x1.txt", "x2.txt"]),
@@ -70,36 +56,23 @@ struct IgnoreTests {
         Case("what comes back", "*.o\n!keep.o", ["a.o", "build/out/x.o", "doc/a.o", "sub/deep/a.o"]),
         Case("the last line that matches decides", "!a.o\na.o", ["a.o", "doc/a.o", "sub/deep/a.o"]),
         Case(
-            "nothing comes back out of a directory that is gone",
-            "sub/\n!sub/key.pem",
-            ["sub/deep/a.o", "sub/deep/keep.o", "sub/foo/bar", "sub/key.pem"]
-        ),
+            "nothing comes back out of a directory that is gone", "sub/\n!sub/key.pem",
+            ["sub/deep/a.o", "sub/deep/keep.o", "sub/foo/bar", "sub/key.pem"]),
         Case(
-            "unless its entries go one by one",
-            "sub/*\n!sub/key.pem",
-            ["sub/deep/a.o", "sub/deep/keep.o", "sub/foo/bar"]
-        ),
-        Case("a comment", "#hash", []),
+            "unless its entries go one by one", "sub/*\n!sub/key.pem",
+            ["sub/deep/a.o", "sub/deep/keep.o", "sub/foo/bar"]), Case("a comment", "#hash", []),
         Case("a number sign that is meant", "\\#hash", ["#hash"]),
         Case("an exclamation mark that is meant", "\\!bang", ["!bang"]),
         Case("blanks at the end are nothing", "a.o   ", ["a.o", "doc/a.o", "sub/deep/a.o"]),
-        Case("but one that is meant", "tail\\ ", ["tail "]),
-        Case("blanks within", "two words", ["two words"]),
+        Case("but one that is meant", "tail\\ ", ["tail "]), Case("blanks within", "two words", ["two words"]),
         Case("a backslash that is meant", "back\\\\slash", ["back\\slash"]),
-        Case(
-            "lines of DOS",
-            "a.o\r\nkey.pem\r\n",
-            ["a.o", "doc/a.o", "key.pem", "sub/deep/a.o", "sub/key.pem"]
-        ),
+        Case("lines of DOS", "a.o\r\nkey.pem\r\n", ["a.o", "doc/a.o", "key.pem", "sub/deep/a.o", "sub/key.pem"]),
         Case("a byte order mark", "\u{FEFF}key.pem", ["key.pem", "sub/key.pem"]),
-        Case("empty lines and lonely signs", "\n  \n/\n!\n\\\n", []),
-        Case("case counts", "KEY.PEM", []),
+        Case("empty lines and lonely signs", "\n  \n/\n!\n\\\n", []), Case("case counts", "KEY.PEM", []),
         Case("a file further down", ["doc": "*.o\n/notes.txt"], ["doc/a.o", "doc/notes.txt"]),
         Case(
-            "further down decides",
-            ["": "*.o", "sub/deep": "!keep.o"],
-            ["a.o", "build/out/x.o", "doc/a.o", "sub/deep/a.o"]
-        ),
+            "further down decides", ["": "*.o", "sub/deep": "!keep.o"],
+            ["a.o", "build/out/x.o", "doc/a.o", "sub/deep/a.o"]),
         Case("further down against the top", ["": "!a.o", "doc": "a.o"], ["doc/a.o"]),
         Case("anchored further down", ["sub": "/foo"], ["sub/foo/bar"]),
         Case("two asterisks at the end of a word and a slash", "fo**/bar", ["foo/bar/baz/x", "foo/bar/y"]),
@@ -114,10 +87,7 @@ struct IgnoreTests {
         if let theirs = try place.keptByGit() { #expect(theirs.sorted() == kept, "what git keeps") }
     }
 
-    @Test(
-        "Patterns nobody would write: the same as in git, whatever they are",
-        .enabled(if: IgnoredTree.hasGit)
-    )
+    @Test("Patterns nobody would write: the same as in git, whatever they are", .enabled(if: IgnoredTree.hasGit))
     func anyPattern() throws {
         var random = SplitMix(seed: 7)
         let names = ["a", "b", "ab", "ba", "abb", "a.b"]
@@ -130,9 +100,8 @@ struct IgnoreTests {
             paths.insert(first)
         }
         let tokens = [
-            "a", "b", "d", "ab", "*", "**", "/", "/", "?", "[ab]", "[!a]", "[^b-d]", ".", "\\a", "\\*", "**/",
-            "/**", "a/b",
-            "[", "]", "[[:alpha:]]", " ",
+            "a", "b", "d", "ab", "*", "**", "/", "/", "?", "[ab]", "[!a]", "[^b-d]", ".", "\\a", "\\*", "**/", "/**",
+            "a/b", "[", "]", "[[:alpha:]]", " ",
         ]
         func line() -> String {
             let text = (0...random.next(5)).map { _ in tokens[random.next(tokens.count)] }.joined()
@@ -159,9 +128,9 @@ struct IgnoreTests {
         try place.root.write("!b\n", to: "two")
         try place.ignore("!c", in: "")
         #expect(
-            try place.published(excludeFrom: [place.root.path("one"), place.root.path("two")]).sorted()
-                == ["b", "c", "d"]
-        )
+            try place.published(excludeFrom: [place.root.path("one"), place.root.path("two")]).sorted() == [
+                "b", "c", "d",
+            ])
     }
 
     @Test("A pattern of many asterisks does not take for ever")
@@ -174,9 +143,7 @@ struct IgnoreTests {
         #expect(try place.published().count == 2)
     }
 
-    @Test(
-        "Patterns have the budget that those of a manifest's groups have, and a request to stop is heard meanwhile"
-    )
+    @Test("Patterns have the budget that those of a manifest's groups have, and a request to stop is heard meanwhile")
     func budget() throws {
         let names = (0..<120).map { String(repeating: "ab", count: 50) + "\($0)" }
         let place = try IgnoredTree(names)
@@ -184,8 +151,7 @@ struct IgnoreTests {
         var options = PublishOptions(directory: place.root.path("in"), output: place.root.path("out"))
         options.limits.patternBytes = 30_000_000
         func failure(_ isCancelled: () -> Bool = { false }) -> PublishError? {
-            SigningTests.error { () throws(PublishError) in
-                _ = try Publisher(options).preview(isCancelled: isCancelled)
+            SigningTests.error { () throws(PublishError) in _ = try Publisher(options).preview(isCancelled: isCancelled)
             }
         }
         #expect(failure()?.exitStatus == .dataInvalid)
@@ -200,17 +166,13 @@ struct IgnoreTests {
         #expect(failure { true }?.code == .cancelled)
     }
 
-    @Test(
-        "Patterns that take too much memory are refused by their line, also those of many directories together"
-    )
+    @Test("Patterns that take too much memory are refused by their line, also those of many directories together")
     func memory() throws {
         let place = try IgnoredTree(["a", "b/a", "b/b/a"])
         try place.ignore(String(repeating: "?a\n", count: 40_000), in: "")
         let one = place.failure()
         #expect(one?.exitStatus == .dataInvalid && one?.summary.hasPrefix(".syncignore:") == true)
-        for directory in ["", "b", "b/b"] {
-            try place.ignore(String(repeating: "?a\n", count: 12_000), in: directory)
-        }
+        for directory in ["", "b", "b/b"] { try place.ignore(String(repeating: "?a\n", count: 12_000), in: directory) }
         #expect(place.failure()?.summary.hasPrefix("b/b/.syncignore:") == true)
     }
 
@@ -276,9 +238,7 @@ private struct IgnoredTree {
         do throws(PublishError) {
             _ = try publisher(excludeFrom).preview()
             return nil
-        } catch {
-            return error
-        }
+        } catch { return error }
     }
 
     /// What `git ls-files` says is there and not ignored; `nil` without git.
@@ -298,9 +258,7 @@ private struct IgnoredTree {
         process.executableURL = URL(fileURLWithPath: "/usr/bin/git")
         process.arguments = arguments
         process.currentDirectoryURL = URL(fileURLWithPath: root.path("in"))
-        process.environment = [
-            "GIT_CONFIG_NOSYSTEM": "1", "HOME": root.path(""), "GIT_CONFIG_GLOBAL": "/dev/null",
-        ]
+        process.environment = ["GIT_CONFIG_NOSYSTEM": "1", "HOME": root.path(""), "GIT_CONFIG_GLOBAL": "/dev/null"]
         let pipe = Pipe()
         process.standardOutput = pipe
         try process.run()

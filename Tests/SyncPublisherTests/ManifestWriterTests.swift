@@ -28,49 +28,24 @@ struct ManifestWriterTests {
         let one = try #require(Self.one)
         let two = try #require(Self.two)
         func blob(_ offset: UInt64, _ stored: UInt64, _ raw: UInt64, _ codec: Codec) -> Blob {
-            Blob(
-                pack: 0,
-                codec: codec,
-                digestIndex: nil,
-                offset: offset,
-                storedLength: stored,
-                rawLength: raw
-            )
+            Blob(pack: 0, codec: codec, digestIndex: nil, offset: offset, storedLength: stored, rawLength: raw)
         }
         let text = Self.text { writer in
             writer.pack(Manifest.Pack(urls: ["packs/x.pack"], size: 100, sha256: two))
             Self.withBytes("a \"b\"\\c") {
                 writer.file(
-                    path: $0,
-                    size: 10,
-                    digest: one,
-                    executable: true,
-                    blobs: [(blob(0, 10, 10, .identity), one)]
-                )
+                    path: $0, size: 10, digest: one, executable: true, blobs: [(blob(0, 10, 10, .identity), one)])
             }
             Self.withBytes("b") {
-                writer.file(
-                    path: $0,
-                    size: 9,
-                    digest: one,
-                    executable: false,
-                    blobs: [(blob(10, 5, 9, .zstd), one)]
-                )
+                writer.file(path: $0, size: 9, digest: one, executable: false, blobs: [(blob(10, 5, 9, .zstd), one)])
             }
             Self.withBytes("c") {
                 writer.file(
-                    path: $0,
-                    size: 12,
-                    digest: one,
-                    executable: false,
+                    path: $0, size: 12, digest: one, executable: false,
                     blobs: [(blob(15, 5, 9, .zstd), two), (blob(20, 3, 3, .identity), one)],
-                    urls: ["https://example.org/c"],
-                    group: "g"
-                )
+                    urls: ["https://example.org/c"], group: "g")
             }
-            Self.withBytes("l") { path in
-                Self.withBytes("a") { writer.link(path: path, target: $0) }
-            }
+            Self.withBytes("l") { path in Self.withBytes("a") { writer.link(path: path, target: $0) } }
             writer.finish(groups: [Manifest.Group(name: "g", include: ["a/**"], hooks: ["reindex"])])
         }
         let ones = one.hex
@@ -92,8 +67,7 @@ struct ManifestWriterTests {
                 {"name":"g","include":["a/**"],"hooks":["reindex"]}
                 ]}
 
-                """
-        )
+                """)
         let manifest = try ManifestAssembly(Array(text.utf8), digest: try sha256(text)).finish()
         #expect(manifest.files.count == 4)
         #expect(manifest.groups.count == 1)
@@ -127,8 +101,8 @@ struct ManifestWriterTests {
         let groups = ["sheets", "video"].map { Manifest.Group(name: $0, include: ["\($0)/**"], hooks: []) }
         #expect(try set.publish { $0.groups = groups }.warnings == ["group video has no files"])
         #expect(
-            try set.publish { $0.groups = [groups[0]] }.warnings
-                == ["the base declares groups that this manifest does not: video"]
-        )
+            try set.publish { $0.groups = [groups[0]] }.warnings == [
+                "the base declares groups that this manifest does not: video"
+            ])
     }
 }

@@ -25,9 +25,7 @@ struct PartTests {
         return set
     }
 
-    private func partPacks(_ set: PublishedSet) throws -> Set<UInt32> {
-        Set(try set.manifest().parts.map(\.blob.pack))
-    }
+    private func partPacks(_ set: PublishedSet) throws -> Set<UInt32> { Set(try set.manifest().parts.map(\.blob.pack)) }
 
     @Test("Parts name every file, each once, in packs of their own")
     func whole() throws {
@@ -38,10 +36,8 @@ struct PartTests {
         #expect(try set.unpacked().nodes == Self.tree().nodes)
         let parts = try partPacks(set)
         #expect(
-            manifest.files.indices.allSatisfy { row in
-                manifest.files.blobs(row).allSatisfy { !parts.contains($0.pack) }
-            }
-        )
+            manifest.files.indices.allSatisfy { row in manifest.files.blobs(row).allSatisfy { !parts.contains($0.pack) }
+            })
         #expect((set.root.read("out/manifest.json")?.count ?? .max) < 4_000)
     }
 
@@ -51,10 +47,7 @@ struct PartTests {
         let report = try set.publish()
         #expect(report.parts == 0)
         #expect(try set.manifest().parts.isEmpty)
-        #expect(
-            set.root.read("out/manifest.json")?.starts(with: "{\"format\":\"syncagent-manifest/1\"".utf8)
-                == true
-        )
+        #expect(set.root.read("out/manifest.json")?.starts(with: "{\"format\":\"syncagent-manifest/1\"".utf8) == true)
         #expect(PublishOptions.mostEntriesOfOneText == 50_000)
     }
 
@@ -79,9 +72,7 @@ struct PartTests {
     }
 
     @Test(
-        "A new file changes its part, or two; the others stay where they are",
-        arguments: ["d0/1a", "d30/3000a", "z"]
-    )
+        "A new file changes its part, or two; the others stay where they are", arguments: ["d0/1a", "d30/3000a", "z"])
     func insertion(_ path: String) throws {
         let set = try Self.published(Self.tree())
         let before = try set.manifest()
@@ -107,9 +98,7 @@ struct PartTests {
         let set = try Self.published(Self.tree())
         let before = try set.manifest()
         var tree = Self.tree()
-        for number in stride(from: 5, to: 4_000, by: 100) {
-            tree.nodes["d\(number / 100)/\(number)"] = .link("other")
-        }
+        for number in stride(from: 5, to: 4_000, by: 100) { tree.nodes["d\(number / 100)/\(number)"] = .link("other") }
         try set.replace(tree)
         let report = try set.publish()
         #expect(report.partsWritten == report.parts)
@@ -119,19 +108,14 @@ struct PartTests {
             let delta = try #require(part.delta)
             let former = try #require(before.parts.first { $0.digest == delta.base })
             stored += delta.storedLength
-            let prefix = try decoded(
-                try bytes(former.blob.pack, former.blob.range, before, set),
-                limit: 1 << 23
-            )
+            let prefix = try decoded(try bytes(former.blob.pack, former.blob.range, before, set), limit: 1 << 23)
             let range = delta.offset..<(delta.offset + delta.storedLength)
             let frame = try bytes(delta.pack, range, after, set)
             var text = [UInt8](repeating: 0, count: Int(part.blob.rawLength))
             var decompressor = try ZstdDecompressor()
             try frame.withUnsafeBytes { frame in
                 try prefix.withUnsafeBytes { prefix in
-                    try text.withUnsafeMutableBytes {
-                        try decompressor.decode(frame, behind: prefix, into: $0)
-                    }
+                    try text.withUnsafeMutableBytes { try decompressor.decode(frame, behind: prefix, into: $0) }
                 }
             }
             #expect(try digest(text) == part.digest)
@@ -148,12 +132,9 @@ struct PartTests {
         #expect(plain.count == after.parts.count && plain.allSatisfy { $0.delta == nil })
     }
 
-    private func bytes(
-        _ pack: UInt32,
-        _ range: Range<UInt64>,
-        _ manifest: Manifest,
-        _ set: PublishedSet
-    ) throws -> [UInt8] {
+    private func bytes(_ pack: UInt32, _ range: Range<UInt64>, _ manifest: Manifest, _ set: PublishedSet) throws
+        -> [UInt8]
+    {
         let bytes = try #require(set.root.read("out/\(manifest.packs[Int(pack)].urls[0])"))
         return Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)])
     }
@@ -217,10 +198,7 @@ struct PartTests {
         #expect(try set.unpacked("next").nodes == Self.tree().nodes)
     }
 
-    @Test(
-        "A base whose parts are not here, or not what it says, is refused and named",
-        arguments: [false, true]
-    )
+    @Test("A base whose parts are not here, or not what it says, is refused and named", arguments: [false, true])
     func brokenBase(isThere: Bool) throws {
         let set = try Self.published(Self.tree())
         let manifest = try set.manifest()

@@ -35,8 +35,9 @@ struct PublishedSet {
         try tree.write(to: root, under: "in")
     }
 
-    @discardableResult
-    func publish(_ change: (inout PublishOptions) -> Void = { _ in }) throws(PublishError) -> PublishReport {
+    @discardableResult func publish(_ change: (inout PublishOptions) -> Void = { _ in }) throws(PublishError)
+        -> PublishReport
+    {
         var options = options
         change(&options)
         return try Publisher(options).run()
@@ -47,9 +48,7 @@ struct PublishedSet {
         do throws(PublishError) {
             try publish(change)
             return nil
-        } catch {
-            return error
-        }
+        } catch { return error }
     }
 
     /// Every file below a directory, by relative path.
@@ -58,9 +57,7 @@ struct PublishedSet {
         let base = root.path(directory)
         guard FileManager.default.fileExists(atPath: base) else { return [:] }
         for path in try FileManager.default.subpathsOfDirectory(atPath: base) {
-            if let bytes = root.read("\(directory)/\(path)"),
-                FileManager.default.isRegularFile("\(base)/\(path)")
-            {
+            if let bytes = root.read("\(directory)/\(path)"), FileManager.default.isRegularFile("\(base)/\(path)") {
                 found[path] = bytes
             }
         }
@@ -115,13 +112,10 @@ struct PublishedSet {
                 if blob.codec == .zstdDictionary, let dictionary {
                     raw = [UInt8](repeating: 0, count: Int(blob.rawLength))
                     try stored.withUnsafeBytes { stored in
-                        try raw.withUnsafeMutableBytes {
-                            try decoder.decode(stored, with: dictionary, into: $0)
-                        }
+                        try raw.withUnsafeMutableBytes { try decoder.decode(stored, with: dictionary, into: $0) }
                     }
                 }
-                guard UInt64(raw.count) == blob.rawLength,
-                    try digest(raw) == manifest.files.digest(of: blob, in: row)
+                guard UInt64(raw.count) == blob.rawLength, try digest(raw) == manifest.files.digest(of: blob, in: row)
                 else { throw Wrong("a blob of \(path)") }
                 content += raw
             }

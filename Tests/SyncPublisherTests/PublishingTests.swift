@@ -8,14 +8,10 @@ import Testing
 @Suite(.timeLimit(.minutes(10)))
 struct PublishingTests {
     static let trees: [(name: String, tree: AssetTree)] = [
-        ("nothing", AssetTree()),
-        ("one empty file", AssetTree(["a": .file([], executable: false)])),
-        ("many small files", .manySmall(700)),
-        ("large files, cut into chunks", .large(3, size: 300_000)),
-        ("text that compresses", .compressible(20)),
-        ("odd names", .oddNames()),
-        ("links and programs", .linksAndPrograms()),
-        ("a little of everything", .mixed()),
+        ("nothing", AssetTree()), ("one empty file", AssetTree(["a": .file([], executable: false)])),
+        ("many small files", .manySmall(700)), ("large files, cut into chunks", .large(3, size: 300_000)),
+        ("text that compresses", .compressible(20)), ("odd names", .oddNames()),
+        ("links and programs", .linksAndPrograms()), ("a little of everything", .mixed()),
     ]
 
     @Test("What is published comes out byte for byte, mode and link for link", arguments: trees.indices)

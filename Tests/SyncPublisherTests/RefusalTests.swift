@@ -9,12 +9,8 @@ import Testing
 @Suite(.timeLimit(.minutes(10)))
 struct RefusalTests {
     static let badLinks: [(path: String, target: String, reason: String)] = [
-        ("l", "/etc/passwd", "absolute"),
-        ("l", "../x", "leaves the tree"),
-        ("a/b/l", "../../../x", "leaves the tree"),
-        ("a/l", "x/../../../y", "leaves the tree"),
-        ("l", "gone/../x", "gone"),
-        ("l", ".syncagent/index", ".syncagent"),
+        ("l", "/etc/passwd", "absolute"), ("l", "../x", "leaves the tree"), ("a/b/l", "../../../x", "leaves the tree"),
+        ("a/l", "x/../../../y", "leaves the tree"), ("l", "gone/../x", "gone"), ("l", ".syncagent/index", ".syncagent"),
         ("l", "a\u{202E}b", "control or bidirectional"),
     ]
 
@@ -29,10 +25,7 @@ struct RefusalTests {
         #expect(try set.bytes(below: "out").isEmpty)
     }
 
-    @Test(
-        "Links inside the tree are kept, also dangling ones",
-        arguments: ["x", "./x", "a/../x", "a/", "b/none"]
-    )
+    @Test("Links inside the tree are kept, also dangling ones", arguments: ["x", "./x", "a/../x", "a/", "b/none"])
     func goodLinks(target: String) throws {
         let tree = AssetTree(["a/f": .file([1], executable: false), "l": .link(target)])
         let set = try PublishedSet(tree)
@@ -50,10 +43,8 @@ struct RefusalTests {
     }
 
     static let badNames: [(name: [UInt8], shown: String)] = [
-        (Array("new\nline".utf8), "new\\u{a}line"),
-        (Array("bidi\u{202E}x".utf8), "bidi\\u{202e}x"),
-        ([0x61, 0xFF, 0x62], "a\\xffb"),
-        (Array(".syncagent".utf8), ".syncagent"),
+        (Array("new\nline".utf8), "new\\u{a}line"), (Array("bidi\u{202E}x".utf8), "bidi\\u{202e}x"),
+        ([0x61, 0xFF, 0x62], "a\\xffb"), (Array(".syncagent".utf8), ".syncagent"),
         (Array(".SyncAgent".utf8), ".SyncAgent"),
     ]
 
@@ -87,8 +78,7 @@ struct RefusalTests {
             (["e\u{301}", "\u{C9}", "\u{E9}"], ["\u{E9}"]),
             (["A\u{30A}", "\u{C5}", "\u{212B}"], ["\u{C5}", "\u{212B}"]),
             (["a\u{30A}", "A\u{30A}", "\u{C5}", "\u{212B}"], ["\u{C5}", "\u{212B}"]),
-        ]
-    )
+        ])
     func severalNormalForms(names: [String], refused: [String]) throws {
         let set = try PublishedSet()
         for name in names { try set.root.write(name, to: "in/d/\(name)") }
@@ -100,9 +90,7 @@ struct RefusalTests {
     @Test("Names that a destination would fold into one are warned of as its check would find them [V13]")
     func foldedNames() throws {
         let set = try PublishedSet()
-        for name in ["STRASSE", "Strasse", "stra\u{DF}e", "apart"] {
-            try set.root.write(name, to: "in/d/\(name)")
-        }
+        for name in ["STRASSE", "Strasse", "stra\u{DF}e", "apart"] { try set.root.write(name, to: "in/d/\(name)") }
         let warnings = try set.publish().warnings
         #expect(warnings.count == 2)
         #expect(warnings.first?.contains("d/STRASSE and Strasse") == true)
@@ -124,11 +112,7 @@ struct RefusalTests {
     func windowsWarning() throws {
         let set = try PublishedSet()
         try set.root.write("x", to: "in/d/a:b")
-        #expect(
-            try set.publish().warnings == [
-                "1 name that Windows cannot hold: d/a:b (has one of \" * : < > ? \\ |)"
-            ]
-        )
+        #expect(try set.publish().warnings == ["1 name that Windows cannot hold: d/a:b (has one of \" * : < > ? \\ |)"])
         for name in ["con.txt", "e.", "f ", "aux"] { try set.root.write("y", to: "in/\(name)/x") }
         let line = try #require(try set.publish().warnings.first)
         #expect(line.hasPrefix("5 names that Windows cannot hold: ") && line.hasSuffix(", and 2 more"))
@@ -146,8 +130,7 @@ struct RefusalTests {
     }
 
     static let places: [(directory: String, output: String)] = [
-        ("in", "in"), ("in", "in/out"), ("in", "in/deep/er/out"), ("in", "in/../in/out"),
-        ("out/packs", "out"),
+        ("in", "in"), ("in", "in/out"), ("in", "in/deep/er/out"), ("in", "in/../in/out"), ("out/packs", "out"),
         ("out/packs/sub", "out"),
     ]
 

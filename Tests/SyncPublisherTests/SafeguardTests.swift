@@ -22,10 +22,7 @@ struct SafeguardTests {
         "PuTTY-User-Key-File-3: ssh-ed25519\n",
     ]
 
-    @Test(
-        "A private key is refused by its path, whatever its form and size; nothing of it is left",
-        arguments: keys
-    )
+    @Test("A private key is refused by its path, whatever its form and size; nothing of it is left", arguments: keys)
     func privateKeys(header: String) throws {
         let set = try PublishedSet(.manySmall(20))
         try set.root.write(header + Self.body, to: "in/deep/er/small")
@@ -49,34 +46,24 @@ struct SafeguardTests {
             "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----\n",
             "-----BEGIN CERTIFICATE-----\nPRIVATE KEY\n-----END CERTIFICATE-----\n",
             "begin with -----BEGIN PRIVATE KEY-----\n", "", "\n\n",
-        ]
-    )
+        ])
     func publicFiles(text: String) throws {
         let set = try PublishedSet(.manySmall(3))
         try set.root.write(text, to: "in/a")
         try set.publish()
     }
 
-    @Test(
-        "A source that has lost more than half of its files is refused, half of them is not; a dry run says so"
-    )
+    @Test("A source that has lost more than half of its files is refused, half of them is not; a dry run says so")
     func fewer() throws {
         let set = try PublishedSet(AssetTree())
         let empty = set.failure()
-        #expect(
-            empty?.exitStatus == .refused && empty?.summary.hasSuffix("in has no files and links") == true
-        )
+        #expect(empty?.exitStatus == .refused && empty?.summary.hasSuffix("in has no files and links") == true)
         #expect(try set.bytes(below: "out").isEmpty)
         func write(_ count: Int) throws {
             try set.replace(
                 AssetTree(
                     Dictionary(
-                        uniqueKeysWithValues: (0..<count).map {
-                            ("f\($0)", .file([UInt8($0)], executable: false))
-                        }
-                    )
-                )
-            )
+                        uniqueKeysWithValues: (0..<count).map { ("f\($0)", .file([UInt8($0)], executable: false)) })))
         }
         try write(6)
         try set.publish()
@@ -86,9 +73,7 @@ struct SafeguardTests {
             let error = set.failure()
             #expect(error?.exitStatus == .refused && error?.remedy.contains("--allow-fewer") == true)
             #expect(
-                error?.summary.hasSuffix("less than half of the 6 of revision 1") == true,
-                "\(error?.summary ?? "")"
-            )
+                error?.summary.hasSuffix("less than half of the 6 of revision 1") == true, "\(error?.summary ?? "")")
             #expect(try set.bytes(below: "out") == before)
             let warnings = try Publisher(set.options).preview().report.warnings
             #expect(warnings.contains { $0.hasPrefix("publish would refuse this: ") })
@@ -165,16 +150,12 @@ struct SafeguardTests {
         for path in [
             ".git/config", "sub/.git", ".hg/a", "x/.svn/b", ".syncagent/index", "sub/.syncagent/part", "f",
             ".gitmodules",
-        ] {
-            try set.root.write("x", to: "in/\(path)")
-        }
+        ] { try set.root.write("x", to: "in/\(path)") }
         let report = try set.publish()
         #expect(report.usuallyLeftOut == [".git", ".hg", ".svn", ".syncagent"] && report.excluded == 6)
         #expect(try set.unpacked().paths == [".gitmodules", "f"])
         try set.publish { $0.permits = .versionControl }
-        #expect(
-            try set.unpacked().paths == [".git/config", ".gitmodules", ".hg/a", "f", "sub/.git", "x/.svn/b"]
-        )
+        #expect(try set.unpacked().paths == [".git/config", ".gitmodules", ".hg/a", "f", "sub/.git", "x/.svn/b"])
         try set.root.write("!.git\n", to: "in/.syncignore")
         #expect(try set.publish().usuallyLeftOut == [".hg", ".svn", ".syncagent"])
         #expect(try set.unpacked().paths == [".git/config", ".gitmodules", "f", "sub/.git"])
@@ -182,8 +163,7 @@ struct SafeguardTests {
 
     @Test(
         "Files of which the file system says that they are empty are read, and never taken to be unchanged",
-        .enabled(if: readToEnd("/proc/sys/kernel/random/boot_id") != nil)
-    )
+        .enabled(if: readToEnd("/proc/sys/kernel/random/boot_id") != nil))
     func unstatedSizes() throws {
         var set = try PublishedSet()
         try set.root.write("/*\n!/boot_id\n", to: "few")
@@ -221,10 +201,7 @@ struct SafeguardTests {
             $0.permits = .otherProject
         }
         #expect(report.revision == 2 && report.newBytes == 0 && report.packsReused > 0)
-        #expect(
-            report.warnings.contains { $0.contains("com.example.spire from now on") },
-            "\(report.warnings)"
-        )
+        #expect(report.warnings.contains { $0.contains("com.example.spire from now on") }, "\(report.warnings)")
         #expect(try set.manifest().project == "com.example.spire")
         #expect(try set.unpacked().nodes == AssetTree.manySmall(5).nodes)
         let next = try set.publish { $0.project = nil }

@@ -24,9 +24,7 @@ struct ServedBaseTests {
         func note(_ range: Range<UInt64>) { asked.withLock { $0.append(range) } }
 
         func base(_ manifest: Manifest, release: [UInt8]? = nil) -> ServedBase {
-            ServedBase(manifest, shown: "https://cdn.example.com/manifest.json", release: release) {
-                pack,
-                range in
+            ServedBase(manifest, shown: "https://cdn.example.com/manifest.json", release: release) { pack, range in
                 self.note(range)
                 guard !self.isSilent, let bytes = self.root.read("out/packs/\(pack.sha256.hex).pack") else {
                     throw PublishedSet.Wrong("the server is silent")
@@ -69,21 +67,13 @@ struct ServedBaseTests {
                 $0.base = .served(server.base(manifest))
                 $0.jobs = jobs
             }
-            #expect(
-                far.deltas == near.deltas && far.deltaBytes == near.deltaBytes
-                    && far.newBytes == near.newBytes
-            )
+            #expect(far.deltas == near.deltas && far.deltaBytes == near.deltaBytes && far.newBytes == near.newBytes)
             #expect(far.revision == 2 && far.packsReused == near.packsReused)
             #expect(set.root.read("far-\(jobs)/manifest.json") == set.root.read("near/manifest.json"))
             #expect((1...near.deltas).contains(server.requests.count), "\(server.requests)")
             let told = far.warnings.filter { $0.contains("must stay where the base is served") }
-            #expect(
-                told.count == 1 && told.first?.contains("\(manifest.packs.count) packs") == true,
-                "\(far.warnings)"
-            )
-            let names = try FileManager.default.contentsOfDirectory(
-                atPath: set.root.path("far-\(jobs)/packs")
-            )
+            #expect(told.count == 1 && told.first?.contains("\(manifest.packs.count) packs") == true, "\(far.warnings)")
+            let names = try FileManager.default.contentsOfDirectory(atPath: set.root.path("far-\(jobs)/packs"))
             #expect(names.count == far.packsWritten)
         }
     }
@@ -99,8 +89,7 @@ struct ServedBaseTests {
         #expect(report.deltas == 0 && report.packsWritten > 0 && server.requests.count == 1)
         #expect(
             report.warnings.contains { $0.contains("the server is silent") && $0.contains("fewer deltas") },
-            "\(report.warnings)"
-        )
+            "\(report.warnings)")
     }
 
     @Test("Nothing changed: the manifest is the served one, byte for byte, and no pack is asked for")
@@ -120,10 +109,7 @@ struct ServedBaseTests {
     func partsAndDictionary() throws {
         var tree = AssetTree()
         for index in 0..<400 {
-            tree.addText(
-                "notes/\(index).json",
-                "{\"kind\":\"note\",\"number\":\(index),\"author\":\"somebody\"}\n"
-            )
+            tree.addText("notes/\(index).json", "{\"kind\":\"note\",\"number\":\(index),\"author\":\"somebody\"}\n")
         }
         var set = try PublishedSet(tree)
         (set.options.form, set.options.dictionary) = (.parts, .always)

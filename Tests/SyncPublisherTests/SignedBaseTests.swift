@@ -20,12 +20,9 @@ struct SignedBaseTests {
     }
 
     /// Signs with a memory; another name is another machine.
-    static func signing(
-        _ set: PublishedSet,
-        _ keys: KeyDirectory,
-        now: Int64,
-        _ machine: String = "state"
-    ) throws -> Signing {
+    static func signing(_ set: PublishedSet, _ keys: KeyDirectory, now: Int64, _ machine: String = "state") throws
+        -> Signing
+    {
         var signing = try Signing(keys, [.release, .fresh], program: nil, now: now)
         signing.memory = SigningMemory(in: set.root.path(machine), for: set.root.path("out"))
         return signing
@@ -47,10 +44,10 @@ struct SignedBaseTests {
 
     @Test(
         "A base that this machine has not signed, and whose signature does not check, is refused with 77",
-        arguments: forgeries,
-        ["state", "another machine"]
-    )
-    func forged(_ forgery: (name: String, from: String, to: String), machine: String) throws {
+        arguments: forgeries, ["state", "another machine"])
+    func forged(
+        _ forgery: (name: String, from: String, to: String), machine: String
+    ) throws {
         var (set, keys) = try Self.signed()
         try Self.forge(set) { $0.replacing(forgery.from, with: forgery.to) }
         let fresh = set.root.read("out/trust/fresh")
@@ -97,18 +94,14 @@ struct SignedBaseTests {
         #expect(error?.summary.contains("revision 2") == true, "\(error?.summary ?? "")")
     }
 
-    @Test(
-        "A pack of the base with one flipped byte is not signed again: its files are packed again, with a warning"
-    )
+    @Test("A pack of the base with one flipped byte is not signed again: its files are packed again, with a warning")
     func flippedByte() throws {
         let (set, keys) = try Self.signed()
         let pack = try #require(try set.manifest().packs.first)
         var bytes = try #require(set.root.read("out/\(pack.urls[0])"))
         bytes[bytes.count / 2] ^= 1
         try set.root.write(bytes, to: "out/\(pack.urls[0])")
-        let report = try set.publish {
-            $0.signing = try? Self.signing(set, keys, now: 2_000)
-        }
+        let report = try set.publish { $0.signing = try? Self.signing(set, keys, now: 2_000) }
         #expect(report.warnings.contains { $0.contains(pack.sha256.hex) }, "\(report.warnings)")
         #expect(try set.unpacked().nodes == AssetTree.manySmall(5).nodes)
     }
@@ -124,9 +117,7 @@ struct SignedBaseTests {
         unlink(set.root.path("out/trust/2.release"))
         let error = SigningTests.error { () throws(PublishError) in
             _ = try Publisher.refresh(
-                set.root.path("out"),
-                try SigningTests.fresh(keys, now: 3_000, memory: set.options.signing?.memory)
-            )
+                set.root.path("out"), try SigningTests.fresh(keys, now: 3_000, memory: set.options.signing?.memory))
         }
         #expect(error?.exitStatus == .refused, "\(String(describing: error))")
         #expect(error?.summary.contains("revision 2") == true, "\(error?.summary ?? "")")
@@ -147,27 +138,19 @@ struct SignedBaseTests {
         try set.publish()
         let memory = set.options.signing?.memory
         let old = try #require(set.root.read("out/trust/beta.fresh"))
-        _ = try Channels(set.root.path("out"))
-            .remove("beta", signing: try SigningTests.fresh(keys, now: 3_000, memory: memory))
+        _ = try Channels(set.root.path("out")).remove(
+            "beta", signing: try SigningTests.fresh(keys, now: 3_000, memory: memory))
         let removed = try #require(set.root.read("out/trust/beta.fresh"))
         // Renewed, it stays removed.
-        let kept = try Publisher.refresh(
-            set.root.path("out"),
-            try SigningTests.fresh(keys, now: 4_000, memory: memory)
-        )
+        let kept = try Publisher.refresh(set.root.path("out"), try SigningTests.fresh(keys, now: 4_000, memory: memory))
         #expect(kept.refused.isEmpty && kept.statements.last?.fresh.isRemoved == true)
         // The statement of the removal may be an older one: it says the same.
         try set.root.write(removed, to: "out/trust/beta.fresh")
-        let same = try Publisher.refresh(
-            set.root.path("out"),
-            try SigningTests.fresh(keys, now: 5_000, memory: memory)
-        )
+        let same = try Publisher.refresh(set.root.path("out"), try SigningTests.fresh(keys, now: 5_000, memory: memory))
         #expect(same.refused.isEmpty)
         try set.root.write(old, to: "out/trust/beta.fresh")
         let refreshed = try Publisher.refresh(
-            set.root.path("out"),
-            try SigningTests.fresh(keys, now: 6_000, memory: memory)
-        )
+            set.root.path("out"), try SigningTests.fresh(keys, now: 6_000, memory: memory))
         #expect(refreshed.refused.count == 1)
         #expect(refreshed.refused.first?.exitStatus == .refused)
         #expect(set.root.read("out/trust/beta.fresh") == old)
@@ -178,19 +161,13 @@ struct SignedBaseTests {
     func accepted() throws {
         var (set, keys) = try Self.signed()
         try Self.forge(set) {
-            $0.replacing("\"packs\":", with: "\"x-user-data\":{\"evil\":1},\"packs\":")
-                .replacing(
-                    "\n]}",
-                    with: "\n],\"groups\":[{\"name\":\"g\",\"include\":[\"**\"],\"hooks\":[\"run\"]}]}"
-                )
+            $0.replacing("\"packs\":", with: "\"x-user-data\":{\"evil\":1},\"packs\":").replacing(
+                "\n]}", with: "\n],\"groups\":[{\"name\":\"g\",\"include\":[\"**\"],\"hooks\":[\"run\"]}]}")
         }
         set.options.signing = try Self.signing(set, keys, now: 2_000)
         let refused = try #require(set.failure())
         #expect(
-            refused.details == [
-                "what would be signed with it: the group g with the hooks run; x-user-data of 10 B"
-            ]
-        )
+            refused.details == ["what would be signed with it: the group g with the hooks run; x-user-data of 10 B"])
         set.options.acceptsBase = true
         let report = try set.publish()
         #expect(report.revision == 2)
@@ -205,10 +182,8 @@ struct SignedBaseTests {
         #expect(high?.exitStatus == .refused)
         #expect(
             high?.summary.hasSuffix(
-                "/out/manifest.json is revision 1000003, 1000001 above 2, the last one known to be signed"
-            ) == true,
-            "\(high?.summary ?? "")"
-        )
+                "/out/manifest.json is revision 1000003, 1000001 above 2, the last one known to be signed") == true,
+            "\(high?.summary ?? "")")
         #expect(try set.publish { $0.revision = 1_000_004 }.revision == 1_000_004)
         #expect(try set.publish().warnings.isEmpty)
     }
@@ -226,24 +201,14 @@ struct SignedBaseTests {
     @Test("With a new release key the numbers start again, and what the old key has signed is no base")
     func newReleaseKey() throws {
         var (set, keys) = try Self.signed()
-        guard
-            case .signed(let newer) = try keys.rotated(
-                .release,
-                replacing: nil,
-                by: nil,
-                now: 1,
-                until: 1_000_000
-            )
+        guard case .signed(let newer) = try keys.rotated(.release, replacing: nil, by: nil, now: 1, until: 1_000_000)
         else { throw PublishedSet.Wrong("keys that are pending") }
         try set.root.write("new", to: "in/new")
         // Elsewhere nobody knows that it was good once.
         set.options.signing = try Self.signing(set, newer, now: 2_000, "another machine")
         let refused = set.failure()
         #expect(refused?.exitStatus == .refused)
-        #expect(
-            refused?.summary.contains("no release key of root 2 has signed") == true,
-            "\(refused?.summary ?? "")"
-        )
+        #expect(refused?.summary.contains("no release key of root 2 has signed") == true, "\(refused?.summary ?? "")")
         set.options.signing = try Self.signing(set, newer, now: 2_000)
         #expect(try set.publish().revision == 2)
     }
@@ -287,9 +252,7 @@ struct SignedBaseTests {
         set.options.dictionary = .always
         for index in 0..<40 {
             try set.root.write(
-                String(repeating: "the same words \(index % 7) ", count: 40 + index),
-                to: "in/texts/\(index)"
-            )
+                String(repeating: "the same words \(index % 7) ", count: 40 + index), to: "in/texts/\(index)")
         }
         set.options.signing = try Self.signing(set, keys, now: 2_000)
         try set.publish()

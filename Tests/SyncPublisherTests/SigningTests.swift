@@ -13,10 +13,7 @@ struct SigningTests {
     static let tree = AssetTree.manySmall(3)
 
     static func keys(
-        _ set: PublishedSet,
-        _ name: String = "keys",
-        project: String = "com.example.tower",
-        until: Int64 = 1_000_000
+        _ set: PublishedSet, _ name: String = "keys", project: String = "com.example.tower", until: Int64 = 1_000_000
     ) throws -> KeyDirectory {
         let beginning = KeyDirectory.Beginning(project: project, now: 0, until: until)
         let outcome = try KeyDirectory.make(set.root.path(name), beginning)
@@ -29,11 +26,7 @@ struct SigningTests {
     }
 
     /// Signs what a web server may sign by itself.
-    static func fresh(
-        _ keys: KeyDirectory,
-        now: Int64,
-        memory: SigningMemory? = nil
-    ) throws(PublishError) -> Signing {
+    static func fresh(_ keys: KeyDirectory, now: Int64, memory: SigningMemory? = nil) throws(PublishError) -> Signing {
         var signing = try Signing(keys, [.fresh], program: nil, now: now)
         signing.memory = memory
         return signing
@@ -43,9 +36,7 @@ struct SigningTests {
         do throws(PublishError) {
             try work()
             return nil
-        } catch {
-            return error
-        }
+        } catch { return error }
     }
 
     @Test("Keys of another project are refused before anything is published, also by a dry run")
@@ -71,9 +62,7 @@ struct SigningTests {
         try set.root.write("new", to: "in/new")
         for name in ["release.key", "fresh.key"] {
             try FileManager.default.moveItem(
-                atPath: set.root.path("keys/\(name)"),
-                toPath: set.root.path("keys/\(name).away")
-            )
+                atPath: set.root.path("keys/\(name)"), toPath: set.root.path("keys/\(name).away"))
         }
         set.options.signing = try Self.signing(keys, program: "/bin/false")
         set.options.signing?.memory = memory
@@ -83,15 +72,12 @@ struct SigningTests {
         #expect(
             error?.details == [
                 "revision 2 is published, but this is not signed: pinned machines stay at what was signed before"
-            ]
-        )
+            ])
         #expect(try set.manifest().revision == 2)
         #expect(set.root.read("out/trust/fresh") == signed)
         for name in ["release.key", "fresh.key"] {
             try FileManager.default.moveItem(
-                atPath: set.root.path("keys/\(name).away"),
-                toPath: set.root.path("keys/\(name)")
-            )
+                atPath: set.root.path("keys/\(name).away"), toPath: set.root.path("keys/\(name)"))
         }
         // It remembers having made it.
         set.options.signing = try Self.signing(keys)
@@ -114,16 +100,12 @@ struct SigningTests {
         let error = Self.error { () throws(PublishError) in
             _ = try Channels(set.root.path("out")).point("beta", at: .revision(1), signing: signing)
         }
-        #expect(
-            error?.details.first?.hasPrefix("beta points at revision 1, but this is not signed: ") == true
-        )
+        #expect(error?.details.first?.hasPrefix("beta points at revision 1, but this is not signed: ") == true)
         #expect(set.root.read("out/channels/beta.json.zst") != nil)
         #expect(set.root.read("out/trust/beta.fresh") == nil)
     }
 
-    @Test(
-        "Of keys that do not suffice, the message says how many there are, and names the files that do not count"
-    )
+    @Test("Of keys that do not suffice, the message says how many there are, and names the files that do not count")
     func insufficientKeys() throws {
         let set = try PublishedSet(Self.tree)
         let keys = try Self.keys(set)
@@ -137,18 +119,12 @@ struct SigningTests {
         content[.release].threshold = 2
         _ = try PendingRoot(content, signedBy: [mine], after: keys.newest, in: keys.path).write()
         let newer = try KeyDirectory(keys.path)
-        let few = Self.error { () throws(PublishError) in
-            _ = try Signing(newer, [.release], program: nil, now: 1_000)
-        }
+        let few = Self.error { () throws(PublishError) in _ = try Signing(newer, [.release], program: nil, now: 1_000) }
         #expect(few?.summary == "root 2 requires 2 release keys, and \(keys.path) has 1 of them")
         // The file has another name than usual, and another key.
         try FileManager.default.removeItem(atPath: "\(keys.path)/release.key")
-        try FileManager.default.copyItem(
-            atPath: "\(other.path)/fresh.key",
-            toPath: "\(keys.path)/release-2.key"
-        )
-        let wrong = Self.error { () throws(PublishError) in
-            _ = try Signing(newer, [.release], program: nil, now: 1_000)
+        try FileManager.default.copyItem(atPath: "\(other.path)/fresh.key", toPath: "\(keys.path)/release-2.key")
+        let wrong = Self.error { () throws(PublishError) in _ = try Signing(newer, [.release], program: nil, now: 1_000)
         }
         #expect(wrong?.summary == "root 2 does not name \(keys.path)/release-2.key as release keys")
     }
@@ -157,8 +133,7 @@ struct SigningTests {
     func missingRoot() throws {
         let set = try PublishedSet(Self.tree)
         let keys = try Self.keys(set)
-        guard
-            case .signed(let second) = try keys.rotated(.fresh, replacing: nil, by: nil, now: 1, until: 2_000),
+        guard case .signed(let second) = try keys.rotated(.fresh, replacing: nil, by: nil, now: 1, until: 2_000),
             case .signed = try second.rotated(.fresh, replacing: nil, by: nil, now: 2, until: 2_000)
         else { throw PublishedSet.Wrong("keys that are pending") }
         for (names, missing) in [(["1.root", "3.root"], 2), (["2.root", "3.root"], 1)] {
@@ -187,9 +162,7 @@ struct SigningTests {
     @Test("A key file that is not there is told of as missing, and not as readable by others")
     func missingKey() throws {
         let set = try PublishedSet(Self.tree)
-        let error = Self.error { () throws(PublishError) in
-            _ = try KeyDirectory.key(set.root.path("none.key"))
-        }
+        let error = Self.error { () throws(PublishError) in _ = try KeyDirectory.key(set.root.path("none.key")) }
         #expect(error?.code == .notFound && error?.remedy == "check the path")
     }
 
@@ -206,14 +179,10 @@ struct SigningTests {
         #expect(error?.summary.hasSuffix("channels/index.json cannot be read, or is damaged") == true)
         #expect(set.root.read("out/channels/index.json") == Array("{".utf8))
         #expect(set.root.read("out/channels/stable.json.zst") == nil)
-        #expect(throws: PublishError.self) {
-            try Channels(set.root.path("out"), isReadOnly: true).list()
-        }
+        #expect(throws: PublishError.self) { try Channels(set.root.path("out"), isReadOnly: true).list() }
     }
 
-    @Test(
-        "Where releases or statements cannot be listed, no number is used twice and no signature is dropped"
-    )
+    @Test("Where releases or statements cannot be listed, no number is used twice and no signature is dropped")
     func unlisted() throws {
         var set = try PublishedSet(Self.tree)
         set.options.signing = try Self.signing(Self.keys(set))
@@ -225,9 +194,7 @@ struct SigningTests {
         /// Makes a directory unreadable, whoever reads it.
         func hide(_ directory: String) throws {
             try FileManager.default.moveItem(
-                atPath: set.root.path("out/\(directory)"),
-                toPath: set.root.path("out/\(directory).away")
-            )
+                atPath: set.root.path("out/\(directory)"), toPath: set.root.path("out/\(directory).away"))
             try set.root.link("out/\(directory)", to: directory)
         }
         try hide("trust")

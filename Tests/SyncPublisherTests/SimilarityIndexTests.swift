@@ -25,10 +25,7 @@ struct SimilarityIndexTests {
         return bytes
     }
 
-    @Test(
-        "Bytes are found where they stand, although one in some hundreds changed",
-        arguments: [200, 1_000, 30_000]
-    )
+    @Test("Bytes are found where they stand, although one in some hundreds changed", arguments: [200, 1_000, 30_000])
     func found(distance: Int) throws {
         let region = patternedBytes(size: 4_000_000, seed: 21)
         for start in [0, 1_234_567, 3_930_000] {
@@ -53,18 +50,11 @@ struct SimilarityIndexTests {
     @Test("What could not be read moves nothing behind it")
     func gap() throws {
         let region = patternedBytes(size: 2_000_000, seed: 25)
-        let found = try #require(
-            likest(Array(region[1_500_000..<1_570_000]), in: region, gap: 300_000..<500_000)
-        )
+        let found = try #require(likest(Array(region[1_500_000..<1_570_000]), in: region, gap: 300_000..<500_000))
         #expect(found.contains(1_535_000))
         #expect(likest(Array(region[320_000..<390_000]), in: region, gap: 300_000..<500_000) == nil)
     }
 
-    @Test(
-        "Memory is bounded however long the region is",
-        arguments: [0, 1_000, 1 << 30, 1 << 45] as [UInt64]
-    )
-    func bounded(length: UInt64) {
-        #expect((1...(16 << 20)).contains(SimilarityIndex.size(length: length)))
-    }
+    @Test("Memory is bounded however long the region is", arguments: [0, 1_000, 1 << 30, 1 << 45] as [UInt64])
+    func bounded(length: UInt64) { #expect((1...(16 << 20)).contains(SimilarityIndex.size(length: length))) }
 }

@@ -19,9 +19,7 @@ struct StampCacheTests {
         return set
     }
 
-    static var fileCount: Int {
-        tree.nodes.values.count { if case .file = $0 { true } else { false } }
-    }
+    static var fileCount: Int { tree.nodes.values.count { if case .file = $0 { true } else { false } } }
 
     @Test("Nothing touched: no file is read, and the manifest is the same byte for byte")
     func untouched() throws {
@@ -34,10 +32,7 @@ struct StampCacheTests {
         #expect(try set.bytes(below: "out") == before)
     }
 
-    @Test(
-        "Everything is read without a cache, with one that is damaged, and when asked for",
-        arguments: 0..<5
-    )
+    @Test("Everything is read without a cache, with one that is damaged, and when asked for", arguments: 0..<5)
     func readsAll(how: Int) throws {
         let set = try Self.published()
         var bytes = try #require(set.root.read("stamps"))
@@ -57,8 +52,7 @@ struct StampCacheTests {
 
     @Test(
         "A touched file is read, whatever was done to it",
-        arguments: ["rewrite", "same size", "touch", "mode", "replace"]
-    )
+        arguments: ["rewrite", "same size", "touch", "mode", "replace"])
     func touched(how: String) throws {
         let set = try Self.published()
         let path = "models/m0.ifc"

@@ -34,9 +34,7 @@ struct TreeTests {
     func hiddenAndEmpty() throws {
         let set = try PublishedSet(AssetTree([".hidden/.file": .file([1], executable: false)]))
         try FileManager.default.createDirectory(
-            atPath: set.root.path("in/empty/inner"),
-            withIntermediateDirectories: true
-        )
+            atPath: set.root.path("in/empty/inner"), withIntermediateDirectories: true)
         let report = try set.publish()
         #expect(try set.manifest().files.path(0) == ".hidden/.file")
         let directories = try set.manifest().directories
@@ -71,9 +69,10 @@ struct TreeTests {
 
     @Test(
         "The project's name is the one asked for, or made of the directory's",
-        arguments: [("Tower (v2)", "Tower--v2-"), (".hidden", "hidden"), ("plain", "plain")]
-    )
-    func projectName(directory: String, project: String) throws {
+        arguments: [("Tower (v2)", "Tower--v2-"), (".hidden", "hidden"), ("plain", "plain")])
+    func projectName(
+        directory: String, project: String
+    ) throws {
         let set = try PublishedSet()
         try set.root.write("x", to: "\(directory)/f")
         let report = try set.publish {
@@ -124,8 +123,7 @@ struct ExclusionTests {
         (["*.tmp"], ["a.txt", "d/.git/config", "d/a.tmp", "d/keep", "e/only.tmp"], 1),
         (["**/*.tmp"], ["a.txt", "d/.git/config", "d/keep"], 3),
         (["**/.git", "e"], ["a.tmp", "a.txt", "d/a.tmp", "d/keep"], 2),
-        (["d/**"], ["a.tmp", "a.txt", "e/only.tmp"], 3),
-        (["**"], [], 4),
+        (["d/**"], ["a.tmp", "a.txt", "e/only.tmp"], 3), (["**"], [], 4),
     ]
 
     @Test("What a pattern excludes is left out, a directory with all that is in it", arguments: cases.indices)
@@ -173,16 +171,11 @@ struct ExclusionTests {
         #expect(report.warnings == ["3 links that leave the tree are left out"])
         let directories = try set.manifest().directories
         #expect(directories.indices.map { directories.path($0) } == ["f", "g/deep"])
-        #expect(
-            try !set.publish { ($0.leavesOutUnsafeLinks, $0.permits) = (true, permits) }.warnings.isEmpty
-        )
+        #expect(try !set.publish { ($0.leavesOutUnsafeLinks, $0.permits) = (true, permits) }.warnings.isEmpty)
         #expect(try set.unpacked().nodes == tree.nodes)
     }
 
-    @Test(
-        "A pattern that can match nothing is a usage error",
-        arguments: ["", "/a", "a/", "a//b", "../a", "./a"]
-    )
+    @Test("A pattern that can match nothing is a usage error", arguments: ["", "/a", "a/", "a//b", "../a", "./a"])
     func badPatterns(pattern: String) throws {
         let set = try PublishedSet(Self.tree)
         #expect(set.failure { $0.exclude = [pattern] }?.exitStatus == .usage)

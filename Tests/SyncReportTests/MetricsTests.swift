@@ -21,16 +21,17 @@ struct Exposition {
         for line in text.split(separator: "\n", omittingEmptySubsequences: false).dropLast() {
             if line.hasPrefix("# HELP ") || line.hasPrefix("# TYPE ") {
                 let words = line.dropFirst(7).split(separator: " ", maxSplits: 1).map(String.init)
-                guard words.count == 2, Self.isName(words[0]) else { complaints.append("\(line)"); continue }
+                guard words.count == 2, Self.isName(words[0]) else {
+                    complaints.append("\(line)");
+                    continue
+                }
                 if words[0] != family {
                     closed.insert(family)
                     family = words[0]
                     if closed.contains(family) { complaints.append("\(family) is told in two places") }
                 }
                 if line.hasPrefix("# HELP ") {
-                    if help.updateValue(words[1], forKey: family) != nil {
-                        complaints.append("two helps of \(family)")
-                    }
+                    if help.updateValue(words[1], forKey: family) != nil { complaints.append("two helps of \(family)") }
                 } else {
                     if types.updateValue(words[1], forKey: family) != nil {
                         complaints.append("two types of \(family)")
@@ -44,9 +45,7 @@ struct Exposition {
     }
 
     private static func isName(_ text: some StringProtocol) -> Bool {
-        guard let first = text.unicodeScalars.first, !("0"..."9").contains(first), !text.isEmpty else {
-            return false
-        }
+        guard let first = text.unicodeScalars.first, !("0"..."9").contains(first), !text.isEmpty else { return false }
         return text.unicodeScalars.allSatisfy {
             $0 == "_" || ("a"..."z").contains($0) || ("A"..."Z").contains($0) || ("0"..."9").contains($0)
         }
@@ -68,7 +67,10 @@ struct Exposition {
                 var value = ""
                 while let character = rest.first, character != "\"" {
                     rest = rest.dropFirst()
-                    guard character == "\\" else { value.append(character); continue }
+                    guard character == "\\" else {
+                        value.append(character);
+                        continue
+                    }
                     switch rest.first {
                     case "\\": value.append("\\")
                     case "n": value.append("\n")
@@ -79,9 +81,7 @@ struct Exposition {
                 }
                 guard rest.first == "\"" else { return complaints.append("\(line): no end of a label") }
                 rest = rest.dropFirst()
-                if read.updateValue(value, forKey: label) != nil {
-                    complaints.append("\(line): \(label) twice")
-                }
+                if read.updateValue(value, forKey: label) != nil { complaints.append("\(line): \(label) twice") }
                 if rest.first == "," { rest = rest.dropFirst() }
             }
             rest = rest.dropFirst()
@@ -90,9 +90,7 @@ struct Exposition {
             return complaints.append("\(line): no value")
         }
         labels[name, default: []].formUnion(read.keys)
-        let key = ([name] + read.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }).joined(
-            separator: " "
-        )
+        let key = ([name] + read.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }).joined(separator: " ")
         if values.updateValue(value, forKey: key) != nil { complaints.append("\(key) twice") }
     }
 }
@@ -107,10 +105,7 @@ struct MetricsTests {
     func conventions() throws {
         let agent = Metrics.AgentFacts(started: november(21, 1), runningRuns: 1, maximumRuns: 2)
         let text = try Metrics(
-            store: fortnight(),
-            version: "0.1.0",
-            agent: agent,
-            next: ["com.example.tower": november(22, 2)]
+            store: fortnight(), version: "0.1.0", agent: agent, next: ["com.example.tower": november(22, 2)]
         ).text()
         let read = Exposition(text)
         #expect(read.complaints == [])
@@ -138,10 +133,7 @@ struct MetricsTests {
         #expect(read.values["syncagent_last_run_received_bytes \(film)"] == Double(301 * mebi))
         #expect(read.values["syncagent_last_run_requests \(film)"] == 22)
         #expect(read.values["syncagent_last_run_failed_hooks \(film)"] == 1)
-        #expect(
-            read.values["syncagent_last_success_timestamp_seconds \(film)"]
-                == Double(november(20, 1, 20) / 1_000)
-        )
+        #expect(read.values["syncagent_last_success_timestamp_seconds \(film)"] == Double(november(20, 1, 20) / 1_000))
         #expect(read.values["syncagent_runs_total result=ok \(film)"] == 4)
         #expect(read.values["syncagent_runs_total result=partial \(film)"] == 1)
         #expect(read.values["syncagent_received_bytes_total session=lab-weights"] == Double(2_950 * mebi))
@@ -178,10 +170,7 @@ struct MetricsTests {
         let read = Exposition(text)
         #expect(read.complaints == [])
         #expect(text.contains("session=\"a\\\\b\\\"c\\nd\\\\u{1b}[2J\\\\u{202e}é{},=\""))
-        #expect(
-            read.values["syncagent_session_state session=a\\b\"c\nd\\u{1b}[2J\\u{202e}é{},= state=running"]
-                == 1
-        )
+        #expect(read.values["syncagent_session_state session=a\\b\"c\nd\\u{1b}[2J\\u{202e}é{},= state=running"] == 1)
     }
 
     @Test("The number of series is bounded; sessions beyond the bound are counted")
@@ -193,10 +182,7 @@ struct MetricsTests {
         let read = Exposition(try Metrics(store: store, version: "0.1.0").text())
         #expect(read.complaints == [])
         #expect(read.values["syncagent_sessions_omitted"] == 7)
-        #expect(
-            read.values.keys.filter { $0.hasPrefix("syncagent_session_state ") }.count == Metrics.sessionLimit
-                * 4
-        )
+        #expect(read.values.keys.filter { $0.hasPrefix("syncagent_session_state ") }.count == Metrics.sessionLimit * 4)
     }
 
     @Test("An empty store has metrics, too")
@@ -209,10 +195,10 @@ struct MetricsTests {
         "promtool finds nothing to say about them",
         .enabled(
             if: promtoolPath != nil,
-            "SKIPPED: no promtool (Debian package prometheus); the grammar is checked without it"
-        )
-    )
-    func promtool() throws {
+            "SKIPPED: no promtool (Debian package prometheus); the grammar is checked without it"))
+    func promtool()
+        throws
+    {
         let agent = Metrics.AgentFacts(started: november(21, 1), runningRuns: 1, maximumRuns: 2)
         let text = try Metrics(store: fortnight(), version: "0.1.0", agent: agent).text()
         let (status, said) = try runPromtool(["check", "metrics"], input: text)

@@ -53,9 +53,7 @@ private struct Tags {
             let name = part.trimmingCharacters(in: .whitespaces.union(CharacterSet(charactersIn: "=/")))
             guard !name.isEmpty else { continue }
             attributes.insert(name)
-            if name == "id", parts.indices.contains(place + 1) {
-                identifiers.append(String(parts[place + 1]))
-            }
+            if name == "id", parts.indices.contains(place + 1) { identifiers.append(String(parts[place + 1])) }
         }
     }
 }
@@ -68,40 +66,29 @@ struct ReportPageTests {
         #expect(tags.complaints == [])
         #expect(
             tags.names == [
-                "html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "p",
-                "section", "div",
-                "span", "bdi", "b", "code", "br", "table", "caption", "thead", "tbody", "tr", "th", "td", "a",
-                "dl",
-                "dt", "dd", "figure", "figcaption", "svg", "desc", "g", "rect", "circle", "line", "path",
-                "text",
+                "html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "p", "section", "div",
+                "span", "bdi", "b", "code", "br", "table", "caption", "thead", "tbody", "tr", "th", "td", "a", "dl",
+                "dt", "dd", "figure", "figcaption", "svg", "desc", "g", "rect", "circle", "line", "path", "text",
                 "details", "summary", "footer",
-            ]
-        )
+            ])
         #expect(
             tags.attributes.isSubset(of: [
                 "lang", "charset", "name", "content", "http-equiv", "class", "id", "href", "scope", "role",
-                "aria-labelledby", "aria-hidden", "viewBox", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy",
-                "r", "rx",
+                "aria-labelledby", "aria-hidden", "viewBox", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx",
                 "width", "height", "d", "text-anchor", "colspan",
-            ])
-        )
+            ]))
         #expect(Set(tags.identifiers).count == tags.identifiers.count)
     }
 
     @Test("It asks nobody for anything: no script, no address to load from")
     func selfContained() throws {
         let text = try page(fortnight())
-        for word in [
-            "<script", "javascript:", "src=", "url(", "@import", "<link", "<img", "http-equiv=\"refresh",
-        ] {
+        for word in ["<script", "javascript:", "src=", "url(", "@import", "<link", "<img", "http-equiv=\"refresh"] {
             #expect(!text.contains(word), "\(word)")
         }
         let targets = text.split(separator: "href=\"").dropFirst().map { $0.prefix { $0 != "\"" } }
         #expect(!targets.isEmpty && targets.allSatisfy { $0.hasPrefix("#s") })
-        #expect(
-            text.contains("content=\"default-src &#39;none&#39;")
-                || text.contains("content=\"default-src 'none'")
-        )
+        #expect(text.contains("content=\"default-src &#39;none&#39;") || text.contains("content=\"default-src 'none'"))
         #expect(text.utf8.count < 100_000)
     }
 
@@ -139,8 +126,7 @@ struct ReportPageTests {
         #expect(
             terminal.split(separator: "\n").allSatisfy {
                 $0.hasPrefix("render-07") || $0.hasPrefix("LOOK") || $0.hasPrefix("    ")
-            }
-        )
+            })
     }
 
     @Test("Every chart has a name and says in words what it shows; every bar and its table have the numbers")
@@ -152,18 +138,11 @@ struct ReportPageTests {
         #expect(
             text.contains(
                 "<desc id=\"s1b-d\">3 nights; Nov 21: 118 MiB; most 412 MiB on Nov 19. The table below has them all.</desc>"
-            )
-        )
+            ))
         #expect(text.contains("<title>Nov 19: 412 MiB, stopped, continues</title>"))
-        let rows = ["2026-11-21", "2026-11-20", "2026-11-19"].map {
-            "<tr><th scope=\"row\" class=\"t\">\($0)</th>"
-        }
+        let rows = ["2026-11-21", "2026-11-20", "2026-11-19"].map { "<tr><th scope=\"row\" class=\"t\">\($0)</th>" }
         for row in rows { #expect(text.contains(row)) }
-        #expect(
-            text.contains(
-                "<td class=\"n\">294 MiB</td><td class=\"n\">25</td><td class=\"n\">1 h 10 min</td>"
-            )
-        )
+        #expect(text.contains("<td class=\"n\">294 MiB</td><td class=\"n\">25</td><td class=\"n\">1 h 10 min</td>"))
     }
 
     @Test("Nights without a run between others are drawn as such; there are never more than thirty")
@@ -193,8 +172,7 @@ struct ReportSecretTests {
         for store in [try threeNights(), try fortnight()] {
             let report = try store.report(at: morning, since: november(1))
             let forms = [
-                ReportPage(report, clock: clock(at: morning)).text,
-                ReportPayload.json(report).text,
+                ReportPage(report, clock: clock(at: morning)).text, ReportPayload.json(report).text,
                 try Metrics(store: store, version: "0.1.0").text(),
             ]
             for form in forms { #expect(!form.contains("CANARY")) }

@@ -41,9 +41,7 @@ struct ReportPayloadTests {
     func problems() throws {
         let object = try payload(fortnight())
         let sessions = try #require(object["sessions"] as? [[String: Any]])
-        #expect(
-            sessions.map { $0["verdict"] as? String } == ["attention", "working", "ok", "ok"]
-        )
+        #expect(sessions.map { $0["verdict"] as? String } == ["attention", "working", "ok", "ok"])
         let problems = try #require(sessions.first?["problems"] as? [[String: Any]])
         #expect(problems.map { $0["kind"] as? String } == ["not_there", "disk_full", "hook_failed"])
         #expect(problems.map { $0["files"] as? Int } == [12, 1, 0])
@@ -56,10 +54,7 @@ struct ReportPayloadTests {
 
     /// Keys in `code` at the beginning of rows of the document's tables, by the heading above them.
     private func documented() throws -> [String: Set<String>] {
-        let text = try String(
-            contentsOf: repository.appendingPathComponent("Documentation/REPORT.md"),
-            encoding: .utf8
-        )
+        let text = try String(contentsOf: repository.appendingPathComponent("Documentation/REPORT.md"), encoding: .utf8)
         var keys: [String: Set<String>] = [:]
         var heading = ""
         for line in text.split(separator: "\n") {
@@ -67,9 +62,7 @@ struct ReportPayloadTests {
             guard line.hasPrefix("| `") else { continue }
             let cell = line.dropFirst(2).prefix { $0 != "|" }
             for (place, word) in cell.split(separator: "`", omittingEmptySubsequences: false).enumerated()
-            where place % 2 == 1 {
-                keys[heading, default: []].insert(String(word))
-            }
+            where place % 2 == 1 { keys[heading, default: []].insert(String(word)) }
         }
         return keys
     }
@@ -90,22 +83,10 @@ struct ReportPayloadTests {
         let store = try fortnight()
         try store.hold(run: "weights-21", reason: .condition("metered"), error: "x", due: november(21, 8))
         let labelled = StoreStory("labelled", in: store)
-        try labelled.begin(
-            "l-1",
-            at: november(21, 1),
-            groups: ["all", "maps"],
-            userData: "[7]",
-            expectedBytes: 80
-        )
+        try labelled.begin("l-1", at: november(21, 1), groups: ["all", "maps"], userData: "[7]", expectedBytes: 80)
         try labelled.finish(
-            StoreStory.Work(otherBytes: 4),
-            "l-1",
-            at: november(21, 2),
-            total: 3,
-            result: .failed,
-            error: "no",
-            exitStatus: 69
-        )
+            StoreStory.Work(otherBytes: 4), "l-1", at: november(21, 2), total: 3, result: .failed, error: "no",
+            exitStatus: 69)
         var report = try store.report(at: morning, schedules: due)
         report.warnings = ["com.example.tower: root 1 counts until tomorrow only"]
         let json = ReportPayload.json(report).text
@@ -135,8 +116,7 @@ struct EventFactsTests {
                 + "\"files\":[],\"origins\":{\"a\":1},\"directories\":[1,null,{\"files\":\"x\"}]}",
             "{\"event\":\"task.failed\",\"time\":\"2026-13-41T99:00:00.000Z\"}",
             "{\"event\":\"condition.cleared\",\"time\":\"2026-11-21T01:00:00.000Z\",\"condition\":7}",
-        ]
-    )
+        ])
     func garbage(line: String) throws {
         let store = try SyncStore.inMemory()
         let story = StoreStory("tower", in: store)
@@ -156,21 +136,15 @@ struct EventFactsTests {
             let run = "\(number)"
             try story.begin(run, at: time)
             try story.event("run.summary", run, at: time) { line in
-                for name in ["elapsed_ms", "requests", "received", "reused", "other_bytes"] {
-                    line.field(name, most)
-                }
+                for name in ["elapsed_ms", "requests", "received", "reused", "other_bytes"] { line.field(name, most) }
                 line.key("files")
-                line.object {
-                    for name in ["installed", "reused", "removed", "failed"] { $0.field(name, many) }
-                }
+                line.object { for name in ["installed", "reused", "removed", "failed"] { $0.field(name, many) } }
                 for (list, name) in [("origins", "origin"), ("directories", "path")] {
                     line.key(list)
                     line.array { array in
                         array.object {
                             $0.field(name, "https://h")
-                            for name in ["requests", "bytes", "transfers", "failed", "files"] {
-                                $0.field(name, most)
-                            }
+                            for name in ["requests", "bytes", "transfers", "failed", "files"] { $0.field(name, most) }
                         }
                     }
                 }
@@ -189,11 +163,7 @@ struct EventFactsTests {
         // Runs whose events are gone, and whose times make no sense.
         for (number, times) in [(Int64.max, Int64.min), (Int64.min, Int64.max)].enumerated() {
             var start = RunStart(
-                session: story.request,
-                run: "odd-\(number)",
-                manifest: .zero,
-                recipe: RunRecipe(manifest: "/m.json")
-            )
+                session: story.request, run: "odd-\(number)", manifest: .zero, recipe: RunRecipe(manifest: "/m.json"))
             start.deadline = .max
             try store.begin(start, now: times.0)
             try store.finish(run: start.run, result: .ok, counts: RunCounts(), now: times.1)
@@ -227,8 +197,7 @@ struct EventFactsTests {
             let run = try #require((session["runs"] as? [[String: Any]])?.first)
             #expect(session["state"] as? String == "running" && run["state"] as? String == "running")
             return (
-                [session, run].compactMap { $0["is_interrupted"] as? Bool },
-                session["headline"] as? String ?? "",
+                [session, run].compactMap { $0["is_interrupted"] as? Bool }, session["headline"] as? String ?? "",
                 try store.text(at: morning),
                 Exposition(try Metrics(store: store, version: "0.1.0").text()).values.filter { $0.value == 1 }
             )
@@ -272,12 +241,7 @@ struct EventFactsTests {
     func withoutEvents() throws {
         let store = try SyncStore.inMemory()
         let story = StoreStory("tower", in: store)
-        var start = RunStart(
-            session: story.request,
-            run: "1",
-            manifest: .zero,
-            recipe: RunRecipe(manifest: "/m.json")
-        )
+        var start = RunStart(session: story.request, run: "1", manifest: .zero, recipe: RunRecipe(manifest: "/m.json"))
         start.recipe.origin = .interactive
         try store.begin(start, now: november(21, 1))
         var counts = RunCounts()

@@ -29,8 +29,7 @@ struct ReportTextTests {
                                  2026-11-20 03:00  stopped by its conditions, 230 MiB in 1 h
                                  2026-11-21 02:00  ok, 118 MiB in 24 min 15 s
                        next      2026-11-22 02:00
-                """
-        )
+                """)
     }
 
     @Test("The last night alone has only what came in it")
@@ -47,8 +46,7 @@ struct ReportTextTests {
                                  https://cdn.example.com  9.00 MiB in 4 requests
                        reused    8,320 of 9,560 files were correct; 24.0 MiB from older versions, other files and parts
                        hooks     /usr/local/lib/syncagent/reindex: exit 0 in 12 s
-                """
-        )
+                """)
     }
 
     @Test("What needs somebody comes first, with what to do; foreign text is harmless [V63]")
@@ -91,8 +89,7 @@ struct ReportTextTests {
 
                 ok     org.example.icons: nothing to fetch
                        reused    all of 57,894 files (114 MiB) match the manifest
-                """
-        )
+                """)
     }
 
     @Test("A failed hook is told with what it wrote itself, not with another's whose number begins alike")
@@ -107,12 +104,8 @@ struct ReportTextTests {
             _ = try store.started(hook: number, now: november(21, 2))
             let hasFailed = number == 1 || number == 12
             try store.finished(
-                hook: number,
-                hasFailed ? .failed : .succeeded,
-                ended: hasFailed ? "exit 1" : "exit 0",
-                output: "these are the words of \(number)",
-                now: november(21, 2)
-            )
+                hook: number, hasFailed ? .failed : .succeeded, ended: hasFailed ? "exit 1" : "exit 0",
+                output: "these are the words of \(number)", now: november(21, 2))
         }
         try story.finish(StoreStory.Work(requests: 1), "1", at: november(21, 2), total: 1, result: .ok)
         let report = try store.report(at: morning)
@@ -130,17 +123,9 @@ struct ReportTextTests {
     func hookNotStarted() throws {
         let store = try SyncStore.inMemory()
         let story = StoreStory("tower", in: store, destination: "/srv/tower")
-        try story.begin(
-            "1",
-            at: november(21, 1),
-            hooks: [RunHook(group: "all", arguments: ["/opt/nothing"])]
-        )
+        try story.begin("1", at: november(21, 1), hooks: [RunHook(group: "all", arguments: ["/opt/nothing"])])
         try story.hooks(
-            "1",
-            at: november(21, 2),
-            took: 1,
-            ended: "not started: /opt/nothing: No such file or directory"
-        )
+            "1", at: november(21, 2), took: 1, ended: "not started: /opt/nothing: No such file or directory")
         try story.finish(StoreStory.Work(requests: 1), "1", at: november(21, 2), total: 1, result: .ok)
         let text = try store.text(at: morning)
         #expect(text.contains("-> Its program is not there or cannot be run: put it in place"), "\(text)")
@@ -168,13 +153,10 @@ struct ReportTextTests {
                 render-07: 1 session, nothing needs attention; 0 B received; 2026-11-24 08:00 to 2026-11-25 08:00
 
                 -      com.example.tower: nothing has run in this time; everything was in place on 2026-11-21 02:24
-                """
-        )
+                """)
         let due = ["com.example.tower": ReportReader.Schedule(next: nil, lastDue: november(25, 2))]
         let missed = try store.text(at: november(25, 8), schedules: due)
-        #expect(
-            missed.contains("LOOK   com.example.tower: did not run; everything was in place on 2026-11-21")
-        )
+        #expect(missed.contains("LOOK   com.example.tower: did not run; everything was in place on 2026-11-21"))
         #expect(missed.contains("its schedule was due, but nothing has run since"))
         #expect(missed.contains("-> See 'systemctl --user list-timers'"))
         // Within the hour it may still come.
@@ -188,15 +170,10 @@ struct ReportTextTests {
         var reader = ReportReader(store: try threeNights(), clock: now, version: "0.1.0")
         reader.unmet = [
             ReportReader.UnmetSchedule(
-                name: "weights",
-                destination: "/data/weights",
-                schedule: ReportReader.Schedule(next: november(26, 1), lastDue: november(25, 1))
-            ),
+                name: "weights", destination: "/data/weights",
+                schedule: ReportReader.Schedule(next: november(26, 1), lastDue: november(25, 1))),
             ReportReader.UnmetSchedule(
-                name: "fresh",
-                destination: "/data/fresh",
-                schedule: ReportReader.Schedule(next: november(26, 1))
-            ),
+                name: "fresh", destination: "/data/fresh", schedule: ReportReader.Schedule(next: november(26, 1))),
         ]
         let report = try reader.report(since: november(24, 8), hasNights: true)
         #expect(report.sessions.map(\.session) == ["weights", "com.example.tower", "fresh"])
@@ -218,21 +195,13 @@ struct ReportTextTests {
         func run(_ name: String, _ hour: Int, _ result: RunResult, error: String? = nil) throws {
             try tower.begin(name, at: november(21, hour))
             try tower.finish(
-                StoreStory.Work(),
-                name,
-                at: november(21, hour, 1),
-                total: 10,
-                unchanged: result == .ok ? 10 : 0,
-                result: result,
-                error: error
-            )
+                StoreStory.Work(), name, at: november(21, hour, 1), total: 10, unchanged: result == .ok ? 10 : 0,
+                result: result, error: error)
         }
         let error = "https://cdn.example.com/m.json: Could not resolve host: cdn.example.com"
         try run("1", 1, .failed, error: error)
         var session = try #require(try store.report(at: morning).sessions.first)
-        #expect(
-            session.verdict == .failed && session.headline == "it failed: the server could not be reached"
-        )
+        #expect(session.verdict == .failed && session.headline == "it failed: the server could not be reached")
         #expect(session.problems.map(\.kind) == [.unreachable])
         try run("2", 3, .ok)
         session = try #require(try store.report(at: morning).sessions.first)
@@ -248,8 +217,7 @@ struct ReportTextTests {
         arguments: [
             (RestReason.userStop, Verdict.attention, "paused", FailureCause.stoppedByPerson),
             (.quarantined, .attention, "set aside", .lostWorker),
-        ]
-    )
+        ])
     func paused(reason: RestReason, verdict: Verdict, headline: String, kind: FailureCause) throws {
         let store = try SyncStore.inMemory()
         let tower = StoreStory("tower", in: store)
@@ -266,10 +234,7 @@ struct FailureCauseTests {
     @Test(
         "Words that older programs kept have their kinds; digits of names are no status",
         arguments: [
-            (
-                "https://a.example/x: status 404; it is not there: was all of the set uploaded?",
-                FailureCause.notThere
-            ),
+            ("https://a.example/x: status 404; it is not there: was all of the set uploaded?", FailureCause.notThere),
             ("https://a.example/x: status 403; it refuses access", .access),
             ("the proxy asks for other credentials (407)", .access),
             ("https://a.example/x: status 503; the server is overloaded", .serverTrouble),
@@ -287,36 +252,23 @@ struct FailureCauseTests {
             ("cannot sync maps/a: Input/output error", .diskTrouble),
             ("--prune would remove 9 of 10 installed files from /srv/x, more than half", .pruneRefused),
             ("https://a.example/m.json: there is another manifest by now; pull it again", .badManifest),
-            ("the deadline has passed; last: unreachable", .late),
-            ("cannot rename maps: Is a directory", .inTheWay),
+            ("the deadline has passed; last: unreachable", .late), ("cannot rename maps: Is a directory", .inTheWay),
             ("/srv/x: another syncagent is at work there (process 7); wait for it", .busy),
             ("png-check, a verifier, refuses it: bad magic", .rejected),
             ("https://a.example/packs/407416e5206f.pack: something new", .other),
             ("pack 5f0c407416e5206f5f0c407416e5206f: Connection reset by peer", .unreachable),
             ("something new", .other),
-        ]
-    )
-    func kinds(message: String, kind: FailureCause) {
-        #expect(FailureCause(ofOldWords: message) == kind)
-    }
+        ]) func kinds(message: String, kind: FailureCause)
+    { #expect(FailureCause(ofOldWords: message) == kind) }
 
-    @Test(
-        "What a run is on record to have failed for counts, whatever its words say",
-        arguments: FailureCause.allCases
-    )
+    @Test("What a run is on record to have failed for counts, whatever its words say", arguments: FailureCause.allCases)
     func causes(cause: FailureCause) throws {
         let store = try SyncStore.inMemory()
         let tower = StoreStory("tower", in: store)
         try tower.begin("1", at: november(21, 1))
         try tower.finish(
-            StoreStory.Work(),
-            "1",
-            at: november(21, 2),
-            total: 1,
-            result: .failed,
-            error: "no space left: status 404, response 407",
-            cause: cause
-        )
+            StoreStory.Work(), "1", at: november(21, 2), total: 1, result: .failed,
+            error: "no space left: status 404, response 407", cause: cause)
         let session = try #require(try store.report(at: morning).sessions.first)
         #expect(session.problems.map(\.kind) == [cause])
     }
@@ -327,11 +279,7 @@ struct FailureCauseTests {
         let tower = StoreStory("tower", in: store)
         try tower.begin("1", at: november(21, 1), isHeld: false)
         try store.hold(
-            run: "1",
-            reason: .condition("metered"),
-            error: "the connection is metered",
-            due: november(21, 9)
-        )
+            run: "1", reason: .condition("metered"), error: "the connection is metered", due: november(21, 9))
         let session = try #require(try store.report(at: morning).sessions.first)
         #expect(session.problems == [] && session.verdict == .working)
     }
@@ -340,25 +288,17 @@ struct FailureCauseTests {
     func shortNames() {
         var sums = FailureSums()
         for path in ["a", "b", "sheets/a", "e"] {
-            sums.take(
-                path: path,
-                reason: "refused by verifier scan: bad word in \(path)",
-                cause: .rejected,
-                time: 1
-            )
+            sums.take(path: path, reason: "refused by verifier scan: bad word in \(path)", cause: .rejected, time: 1)
         }
         #expect(sums.problems.map(\.files) == [4])
         #expect(sums.problems.first?.examples == ["a", "b", "sheets/a"])
     }
 
-    @Test(
-        "The number that is a file's name is no status: one cause for all that one dead server did not give"
-    )
+    @Test("The number that is a file's name is no status: one cause for all that one dead server did not give")
     func numbers() {
         var sums = FailureSums()
         for path in ["205", "206", "416", "redirect.txt", "tls/deadline"] {
-            let why =
-                "Failed to connect to a.example port 80: Couldn't connect to server; nothing came for 10 s"
+            let why = "Failed to connect to a.example port 80: Couldn't connect to server; nothing came for 10 s"
             sums.take(path: path, reason: "http://a.example/\(path): \(why)", cause: nil, time: 1)
         }
         #expect(sums.problems.map(\.kind) == [.unreachable])
@@ -370,8 +310,7 @@ struct FailureCauseTests {
         #expect(FailureCause(ofOldWords: "odd", exitStatus: 65) == .badManifest)
         #expect(
             FailureCause(ofOldWords: "odd", exitStatus: 1) == .other
-                && FailureCause(ofOldWords: "odd", exitStatus: nil) == .other
-        )
+                && FailureCause(ofOldWords: "odd", exitStatus: nil) == .other)
         #expect(FailureCause(ofOldWords: "No space left on device", exitStatus: 74) == .diskFull)
     }
 
@@ -386,8 +325,7 @@ struct FailureCauseTests {
 struct FigureTests {
     @Test(
         "Numbers read well",
-        arguments: [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567"), (-1_000, "-1,000")]
-    )
+        arguments: [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567"), (-1_000, "-1,000")])
     func grouped(number: Int, text: String) { #expect(Figures.grouped(number) == text) }
 
     @Test(
@@ -395,8 +333,7 @@ struct FigureTests {
         arguments: [
             (0, "0.0 s"), (630, "0.6 s"), (12_400, "12 s"), (192_000, "3 min 12 s"), (600_000, "10 min"),
             (7_200_000, "2 h"), (12_870_000, "3 h 34 min"), (183_600_000, "2 d 3 h"), (-5, "0.0 s"),
-        ] as [(Int64, String)]
-    )
+        ] as [(Int64, String)])
     func period(milliseconds: Int64, text: String) { #expect(Figures.period(milliseconds) == text) }
 
     @Test("A night goes from noon to noon of local time, whatever the clock did in it [S132]")

@@ -11,32 +11,16 @@ struct StoreStory {
     init(_ session: String, in store: SyncStore, destination: String = "/srv/assets") {
         self.store = store
         self.session = session
-        request = SessionRequest(
-            identifier: session,
-            project: session,
-            destination: destination,
-            device: 1,
-            inode: 2
-        )
+        request = SessionRequest(identifier: session, project: session, destination: destination, device: 1, inode: 2)
     }
 
     /// Begins a run; it supersedes an open one.
     func begin(
-        _ run: String,
-        at time: Int64,
-        location: String = "https://cdn.example.com/tower/manifest.json",
-        groups: [String] = ["all"],
-        hooks: [RunHook] = [],
-        userData: String? = nil,
-        expectedBytes: UInt64? = nil,
+        _ run: String, at time: Int64, location: String = "https://cdn.example.com/tower/manifest.json",
+        groups: [String] = ["all"], hooks: [RunHook] = [], userData: String? = nil, expectedBytes: UInt64? = nil,
         isHeld: Bool = true
     ) throws {
-        var start = RunStart(
-            session: request,
-            run: run,
-            manifest: .zero,
-            recipe: RunRecipe(manifest: location)
-        )
+        var start = RunStart(session: request, run: run, manifest: .zero, recipe: RunRecipe(manifest: location))
         start.groups = groups
         start.recipe.hooks = hooks
         start.recipe.origin = .schedule
@@ -47,12 +31,7 @@ struct StoreStory {
     }
 
     /// Records an event as the engine does.
-    func event(
-        _ name: String,
-        _ run: String?,
-        at time: Int64,
-        _ fill: (inout JSONLine) -> Void = { _ in }
-    ) throws {
+    func event(_ name: String, _ run: String?, at time: Int64, _ fill: (inout JSONLine) -> Void = { _ in }) throws {
         let line = JSONLine.object {
             $0.field("event", name)
             $0.field("time", timestamp(milliseconds: time))
@@ -137,16 +116,8 @@ struct StoreStory {
 
     /// A run comes to its end.
     func finish(
-        _ work: Work,
-        _ run: String,
-        at time: Int64,
-        total: Int,
-        unchanged: Int = 0,
-        bytesTotal: UInt64 = 0,
-        result: RunResult = .ok,
-        error: String? = nil,
-        cause: FailureCause? = nil,
-        exitStatus: Int32? = nil
+        _ work: Work, _ run: String, at time: Int64, total: Int, unchanged: Int = 0, bytesTotal: UInt64 = 0,
+        result: RunResult = .ok, error: String? = nil, cause: FailureCause? = nil, exitStatus: Int32? = nil
     ) throws {
         try summary(work, run, at: time)
         var counts = RunCounts()
@@ -160,36 +131,20 @@ struct StoreStory {
         counts.bytes.reused = work.reusedBytes
         counts.requests = work.requests
         try store.finish(
-            run: run,
-            result: result,
-            counts: counts,
-            error: error,
-            cause: cause,
-            exitStatus: exitStatus,
-            now: time
-        )
+            run: run, result: result, counts: counts, error: error, cause: cause, exitStatus: exitStatus, now: time)
     }
 
     /// The run's hooks are owed and called.
     func hooks(
-        _ run: String,
-        at time: Int64,
-        took: Int64,
-        ended: String = "exit 0",
-        output: String = "",
-        changed: Int = 1,
+        _ run: String, at time: Int64, took: Int64, ended: String = "exit 0", output: String = "", changed: Int = 1,
         groups: [String] = ["all"]
     ) throws {
         let groups = groups.map { CompletedGroup(name: $0, result: .ok, changed: changed) }
         for hook in try store.complete(groups, of: run, now: time) {
             _ = try store.started(hook: hook.identifier, now: time)
             try store.finished(
-                hook: hook.identifier,
-                ended == "exit 0" ? .succeeded : .failed,
-                ended: ended,
-                output: output,
-                now: time + took
-            )
+                hook: hook.identifier, ended == "exit 0" ? .succeeded : .failed, ended: ended, output: output,
+                now: time + took)
         }
     }
 }
@@ -207,10 +162,7 @@ func clock(at now: Int64) -> ReportClock { ReportClock(now: now, offset: { _ in 
 extension SyncStore {
     /// A report as the command makes it.
     func report(
-        at now: Int64,
-        since: Int64? = nil,
-        nights: Bool = true,
-        schedules: [String: ReportReader.Schedule] = [:]
+        at now: Int64, since: Int64? = nil, nights: Bool = true, schedules: [String: ReportReader.Schedule] = [:]
     ) throws -> MorningReport {
         var reader = ReportReader(store: self, clock: clock(at: now), version: "0.1.0")
         (reader.host, reader.schedules) = ("render-07", schedules)
@@ -218,9 +170,7 @@ extension SyncStore {
     }
 
     /// A report's text as one string.
-    func text(at now: Int64, since: Int64? = nil, schedules: [String: ReportReader.Schedule] = [:]) throws
-        -> String
-    {
+    func text(at now: Int64, since: Int64? = nil, schedules: [String: ReportReader.Schedule] = [:]) throws -> String {
         let report = try report(at: now, since: since, nights: false, schedules: schedules)
         return ReportText(report, clock: clock(at: now)).lines.joined(separator: "\n")
     }

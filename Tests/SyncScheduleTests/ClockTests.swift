@@ -73,9 +73,10 @@ struct ClockTests {
             ("Australia/Lord_Howe", (2027, 4, 4), "01:45", "2027-04-03 14:45"),
             ("Africa/Cairo", (2027, 4, 30), "00:30", "2027-04-29 22:00"),
             ("Asia/Kolkata", (2027, 3, 28), "02:30", "2027-03-27 21:00"),
-        ] as [(String, (Int64, Int64, Int64), String, String)]
-    )
-    func summerTime(name: String, date: (Int64, Int64, Int64), clock: String, utc: String) throws {
+        ] as [(String, (Int64, Int64, Int64), String, String)])
+    func summerTime(
+        name: String, date: (Int64, Int64, Int64), clock: String, utc: String
+    ) throws {
         let found = instant(try zone(name), date.0, date.1, date.2, clock)
         let parts = utc.split(separator: " ")
         let day = parts[0].split(separator: "-").compactMap { Int64($0) }
@@ -93,10 +94,8 @@ struct ClockTests {
     }
 
     @Test(
-        "A year of nights: none early, none missed, none twice [S132]",
-        arguments: zones,
-        ["00:00", "01:30", "02:30", "23:45"]
-    )
+        "A year of nights: none early, none missed, none twice [S132]", arguments: zones,
+        ["00:00", "01:30", "02:30", "23:45"])
     func year(name: String, clock: String) throws {
         let zone = try zone(name)
         let first = CivilDay(year: 2026, month: 11, day: 21)
@@ -126,9 +125,7 @@ struct ClockTests {
         }
     }
 
-    @Test(
-        "Clocks that jump back and forth: none early, none twice, none missed while its window was seen [S46 S132]"
-    )
+    @Test("Clocks that jump back and forth: none early, none twice, none missed while its window was seen [S46 S132]")
     func jumps() throws {
         for (index, name) in Self.zones.enumerated() {
             let zone = try zone(name)
@@ -163,9 +160,7 @@ struct ClockTests {
     func wrongYear() throws {
         let utc = try zone("UTC")
         var machine = Machine(
-            ScheduleClock(timing("02:00"), zone: utc, delay: 0),
-            from: instant(utc, 2099, 5, 5, "12:00")
-        )
+            ScheduleClock(timing("02:00"), zone: utc, delay: 0), from: instant(utc, 2099, 5, 5, "12:00"))
         machine.now = instant(utc, 2099, 5, 6, "02:00")
         _ = machine.look()
         machine.now = instant(utc, 2026, 11, 21, "12:00")
@@ -181,8 +176,7 @@ struct ClockTests {
         func wake(_ clock: String, window: Int?) -> Machine {
             var machine = Machine(
                 ScheduleClock(timing("02:00", window: window), zone: utc, delay: 0),
-                from: instant(utc, 2026, 11, 13, "12:00")
-            )
+                from: instant(utc, 2026, 11, 13, "12:00"))
             machine.now = instant(utc, 2026, 11, 21, clock)
             _ = machine.look()
             machine.now += 1_000
@@ -210,9 +204,7 @@ struct ClockTests {
         let (berlin, york) = (try zone("Europe/Berlin"), try zone("America/New_York"))
         let now = instant(berlin, 2026, 11, 21, "02:00")
         let fired = ScheduleClock(timing, zone: berlin, delay: 0).outlook(
-            at: now,
-            handled: .end(of: CivilDay(year: 2026, month: 11, day: 20))
-        )
+            at: now, handled: .end(of: CivilDay(year: 2026, month: 11, day: 20)))
         #expect(fired.due != nil)
         let there = ScheduleClock(timing, zone: york, delay: 0)
         let again = there.outlook(at: instant(york, 2026, 11, 21, "02:00"), handled: fired.handled)
@@ -235,13 +227,12 @@ struct ClockTests {
     @Test(
         "What makes no sense is refused, and the option is named",
         arguments: [
-            (60, 30, 0, nil, "--window"), (60, 60, 3_600, nil, "--jitter"),
-            (60, 120, 7_200, 4 * 60, "--jitter"),
-            (60, nil, 0, 60, "--ready-by"), (60, nil, 7_200, 3 * 60, "--jitter"),
-            (60, nil, 50_000, nil, "--jitter"),
-        ] as [(Int, Int?, Int, Int?, String)]
-    )
-    func refusals(nightly: Int, window: Int?, jitter: Int, readyBy: Int?, option: String) {
+            (60, 30, 0, nil, "--window"), (60, 60, 3_600, nil, "--jitter"), (60, 120, 7_200, 4 * 60, "--jitter"),
+            (60, nil, 0, 60, "--ready-by"), (60, nil, 7_200, 3 * 60, "--jitter"), (60, nil, 50_000, nil, "--jitter"),
+        ] as [(Int, Int?, Int, Int?, String)])
+    func refusals(
+        nightly: Int, window: Int?, jitter: Int, readyBy: Int?, option: String
+    ) {
         var timing = ScheduleTiming(.daily(at: nightly, on: []))
         timing.window = window == 30 ? 1_441 : window
         timing.jitter = jitter
@@ -249,9 +240,7 @@ struct ClockTests {
         do throws(ScheduleError) {
             try timing.check()
             Issue.record("not refused")
-        } catch {
-            #expect(error.code == .invalid && error.description.contains(option), "\(error)")
-        }
+        } catch { #expect(error.code == .invalid && error.description.contains(option), "\(error)") }
     }
 
     @Test("A window that ends before --ready-by is the end that counts")
@@ -262,28 +251,20 @@ struct ClockTests {
         try timing.check()
         let utc = try Zone.of("UTC")
         let night = try #require(
-            timing.occurrences(on: CivilDay(year: 2026, month: 11, day: 21), in: utc, delay: 0).first
-        )
+            timing.occurrences(on: CivilDay(year: 2026, month: 11, day: 21), in: utc, delay: 0).first)
         #expect(night.end == instant(utc, 2026, 11, 21, "06:00") && night.readyBy == night.end)
     }
 
     @Test(
         "Times of day are read strictly",
         arguments: [
-            ("02:00", 120), ("7:30", 450), ("23:59", 1_439), ("24:00", nil), ("2", nil), ("+2:00", nil),
-            ("02:0", nil), ("", nil),
-        ]
-            as [(String, Int?)]
-    )
+            ("02:00", 120), ("7:30", 450), ("23:59", 1_439), ("24:00", nil), ("2", nil), ("+2:00", nil), ("02:0", nil),
+            ("", nil),
+        ] as [(String, Int?)])
     func times(text: String, minutes: Int?) { #expect(ScheduleTiming.minutes(text) == minutes) }
 
-    @Test(
-        "Zones are IANA names, and one that is not known is refused",
-        arguments: ["CET", "Nowhere/City", "", "../x"]
-    )
-    func unknownZones(name: String) {
-        #expect(throws: ScheduleError.self) { try Zone.of(name) }
-    }
+    @Test("Zones are IANA names, and one that is not known is refused", arguments: ["CET", "Nowhere/City", "", "../x"])
+    func unknownZones(name: String) { #expect(throws: ScheduleError.self) { try Zone.of(name) } }
 }
 
 /// SplitMix64: the same numbers in every run.

@@ -5,25 +5,14 @@ import Testing
 
 @testable import SyncSchedule
 
-private func program(_ path: String = "/usr/bin/syncagent", variables: [String] = [])
-    throws
-    -> ScheduledProgram
-{
-    try ScheduledProgram(
-        path: path,
-        arguments: ["schedule", "run", "tower", "--quiet"],
-        variables: variables
-    )
+private func program(_ path: String = "/usr/bin/syncagent", variables: [String] = []) throws -> ScheduledProgram {
+    try ScheduledProgram(path: path, arguments: ["schedule", "run", "tower", "--quiet"], variables: variables)
 }
 
 /// A schedule of the machine's zone.
 private func start(
-    _ name: String,
-    _ recurrence: Recurrence,
-    delay: Int = 0,
-    program path: ScheduledProgram? = nil,
-    zone: String? = nil,
-    catchesUp: Bool = true
+    _ name: String, _ recurrence: Recurrence, delay: Int = 0, program path: ScheduledProgram? = nil,
+    zone: String? = nil, catchesUp: Bool = true
 ) throws -> ScheduledStart {
     var timing = ScheduleTiming(recurrence)
     timing.timeZone = zone
@@ -69,15 +58,11 @@ private final class FakeCrontab: Sendable {
 struct CrontabTests {
     static let nasty: [[UInt8]] = [
         Array("".utf8),
-        Array(
-            "MAILTO=\"\"\nPATH=/bin\n\n# m h  dom mon dow   command\n0 5 * * 1 tar -zcf /b.tgz /home/\n".utf8
-        ),
-        Array("0 1 * * * echo no end".utf8),
-        Array("0 1 * * * echo crlf\r\n# comment\r\n".utf8),
+        Array("MAILTO=\"\"\nPATH=/bin\n\n# m h  dom mon dow   command\n0 5 * * 1 tar -zcf /b.tgz /home/\n".utf8),
+        Array("0 1 * * * echo no end".utf8), Array("0 1 * * * echo crlf\r\n# comment\r\n".utf8),
         Array("0 1 * * * echo 100\\% done%input%lines\n\n\n".utf8),
         Array("# syncagent schedule other: do not edit; by hand\n0 2 * * * x\n".utf8),
-        [0x23, 0x20, 0xFF, 0xFE, 0x0A, 0x23, 0xC3, 0x0A],
-        Array("\n".utf8),
+        [0x23, 0x20, 0xFF, 0xFE, 0x0A, 0x23, 0xC3, 0x0A], Array("\n".utf8),
     ]
 
     @Test("Whatever else is in a crontab stays, byte for byte", arguments: nasty.indices)
@@ -93,8 +78,7 @@ struct CrontabTests {
         #expect(both.last == 0x0A)
         let text = String(decoding: both, as: UTF8.self)
         #expect(
-            text.contains("\n0 4 * * * /usr") && text.contains("\n0 3 * * * /usr")
-                && !text.contains("\n0 2 * * * /usr")
+            text.contains("\n0 4 * * * /usr") && text.contains("\n0 3 * * * /usr") && !text.contains("\n0 2 * * * /usr")
         )
         #expect(backend.isInEffect("tower") && backend.isInEffect("maps") && !backend.isInEffect("towe"))
 
@@ -127,8 +111,7 @@ struct CrontabTests {
 
     @Test("A crontab that cannot be read is not taken for an empty one")
     func refused() throws {
-        for complaint in ["You (x) are not allowed to use this program (crontab)\n", "crontab: disk on fire"]
-        {
+        for complaint in ["You (x) are not allowed to use this program (crontab)\n", "crontab: disk on fire"] {
             let crontab = FakeCrontab(Array("0 1 * * * mine\n".utf8), complaint: complaint)
             #expect(throws: ScheduleError.self) {
                 try CronBackend(run: crontab.run).install(start("tower", nightly("02:00")))
@@ -154,9 +137,10 @@ struct CrontabTests {
         arguments: [
             ("02:00", 0, [], "0 2 * * * "), ("02:00", 1_259, [], "20 2 * * * "),
             ("23:50", 1_200, [.mon, .sat], "10 0 * * 0,2 "), ("07:05", 0, [.sun], "5 7 * * 0 "),
-        ] as [(String, Int, Set<Weekday>, String)]
-    )
-    func line(time: String, delay: Int, days: Set<Weekday>, begin: String) throws {
+        ] as [(String, Int, Set<Weekday>, String)])
+    func line(
+        time: String, delay: Int, days: Set<Weekday>, begin: String
+    ) throws {
         let lines = try CronLines(start("tower", nightly(time, days), delay: delay)).lines
         #expect(lines[0] == begin + "/usr/bin/syncagent schedule run tower --quiet")
         #expect(lines[1] == "@reboot /usr/bin/syncagent schedule run tower --quiet --missed")
@@ -167,13 +151,9 @@ struct CrontabTests {
         arguments: [
             (.every(minutes: 15), 0, ["0,15,30,45 * * * *"]), (.every(minutes: 60), 600, ["10 * * * *"]),
             (.every(minutes: 360), 0, ["0 0,6,12,18 * * *"]),
-            (
-                .every(minutes: 90), 0,
-                ["0 0,3,6,9,12,15,18,21 * * *", "30 1,4,7,10,13,16,19,22 * * *"]
-            ),
+            (.every(minutes: 90), 0, ["0 0,3,6,9,12,15,18,21 * * *", "30 1,4,7,10,13,16,19,22 * * *"]),
             (.every(minutes: 1), 0, ["* * * * *"]), (.every(minutes: 720), 43_000, ["56 11,23 * * *"]),
-        ] as [(Recurrence, Int, [String])]
-    )
+        ] as [(Recurrence, Int, [String])])
     func rules(rule: Recurrence, delay: Int, lines: [String]) throws {
         let found = try CronLines(start("tower", rule, delay: delay, catchesUp: false)).lines
         #expect(found == lines.map { $0 + " /usr/bin/syncagent schedule run tower --quiet" })
@@ -185,8 +165,7 @@ struct CrontabTests {
             ("0 3 * * 1-5", "0 3 * * 1,2,3,4,5"), ("*/20 8-9 1,15 jan,jul *", "0,20,40 8,9 1,15 1,7 *"),
             ("5 4 13 * fri", "5 4 13 * 5"), ("0 0 */2 * 1", "0 0 */2 * 1"), ("0 0 1-31 * 1", "0 0 * * *"),
             ("@weekly", "0 0 * * 0"), ("30 6 * * sat-sun", "30 6 * * 0,6"), ("0 0 * * 0-7", "0 0 * * *"),
-        ]
-    )
+        ])
     func expressions(text: String, line: String) throws {
         let rule = Recurrence.cron(try CronExpression(text))
         let found = try CronLines(start("tower", rule, catchesUp: false)).lines
@@ -199,8 +178,7 @@ struct CrontabTests {
             ("/opt/a b/sync", "'/opt/a b/sync'"), ("/opt/100%/sync", "'/opt/100\\%/sync'"),
             ("/opt/it's/sync", "'/opt/it'\\''s/sync'"), ("/opt/$HOME`x`/s", "'/opt/$HOME`x`/s'"),
             ("/opt/\\%/s", "'/opt/\\\\%/s'"), ("/opt/grün/s", "'/opt/grün/s'"),
-        ]
-    )
+        ])
     func quoting(path: String, word: String) throws {
         let lines = try CronLines(start("tower", nightly("02:00"), program: program(path))).lines
         #expect(lines[0] == "0 2 * * * \(word) schedule run tower --quiet")
@@ -209,17 +187,12 @@ struct CrontabTests {
     @Test("Variables come by env(1), a file of cron.d names the user")
     func variables() throws {
         let lines = try CronLines(
-            start(
-                "tower",
-                nightly("02:00"),
-                program: program(variables: ["XDG_STATE_HOME=/var/my state"])
-            ),
+            start("tower", nightly("02:00"), program: program(variables: ["XDG_STATE_HOME=/var/my state"])),
             user: "root"
         ).lines
         #expect(
             lines[0] == "0 2 * * * root /usr/bin/env 'XDG_STATE_HOME=/var/my state' "
-                + "/usr/bin/syncagent schedule run tower --quiet"
-        )
+                + "/usr/bin/syncagent schedule run tower --quiet")
     }
 
     @Test("Line breaks, relative paths, other zones and endless commands are refused")
@@ -228,12 +201,9 @@ struct CrontabTests {
         #expect(throws: ScheduleError.self) { try program("sync") }
         #expect(throws: ScheduleError.self) {
             try CronLines(
-                start("tower", nightly("02:00"), program: program("/" + String(repeating: "x", count: 1_000)))
-            )
+                start("tower", nightly("02:00"), program: program("/" + String(repeating: "x", count: 1_000))))
         }
-        #expect(throws: ScheduleError.self) {
-            try CronLines(start("tower", nightly("02:00"), zone: "Europe/Berlin"))
-        }
+        #expect(throws: ScheduleError.self) { try CronLines(start("tower", nightly("02:00"), zone: "Europe/Berlin")) }
     }
 
     @Test("For the machine, a schedule is a file of its own in cron.d, replaced and removed whole")
@@ -241,10 +211,7 @@ struct CrontabTests {
         let directory = FileManager.default.temporaryDirectory.path + "/cron.d-\(UUID().uuidString)"
         // A leftover in the temporary directory harms nobody.
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let backend = CronBackend(
-            directory: directory,
-            run: FakeCrontab(nil, complaint: "not to be asked").run
-        )
+        let backend = CronBackend(directory: directory, run: FakeCrontab(nil, complaint: "not to be asked").run)
         try backend.install(start("tower.night", nightly("02:00")))
         try backend.install(start("tower.night", nightly("03:00")))
         let path = directory + "/syncagent-tower_-night"

@@ -28,9 +28,7 @@ struct JitterTests {
     @Test("Machines that are numbered, as in a fleet of clones, spread as well")
     func numbered() {
         var tenths = [Int](repeating: 0, count: 10)
-        for number in 0..<10_000 {
-            tenths[Jitter.delay(machine: "render-\(number)", schedule: "tower", most: 9)] += 1
-        }
+        for number in 0..<10_000 { tenths[Jitter.delay(machine: "render-\(number)", schedule: "tower", most: 9)] += 1 }
         #expect(tenths.allSatisfy { (850...1_150).contains($0) }, "\(tenths)")
     }
 

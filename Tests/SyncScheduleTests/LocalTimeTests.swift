@@ -16,8 +16,7 @@ struct LocalTimeTests {
             ("2026-03-29 01:59", "2026-03-29T00:59:00Z"), ("2026-03-29 02:30", "2026-03-29T01:00:00Z"),
             ("2026-03-29 03:00", "2026-03-29T01:00:00Z"), ("2026-10-25 02:30", "2026-10-25T00:30:00Z"),
             ("9999-12-31T23:59:59", "9999-12-31T22:59:59Z"),
-        ]
-    )
+        ])
     func moments(text: String, expected: String) throws {
         let wanted = try #require(parseTimestamp(expected))
         #expect(berlin.moment(text) == wanted)
@@ -29,8 +28,7 @@ struct LocalTimeTests {
             "", "2026-11-2", "2026-06-31", "2026-13-01 02:00", "2026-11-20 24:00", "2026-11-20 02:60",
             "2026-11-20 02:00:60", "2026-11-20  02:00", "2026-11-20T02:00:00Z", "2026-11-20 02", "20261120",
             "\u{0662}\u{0660}\u{0662}\u{0666}-1", "2026-11-20\u{0}02:00", "aaaa-bb-cc dd:ee",
-        ]
-    )
+        ])
     func refused(text: String) { #expect(berlin.moment(text) == nil) }
 
     @Test("The next time of day is today's or tomorrow's; the hour that comes twice counts once")

@@ -5,20 +5,13 @@ import Testing
 private func instant(_ zone: Zone, _ day: String, _ clock: String) -> Int64 {
     let parts = day.split(separator: "-").compactMap { Int64($0) }
     let minutes = ScheduleTiming.minutes(clock) ?? 0
-    return zone.first(Int64(minutes) * 60, of: CivilDay(year: parts[0], month: parts[1], day: parts[2]))
-        * 1_000
+    return zone.first(Int64(minutes) * 60, of: CivilDay(year: parts[0], month: parts[1], day: parts[2])) * 1_000
 }
 
 private func cron(_ text: String) throws -> Recurrence { .cron(try CronExpression(text)) }
 
 /// The next times after a moment, `2026-11-21 02:00`, by the clocks of a zone.
-private func next(
-    _ rule: Recurrence,
-    _ count: Int,
-    after day: String,
-    _ clock: String,
-    in name: String = "UTC"
-) throws
+private func next(_ rule: Recurrence, _ count: Int, after day: String, _ clock: String, in name: String = "UTC") throws
     -> [String]
 {
     let zone = try #require(Zone.named(name))
@@ -54,8 +47,7 @@ struct RecurrenceTests {
             ("0 6 * * 7", ["2026-11-22 06:00", "2026-11-29 06:00"]),
             ("0 6 * * 5-7", ["2026-11-22 06:00", "2026-11-27 06:00"]),
             ("5-10/5,50 12 * jan,dec *", ["2026-12-01 12:05", "2026-12-01 12:10", "2026-12-01 12:50"]),
-        ]
-    )
+        ])
     func times(text: String, expected: [String]) throws {
         #expect(try next(cron(text), expected.count, after: "2026-11-21", "12:30") == expected)
     }
@@ -63,18 +55,17 @@ struct RecurrenceTests {
     @Test("Every so often is counted from midnight, every week has its days")
     func others() throws {
         #expect(
-            try next(.every(minutes: 360), 3, after: "2026-11-21", "12:30")
-                == ["2026-11-21 18:00", "2026-11-22 00:00", "2026-11-22 06:00"]
-        )
+            try next(.every(minutes: 360), 3, after: "2026-11-21", "12:30") == [
+                "2026-11-21 18:00", "2026-11-22 00:00", "2026-11-22 06:00",
+            ])
         #expect(
-            try next(.daily(at: 180, on: [.sun, .wed]), 3, after: "2026-11-21", "12:30")
-                == ["2026-11-22 03:00", "2026-11-25 03:00", "2026-11-29 03:00"]
-        )
+            try next(.daily(at: 180, on: [.sun, .wed]), 3, after: "2026-11-21", "12:30") == [
+                "2026-11-22 03:00", "2026-11-25 03:00", "2026-11-29 03:00",
+            ])
     }
 
     @Test(
-        "A time that does not exist is the first moment after it, once; one that exists twice is the first [S132 F100]"
-    )
+        "A time that does not exist is the first moment after it, once; one that exists twice is the first [S132 F100]")
     func summerTime() throws {
         let spring = try next(.every(minutes: 30), 4, after: "2027-03-28", "01:00", in: "Europe/Berlin")
         #expect(spring == ["2027-03-28 01:30", "2027-03-28 03:00", "2027-03-28 03:30", "2027-03-28 04:00"])
@@ -104,17 +95,14 @@ struct RecurrenceTests {
         }
     }
 
-    @Test(
-        "A machine that slept: the last time only, or none where that is said; within ten minutes it is not late"
-    )
+    @Test("A machine that slept: the last time only, or none where that is said; within ten minutes it is not late")
     func sleeping() throws {
         let utc = try #require(Zone.named("UTC"))
         var timing = ScheduleTiming(.every(minutes: 60))
         let handled = Slot(day: CivilDay(year: 2026, month: 11, day: 21), minute: 60)
         func due(_ clock: String, started: Slot? = nil) -> String? {
             let schedule = ScheduleClock(timing, zone: utc, delay: 0)
-            return schedule.outlook(at: instant(utc, "2026-11-21", clock), handled: handled, started: started)
-                .due?.slot
+            return schedule.outlook(at: instant(utc, "2026-11-21", clock), handled: handled, started: started).due?.slot
                 .description
         }
         #expect(due("08:30") == "2026-11-21 08:00")
@@ -131,12 +119,9 @@ struct RecurrenceTests {
             ("0 0 0 * *", "day of the month"), ("0 0 * 13 *", "month"), ("0 0 * * 8", "day of the week"),
             ("5/15 * * * *", "5-59/15"), ("*/0 * * * *", "minute"), ("0 0 * * fri-mon", "counts down"),
             ("0 0 L * *", "not cron syntax"), ("0 0 ? * 1#2", "not cron syntax"), ("@reboot", "--catch-up"),
-            ("@often", "@hourly"),
-            ("TZ=UTC 0 3 * * *", "--time-zone"), ("0 0 * * someday", "sun to sat"), ("", "five"),
-            ("0,,5 * * * *", "minute"),
-            ("1-2-3 * * * *", "minute"), ("0 0 * * \u{1B}[31m", "day of the week"),
-        ]
-    )
+            ("@often", "@hourly"), ("TZ=UTC 0 3 * * *", "--time-zone"), ("0 0 * * someday", "sun to sat"), ("", "five"),
+            ("0,,5 * * * *", "minute"), ("1-2-3 * * * *", "minute"), ("0 0 * * \u{1B}[31m", "day of the week"),
+        ])
     func refused(text: String, word: String) {
         do throws(ScheduleError) {
             _ = try CronExpression(text)
@@ -155,9 +140,7 @@ struct RecurrenceTests {
             do throws(ScheduleError) {
                 try timing.check()
                 return ""
-            } catch {
-                return error.description
-            }
+            } catch { return error.description }
         }
         #expect(complaint(try cron("0 0 30 2 *")).contains("never run"))
         #expect(complaint(try cron("0 0 31 4,6 *")).contains("never run"))
@@ -179,12 +162,10 @@ struct RecurrenceTests {
             ("0 3 * * 1-5", "every mon-fri 03:00"), ("0 3,15 * * *", "every day 03:00, 15:00"),
             ("*/15 * * * *", "every 15 min"), ("5 * * * *", "every hour from 00:05"),
             ("0 8-18/2 * * 1-5", "every mon-fri, every 2 h from 08:00 to 18:00"),
-            ("0 0 1 * *", "on day 1 of the month 00:00"),
-            ("0 0 13 * 5", "every fri or day 13 of the month 00:00"),
+            ("0 0 1 * *", "on day 1 of the month 00:00"), ("0 0 13 * 5", "every fri or day 13 of the month 00:00"),
             ("0 0 */15 jan 1", "every mon that is day 1,16,31 of the month in jan 00:00"),
             ("1,7,9 1,2 * * *", "6 times a day from 01:01 to 02:09"),
-        ]
-    )
+        ])
     func words(text: String, words: String) throws { #expect(try cron(text).description == words) }
 
     @Test("The other rules in words")
@@ -195,7 +176,6 @@ struct RecurrenceTests {
         #expect(
             [1, 60, 90, 360].map { Recurrence.every(minutes: $0).description } == [
                 "every minute", "every hour", "every 90 min", "every 6 h",
-            ]
-        )
+            ])
     }
 }

@@ -49,53 +49,30 @@ private func tool(_ arguments: [String], _ variables: [String: String] = [:]) ->
     let complained = errors.fileHandleForReading.readDataToEndOfFile()
     process.waitUntilExit()
     return CommandOutcome(
-        status: process.terminationStatus,
-        output: Array(said),
-        errors: String(decoding: complained, as: UTF8.self)
-    )
+        status: process.terminationStatus, output: Array(said), errors: String(decoding: complained, as: UTF8.self))
 }
 
 private func units(
-    _ name: String = "tower",
-    program: String = "/bin/true",
-    nightly: String = "02:30",
-    zone: String? = "Europe/Berlin",
-    days: Set<Weekday> = [],
-    delay: Int = 0,
-    scope: SystemdUnits.Scope = .user
+    _ name: String = "tower", program: String = "/bin/true", nightly: String = "02:30", zone: String? = "Europe/Berlin",
+    days: Set<Weekday> = [], delay: Int = 0, scope: SystemdUnits.Scope = .user
 ) throws -> SystemdUnits {
     SystemdUnits(
         try start(
-            .daily(at: ScheduleTiming.minutes(nightly) ?? -1, on: days),
-            name: name,
-            program: program,
-            zone: zone,
-            delay: delay
-        ),
-        scope: scope
-    )
+            .daily(at: ScheduleTiming.minutes(nightly) ?? -1, on: days), name: name, program: program, zone: zone,
+            delay: delay), scope: scope)
 }
 
 private func start(
-    _ recurrence: Recurrence = .daily(at: 150, on: []),
-    name: String = "tower",
-    program: String = "/bin/true",
-    zone: String? = "Europe/Berlin",
-    delay: Int = 0,
-    today: CivilDay = CivilDay(year: 2026, month: 11, day: 21)
+    _ recurrence: Recurrence = .daily(at: 150, on: []), name: String = "tower", program: String = "/bin/true",
+    zone: String? = "Europe/Berlin", delay: Int = 0, today: CivilDay = CivilDay(year: 2026, month: 11, day: 21)
 ) throws -> ScheduledStart {
     var timing = ScheduleTiming(recurrence)
     timing.timeZone = zone
     return ScheduledStart(
-        name: name,
-        clock: ScheduleClock(timing, zone: try Zone.of(zone), delay: delay),
+        name: name, clock: ScheduleClock(timing, zone: try Zone.of(zone), delay: delay),
         program: try ScheduledProgram(
-            path: program,
-            arguments: ["schedule", "run", name, "50% \"of\" $HOME \\n it's ünï"],
-            variables: ["XDG_STATE_HOME=/var/my \"state\" %h $HOME \\x"]
-        ),
-        today: today
-    )
+            path: program, arguments: ["schedule", "run", name, "50% \"of\" $HOME \\n it's ünï"],
+            variables: ["XDG_STATE_HOME=/var/my \"state\" %h $HOME \\x"]), today: today)
 }
 
 /// Takes notes of what would have been run.
@@ -109,9 +86,7 @@ private final class Notes: Sendable {
         { [self] arguments, _ in
             let words = arguments.joined(separator: " ")
             said.withLock { $0.append(words) }
-            if let refused, words.contains(refused) {
-                return CommandOutcome(status: 1, errors: "no \(words)\n")
-            }
+            if let refused, words.contains(refused) { return CommandOutcome(status: 1, errors: "no \(words)\n") }
             return CommandOutcome(status: 0)
         }
     }
@@ -120,14 +95,10 @@ private final class Notes: Sendable {
 @Suite("systemd units", .timeLimit(.minutes(10)))
 struct SystemdTests {
     @Test(
-        "systemd accepts the units of programs with nasty names [S132]",
-        .enabled(if: hasSystemd, noSystemd),
+        "systemd accepts the units of programs with nasty names [S132]", .enabled(if: hasSystemd, noSystemd),
         arguments: [
-            "plain", "with blank", "100%h", "it's", "say\"so\"", "back\\slash", "cash$HOME", "grün", "a;b",
-            "@at",
-        ],
-        [SystemdUnits.Scope.user, .system]
-    )
+            "plain", "with blank", "100%h", "it's", "say\"so\"", "back\\slash", "cash$HOME", "grün", "a;b", "@at",
+        ], [SystemdUnits.Scope.user, .system])
     func verified(name: String, scope: SystemdUnits.Scope) throws {
         let place = try Place()
         let units = try units(program: try place.program(name), scope: scope)
@@ -139,25 +110,19 @@ struct SystemdTests {
             [
                 "systemd-analyze", option, "--man=no", "verify", "\(place.path)/\(units.service)",
                 "\(place.path)/\(units.timer)",
-            ],
-            ["XDG_RUNTIME_DIR": place.path]
-        )
+            ], ["XDG_RUNTIME_DIR": place.path])
         #expect(outcome.status == 0, "\(outcome.errors)")
         #expect(!outcome.errors.contains("syncagent-schedule"), "\(outcome.errors)")
     }
 
-    @Test(
-        "The check of the checks: a program that is not there is refused",
-        .enabled(if: hasSystemd, noSystemd)
-    )
+    @Test("The check of the checks: a program that is not there is refused", .enabled(if: hasSystemd, noSystemd))
     func canFail() throws {
         let place = try Place()
         let units = try units(program: "/nowhere/nobody")
         try ScheduleFiles.write(Array(units.serviceText.utf8), to: "\(place.path)/\(units.service)")
         let outcome = tool(
             ["systemd-analyze", "--user", "--man=no", "verify", "\(place.path)/\(units.service)"],
-            ["XDG_RUNTIME_DIR": place.path]
-        )
+            ["XDG_RUNTIME_DIR": place.path])
         #expect(outcome.status != 0 && outcome.errors.contains("nobody"), "\(outcome.errors)")
     }
 
@@ -165,39 +130,29 @@ struct SystemdTests {
         "systemd starts every rule when our own clock does, in the nights of summer time, too [S132]",
         .enabled(if: hasSystemd, noSystemd),
         arguments: [
-            ("Europe/Berlin", "30 2 * * *", "2027-03-26", 45),
-            ("Europe/Berlin", "30 2 * * *", "2026-10-23", 45),
-            ("America/New_York", "0 2 * * *", "2027-03-12", 45),
-            ("America/New_York", "30 1 * * *", "2026-10-30", 45),
-            ("Australia/Lord_Howe", "10 2 * * *", "2027-10-01", 45),
-            ("Asia/Kolkata", "59 23 * * *", "2026-12-30", 45),
+            ("Europe/Berlin", "30 2 * * *", "2027-03-26", 45), ("Europe/Berlin", "30 2 * * *", "2026-10-23", 45),
+            ("America/New_York", "0 2 * * *", "2027-03-12", 45), ("America/New_York", "30 1 * * *", "2026-10-30", 45),
+            ("Australia/Lord_Howe", "10 2 * * *", "2027-10-01", 45), ("Asia/Kolkata", "59 23 * * *", "2026-12-30", 45),
             ("UTC", "0 0 * * *", "2028-02-27", 45), ("Europe/Berlin", "*/30 * * * *", "2027-03-28", 45),
-            ("Europe/Berlin", "*/30 * * * *", "2026-10-25", 45),
-            ("Europe/Berlin", "0 */6 * * *", "2027-03-27", 0),
-            ("Europe/Berlin", "15 2,3 * * *", "2027-03-27", 1_000),
-            ("Africa/Cairo", "0 */2 * * *", "2027-04-29", 7),
-            ("Africa/Casablanca", "30 2 * * *", "2027-03-12", 45),
-            ("America/New_York", "0 9 * * 1-5", "2026-11-27", 0), ("UTC", "5 4 13 * fri", "2026-11-01", 0),
-            ("UTC", "0 0 */2 * 1", "2026-11-01", 0), ("UTC", "0 12 29 2 *", "2026-11-01", 0),
-            ("Pacific/Apia", "*/90 * * * *", "2026-11-01", 0),
+            ("Europe/Berlin", "*/30 * * * *", "2026-10-25", 45), ("Europe/Berlin", "0 */6 * * *", "2027-03-27", 0),
+            ("Europe/Berlin", "15 2,3 * * *", "2027-03-27", 1_000), ("Africa/Cairo", "0 */2 * * *", "2027-04-29", 7),
+            ("Africa/Casablanca", "30 2 * * *", "2027-03-12", 45), ("America/New_York", "0 9 * * 1-5", "2026-11-27", 0),
+            ("UTC", "5 4 13 * fri", "2026-11-01", 0), ("UTC", "0 0 */2 * 1", "2026-11-01", 0),
+            ("UTC", "0 12 29 2 *", "2026-11-01", 0), ("Pacific/Apia", "*/90 * * * *", "2026-11-01", 0),
             ("UTC", "10 22 1,15 jan-mar sun", "2026-11-01", 0),
-        ]
-    )
+        ])
     func calendar(zone name: String, rule: String, from: String, delay: Int) throws {
         let zone = try #require(Zone.named(name))
         let parts = from.split(separator: "-").compactMap { Int64($0) }
         let first = CivilDay(year: parts[0], month: parts[1], day: parts[2])
         // The fields of cron have no such step; it is the rule of --every.
-        let recurrence =
-            rule.hasPrefix("*/90") ? .every(minutes: 90) : Recurrence.cron(try CronExpression(rule))
+        let recurrence = rule.hasPrefix("*/90") ? .every(minutes: 90) : Recurrence.cron(try CronExpression(rule))
         let start = try start(recurrence, zone: name, delay: delay)
         let base = zone.first(12 * 3_600, of: first.adding(-1))
         var found: Set<Int64> = []
         for times in SystemdUnits(start, scope: .user).calendar {
             let outcome = tool(
-                ["systemd-analyze", "calendar", "--iterations=40", "--base-time=@\(base)", times],
-                ["TZ": "UTC"]
-            )
+                ["systemd-analyze", "calendar", "--iterations=40", "--base-time=@\(base)", times], ["TZ": "UTC"])
             #expect(outcome.status == 0, "\(times): \(outcome.errors)")
             // "Next elapse: Sat 2027-03-27 01:30:45 UTC", "Iter. #2: …"
             let text = String(decoding: outcome.output, as: UTF8.self)
@@ -224,8 +179,7 @@ struct SystemdTests {
             ("America/New_York", "02:00", "Sun *-03-08,09,10,11,12,13,14 03:00:00 America/New_York"),
             ("Australia/Lord_Howe", "02:10", "Sun *-10-01,02,03,04,05,06,07 02:30:00 Australia/Lord_Howe"),
             ("Africa/Cairo", "00:20", "Fri *-04-24,25,26,27,28,29,30 01:00:00 Africa/Cairo"),
-        ]
-    )
+        ])
     func everyYear(zone: String, nightly: String, line: String) throws {
         func calendar(_ year: Int64) throws -> [String] {
             let rule = Recurrence.daily(at: ScheduleTiming.minutes(nightly) ?? -1, on: [])
@@ -240,11 +194,7 @@ struct SystemdTests {
     func datesWithoutRule() throws {
         let calendar = SystemdUnits(try start(zone: "Africa/Casablanca"), scope: .user).calendar
         #expect((9...12).contains(calendar.count - 1), "\(calendar)")
-        #expect(
-            calendar.dropFirst().allSatisfy {
-                $0.hasPrefix("20") && $0.hasSuffix(" 03:00:00 Africa/Casablanca")
-            }
-        )
+        #expect(calendar.dropFirst().allSatisfy { $0.hasPrefix("20") && $0.hasSuffix(" 03:00:00 Africa/Casablanca") })
     }
 
     @Test("What is not caught up is not persistent; the rule is in the unit's description")
@@ -253,16 +203,9 @@ struct SystemdTests {
         timing.catchesUp = false
         let clock = ScheduleClock(timing, zone: try Zone.of("UTC"), delay: 0)
         let program = try ScheduledProgram(path: "/bin/true", arguments: [])
-        let start = ScheduledStart(
-            name: "tower",
-            clock: clock,
-            program: program,
-            today: CivilDay(number: 20_000)
-        )
+        let start = ScheduledStart(name: "tower", clock: clock, program: program, today: CivilDay(number: 20_000))
         let text = SystemdUnits(start, scope: .user).timerText
-        #expect(
-            text.contains("\nPersistent=false\n") && text.contains("\nOnCalendar=*-*-* 00,06,12,18:00:00\n")
-        )
+        #expect(text.contains("\nPersistent=false\n") && text.contains("\nOnCalendar=*-*-* 00,06,12,18:00:00\n"))
         #expect(text.contains("\nDescription=Scheduled pull tower, every 6 h\n"))
         #expect(try units().timerText.contains("\nPersistent=true\n"))
     }
@@ -275,10 +218,10 @@ struct SystemdTests {
 
     @Test(
         "Unit names are what systemd-escape makes of them, or their dashes are plain",
-        .enabled(if: hasSystemd, noSystemd),
-        arguments: ["tower", "com.example_Tower9", "a.b"]
-    )
-    func names(name: String) throws {
+        .enabled(if: hasSystemd, noSystemd), arguments: ["tower", "com.example_Tower9", "a.b"])
+    func names(name: String)
+        throws
+    {
         #expect(ScheduleName.isValid(name))
         let escaped = String(decoding: tool(["systemd-escape", name]).output, as: UTF8.self)
         #expect(escaped == name + "\n")
@@ -289,8 +232,7 @@ struct SystemdTests {
         arguments: [
             "", ".", "..", ".hidden", "-x", "a/b", "a b", "a\nb", "ä", "a@b", "a%", "a\\",
             String(repeating: "x", count: 101),
-        ]
-    )
+        ])
     func badNames(name: String) {
         #expect(!ScheduleName.isValid(name))
         #expect(throws: ScheduleError.self) { try ScheduleName.check(name) }
@@ -300,10 +242,8 @@ struct SystemdTests {
         "A name is derived from a path or a project",
         arguments: [
             ("com.example.tower", "com.example.tower"), ("/srv/My Tower", "srv-My-Tower"), ("..", nil),
-            ("grün", "gr-n"),
-            ("--x--", "x"),
-        ] as [(String, String?)]
-    )
+            ("grün", "gr-n"), ("--x--", "x"),
+        ] as [(String, String?)])
     func derived(text: String, name: String?) { #expect(ScheduleName.derived(from: text) == name) }
 
     @Test("Units are written, checked, enabled; a second time replaced; removed with everything")
@@ -326,10 +266,7 @@ struct SystemdTests {
         let timer = try #require(try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer"))
         #expect(String(decoding: timer, as: UTF8.self).contains("04:00:00"))
         #expect(
-            notes.said.withLock { $0 }.contains(
-                "systemctl --user clean --what=state syncagent-schedule-tower.timer"
-            )
-        )
+            notes.said.withLock { $0 }.contains("systemctl --user clean --what=state syncagent-schedule-tower.timer"))
 
         #expect(try backend.remove("tower"))
         #expect(place.files == [])
@@ -337,9 +274,7 @@ struct SystemdTests {
     }
 
     @Test(
-        "Whatever fails, nothing is left half installed",
-        arguments: ["calendar", "verify", "daemon-reload", "enable"]
-    )
+        "Whatever fails, nothing is left half installed", arguments: ["calendar", "verify", "daemon-reload", "enable"])
     func failing(step: String) throws {
         let place = try Place()
         let backend = SystemdBackend(scope: .system, directory: place.path, run: Notes(refusing: step).run)
@@ -350,9 +285,7 @@ struct SystemdTests {
         let working = SystemdBackend(scope: .system, directory: place.path, run: Notes().run)
         try working.install(try start(.daily(at: 60, on: [])))
         let before = try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer")
-        #expect(throws: ScheduleError.self) {
-            try backend.install(try start(.daily(at: 300, on: [])))
-        }
+        #expect(throws: ScheduleError.self) { try backend.install(try start(.daily(at: 300, on: []))) }
         #expect(try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer") == before)
     }
 
@@ -392,13 +325,9 @@ struct BackendChoiceTests {
     /// cron `d`aemon.
     private static func machine(_ has: String) -> (MachineFacts, [any ScheduleBackend]) {
         let facts = MachineFacts(
-            userName: "ana",
-            isRoot: has.contains("r"),
-            exists: { $0 == "/run/systemd/system" && has.contains("s") },
+            userName: "ana", isRoot: has.contains("r"), exists: { $0 == "/run/systemd/system" && has.contains("s") },
             hasProgram: { $0 == "crontab" && has.contains("c") },
-            isRunning: { $0.contains("cron") && has.contains("d") },
-            isAgentRunning: { false }
-        )
+            isRunning: { $0.contains("cron") && has.contains("d") }, isAgentRunning: { false })
         let backends = scheduleBackends(root: "", configuration: "/nowhere") { words, _ in
             let answers = words.contains("--user") ? has.contains("u") : has.contains("s")
             return CommandOutcome(status: words.first == "systemctl" && answers ? 0 : 1)
@@ -422,17 +351,12 @@ struct BackendChoiceTests {
             ("uscd", "cron", false, false, "cron", "--backend cron"),
             ("c", "cron", false, false, "cron", "--backend cron; no cron daemon is running now"),
             ("uscd", "agent", false, false, "agent", "--backend agent"),
-        ] as [(String, String?, Bool, Bool, String, String)]
-    )
-    func choice(has: String, named: String?, system: Bool, zone: Bool, backend: String, why: String) throws {
+        ] as [(String, String?, Bool, Bool, String, String)]) func choice(
+            has: String, named: String?, system: Bool, zone: Bool, backend: String, why: String
+        ) throws
+    {
         let (facts, backends) = Self.machine(has)
-        let choice = try BackendChoice.choose(
-            named,
-            of: backends,
-            isForMachine: system,
-            hasZone: zone,
-            facts
-        )
+        let choice = try BackendChoice.choose(named, of: backends, isForMachine: system, hasZone: zone, facts)
         #expect(choice.backend.name == backend)
         #expect(choice.reason == why)
     }
@@ -440,22 +364,18 @@ struct BackendChoiceTests {
     @Test(
         "What cannot be had is refused, with what is missing",
         arguments: [
-            (
-                "r", nil, true, .unavailable,
-                "no systemd answers, and no cron daemon is running; without --system"
-            ),
+            ("r", nil, true, .unavailable, "no systemd answers, and no cron daemon is running; without --system"),
             ("u", nil, true, .invalid, "--system is for root"),
             ("scd", "systemd", false, .unavailable, "'systemctl --user show-environment' fails"),
             ("", "cron", false, .unavailable, "There is no crontab(1) here"),
             ("rs", "agent", true, .invalid, "the agent belongs to its user"),
-        ] as [(String, String?, Bool, ScheduleError.Code, String)]
-    )
-    func refusal(has: String, named: String?, system: Bool, code: ScheduleError.Code, why: String) {
+        ] as [(String, String?, Bool, ScheduleError.Code, String)])
+    func refusal(
+        has: String, named: String?, system: Bool, code: ScheduleError.Code, why: String
+    ) {
         let (facts, backends) = Self.machine(has)
-        #expect {
-            try BackendChoice.choose(named, of: backends, isForMachine: system, hasZone: false, facts)
-        } throws: { error in
-            (error as? ScheduleError).map { $0.code == code && $0.description.contains(why) } ?? false
+        #expect { try BackendChoice.choose(named, of: backends, isForMachine: system, hasZone: false, facts) } throws: {
+            error in (error as? ScheduleError).map { $0.code == code && $0.description.contains(why) } ?? false
         }
     }
 
@@ -470,14 +390,14 @@ struct BackendChoiceTests {
     @Test(
         "What starts a schedule stays where that is not against the wish",
         arguments: [
-            (nil, "cron", false, false, true), (nil, "cron", false, true, false),
-            (nil, "cron", true, false, false),
+            (nil, "cron", false, false, true), (nil, "cron", false, true, false), (nil, "cron", true, false, false),
             (nil, "systemd-system", true, true, true), ("systemd", "cron", false, false, false),
             ("systemd", "systemd-user", false, true, true), ("cron", "cron-system", true, false, true),
             ("agent", "agent", false, true, true), ("agent", "cron", false, false, false),
-        ] as [(String?, String, Bool, Bool, Bool)]
-    )
-    func keeping(named: String?, name: String, system: Bool, zone: Bool, isKept: Bool) throws {
+        ] as [(String?, String, Bool, Bool, Bool)])
+    func keeping(
+        named: String?, name: String, system: Bool, zone: Bool, isKept: Bool
+    ) throws {
         let backend = try #require(Self.machine("").1.first { $0.name == name })
         #expect(backend.accepts(named, isForMachine: system, hasZone: zone) == isKept)
     }

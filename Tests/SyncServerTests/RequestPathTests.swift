@@ -15,22 +15,15 @@ struct RequestPathTests {
     @Test(
         "Nothing leads upwards, into dot-files or to a directory [V1 V3]",
         arguments: [
-            "/..", "/../etc/passwd", "/%2e%2e/etc/passwd", "/a/%2E%2E/b", "/a/../b", "/.git/config", "/a/.x",
-            "/.", "/", "//", "/a//b", "/a/", "/" + String(repeating: "a", count: 256),
-            String(repeating: "/a", count: 129),
-        ]
-    )
-    func notServed(path: String) {
-        #expect(throws: RequestPath.Refusal.notServed) { try RequestPath(path) }
-    }
+            "/..", "/../etc/passwd", "/%2e%2e/etc/passwd", "/a/%2E%2E/b", "/a/../b", "/.git/config", "/a/.x", "/.", "/",
+            "//", "/a//b", "/a/", "/" + String(repeating: "a", count: 256), String(repeating: "/a", count: 129),
+        ])
+    func notServed(path: String) { #expect(throws: RequestPath.Refusal.notServed) { try RequestPath(path) } }
 
     @Test(
         "Disguised slashes, NULs and broken escapes are malformed [V27]",
-        arguments: ["", "a", "/%", "/%2", "/%zz", "/%2G", "/a%2fb", "/a%00b", "/%+1"]
-    )
-    func malformed(path: String) {
-        #expect(throws: RequestPath.Refusal.malformed) { try RequestPath(path) }
-    }
+        arguments: ["", "a", "/%", "/%2", "/%zz", "/%2G", "/a%2fb", "/a%00b", "/%+1"])
+    func malformed(path: String) { #expect(throws: RequestPath.Refusal.malformed) { try RequestPath(path) } }
 
     @Test("Only a pack that bears its digest may be cached for ever")
     func cachePolicy() throws {

@@ -37,8 +37,7 @@ struct ConfigurationFileTests {
                 "in-place": { program: "/opt/other", batch: 100 },
               },
             }
-            """
-        )
+            """)
         let settings = file.transfer
         #expect(settings.connections == 8)
         #expect(settings.connectionsPerHost == 4)
@@ -66,8 +65,7 @@ struct ConfigurationFileTests {
             file.hooks == [
                 "reindex": HookSetting(program: "/opt/reindex", arguments: ["--fast", ""], timeout: 3600),
                 "in-place": HookSetting(program: "/opt/other", batch: 100),
-            ]
-        )
+            ])
     }
 
     @Test(
@@ -75,37 +73,27 @@ struct ConfigurationFileTests {
         arguments: [
             "{}", " { } // nothing", "/* a\n b */{}", "\u{FEFF}{}", "{connections:0x10}", "{connections:+8,}",
             "{connections:4.0}", "{limit_rate:65536}", "{speed_limit:0}", "{speed_limit:'0'}",
-            "{tls:{minimum_version:1.3}}", "{proxy:{url:''}}",
-            "{proxy:{exceptions:['*']}}", "{proxy:{url:'socks5h://h:1'}}", "{rewrite:[]}", "{hooks:{}}",
+            "{tls:{minimum_version:1.3}}", "{proxy:{url:''}}", "{proxy:{exceptions:['*']}}",
+            "{proxy:{url:'socks5h://h:1'}}", "{rewrite:[]}", "{hooks:{}}",
             "{redirects:{allow_private:['::1','[::2]','10.0.0.1']}}", "{headers:['Accept: */*']}",
             "{idle_timeout:'\\x39\\u0030s'}", "{deadline:'9\\\n0s'}",
-        ]
-    )
-    func accepted(text: String) throws {
-        #expect(throws: Never.self) { try parse(text) }
-    }
+        ])
+    func accepted(text: String) throws { #expect(throws: Never.self) { try parse(text) } }
 
     static let refusals: [(text: String, message: String)] = [
         ("", "c.json:1:1: the file is empty; write {} for no settings"),
         ("[]", "c.json:1: an empty list was found; an object { … } is expected"),
-        ("{", "c.json:1:2: a key or } is missing here"),
-        ("{} {}", "c.json:1:4: text after the end of the value"),
+        ("{", "c.json:1:2: a key or } is missing here"), ("{} {}", "c.json:1:4: text after the end of the value"),
         ("{\n connections 4}", "c.json:2:14: a colon is missing after the key"),
         ("{connections: 4\n limit_rate: 1}", "c.json:2:2: a comma or } is missing before this"),
-        (
-            "{connections: 4, connections: 5}",
-            "c.json:1:18: this key appears twice in one object; keep one of them"
-        ),
+        ("{connections: 4, connections: 5}", "c.json:1:18: this key appears twice in one object; keep one of them"),
         ("{deadline: \"6h\n}", "c.json:1:12: a string that never ends"),
         ("{deadline: 'a\\q1'}\u{0}", "c.json:1:19: text after the end of the value"),
         ("{deadline: '\\u12'}", "c.json:1:14: JSON5 has no such escape"),
         ("/* {}", "c.json:1:1: a comment that never ends; close it with */"),
         ("{connections: 01}", "c.json:1:15: a value is missing here"),
         ("{connections: nope}", "c.json:1:15: a value is missing here"),
-        (
-            String(repeating: "{a:", count: 17),
-            "c.json:1:50: nested deeper than 16 levels"
-        ),
+        (String(repeating: "{a:", count: 17), "c.json:1:50: nested deeper than 16 levels"),
         ("{conections: 4}", "c.json:1: conections: no such key; did you mean “connections”?"),
         ("{\n\nlimitRate: 4}", "c.json:3: limitRate: no such key; did you mean “limit_rate”?"),
         ("{proxy: {urll: ''}}", "c.json:1: proxy.urll: no such key; did you mean “url”?"),
@@ -116,16 +104,9 @@ struct ConfigurationFileTests {
         (
             "{connections: 'many'}",
             "c.json:1: connections: a string was found; a whole number from 1 to 256 is expected"
-        ),
-        ("{connections: 0}", "c.json:1: connections: 0 was found; a whole number from 1 to 256 is expected"),
-        (
-            "{connections: 4.5}",
-            "c.json:1: connections: 4.5 was found; a whole number from 1 to 256 is expected"
-        ),
-        (
-            "{connections: null}",
-            "c.json:1: connections: null was found; a whole number from 1 to 256 is expected"
-        ),
+        ), ("{connections: 0}", "c.json:1: connections: 0 was found; a whole number from 1 to 256 is expected"),
+        ("{connections: 4.5}", "c.json:1: connections: 4.5 was found; a whole number from 1 to 256 is expected"),
+        ("{connections: null}", "c.json:1: connections: null was found; a whole number from 1 to 256 is expected"),
         (
             "{connections_per_host: 65}",
             "c.json:1: connections_per_host: 65 was found; a whole number from 1 to 64 is expected"
@@ -134,15 +115,9 @@ struct ConfigurationFileTests {
             "{limit_rate: 0}",
             "c.json:1: limit_rate: 0 was found; a number of bytes such as \"500K\" or \"10MB\" is expected"
         ),
-        (
-            "{limit_rate: 'fast'}",
-            "c.json:1: limit_rate: 'fast' is not a number of bytes such as \"500K\" or \"10MB\""
-        ),
+        ("{limit_rate: 'fast'}", "c.json:1: limit_rate: 'fast' is not a number of bytes such as \"500K\" or \"10MB\""),
         ("{deadline: 'soon'}", "c.json:1: deadline: 'soon' is not a time such as 90s, 15m, 6h or 2d"),
-        (
-            "{deadline: -1}",
-            "c.json:1: deadline: -1 was found; a time such as \"90s\", \"15m\" or \"6h\" is expected"
-        ),
+        ("{deadline: -1}", "c.json:1: deadline: -1 was found; a time such as \"90s\", \"15m\" or \"6h\" is expected"),
         (
             "{rewrite: 'a b'}",
             "c.json:1: rewrite: a string was found; a list of rules \"PREFIX REPLACEMENT\" is expected"
@@ -150,18 +125,11 @@ struct ConfigurationFileTests {
         (
             "{rewrite: ['a b',\n 'a']}",
             "c.json:2: rewrite[1]: a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one space"
-        ),
-        ("{rewrite: ['~( b']}", "c.json:1: rewrite[0]: not a regular expression: ("),
-        (
-            "{headers: [1]}",
-            "c.json:1: headers[0]: 1 was found; one of lines \"Name: value\" is expected"
-        ),
+        ), ("{rewrite: ['~( b']}", "c.json:1: rewrite[0]: not a regular expression: ("),
+        ("{headers: [1]}", "c.json:1: headers[0]: 1 was found; one of lines \"Name: value\" is expected"),
         ("{headers: ['secret']}", "c.json:1: headers[0]: write it as Name: value"),
         ("{headers: ['X: secret\\n']}", "c.json:1: headers[0]: it has control characters"),
-        (
-            "{headers: ['Range: secret']}",
-            "c.json:1: headers[0]: Range is set by syncagent itself; leave it out"
-        ),
+        ("{headers: ['Range: secret']}", "c.json:1: headers[0]: Range is set by syncagent itself; leave it out"),
         ("{headers: ['X:']}", "c.json:1: headers[0]: X has no value"),
         (
             "{proxy: {url: 'http://u:secret@p:1'}}",
@@ -175,25 +143,16 @@ struct ConfigurationFileTests {
         (
             "{proxy: {url: 'http://p/x'}}",
             "c.json:1: proxy.url: this is not a proxy's URL; write it as http://host:port"
-        ),
-        ("{proxy: {user: 'u'}}", "c.json:1: proxy.user: it needs proxy.url"),
+        ), ("{proxy: {user: 'u'}}", "c.json:1: proxy.user: it needs proxy.url"),
         (
             "{proxy: {password: 'secret'}}",
             "c.json:1: proxy.password: no such key; the keys are url, user, password_file, exceptions"
-        ),
-        (
-            "{proxy: {url: 'p', password_file: 'f'}}",
-            "c.json:1: proxy.password_file: it needs proxy.user"
-        ),
+        ), ("{proxy: {url: 'p', password_file: 'f'}}", "c.json:1: proxy.password_file: it needs proxy.user"),
         ("{tls: {key: 'f'}}", "c.json:1: tls.key: it needs tls.certificate"),
         (
             "{tls: {minimum_version: '1.1'}}",
             "c.json:1: tls.minimum_version: a string was found; \"1.2\" or \"1.3\" is expected"
-        ),
-        (
-            "{http2: true}",
-            "c.json:1: http2: true was found; \"never\" or \"whole\" or \"always\" is expected"
-        ),
+        ), ("{http2: true}", "c.json:1: http2: true was found; \"never\" or \"whole\" or \"always\" is expected"),
         (
             "{redirects: {allow_private: 'any'}}",
             "c.json:1: redirects.allow_private: a string was found; a list of host names, or \"all\" is expected"
@@ -202,11 +161,7 @@ struct ConfigurationFileTests {
             "{redirects: {allow_downgrade: ['http://h']}}",
             "c.json:1: redirects.allow_downgrade[0]: 'http://h' is not a host; write its name alone, such as"
                 + " cdn.example.com"
-        ),
-        (
-            "{hooks: {reindex: '/bin/x'}}",
-            "c.json:1: hooks.reindex: a string was found; an object { … } is expected"
-        ),
+        ), ("{hooks: {reindex: '/bin/x'}}", "c.json:1: hooks.reindex: a string was found; an object { … } is expected"),
         (
             "{hooks: {reindex: {}}}",
             "c.json:1: hooks.reindex.program: missing; write the absolute path of the program to run"
@@ -231,8 +186,7 @@ struct ConfigurationFileTests {
 
     @Test(
         "Refused, with the line, the key and what to do; no value that may be a secret is shown [S83 F114]",
-        arguments: refusals
-    )
+        arguments: refusals)
     func refused(text: String, message: String) {
         let error = #expect(throws: SettingsError.self) { try parse(text) }
         #expect(error?.description == message)
@@ -252,10 +206,8 @@ struct ConfigurationFileTests {
             ("+1", .integer(1)), ("-1", .integer(-1)), ("+0x1F", .integer(31)), ("-0x1F", .integer(-31)),
             ("+1e3", .integer(1_000)), ("+1.50", .number(1.5)), ("-.5", .number(-0.5)), ("+5.", .integer(5)),
             ("0.25", .number(0.25)), ("+0", .integer(0)), ("+Infinity", .number(.infinity)),
-            ("-9223372036854775808", .integer(.min)),
-            ("9223372036854775808", .number(9_223_372_036_854_775_808)),
-        ] as [(String, ConfigurationNode.Value)]
-    )
+            ("-9223372036854775808", .integer(.min)), ("9223372036854775808", .number(9_223_372_036_854_775_808)),
+        ] as [(String, ConfigurationNode.Value)])
     func numbers(text: String, value: ConfigurationNode.Value) throws {
         #expect(try JSON5Reader.read(Array(text.utf8)).value == value)
         let list = try JSON5Reader.read(Array("[\(text),/**/\(text)]".utf8)).value
@@ -266,14 +218,10 @@ struct ConfigurationFileTests {
     @Test(
         "What only looks like a number is refused",
         arguments: [
-            "+", "-", "+-1", "--1", "+ 1", "0x", "0x+5", "0x-5", ".", "-.", ".e5", "01", "+01.5", "1e",
-            "1_000",
-            "1-2", "0b1", "infinity", "1.2.3",
-        ]
-    )
-    func noNumber(text: String) {
-        #expect(throws: SettingsError.self) { try JSON5Reader.read(Array(text.utf8)) }
-    }
+            "+", "-", "+-1", "--1", "+ 1", "0x", "0x+5", "0x-5", ".", "-.", ".e5", "01", "+01.5", "1e", "1_000", "1-2",
+            "0b1", "infinity", "1.2.3",
+        ])
+    func noNumber(text: String) { #expect(throws: SettingsError.self) { try JSON5Reader.read(Array(text.utf8)) } }
 
     @Test("No cut, no flipped byte makes the reader do anything but refuse or accept")
     func mutations() throws {
@@ -326,25 +274,18 @@ struct ExampleTests {
 
     @Test("What is an option of a run and a key is documented as both")
     func documented() throws {
-        let url = Self.url.deletingLastPathComponent().deletingLastPathComponent()
-            .appendingPathComponent("Documentation/Configuration.md")
-        let rows = try String(contentsOf: url, encoding: .utf8).split(separator: "\n").filter {
-            $0.hasPrefix("|")
-        }
+        let url = Self.url.deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent(
+            "Documentation/Configuration.md")
+        let rows = try String(contentsOf: url, encoding: .utf8).split(separator: "\n").filter { $0.hasPrefix("|") }
         for row in RunKey.all {
-            #expect(
-                rows.contains { $0.contains("`\(row.name)`") && $0.contains("`\(row.option)`") },
-                "\(row.name)"
-            )
+            #expect(rows.contains { $0.contains("`\(row.name)`") && $0.contains("`\(row.option)`") }, "\(row.name)")
         }
     }
 
     @Test("What the example says about defaults is so")
     func defaults() throws {
         var configuration = TransportConfiguration(
-            clock: TransportClock(now: { .zero }, unixTime: { 0 }),
-            random: { 0 }
-        )
+            clock: TransportClock(now: { .zero }, unixTime: { 0 }), random: { 0 })
         try TransferSettings().apply(to: &configuration)
         #expect(configuration.connections == 64 && configuration.connectionsPerHost == 32)
         #expect(configuration.initialConnections == 8 && configuration.adaptive)

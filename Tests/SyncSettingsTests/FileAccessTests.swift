@@ -23,9 +23,7 @@ struct FileAccessTests {
         do {
             try body()
             return nil
-        } catch {
-            return "\(error)"
-        }
+        } catch { return "\(error)" }
     }
 
     @Test(
@@ -33,14 +31,12 @@ struct FileAccessTests {
         arguments: [
             ("{headers: ['Authorization: Bearer canary']}", "it holds the header Authorization"),
             ("{rewrite: ['http://a/ http://b/?sig=canary']}", "it holds rewriting rule 1"),
-        ]
-    )
+        ])
     func secrets(text: String, what: String) throws {
         let path = try write(text, to: "config.json", mode: 0o644)
         #expect(
             message { _ = try ConfigurationFile.read(path, home: nil) }
-                == "\(path): \(what), and others may read it; run: chmod 600 \(path)"
-        )
+                == "\(path): \(what), and others may read it; run: chmod 600 \(path)")
         _ = try write(text, to: "config.json", mode: 0o600)
         #expect(try ConfigurationFile.read(path, home: nil) != nil)
     }
@@ -52,19 +48,15 @@ struct FileAccessTests {
         _ = try write("{}", to: "c", mode: 0o666)
         #expect(
             message { _ = try ConfigurationFile.read(path, home: nil) }
-                == "\(path): others may write to it; run: chmod go-w \(path)"
-        )
+                == "\(path): others may write to it; run: chmod go-w \(path)")
         _ = try write("{}", to: "c", mode: 0o644)
         #expect(chmod(root.path, 0o775) == 0)
         #expect(
             message { _ = try ConfigurationFile.read(path, home: nil) }
-                == "\(path): its directory \(root.path): others may write to it; run: chmod go-w \(root.path)"
-        )
+                == "\(path): its directory \(root.path): others may write to it; run: chmod go-w \(root.path)")
     }
 
-    @Test(
-        "The machine's configuration counts where the user's says nothing; a file that is named stands alone"
-    )
+    @Test("The machine's configuration counts where the user's says nothing; a file that is named stands alone")
     func machine() throws {
         let machine = try write(
             """
@@ -72,18 +64,12 @@ struct FileAccessTests {
              pins: {tower: 'SHA256:\(String(repeating: "1", count: 64))', bridge: '/machine.root'}},
              hooks: {index: {program: '/machine'}, mail: {program: '/mail'}}, metrics: {textfile: '/m.prom'},
              plugins: {use: [{plugin: 'low', point: 'verifier'}]}}
-            """,
-            to: "machine.json",
-            mode: 0o644
-        )
+            """, to: "machine.json", mode: 0o644)
         let own = try write(
             """
             {connections: 7, rewrite: ['http://c/ http://d/'], trust: {pins: {bridge: '/own.root'}},
              hooks: {index: {program: '/own'}}, plugins: {use: [{plugin: 'high', point: 'verifier'}]}}
-            """,
-            to: "own.json",
-            mode: 0o644
-        )
+            """, to: "own.json", mode: 0o644)
         let both = try ConfigurationFile.usual([own, machine], home: nil)
         #expect(both.transfer.connections == 7)
         #expect(both.transfer.rateLimit == 1 << 20)
@@ -96,10 +82,7 @@ struct FileAccessTests {
         #expect(both.plugins.uses.map(\.plugin) == ["high", "low"])
 
         let environment = RunSettings.Environment(
-            base: PathBase(directory: "/", home: nil),
-            files: [root.path("none"), machine],
-            lookup: { _ in nil }
-        )
+            base: PathBase(directory: "/", home: nil), files: [root.path("none"), machine], lookup: { _ in nil })
         #expect(try RunSettings(TransferSettings(), .usual, environment).transfer.connections == 3)
         let named = try RunSettings(TransferSettings(), .named(own), environment)
         #expect(named.transfer.connections == 7 && named.transfer.rateLimit == nil)
@@ -110,24 +93,18 @@ struct FileAccessTests {
     func others() throws {
         #expect(try ConfigurationFile.read(root.path("none"), home: nil) == nil)
         #expect(
-            message { _ = try ConfigurationFile.read(root.path, home: nil) }
-                == "\(root.path): it is not a regular file"
+            message { _ = try ConfigurationFile.read(root.path, home: nil) } == "\(root.path): it is not a regular file"
         )
         let long = try write(String(repeating: " ", count: (1 << 20) + 1), to: "long", mode: 0o600)
         #expect(
             message { _ = try ConfigurationFile.read(long, home: nil) }
-                == "\(long): it has 1.00 MiB, above the limit of 1.00 MiB"
-        )
+                == "\(long): it has 1.00 MiB, above the limit of 1.00 MiB")
         #expect(mkfifo(root.path("fifo"), 0o600) == 0)
         let fifo = root.path("fifo")
-        #expect(
-            message { _ = try ConfigurationFile.read(fifo, home: nil) } == "\(fifo): it is not a regular file"
-        )
+        #expect(message { _ = try ConfigurationFile.read(fifo, home: nil) } == "\(fifo): it is not a regular file")
     }
 
-    @Test(
-        "Files with a password, headers or credentials are read when they are needed, and are their owner's alone"
-    )
+    @Test("Files with a password, headers or credentials are read when they are needed, and are their owner's alone")
     func files() throws {
         var settings = TransferSettings()
         settings.setProxy(ProxySettings(url: "http://p:1", user: "u"))
@@ -135,40 +112,28 @@ struct FileAccessTests {
         var configuration = configuration()
         #expect(
             message { try settings.apply(to: &configuration) }
-                == "\(root.path("password")): others may read it; run: chmod 600 \(root.path("password"))"
-        )
+                == "\(root.path("password")): others may read it; run: chmod 600 \(root.path("password"))")
         _ = try write("\n", to: "password", mode: 0o600)
         #expect(
             message { try settings.apply(to: &configuration) }
-                == "\(root.path("password")): the first line is empty; the proxy's password belongs there"
-        )
+                == "\(root.path("password")): the first line is empty; the proxy's password belongs there")
         _ = try write("canary\r\nmore\n", to: "password", mode: 0o600)
         try settings.apply(to: &configuration)
         #expect(configuration.plainProxy?.password == "canary")
 
         settings.headers = [.file(try write("X-A: canary\n\nbroken canary\n", to: "headers", mode: 0o600))]
         #expect(
-            message { try settings.apply(to: &configuration) }
-                == "\(root.path("headers")):3: write it as Name: value"
-        )
+            message { try settings.apply(to: &configuration) } == "\(root.path("headers")):3: write it as Name: value")
         _ = try write("X-A: canary\nX-B: 2\n", to: "headers", mode: 0o600)
         try settings.apply(to: &configuration)
         #expect(configuration.headers == ["X-A: canary", "X-B: 2"])
 
-        settings.credentialsFile = try write(
-            "[http://p:1]\ntype = basic\nuser = v\n",
-            to: "cred",
-            mode: 0o600
-        )
+        settings.credentialsFile = try write("[http://p:1]\ntype = basic\nuser = v\n", to: "cred", mode: 0o600)
         #expect(
             message { try settings.apply(to: &configuration) }
-                == "\(root.path("cred")): line 1: http://p:1 lacks password"
-        )
+                == "\(root.path("cred")): line 1: http://p:1 lacks password")
         settings.credentialsFile = root.path("gone")
-        #expect(
-            message { try settings.apply(to: &configuration) }
-                == "\(root.path("gone")): No such file or directory"
-        )
+        #expect(message { try settings.apply(to: &configuration) } == "\(root.path("gone")): No such file or directory")
     }
 
     @Test("A FIFO or a monster in the place of a secret ends at once, with its name [F099]")
@@ -177,9 +142,7 @@ struct FileAccessTests {
         #expect(mkfifo(fifo, 0o600) == 0)
         let monster = try write("", to: "monster", mode: 0o600)
         #expect(truncate(monster, 1 << 40) == 0)
-        for (path, reason) in [
-            (fifo, "it is not a regular file"), (monster, "it has 1.00 TiB, above the limit"),
-        ] {
+        for (path, reason) in [(fifo, "it is not a regular file"), (monster, "it has 1.00 TiB, above the limit")] {
             for place in 0..<3 {
                 var settings = TransferSettings()
                 if place == 0 { settings.credentialsFile = path }
@@ -200,19 +163,13 @@ struct FileAccessTests {
         var settings = TransferSettings()
         settings.setProxy(ProxySettings(url: "http://p:1"))
         settings.credentialsFile = try write(
-            "[http://p:1]\ntype = basic\nuser = v\npassword = w\n",
-            to: "cred",
-            mode: 0o600
-        )
+            "[http://p:1]\ntype = basic\nuser = v\npassword = w\n", to: "cred", mode: 0o600)
         var configuration = configuration()
         try settings.apply(to: &configuration)
         #expect(configuration.proxy?.user == "v" && configuration.proxy?.password == "w")
     }
 
     func configuration() -> TransportConfiguration {
-        TransportConfiguration(
-            clock: TransportClock(now: { .zero }, unixTime: { 0 }),
-            random: { 0 }
-        )
+        TransportConfiguration(clock: TransportClock(now: { .zero }, unixTime: { 0 }), random: { 0 })
     }
 }

@@ -26,10 +26,7 @@ struct PluginSettingsTests {
         #expect(plugins.uses.map(\.name) == ["presign", "png", "chat", "vpn"])
         let scope = try URLScope.prefixes(["https://a.example/"])
         #expect(plugins.uses[0].scope == scope && plugins.uses[0].timeout == 5)
-        #expect(
-            plugins.uses[0].settings
-                == "{\"key\":\"k\",\"list\":[1,2.5,true,null],\"text\":\"a\\\"b\"}"
-        )
+        #expect(plugins.uses[0].settings == "{\"key\":\"k\",\"list\":[1,2.5,true,null],\"text\":\"a\\\"b\"}")
         #expect(plugins.uses[1].include == ["**/*.png"] && plugins.uses[1].settings == "{}")
         #expect(plugins.uses(of: .observer).first?.events == ["pull.finished"])
     }
@@ -57,11 +54,7 @@ struct PluginSettingsTests {
             (
                 "{ plugin: 'a', point: 'resolver', for: ['a.example'] }",
                 "for[0]: a.example is not the beginning of a URL"
-            ),
-            (
-                "{ plugin: 'a', point: 'transport', for: ['ftp:/a/'] }",
-                "for[0]: ftp:/a/ is not the beginning"
-            ),
+            ), ("{ plugin: 'a', point: 'transport', for: ['ftp:/a/'] }", "for[0]: ftp:/a/ is not the beginning"),
             (
                 "{ plugin: 'a', point: 'credential', for: ['https://a.example', 'https://a.example/x/'] }",
                 "for[1]: https://a.example/x/ is not an origin; write https://host"
@@ -69,15 +62,13 @@ struct PluginSettingsTests {
             (
                 "{ plugin: 'a', point: 'credential', for: ['https://u:canary@a/'] }",
                 "for[0]: https://a/ is not an origin"
-            ),
-            ("{ plugin: 'a', point: 'credential', for: [''] }", "for[0]: an empty string was found"),
+            ), ("{ plugin: 'a', point: 'credential', for: [''] }", "for[0]: an empty string was found"),
             ("{ plugin: 'a', point: 'hook', settings: [] }", "settings: an object"),
             ("{ plugin: 'a', point: 'hook', settings: { a: Infinity } }", "JSON values"),
             ("{ plugin: 'a', point: 'hook', setting: {} }", "did you mean “settings”?"),
             ("[]", "an object { … } is expected"),
-        ]
-    )
-    func refused(use: String, complaint: String) throws {
+        ]) func refused(use: String, complaint: String) throws
+    {
         let error = #expect(throws: SettingsError.self) { try parse("{ plugins: { use: [\n\(use)\n] } }") }
         let text = try #require(error?.description)
         #expect(text.hasPrefix("c.json:2: plugins.use[0]") && text.contains(complaint), "\(text)")
@@ -86,9 +77,7 @@ struct PluginSettingsTests {
     @Test("Hooks may be programs, webhooks and plugins; nothing else")
     func hookPrograms() throws {
         let words = ["/opt/a", "https://chat.example/x", "http://10.0.0.1/", "plugin:reindex"]
-        for word in words {
-            #expect(try parse("{ hooks: { a: { program: '\(word)' } } }").hooks["a"]?.program == word)
-        }
+        for word in words { #expect(try parse("{ hooks: { a: { program: '\(word)' } } }").hooks["a"]?.program == word) }
         for word in ["a", "./a", "plugin:", "ftp://a", ""] {
             #expect(throws: SettingsError.self) { try parse("{ hooks: { a: { program: '\(word)' } } }") }
         }

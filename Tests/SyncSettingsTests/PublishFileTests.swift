@@ -22,8 +22,7 @@ struct PublishFileTests {
               "exclude": ["**/*.tmp"], "exclude_from": ["list", "lists/one"],
               "pack_size": "16M", "level": 9, "dictionary": "never", "deltas": false,
               "manifest_parts": true, "safe_links": true }
-            """
-        )
+            """)
         var wanted = PublishFile()
         (wanted.project, wanted.channel) = ("com.example.tower", "beta")
         wanted.groups = [
@@ -81,26 +80,19 @@ struct PublishFileTests {
         (
             "{groups: {maps: {includes: []}}}",
             "publish.json:1: groups.maps.includes: no such key; did you mean “include”?"
-        ),
-        ("{groups: {maps: [1]}}", "publish.json:1: groups.maps[0]: 1 was found"),
+        ), ("{groups: {maps: [1]}}", "publish.json:1: groups.maps[0]: 1 was found"),
         ("{groups: []}", "publish.json:1: groups: an empty list was found; an object"),
         ("{level: 20}", "publish.json:1: level: 20 was found; a whole number from 1 to 19 is expected"),
         ("{dictionary: 'sometimes'}", "publish.json:1: dictionary: a string was found; \"auto\" or"),
         ("{exclude: 'x'}", "publish.json:1: exclude: a string was found; a list of patterns is expected"),
         ("{exclude_from: ['none']}", "publish.json:1: exclude_from[0]: it is not there"),
-        (
-            "{exclude_from: ['/etc/list']}",
-            "publish.json:1: exclude_from[0]: “/etc/list” is not beside this file"
-        ),
+        ("{exclude_from: ['/etc/list']}", "publish.json:1: exclude_from[0]: “/etc/list” is not beside this file"),
         ("{exclude_from: ['~/list']}", "publish.json:1: exclude_from[0]: “~/list” is not beside"),
         ("{exclude_from: ['a/../../list']}", "publish.json:1: exclude_from[0]: “a/../../list” is not beside"),
         ("", "publish.json:1:1: the file is empty"),
     ]
 
-    @Test(
-        "What is wrong is named with its line, and a key nobody knows with the nearest one",
-        arguments: refusals
-    )
+    @Test("What is wrong is named with its line, and a key nobody knows with the nearest one", arguments: refusals)
     func refused(text: String, message: String) {
         let error = #expect(throws: SettingsError.self) { try parse(text) }
         #expect(error?.description.hasPrefix(message) == true, "\(String(describing: error))")

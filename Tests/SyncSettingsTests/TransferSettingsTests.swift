@@ -9,9 +9,7 @@ import Testing
 struct TransferSettingsTests {
     func configuration(_ settings: TransferSettings) throws -> TransportConfiguration {
         var configuration = TransportConfiguration(
-            clock: TransportClock(now: { .zero }, unixTime: { 0 }),
-            random: { 0 }
-        )
+            clock: TransportClock(now: { .zero }, unixTime: { 0 }), random: { 0 })
         try settings.apply(to: &configuration)
         return configuration
     }
@@ -40,10 +38,7 @@ struct TransferSettingsTests {
         #expect(both.speedLimit == 1 && both.speedTime == .seconds(4))
         #expect(both.rewrite == ["a b", "c d"] && both.headers == [.line("X: 1"), .line("Y: 2")])
         #expect(both.downgrade == .hosts(["a", "b"]) && both.privateTargets == .all)
-        #expect(
-            both.certificate == "/upper" && both.certificateKey == nil,
-            "a key belongs to its certificate"
-        )
+        #expect(both.certificate == "/upper" && both.certificateKey == nil, "a key belongs to its certificate")
         #expect(both.plainProxy?.url == "http://p:1")
         upper.setProxy(ProxySettings(url: ""))
         #expect(upper.over(lower).plainProxy?.url == "")
@@ -52,11 +47,12 @@ struct TransferSettingsTests {
     @Test(
         "Nobody says a number: few connections that may become more. A number is a cap",
         arguments: [
-            (nil, nil, 64, 32, 8, nil), (8, nil, 8, 8, 8, 8), (2, nil, 2, 2, 8, 2),
-            (200, nil, 200, 32, 8, 64), (nil, 6, 64, 6, 8, 6), (32, 32, 32, 32, 8, 32), (4, 64, 4, 4, 8, 4),
-        ] as [(Int?, Int?, Int, Int, Int, Int?)]
-    )
-    func connections(all: Int?, host: Int?, cap: Int, hostCap: Int, start: Int, planned: Int?) throws {
+            (nil, nil, 64, 32, 8, nil), (8, nil, 8, 8, 8, 8), (2, nil, 2, 2, 8, 2), (200, nil, 200, 32, 8, 64),
+            (nil, 6, 64, 6, 8, 6), (32, 32, 32, 32, 8, 32), (4, 64, 4, 4, 8, 4),
+        ] as [(Int?, Int?, Int, Int, Int, Int?)])
+    func connections(
+        all: Int?, host: Int?, cap: Int, hostCap: Int, start: Int, planned: Int?
+    ) throws {
         var settings = TransferSettings()
         settings.connections = all
         settings.connectionsPerHost = host
@@ -74,8 +70,7 @@ struct TransferSettingsTests {
             try TransferSettings(environment: { variables[$0] }, base)
         }
         var settings = try read([
-            "http_proxy": "p:1", "HTTP_PROXY": "evil:1", "HTTPS_PROXY": "http://u%40:pa%3Ass@q:2/",
-            "ALL_PROXY": "r:3",
+            "http_proxy": "p:1", "HTTP_PROXY": "evil:1", "HTTPS_PROXY": "http://u%40:pa%3Ass@q:2/", "ALL_PROXY": "r:3",
             "NO_PROXY": "a.example, .b.example 10.0.0.0/8", "SSL_CERT_FILE": "ca.pem",
         ])
         #expect(settings.plainProxy == ProxySettings(url: "http://p:1"))
@@ -90,8 +85,7 @@ struct TransferSettingsTests {
         #expect(
             error?.description
                 == "the environment variable https_proxy: the scheme of a proxy is http, https, socks5h, socks5, socks4a or"
-                + " socks4"
-        )
+                + " socks4")
         var upper = TransferSettings()
         upper.setProxy(ProxySettings(url: "http://mine:1"))
         let both = upper.over(try read(["https_proxy": "q:2", "no_proxy": "x"]))
@@ -115,8 +109,7 @@ struct TransferSettingsTests {
         #expect(try JSONDecoder().decode(TransferSettings.self, from: data) == settings)
 
         for change in [
-            { $0.headers = [.line("X-Key: canary")] },
-            { $0.secureProxy?.password = "canary" },
+            { $0.headers = [.line("X-Key: canary")] }, { $0.secureProxy?.password = "canary" },
             { $0.rewrite = ["http://a/ http://b/?token=canary"] },
         ] as [(inout TransferSettings) -> Void] {
             var secret = settings

@@ -30,13 +30,10 @@ struct AbsurdNumberTests {
             UPDATE groups SET state = 'completed', changed = \(number), last_seq = \(number);
             UPDATE events SET first = \(number), time = \(number);
             UPDATE totals SET received = \(number), requests = \(number), elapsed = \(number);
-            """
-        )
+            """)
         // Whatever each of them says, it comes back.
         func ask(_ body: () throws -> Void) {
-            do {
-                try body()
-            } catch {
+            do { try body() } catch {
                 #expect([.damaged, .refused].contains((error as? StoreError)?.code), "\(error)")
             }
         }
@@ -63,11 +60,9 @@ struct AbsurdNumberTests {
     @Test(
         "Nothing where a value belongs is damage, and ends nobody's process [F077]",
         arguments: [
-            ("sessions", "identifier"), ("groups", "changed"), ("totals", "received"),
-            ("totals", "ok"), ("events", "payload"), ("events", "count"), ("runs", "id"),
-            ("hooks", "group_name"),
-        ]
-    )
+            ("sessions", "identifier"), ("groups", "changed"), ("totals", "received"), ("totals", "ok"),
+            ("events", "payload"), ("events", "count"), ("runs", "id"), ("hooks", "group_name"),
+        ])
     func missing(table: String, column: String) throws {
         // As a flipped byte in a record has it; a table takes no NULL there.
         let (_, store) = try tampered(
@@ -77,8 +72,7 @@ struct AbsurdNumberTests {
             UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '') WHERE name = '\(table)';
             PRAGMA writable_schema = RESET;
             UPDATE \(table) SET \(column) = NULL;
-            """
-        )
+            """)
         var limits = KeepLimits()
         limits.eventBytes = 0
         let asked: [() throws -> Void] = [
@@ -88,9 +82,7 @@ struct AbsurdNumberTests {
             { _ = try store.findings() },
         ]
         for body in asked {
-            do {
-                try body()
-            } catch {
+            do { try body() } catch {
                 let code = (error as? StoreError)?.code
                 #expect(code == .damaged || code == .unknown || code == .unknownSession, "\(error)")
             }
@@ -105,8 +97,7 @@ struct AbsurdNumberTests {
             decompress: { _, length in
                 Issue.record("\(length) bytes were asked for")
                 return nil
-            }
-        )
+            })
         let store = try state.open(compression: asked)
         #expect(.of { _ = try store.events(of: "tower", after: 0) } == .damaged)
     }

@@ -35,37 +35,25 @@ private struct Promises {
 struct CrashTests {
     /// Where the test products are: the directory of this test bundle's executable.
     private static var helper: String {
-        let here =
-            CommandLine.arguments.first.map { URL(fileURLWithPath: $0).deletingLastPathComponent().path }
-            ?? "."
-        let candidates = [
-            here, Bundle.main.bundlePath, FileManager.default.currentDirectoryPath + "/.build/debug",
-        ]
-        return candidates.map { $0 + "/store-crash-helper" }.first {
-            FileManager.default.isExecutableFile(atPath: $0)
-        }
+        let here = CommandLine.arguments.first.map { URL(fileURLWithPath: $0).deletingLastPathComponent().path } ?? "."
+        let candidates = [here, Bundle.main.bundlePath, FileManager.default.currentDirectoryPath + "/.build/debug"]
+        return candidates.map { $0 + "/store-crash-helper" }.first { FileManager.default.isExecutableFile(atPath: $0) }
             ?? "store-crash-helper (not built)"
     }
 
     /// Runs a helper, kills it once it has said so much, wherever it is by then, and returns what it said.
-    private static func live(_ state: StateDirectory, session: String, killAfter bytes: Int) async throws
-        -> String
-    {
+    private static func live(_ state: StateDirectory, session: String, killAfter bytes: Int) async throws -> String {
         let process = Process()
         // A mask that takes nothing away, and not in this process, where others make directories at the same time.
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
         process.arguments = ["-c", "umask 0; exec \"$0\" \"$@\"", helper, state.path, session]
-        let output = URL(
-            fileURLWithPath: (state.path as NSString).deletingLastPathComponent + "/" + session + ".out"
-        )
+        let output = URL(fileURLWithPath: (state.path as NSString).deletingLastPathComponent + "/" + session + ".out")
         try Data().write(to: output)
         process.standardOutput = try FileHandle(forWritingTo: output)
         try process.run()
         while try FileManager.default.attributesOfItem(atPath: output.path)[.size] as? Int ?? 0 < bytes,
             process.isRunning
-        {
-            try await Task.sleep(for: .milliseconds(1))
-        }
+        { try await Task.sleep(for: .milliseconds(1)) }
         kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
         #expect(process.terminationReason == .uncaughtSignal, "it ran until it was killed")
@@ -125,9 +113,7 @@ struct CrashTests {
         }
     }
 
-    @Test(
-        "Of 12 processes one takes the session, the others exit with 75; killed, it frees the session at once [S3]"
-    )
+    @Test("Of 12 processes one takes the session, the others exit with 75; killed, it frees the session at once [S3]")
     func race() async throws {
         let state = StateDirectory()
         _ = try state.open()
@@ -168,10 +154,7 @@ struct CrashTests {
                 if promises.done.contains(hook.identifier) { #expect(hook.state == .done) }
                 if let attempt = promises.attempts[hook.identifier] { #expect(hook.attempt >= attempt) }
                 if promises.owed.contains(hook.identifier) {
-                    #expect(
-                        [.pending, .running, .done].contains(hook.state),
-                        "round \(round): a hook was missed"
-                    )
+                    #expect([.pending, .running, .done].contains(hook.state), "round \(round): a hook was missed")
                 }
             }
         }

@@ -26,8 +26,7 @@ struct EventTests {
 
     @Test(
         "Successive readers see every event once, in order, whatever the pages [S8 S36]",
-        arguments: [1, 2, 7, 512, 9999]
-    )
+        arguments: [1, 2, 7, 512, 9999])
     func noGapNoRepeat(limit: Int) throws {
         let store = try store()
         var next = 1
@@ -40,9 +39,7 @@ struct EventTests {
         #expect(all.map(\.line) == lines(1...557))
         for start in [0, 1, 3, 4, 5, 515, 516, 556, 557, 600] as [Int64] {
             #expect(
-                try replay(store, from: start, limit: limit).map(\.sequence)
-                    == Array(1...557).filter { $0 > start }
-            )
+                try replay(store, from: start, limit: limit).map(\.sequence) == Array(1...557).filter { $0 > start })
         }
         #expect(try store.events(of: "tower", after: 0, limit: 1).lastSequence == 557)
     }
@@ -69,10 +66,7 @@ struct EventTests {
                 try store.events(of: "tower", after: seen).requireReached(seen, of: "tower")
             }
             #expect(error?.code == .unknown && error?.status == .noInput)
-            #expect(
-                error?.message.contains("no event \(seen); its last is 3") == true,
-                "\(error?.message ?? "")"
-            )
+            #expect(error?.message.contains("no event \(seen); its last is 3") == true, "\(error?.message ?? "")")
             #expect(error?.message.contains("read again from 0") == true)
         }
     }
@@ -115,9 +109,7 @@ struct EventTests {
         let log = EventLog(store: store, session: "tower", maximumLines: 13)
         await withTaskGroup(of: Void.self) { group in
             for thread in 0..<8 {
-                group.addTask {
-                    for number in 0..<250 { log.add(Array("\(thread) \(number)".utf8), time: 1) }
-                }
+                group.addTask { for number in 0..<250 { log.add(Array("\(thread) \(number)".utf8), time: 1) } }
             }
         }
         try log.flush()
@@ -139,8 +131,7 @@ struct EventTests {
                 try log.take { earlier throws(StoreError) in
                     _ = try store.complete(bothGroups, of: "r0", events: earlier, now: 2)
                 }
-            } == .unknown
-        )
+            } == .unknown)
         try log.take { earlier throws(StoreError) in
             _ = try store.complete(bothGroups, of: "r1", events: earlier + lines(6...7), now: 2)
         }
@@ -173,9 +164,7 @@ struct EventTests {
         #expect(try replay(store, limit: 100).map(\.line) == lines(1...11))
     }
 
-    @Test(
-        "A store that takes nothing is tried once a row, and what it does not take is bounded and told [S12]"
-    )
+    @Test("A store that takes nothing is tried once a row, and what it does not take is bounded and told [S12]")
     func refusing() throws {
         let state = StateDirectory()
         let attempts = Mutex(0)
@@ -183,15 +172,11 @@ struct EventTests {
             compress: { _ in
                 attempts.withLock { $0 += 1 }
                 return nil
-            },
-            decompress: { _, _ in nil }
-        )
+            }, decompress: { _, _ in nil })
         let store = try state.open(compression: counting)
         try store.begin(towerRun("r1"), now: 1)
         let log = EventLog(store: store, session: "tower", maximumLines: 4, maximumBytes: 100)
-        try state.tamper(
-            "CREATE TRIGGER refuse BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'no room'); END;"
-        )
+        try state.tamper("CREATE TRIGGER refuse BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'no room'); END;")
         for line in lines(1...40) { log.add(line, time: 1) }
         #expect(attempts.withLock { $0 } == 10)
         // 64 rows' worth.
@@ -210,25 +195,20 @@ struct EventTests {
             compress: { $0.count > 100 ? [UInt8(truncatingIfNeeded: $0.count)] : nil },
             decompress: { bytes, limit in
                 bytes.count == 1 ? Array(lines(1...40).joined(separator: [0x0A])).prefix(limit) + [] : nil
-            }
-        )
+            })
         let store = try store(halve)
         try store.append(lines(1...40), to: "tower", time: 1)
         try store.append(lines(41...41), to: "tower", time: 1)
         #expect(try replay(store, limit: 100).map(\.line) == lines(1...41))
     }
 
-    @Test(
-        "What comes while the store refuses a row is kept behind what was refused, and nothing waits for it"
-    )
+    @Test("What comes while the store refuses a row is kept behind what was refused, and nothing waits for it")
     func gathering() throws {
         let state = StateDirectory()
         let store = try state.open()
         try store.begin(towerRun("r1"), now: 1)
         let log = EventLog(store: store, session: "tower", maximumLines: 2)
-        try state.tamper(
-            "CREATE TRIGGER refuse BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'no room'); END;"
-        )
+        try state.tamper("CREATE TRIGGER refuse BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'no room'); END;")
         #expect(lines(1...3).map { log.gather($0, time: 1) } == [false, true, true])
         log.settle()
         #expect(lines(4...5).map { log.gather($0, time: 1) } == [false, true])
@@ -237,8 +217,7 @@ struct EventTests {
                 try log.take { earlier throws(StoreError) in
                     _ = try store.complete(bothGroups, of: "r0", events: earlier, now: 2)
                 }
-            } == .unknown
-        )
+            } == .unknown)
         try state.tamper("DROP TRIGGER refuse")
         try log.flush()
         #expect(try replay(store, limit: 100).map(\.line) == lines(1...5))
@@ -252,8 +231,7 @@ struct EventTests {
             decompress: { bytes, _ in
                 decoded.withLock { $0 += 1 }
                 return bytes.reversed()
-            }
-        )
+            })
         let store = try store(counting)
         try store.append(lines(1...40), to: "tower", time: 1)
         #expect(try store.events(of: "tower", after: 0).events.count == 40)
@@ -270,9 +248,7 @@ struct EventTests {
     @Test("Old events go, numbers go on, and a reader is told what it has missed")
     func pruning() throws {
         let store = try store()
-        for round in 0..<100 {
-            try store.append(lines(round * 10 + 1...round * 10 + 10), to: "tower", time: 1)
-        }
+        for round in 0..<100 { try store.append(lines(round * 10 + 1...round * 10 + 10), to: "tower", time: 1) }
         var limits = KeepLimits()
         limits.eventBytes = 2_000
         try store.prune(limits, now: 2)

@@ -35,8 +35,7 @@ struct ForeignStateTests {
 
     @Test(
         "Another user's directory or file is refused with 73, for root as well",
-        .enabled(if: geteuid() == 0, "only root can give files away")
-    )
+        .enabled(if: geteuid() == 0, "only root can give files away"))
     func foreign() throws {
         let state = StateDirectory()
         try state.open().begin(towerRun("r1"), now: 1)

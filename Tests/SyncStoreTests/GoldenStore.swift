@@ -24,14 +24,8 @@ enum GoldenStore {
             start.recipe.origin = .schedule
             try store.begin(start, now: time)
             try store.finish(
-                run: start.run,
-                result: .failed,
-                counts: RunCounts(),
-                error: "pack 407: no words",
-                cause: cause,
-                exitStatus: 69,
-                now: time + 7
-            )
+                run: start.run, result: .failed, counts: RunCounts(), error: "pack 407: no words", cause: cause,
+                exitStatus: 69, now: time + 7)
         }
         let start = run("run-held", session("s-held"))
         try store.begin(start, now: time, isHeld: false)
@@ -50,11 +44,8 @@ enum GoldenStore {
 
     private static func run(_ identifier: String, _ session: SessionRequest) -> RunStart {
         var start = RunStart(
-            session: session,
-            run: identifier,
-            manifest: digest,
-            recipe: RunRecipe(manifest: "https://cdn.example.com/tower/manifest.json")
-        )
+            session: session, run: identifier, manifest: digest,
+            recipe: RunRecipe(manifest: "https://cdn.example.com/tower/manifest.json"))
         (start.recipe.connections, start.recipe.prune) = (4, true)
         start.deadline = time + 604_800_000
         return start
@@ -62,13 +53,8 @@ enum GoldenStore {
 
     private static func session(_ name: String, label: String? = nil) -> SessionRequest {
         var session = SessionRequest(
-            identifier: name,
-            project: "com.example.\(name)",
-            destination: "/srv/\(name)",
-            device: .max,
-            inode: 7,
-            policy: "{\"idle\":60}"
-        )
+            identifier: name, project: "com.example.\(name)", destination: "/srv/\(name)", device: .max, inode: 7,
+            policy: "{\"idle\":60}")
         session.label = label
         return session
     }
@@ -91,26 +77,14 @@ enum GoldenStore {
             [
                 CompletedGroup(name: "all", result: .ok, changed: 3),
                 CompletedGroup(name: "sheets", result: .partial, changed: 1),
-            ],
-            of: first.run,
-            events: [Array("{\"event\":\"group.completed\"}".utf8)],
-            now: time + 1_000
-        )
+            ], of: first.run, events: [Array("{\"event\":\"group.completed\"}".utf8)], now: time + 1_000)
         for hook in owed {
             _ = try store.started(hook: hook.identifier, now: time + 1_001)
-            try store.finished(
-                hook: hook.identifier,
-                .succeeded,
-                ended: "exit 0",
-                output: "done\n",
-                now: time + 1_002
-            )
+            try store.finished(hook: hook.identifier, .succeeded, ended: "exit 0", output: "done\n", now: time + 1_002)
         }
         var counts = RunCounts()
         (counts.files.total, counts.files.installed, counts.files.unchanged) = (20_000, 3, 19_997)
-        (counts.bytes.total, counts.bytes.received, counts.bytes.reused, counts.requests) = (
-            1 << 40, 4_096, 5, 6
-        )
+        (counts.bytes.total, counts.bytes.received, counts.bytes.reused, counts.requests) = (1 << 40, 4_096, 5, 6)
         try store.finish(run: first.run, result: .ok, counts: counts, now: time + 1_003)
 
         var second = first
@@ -118,13 +92,7 @@ enum GoldenStore {
         try store.begin(second, now: time + 86_400_000)
         let group = CompletedGroup(name: "sheets", result: .ok, changed: 0)
         _ = try store.complete([group], of: second.run, now: time + 86_401_000)
-        try store.apply(
-            .paused,
-            to: second.run,
-            reason: .userStop,
-            counts: RunCounts(),
-            now: time + 86_402_000
-        )
+        try store.apply(.paused, to: second.run, reason: .userStop, counts: RunCounts(), now: time + 86_402_000)
         try store.prioritize(run: second.run, paths: ["sheets/12.pdf", "größe"])
         try store.keepLimiter(of: "tower", delay: 120_000, raised: time + 86_402_500)
         let task = StoredTask(path: "sheets/7.pdf", digest: digest, state: .failed, reason: "no answer")
@@ -143,34 +111,16 @@ enum GoldenStore {
             try store.begin(start, now: time, isHeld: state != .waiting)
             switch state {
             case .waiting:
-                try store.hold(
-                    run: start.run,
-                    reason: .connectivity,
-                    error: "no route",
-                    due: time + 9,
-                    since: time + 4
-                )
+                try store.hold(run: start.run, reason: .connectivity, error: "no route", due: time + 9, since: time + 4)
             case .running:
                 _ = try store.recover(session: start.session.identifier, now: time + 5)
                 _ = try store.take(run: start.run, now: time + 6)
             case .paused: break
             case .finished:
                 try store.finish(
-                    run: start.run,
-                    result: .failed,
-                    counts: RunCounts(),
-                    error: "404",
-                    exitStatus: 69,
-                    now: time + 7
-                )
+                    run: start.run, result: .failed, counts: RunCounts(), error: "404", exitStatus: 69, now: time + 7)
             case .cancelled:
-                try store.apply(
-                    .cancelled,
-                    to: start.run,
-                    reason: .userCancel,
-                    counts: RunCounts(),
-                    now: time + 8
-                )
+                try store.apply(.cancelled, to: start.run, reason: .userCancel, counts: RunCounts(), now: time + 8)
             case .superseded:
                 var next = start
                 next.run = "run-next"
@@ -188,21 +138,13 @@ enum GoldenStore {
         start.recipe.hooks.append(RunHook(group: "later", arguments: ["/bin/later"]))
         start.recipe.hooks.append(RunHook(group: "later", arguments: ["/bin/files"], batch: 7))
         try store.begin(start, now: time)
-        let owed = try store.complete(
-            [CompletedGroup(name: "all", result: .ok, changed: 2)],
-            of: start.run,
-            now: time
-        )
+        let owed = try store.complete([CompletedGroup(name: "all", result: .ok, changed: 2)], of: start.run, now: time)
         for (index, hook) in owed.enumerated() where index > 0 {
             _ = try store.started(hook: hook.identifier, now: time + 1)
             guard index > 1 else { continue }
             try store.finished(
-                hook: hook.identifier,
-                index == 2 ? .succeeded : .failed,
-                ended: index == 2 ? "exit 0" : "signal 9",
-                output: "ü",
-                now: time + 2
-            )
+                hook: hook.identifier, index == 2 ? .succeeded : .failed, ended: index == 2 ? "exit 0" : "signal 9",
+                output: "ü", now: time + 2)
         }
     }
 }

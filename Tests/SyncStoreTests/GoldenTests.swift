@@ -8,9 +8,7 @@ import Testing
 struct GoldenTests {
     /// A copy of a committed store, in a state directory.
     private func copy(_ name: String) throws -> StateDirectory {
-        let golden = try #require(
-            Bundle.module.url(forResource: name, withExtension: "sqlite", subdirectory: "Golden")
-        )
+        let golden = try #require(Bundle.module.url(forResource: name, withExtension: "sqlite", subdirectory: "Golden"))
         let state = StateDirectory()
         try FileManager.default.createDirectory(atPath: state.path, withIntermediateDirectories: true)
         try Data(contentsOf: golden).write(to: URL(fileURLWithPath: state.database))
@@ -25,8 +23,7 @@ struct GoldenTests {
 
     @Test(
         "An old store is read, ends with today's tables, and goes on [S71 G19]",
-        arguments: ["version1", "version2", "version3", "version4", "version5"]
-    )
+        arguments: ["version1", "version2", "version3", "version4", "version5"])
     func reads(name: String) throws {
         let state = try copy(name)
         let store = try state.open()
@@ -54,19 +51,14 @@ struct GoldenTests {
         #expect(try schema(state) == schema(fresh))
     }
 
-    @Test(
-        "What version 2 added is read: label, limiter, origin, settings, errors, losses, first paths [S71 G19]"
-    )
+    @Test("What version 2 added is read: label, limiter, origin, settings, errors, losses, first paths [S71 G19]")
     func version2() throws {
         let store = try copy("version2").open()
         let session = try #require(try store.session("tower"))
         #expect(session.label == "the tower, floor 3" && session.limiterDelay == 120_000)
         #expect(session.limiterRaised == GoldenStore.time + 86_402_500)
         let paused = try store.run("20261121T020000Z-0000000b")
-        #expect(
-            paused.firstPaths == ["sheets/12.pdf", "größe"]
-                && paused.pausedAt == GoldenStore.time + 86_402_000
-        )
+        #expect(paused.firstPaths == ["sheets/12.pdf", "größe"] && paused.pausedAt == GoldenStore.time + 86_402_000)
         let waiting = try store.run("run-waiting")
         #expect(waiting.origin == "schedule" && waiting.recipe.settings == "{\"limit_rate\":1000}")
         #expect(waiting.error == "no route" && waiting.due == GoldenStore.time + 9)
@@ -76,9 +68,7 @@ struct GoldenTests {
         #expect(Set(states) == Set(HookRunState.allCases))
     }
 
-    @Test(
-        "What version 3 added is read: conditions, since when it waits, exit statuses, batches [S53 S71 S131 G19]"
-    )
+    @Test("What version 3 added is read: conditions, since when it waits, exit statuses, batches [S53 S71 S131 G19]")
     func version3() throws {
         let store = try copy("version3").open()
         let waiting = try store.run("run-waiting")
@@ -90,9 +80,7 @@ struct GoldenTests {
         #expect(batches.first == 7 && batches.dropFirst().allSatisfy { $0 == nil } && batches.count == 7)
     }
 
-    @Test(
-        "What version 4 added is read: totals; those of older stores begin with the runs that are kept [S71 G19]"
-    )
+    @Test("What version 4 added is read: totals; those of older stores begin with the runs that are kept [S71 G19]")
     func version4() throws {
         let now = try #require(try copy("version4").open().totals()["tower"])
         #expect(now.received == 70_000 && now.requests == 12 && now.files == 9 && now.elapsed == 61_000)
@@ -106,9 +94,7 @@ struct GoldenTests {
     @Test("What version 5 added is read: what went wrong, and nothing for runs of older versions [S71 G19]")
     func version5() throws {
         let store = try copy("version5").open()
-        for cause in GoldenStore.causes {
-            #expect(try store.run("run-cause-\(cause.rawValue)").cause == cause)
-        }
+        for cause in GoldenStore.causes { #expect(try store.run("run-cause-\(cause.rawValue)").cause == cause) }
         #expect(try store.run("run-held").cause == .diskFull)
         let old = try copy("version4").open().run("run-finished")
         #expect(old.error == "404" && old.cause == nil)
@@ -122,9 +108,7 @@ struct GoldenTests {
         #expect(recipe.manifest == "/srv/site/out/manifest.json" && recipe.connections == 3)
         #expect(recipe.limitRate == 1_048_576 && recipe.prune && recipe.force && recipe.maxDelete == 4)
         #expect(recipe.backupDir == "/srv/kept" && recipe.allowOlder && recipe.expectedBytes == 123_456)
-        #expect(
-            recipe.userData == .object(["model": .number(7.5), "a": .array([.integer(1), .string("x y")])])
-        )
+        #expect(recipe.userData == .object(["model": .number(7.5), "a": .array([.integer(1), .string("x y")])]))
         #expect(run.facts.userData == #"{"a":[1,"x y"],"model":7.5}"#)
         #expect(run.facts.isSigned && run.facts.revision == 1 && run.facts.isPublic == nil)
         #expect(recipe.conditions.power && recipe.conditions.freeSpace == 1 << 30)
@@ -137,21 +121,12 @@ struct GoldenTests {
             hooks == [
                 RunHook(arguments: ["/bin/false"], timeout: 20, results: [.ok, .partial], batch: 7),
                 RunHook(arguments: ["/bin/true"], timeout: 20, results: [.ok, .partial]),
-            ]
-        )
+            ])
         // And whoever asks for the same today goes on with it.
         var start = RunStart(
             session: SessionRequest(
-                identifier: "tower",
-                project: "com.example.tower",
-                destination: "/srv/dest",
-                device: 0,
-                inode: 0
-            ),
-            run: "again",
-            manifest: run.manifest,
-            recipe: recipe
-        )
+                identifier: "tower", project: "com.example.tower", destination: "/srv/dest", device: 0, inode: 0),
+            run: "again", manifest: run.manifest, recipe: recipe)
         start.recipe.hooks = hooks
         start.facts = run.facts
         #expect(try store.openRun(like: start)?.identifier == run.identifier)
@@ -169,9 +144,7 @@ struct GoldenTests {
         let (old, new) = try (contents(golden), contents(state))
         // Of these, nothing is written any more; what is written of tasks now says less.
         let left: Set = ["hosts", "redirects", "tasks"]
-        for (table, rows) in new where !left.contains(table) {
-            #expect(old[table] == rows, "\(table)")
-        }
+        for (table, rows) in new where !left.contains(table) { #expect(old[table] == rows, "\(table)") }
         #expect(old.keys == new.keys)
     }
 
@@ -182,8 +155,7 @@ struct GoldenTests {
             return try Dictionary(
                 uniqueKeysWithValues: tables.map { table in
                     (table, try Row.fetchAll(db, sql: "SELECT * FROM \"\(table)\"").map(\.debugDescription))
-                }
-            )
+                })
         }
     }
 }

@@ -10,9 +10,7 @@ struct HookTests {
         return (store, try store.complete(bothGroups, of: "r1", now: 2))
     }
 
-    @Test(
-        "Nothing is owed before its group is complete; then everything that was recorded with the run [S21 S31]"
-    )
+    @Test("Nothing is owed before its group is complete; then everything that was recorded with the run [S21 S31]")
     func owed() throws {
         let store = try SyncStore.inMemory()
         try store.begin(towerRun("r1"), now: 1)
@@ -46,16 +44,11 @@ struct HookTests {
     func untold() throws {
         let store = try SyncStore.inMemory()
         func run(
-            _ name: String,
-            at time: Int64,
-            _ result: RunResult?,
-            _ end: HookRunInput? = nil,
+            _ name: String, at time: Int64, _ result: RunResult?, _ end: HookRunInput? = nil,
             arguments: [String] = ["/bin/thumbs"]
         ) throws -> StoredHook {
             var start = towerRun(name)
-            start.recipe.hooks = [
-                RunHook(group: "all", arguments: arguments, timeout: 9, results: [.ok], batch: 10)
-            ]
+            start.recipe.hooks = [RunHook(group: "all", arguments: arguments, timeout: 9, results: [.ok], batch: 10)]
             try store.begin(start, now: time)
             let hook = try #require(try store.hooks(run: name).first)
             let event = Array("{\"event\":\"x\"}".utf8)

@@ -9,8 +9,7 @@ struct KeptRecipeTests {
     func words() throws {
         let kept = try KeptRecipe(
             stored: "connections=4 limit_rate=1000 prune force manifest_from=public max_delete=7 "
-                + "backup_dir=2f61 expected_bytes=9 user_data=372e3530 allow_older signed revision=42 later=1 more"
-        )
+                + "backup_dir=2f61 expected_bytes=9 user_data=372e3530 allow_older signed revision=42 later=1 more")
         #expect(kept.recipe.connections == 4 && kept.recipe.limitRate == 1000)
         #expect(kept.recipe.prune && kept.recipe.force && kept.recipe.allowOlder)
         #expect(kept.recipe.maxDelete == 7 && kept.recipe.backupDir == "/a")

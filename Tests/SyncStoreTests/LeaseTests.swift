@@ -57,29 +57,21 @@ struct LeaseTests {
             for number in 0..<50 {
                 group.addTask { try? store.lease(of: "tower", process: Int32(number), now: 1) }  // Busy: nil.
             }
-            return await group.reduce(into: [SessionLease]()) { all, lease in
-                if let lease { all.append(lease) }
-            }
+            return await group.reduce(into: [SessionLease]()) { all, lease in if let lease { all.append(lease) } }
         }
         #expect(leases.count == 1)
     }
 
     @Test(
         "No name leaves the directory, and no two share a file",
-        arguments: ["..", ".", "a/b", "a%2fb", "ü", "A", "a", ""]
-    )
+        arguments: ["..", ".", "a/b", "a%2fb", "ü", "A", "a", ""])
     func names(name: String) throws {
         let state = StateDirectory()
         let store = try state.open()
-        let all = try ["..", ".", "a/b", "a%2fb", "ü", "A", "a", ""].map {
-            try store.lease(of: $0, process: 1, now: 1)
-        }
+        let all = try ["..", ".", "a/b", "a%2fb", "ü", "A", "a", ""].map { try store.lease(of: $0, process: 1, now: 1) }
         #expect(all.count == 8)
         #expect(.of { _ = try store.lease(of: name, process: 2, now: 1) } == .busy)
         #expect(try FileManager.default.contentsOfDirectory(atPath: state.path + "/sessions").count == 8)
-        #expect(
-            .of { _ = try store.lease(of: String(repeating: "ü", count: 100), process: 2, now: 1) }
-                == .refused
-        )
+        #expect(.of { _ = try store.lease(of: String(repeating: "ü", count: 100), process: 2, now: 1) } == .refused)
     }
 }

@@ -59,9 +59,7 @@ struct OpeningTests {
         let isMade = Mutex(false)
         let found = try reader.writeWithoutTransaction { db in
             db.trace { event in
-                guard case .statement(let statement) = event, statement.sql.contains("sqlite_schema") else {
-                    return
-                }
+                guard case .statement(let statement) = event, statement.sql.contains("sqlite_schema") else { return }
                 isMade.withLock { isMade in
                     guard !isMade else { return }
                     isMade = (try? maker.writeWithoutTransaction(Schema.migrate)) != nil
@@ -75,8 +73,7 @@ struct OpeningTests {
 
     @Test(
         "A store cut at any length is set aside and made anew [F077]",
-        arguments: [1, 15, 16, 99, 100, 512, 4095, 4096, 4097, 8192, 20_480]
-    )
+        arguments: [1, 15, 16, 99, 100, 512, 4095, 4096, 4097, 8192, 20_480])
     func truncated(length: UInt64) throws {
         let state = StateDirectory()
         try state.open().begin(towerRun("r1"), now: 1)
@@ -119,8 +116,7 @@ struct OpeningTests {
             PRAGMA writable_schema = ON;
             UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'sessions';
             PRAGMA writable_schema = RESET;
-            """
-        )
+            """)
         do {
             let store = try state.open(now: 2)
             #expect(.of { try store.begin(towerRun("r2"), now: 2) } == .damaged)
@@ -139,9 +135,7 @@ struct OpeningTests {
         #expect(try state.open().opening == .created)
     }
 
-    @Test(
-        "Damage met later makes the next open start anew, and only the newest damaged store is kept [F078 G17]"
-    )
+    @Test("Damage met later makes the next open start anew, and only the newest damaged store is kept [F078 G17]")
     func damageInUse() throws {
         let state = StateDirectory()
         for round in 0..<4 {
@@ -167,9 +161,7 @@ struct OpeningTests {
         ["", "-wal"].map { FileManager.default.contents(atPath: name + $0) }
     }
 
-    @Test(
-        "What is set aside is whole, log and all; another one in the same second takes nothing of it [F078]"
-    )
+    @Test("What is set aside is whole, log and all; another one in the same second takes nothing of it [F078]")
     func setAside() throws {
         let state = StateDirectory()
         var kept: [(name: String, bytes: [Data?])] = []

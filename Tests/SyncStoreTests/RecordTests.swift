@@ -39,10 +39,6 @@ struct RecordTests {
         let hooks = try store.read { db in
             try String.fetchAll(db, sql: "SELECT arguments || results FROM hooks ORDER BY id")
         }
-        #expect(
-            hooks == [
-                #"["/usr/bin/reindex","a b","ü\n\"\\"]["failed","ok","partial"]"#, #"["/bin/true"]["ok"]"#,
-            ]
-        )
+        #expect(hooks == [#"["/usr/bin/reindex","a b","ü\n\"\\"]["failed","ok","partial"]"#, #"["/bin/true"]["ok"]"#])
     }
 }

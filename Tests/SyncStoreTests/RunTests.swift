@@ -96,9 +96,7 @@ struct RunTests {
             Issue.record("it began")
         } catch {
             #expect(error.code == .refused)
-            #expect(
-                error.message.contains("com.example.tower") && error.message.contains("org.example.bridge")
-            )
+            #expect(error.message.contains("com.example.tower") && error.message.contains("org.example.bridge"))
         }
         #expect(try store.session("tower")?.epoch == 1, "nothing of it was recorded")
     }
@@ -154,9 +152,7 @@ struct RunTests {
         #expect(try store.findings() == [])
     }
 
-    @Test(
-        "Enqueued, taken, stopped, resumed, finished: each step once, however often it is asked for [S24 S98 S106]"
-    )
+    @Test("Enqueued, taken, stopped, resumed, finished: each step once, however often it is asked for [S24 S98 S106]")
     func commands() throws {
         let store = try SyncStore.inMemory()
         try store.begin(towerRun("r1"), now: 1, isHeld: false)
@@ -206,8 +202,7 @@ struct RunTests {
     }
 
     @Test(
-        "What a killed process wrote last of its work is counted once, and only while its run has files to fetch [S52]"
-    )
+        "What a killed process wrote last of its work is counted once, and only while its run has files to fetch [S52]")
     func lostWork() throws {
         let store = try StateDirectory().open()
         try store.begin(towerRun("r1"), now: 1)

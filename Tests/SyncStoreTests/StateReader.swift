@@ -6,7 +6,5 @@ struct StateReader {
 
     init(_ state: StateDirectory) throws { queue = try DatabaseQueue(path: state.database) }
 
-    func number(_ sql: String) throws -> Int {
-        try queue.read { try Int.fetchOne($0, sql: sql) ?? 0 }
-    }
+    func number(_ sql: String) throws -> Int { try queue.read { try Int.fetchOne($0, sql: sql) ?? 0 } }
 }

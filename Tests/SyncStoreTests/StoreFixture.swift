@@ -7,9 +7,7 @@ import SyncStore
 final class StateDirectory: Sendable {
     let path: String
 
-    init() {
-        path = FileManager.default.temporaryDirectory.path + "/state-" + UUID().uuidString + "/syncagent"
-    }
+    init() { path = FileManager.default.temporaryDirectory.path + "/state-" + UUID().uuidString + "/syncagent" }
 
     // What cannot be removed is in the temporary directory.
     deinit { try? FileManager.default.removeItem(atPath: (path as NSString).deletingLastPathComponent) }
@@ -38,21 +36,13 @@ final class StateDirectory: Sendable {
 }
 
 let tower = SessionRequest(
-    identifier: "tower",
-    project: "com.example.tower",
-    destination: "/srv/tower",
-    device: .max,
-    inode: 7
-)
+    identifier: "tower", project: "com.example.tower", destination: "/srv/tower", device: .max, inode: 7)
 
 /// A run of `tower` with the groups `all` and `sheets` and a hook for each.
 func towerRun(_ identifier: String, session: SessionRequest = tower) -> RunStart {
     var start = RunStart(
-        session: session,
-        run: identifier,
-        manifest: .zero,
-        recipe: RunRecipe(manifest: "https://cdn.example.com/m.json")
-    )
+        session: session, run: identifier, manifest: .zero,
+        recipe: RunRecipe(manifest: "https://cdn.example.com/m.json"))
     start.groups = ["all", "sheets"]
     start.recipe.hooks = [
         RunHook(group: "all", arguments: ["/usr/bin/reindex", "a b", "ü\n\"\\"], timeout: 30),
@@ -62,13 +52,10 @@ func towerRun(_ identifier: String, session: SessionRequest = tower) -> RunStart
 }
 
 let bothGroups = [
-    CompletedGroup(name: "all", result: .partial, changed: 3),
-    CompletedGroup(name: "sheets", result: .ok, changed: 1),
+    CompletedGroup(name: "all", result: .partial, changed: 3), CompletedGroup(name: "sheets", result: .ok, changed: 1),
 ]
 
-func lines(_ range: ClosedRange<Int>) -> [[UInt8]] {
-    range.map { Array("{\"event\":\"e\",\"n\":\($0)}".utf8) }
-}
+func lines(_ range: ClosedRange<Int>) -> [[UInt8]] { range.map { Array("{\"event\":\"e\",\"n\":\($0)}".utf8) } }
 
 extension StoreError.Code? {
     /// The code of the error that `body` throws.
@@ -76,8 +63,6 @@ extension StoreError.Code? {
         do {
             try body()
             return nil
-        } catch {
-            return (error as? StoreError)?.code
-        }
+        } catch { return (error as? StoreError)?.code }
     }
 }

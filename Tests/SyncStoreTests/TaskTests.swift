@@ -13,10 +13,7 @@ struct TaskTests {
         let store = try SyncStore.inMemory()
         try store.begin(towerRun("r1"), now: 1)
         let other = try #require(SHA256Digest(hex: String(repeating: "ab", count: 32)))
-        let two = [
-            task("a", "not there"),
-            StoredTask(path: "a", digest: other, state: .failed, reason: "wrong bytes"),
-        ]
+        let two = [task("a", "not there"), StoredTask(path: "a", digest: other, state: .failed, reason: "wrong bytes")]
         try store.record(two, of: "r1", now: 2)
         #expect(try store.tasks(of: "r1") == two, "the same path with other content is another task")
         try store.record([task("a", "late")], of: "r1", now: 3)
@@ -45,11 +42,7 @@ struct TaskTests {
         _ = try store.lease(of: "tower", process: 1, now: 1)
         let files = try #require(store.liveFiles(of: "tower"))
         #expect(files.tasks() == nil)
-        let file = try TaskFile(
-            files,
-            run: "r1",
-            marks: [.waiting, .unselected, .waiting, .waiting, .unchanged]
-        )
+        let file = try TaskFile(files, run: "r1", marks: [.waiting, .unselected, .waiting, .waiting, .unchanged])
         file.set([3, 0, 2], .installed)
         file.give([2, 0, 3], to: 70_000)
         file.set([99], .failed)

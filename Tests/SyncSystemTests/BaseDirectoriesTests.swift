@@ -15,8 +15,6 @@ struct BaseDirectoriesTests {
     @Test("Without HOME it is the home directory that is given, without both there is no place")
     func homes() {
         #expect(BaseDirectories(home: "/u") { _ in nil }.state == "/u/.local/state")
-        #expect(
-            BaseDirectories { _ in nil }.state == nil && BaseDirectories { _ in nil }.configuration == nil
-        )
+        #expect(BaseDirectories { _ in nil }.state == nil && BaseDirectories { _ in nil }.configuration == nil)
     }
 }

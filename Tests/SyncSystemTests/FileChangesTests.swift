@@ -17,8 +17,7 @@ struct FileChangesTests {
 
     @Test(
         "A time is kept to the nanosecond, before 1970 and after, of a link, too",
-        arguments: [0, 1_700_000_000_123_456_789, -1, -1_500_000_001] as [Int64]
-    )
+        arguments: [0, 1_700_000_000_123_456_789, -1, -1_500_000_001] as [Int64])
     func times(time: Int64) throws {
         let file = try opened()
         #expect(setModified(file.raw, time) == nil)
@@ -36,9 +35,7 @@ struct FileChangesTests {
         let file = try opened()
         #expect(setMode(file.raw, 0o640) == nil && setExecutable(file.raw, true) == nil)
         #expect(status(file.raw)?.permissions == 0o750)
-        #expect(
-            setMode(root.path("a"), 0o600) == nil && status(following: root.path("a"))?.permissions == 0o600
-        )
+        #expect(setMode(root.path("a"), 0o600) == nil && status(following: root.path("a"))?.permissions == 0o600)
         #expect(setLength(file.raw, 4) == nil && root.read("a") == Array("some".utf8))
         #expect(setLength(file.raw, .max) == .fileTooLarge)
         #expect(synchronize(file.raw) == nil && synchronizeData(file.raw) == nil)

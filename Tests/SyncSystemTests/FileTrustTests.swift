@@ -19,9 +19,7 @@ struct FileTrustTests {
         do throws(FileError) {
             _ = try readFile(path, trust: trust, limit: limit)
             return nil
-        } catch {
-            return error.reason
-        }
+        } catch { return error.reason }
     }
 
     @Test("A file that is as it should be is read whole")
@@ -61,8 +59,7 @@ struct FileTrustTests {
 
     @Test(
         "What others may do with it counts",
-        arguments: [(0o600, true, true), (0o644, true, false), (0o660, false, false), (0o602, false, false)]
-    )
+        arguments: [(0o600, true, true), (0o644, true, false), (0o660, false, false), (0o602, false, false)])
     func modes(mode: mode_t, asState: Bool, asSecret: Bool) throws {
         let path = try make("a", mode: mode)
         #expect((refusal(path, .state) == nil) == asState)
@@ -72,8 +69,7 @@ struct FileTrustTests {
 
     @Test(
         "Another user's file is refused, and root's counts for settings only",
-        .enabled(if: geteuid() == 0, "only root can give files away")
-    )
+        .enabled(if: geteuid() == 0, "only root can give files away"))
     func owners() throws {
         let path = try make("a")
         #expect(chown(path, 4242, 4242) == 0)
@@ -91,9 +87,7 @@ struct FileTrustTests {
             do throws(FileError) {
                 _ = try openFile(path, [.writeOnly, .append], trust: trust)
                 return nil
-            } catch {
-                return error.reason
-            }
+            } catch { return error.reason }
         }
         #expect(reason(.ownState)?.contains("second name") == true)
         #expect(reason(.staged)?.contains("second name") == true)
@@ -106,9 +100,7 @@ struct FileTrustTests {
             do throws(FileError) {
                 let size = try checkFile(path, trust: .state, limit: limit)
                 return size.map { "\($0)" }
-            } catch {
-                return error.reason
-            }
+            } catch { return error.reason }
         }
         let path = try make("a", "hello")
         #expect(reason(path) == "5")
@@ -128,10 +120,7 @@ struct FileTrustTests {
         #expect(try readSecret(path, limit: 100) == "canary\n")
         #expect(chmod(root.path, 0o770) == 0)
         let error = #expect(throws: FileError.self) { try readSecret(path, limit: 100) }
-        #expect(
-            error?.reason
-                == "its directory \(root.path): others may write to it; run: chmod go-w \(root.path)"
-        )
+        #expect(error?.reason == "its directory \(root.path): others may write to it; run: chmod go-w \(root.path)")
     }
 
     @Test("What the kernel tells is read, though its files say that they are empty")
@@ -152,9 +141,7 @@ struct FileTrustTests {
     @Test("A file that is made takes the place of a planted link and does not write through it")
     func creation() throws {
         let victim = try make("victim", "precious")
-        for plant in [link(victim, root.path + "/hard"), symlink(victim, root.path + "/soft")] {
-            #expect(plant == 0)
-        }
+        for plant in [link(victim, root.path + "/hard"), symlink(victim, root.path + "/soft")] { #expect(plant == 0) }
         for name in ["hard", "soft"] {
             let file = try createFile(root.path + "/" + name)
             #expect("new".withCString { pwrite(file.raw, $0, 3, 0) } == 3)
@@ -185,9 +172,7 @@ struct PrivateDirectoryTests {
         do throws(FileError) {
             try body()
             return nil
-        } catch {
-            return error.reason
-        }
+        } catch { return error.reason }
     }
 
     @Test("It is made, with those above it, for this user alone")
@@ -198,8 +183,7 @@ struct PrivateDirectoryTests {
         #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o700)
         #expect(
             refusal { () throws(FileError) in _ = try openPrivateDirectory(path + "/c", create: false) }
-                == "No such file or directory"
-        )
+                == "No such file or directory")
     }
 
     @Test("A link in its place is refused; the state directory itself may be one")
@@ -221,8 +205,7 @@ struct PrivateDirectoryTests {
 
     @Test(
         "Another user's is refused, for root as well",
-        .enabled(if: geteuid() == 0, "only root can give directories away")
-    )
+        .enabled(if: geteuid() == 0, "only root can give directories away"))
     func foreign() {
         let path = root.path + "/foreign"
         #expect(mkdir(path, 0o700) == 0 && chown(path, 4242, 4242) == 0)
@@ -230,9 +213,7 @@ struct PrivateDirectoryTests {
         #expect(reason?.contains("belongs to another user (uid 4242)") == true)
     }
 
-    @Test(
-        "A file in a directory that others may write to is not ours to trust, unless the directory is sticky"
-    )
+    @Test("A file in a directory that others may write to is not ours to trust, unless the directory is sticky")
     func directoryOfAFile() {
         let path = root.path + "/open"
         #expect(mkdir(path, 0o700) == 0 && chmod(path, 0o777) == 0)
@@ -248,9 +229,7 @@ struct PrivateDirectoryTests {
     func above() {
         let path = root.path + "/home"
         #expect(mkdir(path, 0o700) == 0)
-        let check = {
-            refusal { () throws(FileError) in try checkParent(of: path + "/.local/state/syncagent") }
-        }
+        let check = { refusal { () throws(FileError) in try checkParent(of: path + "/.local/state/syncagent") } }
         #expect(check() == nil)
         // Where every user has a group of his own, umask(2) is 002.
         #expect(chmod(path, 0o775) == 0)
@@ -262,24 +241,17 @@ struct PrivateDirectoryTests {
         guard geteuid() == 0 else { return }
         #expect(chmod(path, 0o755) == 0 && chown(path, 4242, 4242) == 0)
         #expect(check()?.contains("\(path), above it: it belongs to another user (uid 4242)") == true)
-        let made = refusal { () throws(FileError) in _ = try openStateDirectory(path + "/state", create: true)
-        }
+        let made = refusal { () throws(FileError) in _ = try openStateDirectory(path + "/state", create: true) }
         #expect(made?.contains("uid 4242") == true && access(path + "/state", F_OK) != 0)
     }
 
-    @Test(
-        "Of several threads that replace one file each writes all of its own, and the last one's stays whole"
-    )
+    @Test("Of several threads that replace one file each writes all of its own, and the last one's stays whole")
     func concurrentReplacements() throws {
         let path = root.path("shared")
         let errors = concurrently(8, name: "replace") { thread -> FileError? in
             let bytes = [UInt8](repeating: UInt8(thread), count: 300_000)
             for _ in 0..<40 {
-                do throws(FileError) {
-                    try replaceFile(path, with: bytes, isDurable: false)
-                } catch {
-                    return error
-                }
+                do throws(FileError) { try replaceFile(path, with: bytes, isDurable: false) } catch { return error }
             }
             return nil
         }

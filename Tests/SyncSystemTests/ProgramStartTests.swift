@@ -16,9 +16,7 @@ struct ProgramStartTests {
         return (end, String(decoding: bytes, as: UTF8.self))
     }
 
-    @Test(
-        "It gets what it is given and nothing else: variables, umask, directory, descriptors, a session of its own"
-    )
+    @Test("It gets what it is given and nothing else: variables, umask, directory, descriptors, a session of its own")
     func surroundings() throws {
         let leaked = open("/dev/null", O_RDONLY)
         defer { close(leaked) }
@@ -54,9 +52,7 @@ struct ProgramStartTests {
             do throws(FileError) {
                 _ = try ProgramStart(arguments, variables: []).start()
                 return nil
-            } catch {
-                return error.code
-            }
+            } catch { return error.code }
         }
         #expect(code(["/nowhere/at/all"]) == .noSuchFileOrDirectory)
         #expect(code(["/etc/passwd"]) == .permissionDenied)
@@ -78,6 +74,4 @@ struct ProgramStartTests {
     }
 }
 
-extension String {
-    fileprivate var trimmed: String { filter { $0 != " " } }
-}
+extension String { fileprivate var trimmed: String { filter { $0 != " " } } }

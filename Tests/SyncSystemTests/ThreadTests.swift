@@ -15,10 +15,7 @@ struct ThreadTests {
         let didStart = hasStarted.load(ordering: .relaxed)
         #expect(!didStart)
         #expect(
-            "\(ThreadError(code: .resourceTemporarilyUnavailable))".contains(
-                "raise the limit on processes or memory"
-            )
-        )
+            "\(ThreadError(code: .resourceTemporarilyUnavailable))".contains("raise the limit on processes or memory"))
     }
 
     @Test("A thread knows itself, and its work is over when it has been joined")

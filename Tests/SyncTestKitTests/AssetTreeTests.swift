@@ -16,11 +16,7 @@ struct AssetTreeTests {
         try root.write("other", to: "bin/plain")
         try root.write("new", to: "stray")
         try FileManager.default.removeItem(atPath: root.path("bin/run"))
-        #expect(
-            tree.problems(in: root.path) == [
-                "bin/plain: not as published", "bin/run: missing", "stray: foreign",
-            ]
-        )
+        #expect(tree.problems(in: root.path) == ["bin/plain: not as published", "bin/run: missing", "stray: foreign"])
         #expect(tree.problems(in: root.path, partial: true).count == 2)
     }
 

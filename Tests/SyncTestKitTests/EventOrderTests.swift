@@ -29,8 +29,7 @@ struct EventOrderTests {
         ]
         let named = Event(.groupCompleted, run: "r", group: "sheets")
         let hooks = [
-            hook(.hookStarted, attempt: 1), hook(.hookFinished), hook(.hookStarted, attempt: 2),
-            hook(.hookFinished),
+            hook(.hookStarted, attempt: 1), hook(.hookFinished), hook(.hookStarted, attempt: 2), hook(.hookFinished),
         ]
         #expect(complaints(begin + tasks + [named, complete] + hooks + [finish]) == [])
         #expect(complaints(begin + [complete, finish]) == [], "nothing to do is a run, too")
@@ -41,9 +40,7 @@ struct EventOrderTests {
         func files(_ name: EventName) -> Event {
             Event(name, run: "r", group: "all", program: "/bin/true", attempt: 1, batch: 100)
         }
-        let both = [
-            files(.hookStarted), files(.hookFinished), hook(.hookStarted, attempt: 1), hook(.hookFinished),
-        ]
+        let both = [files(.hookStarted), files(.hookFinished), hook(.hookStarted, attempt: 1), hook(.hookFinished)]
         #expect(complaints(begin + [complete] + both + [finish]) == [])
         #expect(complaints(begin + [complete] + both + [files(.hookStarted)]).count == 1)
     }
@@ -51,18 +48,13 @@ struct EventOrderTests {
     @Test("A run that is taken up, and a hook that is owed once more, are in order [S19 S25 S33 F089]")
     func takenUp() {
         let again = [Event(.runStarted, run: "r"), task(.taskInstalled, "b"), complete]
-        #expect(
-            complaints(begin + [task(.taskInstalled, "a")] + again + [hook(.hookStarted, attempt: 1)]) == []
-        )
+        #expect(complaints(begin + [task(.taskInstalled, "a")] + again + [hook(.hookStarted, attempt: 1)]) == [])
         #expect(
             complaints(
                 begin + [
                     complete, hook(.hookStarted, attempt: 1), begin[0], hook(.hookStarted, attempt: 2),
                     hook(.hookFinished),
-                ]
-                    + [finish, hook(.hookStarted, attempt: 3), hook(.hookFinished)]
-            ) == []
-        )
+                ] + [finish, hook(.hookStarted, attempt: 3), hook(.hookFinished)]) == [])
     }
 
     @Test(
@@ -79,24 +71,19 @@ struct EventOrderTests {
             (begin + [complete, hook(.hookFinished)], "no attempt has started"),
             (
                 begin + [
-                    complete, hook(.hookStarted, attempt: 1), hook(.hookFinished),
-                    hook(.hookStarted, attempt: 1),
-                ],
-                "attempt 1 after attempt 1"
-            ),
-            (begin + [complete, finish, finish], "it has occurred before"),
+                    complete, hook(.hookStarted, attempt: 1), hook(.hookFinished), hook(.hookStarted, attempt: 1),
+                ], "attempt 1 after attempt 1"
+            ), (begin + [complete, finish, finish], "it has occurred before"),
             (begin + [complete, finish, Event(.planReady, run: "r")], "pull.finished has occurred"),
             (begin + [complete, finish, begin[0]], "the run has finished"),
-            ([finish, finish], "it has occurred before"),
-            ([finish, begin[0]], "the run has finished"),
-        ]
-    )
-    fileprivate func breaks(events: [Event], complaint: String) {
-        #expect(complaints(events).map { $0.hasSuffix(complaint) } == [true], "\(complaints(events))")
-    }
+            ([finish, finish], "it has occurred before"), ([finish, begin[0]], "the run has finished"),
+        ]) fileprivate func breaks(events: [Event], complaint: String)
+    { #expect(complaints(events).map { $0.hasSuffix(complaint) } == [true], "\(complaints(events))") }
 
     @Test("A run that waits can end without ever having started [S12]")
-    func neverStarted() { #expect(complaints([Event(.conditionBlocked, run: "r"), finish]) == []) }
+    func neverStarted() {
+        #expect(complaints([Event(.conditionBlocked, run: "r"), finish]) == [])
+    }
 
     @Test("Runs are judged by themselves [S35]")
     func apart() {

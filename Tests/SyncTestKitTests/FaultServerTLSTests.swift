@@ -16,18 +16,15 @@ struct CurlProgram {
         let child = try ChildProgram(
             try #require(Self.path),
             ["-sS", "-q", "--noproxy", "*", "--max-time", "20", "-o", root.path("body")] + arguments + [url],
-            output: said
-        )
+            output: said)
         let status = try child.wait()
         return (status, root.read("body") ?? [], child.output)
     }
 }
 
 @Suite(
-    "The fault server speaks TLS and HTTP/2",
-    .timeLimit(.minutes(10)),
-    .enabled(if: CurlProgram.path != nil, "SKIPPED: the program curl is not installed; apt-get install curl")
-)
+    "The fault server speaks TLS and HTTP/2", .timeLimit(.minutes(10)),
+    .enabled(if: CurlProgram.path != nil, "SKIPPED: the program curl is not installed; apt-get install curl"))
 struct FaultServerTLSTests {
     static let object = ServedObject.patterned(size: 1_000_000)
 
@@ -44,10 +41,7 @@ struct FaultServerTLSTests {
         return (server, ["--cacert", curl.root.path("ca.pem")], curl)
     }
 
-    @Test(
-        "Both versions of HTTP carry the object over TLS",
-        arguments: [("--http1.1", "1.1"), ("--http2", "2")]
-    )
+    @Test("Both versions of HTTP carry the object over TLS", arguments: [("--http1.1", "1.1"), ("--http2", "2")])
     func overTLS(flag: String, version: String) throws {
         let (server, trust, curl) = try tlsServer()
         let (status, body, said) = try curl.fetch(server.url("/a"), trust + [flag, "-r", "5-"])

@@ -7,11 +7,9 @@ struct FaultServerTests {
     static let object = ServedObject.patterned(size: 200_000)
 
     /// The answer to one plain request at a server that gives `answer`, and the server's note of it.
-    private func ask(
-        _ answer: FaultAnswer,
-        _ headers: [String] = [],
-        quiet: Int32 = 5_000
-    ) throws -> (RawAnswer, ByteLog.Entry) {
+    private func ask(_ answer: FaultAnswer, _ headers: [String] = [], quiet: Int32 = 5_000) throws -> (
+        RawAnswer, ByteLog.Entry
+    ) {
         let server = try FaultServer()
         server.script("/a", answer)
         let got = try #require(RawAnswer(port: server.port, "/a", headers, quiet: quiet))
@@ -96,10 +94,7 @@ struct FaultServerTests {
         let range = ["Range: bytes=4-6"]
         func seen(_ answer: FaultAnswer) throws -> [String] {
             let (got, _) = try ask(answer, range)
-            return [
-                "\(got.status)", got.header("content-range") ?? "-",
-                String(decoding: got.body, as: UTF8.self),
-            ]
+            return ["\(got.status)", got.header("content-range") ?? "-", String(decoding: got.body, as: UTF8.self)]
         }
         #expect(try seen(good) == ["206", "bytes 4-6/10", "456"])
         #expect(try seen(good.ignoringRanges()) == ["200", "-", "0123456789"])
@@ -112,11 +107,7 @@ struct FaultServerTests {
         #expect(try seen(good.flippingByte(at: 5)) == ["206", "bytes 4-6/10", "4\u{FFFD}6"])
         let (wrapped, _) = try ask(good.withMultipartRanges(), range)
         #expect(wrapped.header("content-type")?.hasPrefix("multipart/byteranges; boundary=") == true)
-        #expect(
-            String(decoding: wrapped.body, as: UTF8.self).contains(
-                "Content-Range: bytes 4-6/10\r\n\r\n456\r\n--"
-            )
-        )
+        #expect(String(decoding: wrapped.body, as: UTF8.self).contains("Content-Range: bytes 4-6/10\r\n\r\n456\r\n--"))
     }
 
     @Test("Headers, validators and versions are bent")
@@ -197,10 +188,7 @@ struct FaultServerTests {
     @Test("An old copy is served until the cache is told to ask")
     func stale() throws {
         let server = try FaultServer()
-        server.respond(
-            to: "/a",
-            FaultServer.staleCache(ServedObject(text: "old"), fresh: ServedObject(text: "new"))
-        )
+        server.respond(to: "/a", FaultServer.staleCache(ServedObject(text: "old"), fresh: ServedObject(text: "new")))
         #expect(RawAnswer(port: server.port, "/a")?.body == Array("old".utf8))
         #expect(RawAnswer(port: server.port, "/a", ["Cache-Control: no-cache"])?.body == Array("new".utf8))
     }

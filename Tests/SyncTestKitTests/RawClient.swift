@@ -26,9 +26,7 @@ final class RawClient {
     func send(_ text: String) {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
-            let count = rest.withUnsafeBytes {
-                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-            }
+            let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
             if count <= 0 { return }
             rest = rest.dropFirst(count)
         }
@@ -59,23 +57,17 @@ struct RawAnswer {
     func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 
     /// Sends one request on a connection of its own that ends with the answer.
-    init?(
-        port: UInt16,
-        _ target: String,
-        _ headers: [String] = [],
-        method: String = "GET",
-        quiet: Int32 = 5_000
-    ) {
+    init?(port: UInt16, _ target: String, _ headers: [String] = [], method: String = "GET", quiet: Int32 = 5_000) {
         guard let client = RawClient(port: port) else { return nil }
         let lines = ["\(method) \(target) HTTP/1.1", "Host: 127.0.0.1", "Connection: close"] + headers
         client.send(lines.joined(separator: "\r\n") + "\r\n\r\n")
         let (bytes, end) = client.readToEnd(quiet: quiet)
         self.end = end
-        guard
-            let split = (0..<max(0, bytes.count - 3)).first(where: {
-                bytes[$0..<($0 + 4)] == [13, 10, 13, 10]
-            })
-        else { (status, self.headers, body) = (0, [], bytes); return }
+        guard let split = (0..<max(0, bytes.count - 3)).first(where: { bytes[$0..<($0 + 4)] == [13, 10, 13, 10] })
+        else {
+            (status, self.headers, body) = (0, [], bytes);
+            return
+        }
         let lines2 = String(decoding: bytes[..<split], as: UTF8.self).split(separator: "\r\n")
         status = lines2.first.flatMap { Int($0.split(separator: " ")[1]) } ?? 0
         self.headers = lines2.dropFirst().map { line in

@@ -8,10 +8,9 @@ struct Base64Tests {
     @Test(
         "The examples of RFC 4648 are written and read",
         arguments: [
-            ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy"),
-        ]
-    )
+            ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ])
     func examples(plain: String, text: String) {
         #expect(Base64.text(Array(plain.utf8)) == text)
         #expect(Base64.bytes(text.utf8) == Array(plain.utf8))
@@ -20,10 +19,8 @@ struct Base64Tests {
     @Test(
         "Only the one text that bytes have is read: no blanks, nothing under the padding, no other letters",
         arguments: [
-            "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "Z===", "====", "=", "Zg==Zg==", "Z=g=", "Zm=v", " Zm9v",
-            "Zm9v ", "Zm9v\n", "\nZm9", "Zm 9v", "Zm9v    ", "Zm9v\r\n\r\n", "Zm-v", "Zm_v", "Zm9vYg",
-            "Zm9\0",
-        ]
-    )
+            "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "Z===", "====", "=", "Zg==Zg==", "Z=g=", "Zm=v", " Zm9v", "Zm9v ",
+            "Zm9v\n", "\nZm9", "Zm 9v", "Zm9v    ", "Zm9v\r\n\r\n", "Zm-v", "Zm_v", "Zm9vYg", "Zm9\0",
+        ])
     func others(text: String) { #expect(Base64.bytes(text.utf8) == nil) }
 }

@@ -9,8 +9,7 @@ struct ChannelTrustTests {
 
     private func set(_ channel: String?, serial: UInt64, revision: UInt64, in site: inout Site) throws {
         site.files[FreshStatement.name(channel)] = try signer.signed(
-            signer.fresh(channel: channel, serial: serial, revision: revision)
-        )
+            signer.fresh(channel: channel, serial: serial, revision: revision))
         site.files["\(revision).release"] = try signer.signedRelease(revision).bytes
     }
 
@@ -32,9 +31,7 @@ struct ChannelTrustTests {
         }
     }
 
-    @Test(
-        "Each channel has floors of its own: none can be set back or held still, and none holds another back"
-    )
+    @Test("Each channel has floors of its own: none can be set back or held still, and none holds another back")
     func channelFloors() throws {
         var pin = try pinned(signer)
         var site = try Site(signer)
@@ -65,8 +62,7 @@ struct ChannelTrustTests {
         let before = site.files
         try site.check(&pin, channel: "beta")
         site.files["beta.fresh"] = try signer.signed(
-            signer.fresh(channel: "beta", serial: 2, revision: 2, isRemoved: true)
-        )
+            signer.fresh(channel: "beta", serial: 2, revision: 2, isRemoved: true))
         let late = Signer.now + 31 * Signer.day
         #expect(site.refusal(&pin, now: late, channel: "beta")?.cause == .removed)
         #expect(site.refusal(&pin, channel: "beta", revision: 2)?.cause == .removed)
@@ -77,13 +73,9 @@ struct ChannelTrustTests {
         // Nobody but the keys can say so, and a machine that never followed it keeps nothing.
         var other = try pinned(signer)
         site.files["beta.fresh"] = try signer.signed(
-            signer.fresh(channel: "beta", serial: 2, revision: 2, isRemoved: true),
-            by: [Signer.key(9)]
-        )
+            signer.fresh(channel: "beta", serial: 2, revision: 2, isRemoved: true), by: [Signer.key(9)])
         #expect(site.refusal(&other, channel: "beta")?.cause == .signature)
-        site.files["beta.fresh"] = try signer.signed(
-            signer.fresh(channel: "beta", serial: 2, isRemoved: true)
-        )
+        site.files["beta.fresh"] = try signer.signed(signer.fresh(channel: "beta", serial: 2, isRemoved: true))
         #expect(site.refusal(&other, channel: "beta")?.cause == .removed)
         #expect(other.channels.isEmpty)
         // It may come back.
@@ -101,9 +93,7 @@ struct ChannelTrustTests {
         var next = signer
         (next.releaseKeys, next.freshKeys) = ([Signer.key(22)], [Signer.key(23)])
         site.files["2.root"] = try next.signedRoot(2)
-        site.files["beta.fresh"] = try next.signed(
-            next.fresh(channel: "beta", serial: 2, revision: 2, root: 2)
-        )
+        site.files["beta.fresh"] = try next.signed(next.fresh(channel: "beta", serial: 2, revision: 2, root: 2))
         site.files["2.release"] = try next.signedRelease(2).bytes
         try site.check(&pin, channel: "beta")
         #expect((pin["beta"].serial, pin["beta"].revision) == (2, 2))
@@ -143,9 +133,7 @@ struct ChannelTrustTests {
         #expect(site.refusal(&pin, now: Signer.now + 31 * Signer.day, revision: 2)?.cause == .stale)
     }
 
-    @Test(
-        "Looking back takes what was right once, keeps nothing of it, and believes no root that was not believed"
-    )
+    @Test("Looking back takes what was right once, keeps nothing of it, and believes no root that was not believed")
     func lookingBack() throws {
         var pin = try pinned(signer)
         let old = try Site(signer, serial: 1, revision: 1)

@@ -27,91 +27,61 @@ struct ConformanceTests {
     static let rotations = [
         Rotation(
             testDescription: "1-of-1 key rotation",
-            versions: [Version([1], 1, by: [1]), Version([2], 1, by: [2, 1]), Version([2], 1, by: [2])]
-        ),
+            versions: [Version([1], 1, by: [1]), Version([2], 1, by: [2, 1]), Version([2], 1, by: [2])]),
         Rotation(
             testDescription: "1-of-1 key rotation, unused signatures",
             versions: [
-                Version([1], 1, by: [3, 1, 4]), Version([2], 1, by: [3, 2, 1, 4]),
-                Version([2], 1, by: [3, 2, 4]),
-            ]
-        ),
+                Version([1], 1, by: [3, 1, 4]), Version([2], 1, by: [3, 2, 1, 4]), Version([2], 1, by: [3, 2, 4]),
+            ]),
         Rotation(
             testDescription: "3-of-5, sign with different key combos",
-            versions: [[0, 2, 4], [0, 4, 1], [0, 1, 3], [0, 1, 3]].map {
-                Version([0, 1, 2, 3, 4], 3, by: $0)
-            }
-        ),
+            versions: [[0, 2, 4], [0, 4, 1], [0, 1, 3], [0, 1, 3]].map { Version([0, 1, 2, 3, 4], 3, by: $0) }),
         Rotation(
             testDescription: "3-of-5, one key rotated",
-            versions: [
-                Version([0, 1, 2, 3, 4], 3, by: [0, 2, 4]), Version([0, 1, 3, 4, 5], 3, by: [0, 4, 1]),
-            ]
-        ),
+            versions: [Version([0, 1, 2, 3, 4], 3, by: [0, 2, 4]), Version([0, 1, 3, 4, 5], 3, by: [0, 4, 1])]),
         Rotation(
             testDescription: "3-of-5, one key rotated with intermediate step",
             versions: [
                 Version([0, 1, 2, 3, 4], 3, by: [0, 2, 4]), Version([0, 1, 3, 4, 5], 3, by: [0, 2, 4, 5]),
                 Version([0, 1, 3, 4, 5], 3, by: [0, 4, 5]),
-            ]
-        ),
+            ]),
         Rotation(
             testDescription: "3-of-5, all keys rotated with intermediate step",
             versions: [
-                Version([0, 1, 2, 3, 4], 3, by: [0, 2, 4]),
-                Version([5, 6, 7, 8, 9], 3, by: [0, 2, 4, 5, 6, 7]),
+                Version([0, 1, 2, 3, 4], 3, by: [0, 2, 4]), Version([5, 6, 7, 8, 9], 3, by: [0, 2, 4, 5, 6, 7]),
                 Version([5, 6, 7, 8, 9], 3, by: [5, 6, 7]),
-            ]
-        ),
+            ]),
         Rotation(
             testDescription: "1-of-3, threshold increase to 2-of-3",
-            versions: [Version([1, 2, 3], 1, by: [1]), Version([1, 2, 3], 2, by: [1, 2])]
-        ),
+            versions: [Version([1, 2, 3], 1, by: [1]), Version([1, 2, 3], 2, by: [1, 2])]),
         Rotation(
             testDescription: "2-of-3, threshold decrease to 1-of-3",
             versions: [
-                Version([1, 2, 3], 2, by: [1, 2]), Version([1, 2, 3], 1, by: [1, 2]),
-                Version([1, 2, 3], 1, by: [1]),
-            ]
-        ),
+                Version([1, 2, 3], 2, by: [1, 2]), Version([1, 2, 3], 1, by: [1, 2]), Version([1, 2, 3], 1, by: [1]),
+            ]),
         Rotation(
             testDescription: "1-of-1, threshold increase to 2-of-2",
-            versions: [Version([1], 1, by: [1]), Version([1, 2], 2, by: [1, 2])]
-        ),
+            versions: [Version([1], 1, by: [1]), Version([1, 2], 2, by: [1, 2])]),
         Rotation(
             testDescription: "1-of-1, not signed with old key",
-            versions: [Version([1], 1, by: [1]), Version([2], 1, by: [2, 3, 4])],
-            isBelieved: false
-        ),
+            versions: [Version([1], 1, by: [1]), Version([2], 1, by: [2, 3, 4])], isBelieved: false),
         Rotation(
             testDescription: "1-of-1, not signed with new key",
-            versions: [Version([1], 1, by: [1]), Version([2], 1, by: [1, 3, 4])],
-            isBelieved: false
-        ),
+            versions: [Version([1], 1, by: [1]), Version([2], 1, by: [1, 3, 4])], isBelieved: false),
         Rotation(
             testDescription: "3-of-5, not signed with 3 new keys",
-            versions: [
-                Version([0, 1, 2, 3, 4], 3, by: [0, 2, 4]), Version([0, 1, 3, 4, 5], 3, by: [0, 2, 4]),
-            ],
-            isBelieved: false
-        ),
+            versions: [Version([0, 1, 2, 3, 4], 3, by: [0, 2, 4]), Version([0, 1, 3, 4, 5], 3, by: [0, 2, 4])],
+            isBelieved: false),
         Rotation(
             testDescription: "3-of-5, not signed with 3 old keys",
-            versions: [
-                Version([0, 1, 2, 3, 4], 3, by: [0, 2, 4]), Version([0, 1, 3, 4, 5], 3, by: [0, 4, 5]),
-            ],
-            isBelieved: false
-        ),
+            versions: [Version([0, 1, 2, 3, 4], 3, by: [0, 2, 4]), Version([0, 1, 3, 4, 5], 3, by: [0, 4, 5])],
+            isBelieved: false),
         Rotation(
             testDescription: "1-of-3 to 2-of-3, new threshold not reached",
-            versions: [Version([1, 2, 3], 1, by: [1]), Version([1, 2, 3], 2, by: [2])],
-            isBelieved: false
-        ),
+            versions: [Version([1, 2, 3], 1, by: [1]), Version([1, 2, 3], 2, by: [2])], isBelieved: false),
         Rotation(
             testDescription: "2-of-3 to 1-of-3, old threshold not reached",
-            versions: [Version([1, 2, 3], 2, by: [1, 2]), Version([1, 2, 3], 1, by: [1])],
-            isBelieved: false
-        ),
+            versions: [Version([1, 2, 3], 2, by: [1, 2]), Version([1, 2, 3], 1, by: [1])], isBelieved: false),
     ]
 
     /// None of the keys that the other roles have.
@@ -141,26 +111,19 @@ struct ConformanceTests {
         Rotation(testDescription: "1-of-1 key rotation", versions: [Version([2], 1, by: [2])]),
         Rotation(testDescription: "1-of-1, unused signatures", versions: [Version([1], 1, by: [3, 1, 4])]),
         Rotation(
-            testDescription: "1-of-1, not signed with new key",
-            versions: [Version([2], 1, by: [1, 3, 4])],
-            isBelieved: false
-        ),
+            testDescription: "1-of-1, not signed with new key", versions: [Version([2], 1, by: [1, 3, 4])],
+            isBelieved: false),
         Rotation(
             testDescription: "3-of-5, one signature of another key",
-            versions: [Version([0, 1, 3, 4, 5], 3, by: [0, 2, 4])],
-            isBelieved: false
-        ),
+            versions: [Version([0, 1, 3, 4, 5], 3, by: [0, 2, 4])], isBelieved: false),
         Rotation(
             testDescription: "2 of 3-of-5, threshold not reached",
-            versions: [Version([0, 1, 3, 4, 5], 3, by: [0, 4])],
-            isBelieved: false
-        ),
+            versions: [Version([0, 1, 3, 4, 5], 3, by: [0, 4])], isBelieved: false),
         Rotation(
             testDescription: "3-of-5, any three",
             versions: [[0, 2, 4], [0, 4, 1], [0, 1, 3], [1, 2, 3], [2, 3, 4]].map {
                 Version([0, 1, 2, 3, 4], 3, by: $0)
-            }
-        ),
+            }),
     ]
 
     @Test("test_non_root_rotations", arguments: others, [Role.release, .fresh])
@@ -186,18 +149,14 @@ struct ConformanceTests {
         var signer = Signer()
         signer.freshKeys = [Signer.key(3), Signer.key(3)]
         signer.thresholds[.fresh] = 2
-        #expect(throws: TrustRefusal.self) {
-            try TrustPin(root: signer.signedRoot(), basis: .file, now: Signer.now)
-        }
+        #expect(throws: TrustRefusal.self) { try TrustPin(root: signer.signedRoot(), basis: .file, now: Signer.now) }
     }
 
     @Test("test_snapshot_has_too_few_keys: a threshold that cannot be reached is refused as such")
     func tooFewKeys() throws {
         var signer = Signer()
         signer.thresholds[.release] = 2
-        #expect(throws: TrustRefusal.self) {
-            try TrustPin(root: signer.signedRoot(), basis: .file, now: Signer.now)
-        }
+        #expect(throws: TrustRefusal.self) { try TrustPin(root: signer.signedRoot(), basis: .file, now: Signer.now) }
     }
 
     @Test("test_invalid_sig_in_valid_metadata: a false signature takes nothing from a good one")
@@ -225,9 +184,7 @@ struct ConformanceTests {
         #expect((pin.newest.serial, pin.newest.revision) == (1, 1))
     }
 
-    @Test(
-        "test_timestamp_content_changes: the same serial with another content lowers nothing that was believed"
-    )
+    @Test("test_timestamp_content_changes: the same serial with another content lowers nothing that was believed")
     func sameSerial() throws {
         let signer = Signer()
         var pin = try pinned(signer)
@@ -239,23 +196,18 @@ struct ConformanceTests {
     }
 
     @Test(
-        "test_expired_local_root, test_expired_local_timestamp: what is over here does not keep anybody from the news"
-    )
+        "test_expired_local_root, test_expired_local_timestamp: what is over here does not keep anybody from the news")
     func expiredHere() throws {
         var signer = Signer()
         let later = Signer.now + 60 * Signer.day
         var pin = try TrustPin(
-            root: signer.signedRoot(until: Signer.now + 7 * Signer.day),
-            basis: .file,
-            now: Signer.now
-        )
+            root: signer.signedRoot(until: Signer.now + 7 * Signer.day), basis: .file, now: Signer.now)
         var site = try Site(signer)
         try site.check(&pin)
         signer.freshKeys = [Signer.key(23)]
         site.files["2.root"] = try signer.signedRoot(2)
         site.files["fresh"] = try signer.signed(
-            signer.fresh(serial: 2, root: 2, signed: later, until: later + Signer.day)
-        )
+            signer.fresh(serial: 2, root: 2, signed: later, until: later + Signer.day))
         try site.check(&pin, now: later)
         #expect((pin.newest.serial, pin.root.content.number) == (2, 2))
     }

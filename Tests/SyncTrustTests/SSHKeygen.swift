@@ -39,15 +39,9 @@ final class Scratch {
     /// Writes a file that only its owner may read, as ssh-keygen wants keys.
     func write(_ bytes: [UInt8], _ name: String) throws -> String {
         let file = "\(path)/\(name)"
-        _ = FileManager.default.createFile(
-            atPath: file,
-            contents: Data(bytes),
-            attributes: [.posixPermissions: 0o600]
-        )
+        _ = FileManager.default.createFile(atPath: file, contents: Data(bytes), attributes: [.posixPermissions: 0o600])
         return file
     }
 
-    func read(_ name: String) throws -> [UInt8] {
-        Array(try Data(contentsOf: URL(fileURLWithPath: "\(path)/\(name)")))
-    }
+    func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: "\(path)/\(name)"))) }
 }

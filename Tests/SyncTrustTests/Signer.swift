@@ -15,9 +15,7 @@ struct Signer {
 
     /// The same key for the same number.
     static func key(_ number: UInt8) -> PrivateKey {
-        do {
-            return try PrivateKey(seed: [UInt8](repeating: number, count: 32), comment: "test key \(number)")
-        } catch {
+        do { return try PrivateKey(seed: [UInt8](repeating: number, count: 32), comment: "test key \(number)") } catch {
             preconditionFailure("\(error)")
         }
     }
@@ -27,24 +25,14 @@ struct Signer {
             RoleKeys(keys: keys.map(\.publicKey), threshold: thresholds[role] ?? 1)
         }
         return RootStatement(
-            project: project,
-            number: number,
-            signed: Self.now,
-            until: until,
-            root: keys(.root, rootKeys),
-            release: keys(.release, releaseKeys),
-            fresh: keys(.fresh, freshKeys)
-        )
+            project: project, number: number, signed: Self.now, until: until, root: keys(.root, rootKeys),
+            release: keys(.release, releaseKeys), fresh: keys(.fresh, freshKeys))
     }
 
     func release(_ revision: UInt64 = 1) -> ReleaseStatement {
         ReleaseStatement(
-            project: project,
-            revision: revision,
-            signed: Self.now,
-            manifest: Self.digest(revision),
-            size: 100 + revision
-        )
+            project: project, revision: revision, signed: Self.now, manifest: Self.digest(revision),
+            size: 100 + revision)
     }
 
     static func digest(_ number: UInt64) -> SHA256Digest {
@@ -54,14 +42,10 @@ struct Signer {
 
     /// Signs a text for a role.
     static func sign(_ json: [UInt8], _ role: Role, _ keys: [PrivateKey]) throws -> SignedStatement {
-        try SignedStatement(
-            try keys.map { try SSHSignature(of: json, namespace: role.namespace, by: $0) },
-            json: json
-        )
+        try SignedStatement(try keys.map { try SSHSignature(of: json, namespace: role.namespace, by: $0) }, json: json)
     }
 
-    func signedRoot(_ number: UInt64 = 1, by keys: [PrivateKey]? = nil, until: Int64? = nil) throws -> [UInt8]
-    {
+    func signedRoot(_ number: UInt64 = 1, by keys: [PrivateKey]? = nil, until: Int64? = nil) throws -> [UInt8] {
         let statement = until.map { root(number, until: $0) } ?? root(number)
         return try Self.sign(statement.json, .root, keys ?? rootKeys).bytes
     }
@@ -71,26 +55,12 @@ struct Signer {
     }
 
     func fresh(
-        channel: String? = nil,
-        serial: UInt64 = 1,
-        revision: UInt64 = 1,
-        root: UInt64 = 1,
-        signed: Int64 = now,
-        until: Int64 = now + 30 * day,
-        release: SHA256Digest? = nil,
-        isRemoved: Bool = false
+        channel: String? = nil, serial: UInt64 = 1, revision: UInt64 = 1, root: UInt64 = 1, signed: Int64 = now,
+        until: Int64 = now + 30 * day, release: SHA256Digest? = nil, isRemoved: Bool = false
     ) throws -> FreshStatement {
         FreshStatement(
-            project: project,
-            channel: channel,
-            serial: serial,
-            signed: signed,
-            until: until,
-            root: root,
-            revision: revision,
-            release: try release ?? signedRelease(revision).digest,
-            isRemoved: isRemoved
-        )
+            project: project, channel: channel, serial: serial, signed: signed, until: until, root: root,
+            revision: revision, release: try release ?? signedRelease(revision).digest, isRemoved: isRemoved)
     }
 
     func signed(_ fresh: FreshStatement, by keys: [PrivateKey]? = nil) throws -> [UInt8] {
@@ -114,24 +84,12 @@ struct Site {
 
     /// Checks this place as a pull does, and keeps what a pull keeps.
     mutating func check(
-        _ pin: inout TrustPin,
-        now: Int64 = Signer.now,
-        grace: Int64 = 0,
-        channel: String? = nil,
-        revision: UInt64? = nil,
-        looksBack: Bool = false,
-        project: String = "com.example.tower",
+        _ pin: inout TrustPin, now: Int64 = Signer.now, grace: Int64 = 0, channel: String? = nil,
+        revision: UInt64? = nil, looksBack: Bool = false, project: String = "com.example.tower",
         manifestRevision: UInt64? = nil
     ) throws(TrustRefusal) {
         asked = []
-        var check = TrustCheck(
-            pin,
-            now: now,
-            grace: grace,
-            channel: channel,
-            revision: revision,
-            looksBack: looksBack
-        )
+        var check = TrustCheck(pin, now: now, grace: grace, channel: channel, revision: revision, looksBack: looksBack)
         while true {
             let name: String
             switch check.want {
@@ -152,30 +110,16 @@ struct Site {
 
     /// Why this place is refused; `nil` when it is believed.
     mutating func refusal(
-        _ pin: inout TrustPin,
-        now: Int64 = Signer.now,
-        grace: Int64 = 0,
-        channel: String? = nil,
-        revision: UInt64? = nil,
-        looksBack: Bool = false,
-        project: String = "com.example.tower",
+        _ pin: inout TrustPin, now: Int64 = Signer.now, grace: Int64 = 0, channel: String? = nil,
+        revision: UInt64? = nil, looksBack: Bool = false, project: String = "com.example.tower",
         manifestRevision: UInt64? = nil
     ) -> TrustRefusal? {
         do throws(TrustRefusal) {
             try check(
-                &pin,
-                now: now,
-                grace: grace,
-                channel: channel,
-                revision: revision,
-                looksBack: looksBack,
-                project: project,
-                manifestRevision: manifestRevision
-            )
+                &pin, now: now, grace: grace, channel: channel, revision: revision, looksBack: looksBack,
+                project: project, manifestRevision: manifestRevision)
             return nil
-        } catch {
-            return error
-        }
+        } catch { return error }
     }
 }
 

@@ -28,8 +28,7 @@ struct StatementTests {
         let allowed = try scratch.write(Array("p \(signer.releaseKeys[0].publicKey.text)\n".utf8), "allowed")
         let result = try SSHKeygen.run(
             ["-Y", "verify", "-f", allowed, "-I", "p", "-n", "syncagent-release", "-s", file],
-            input: Array(text[gap.upperBound...].utf8)
-        )
+            input: Array(text[gap.upperBound...].utf8))
         #expect(result.status == 0, "\(result.output)")
     }
 
@@ -58,10 +57,8 @@ struct StatementTests {
             Wrong(from: "\"until\":\"2026", to: "\"until\":\"next", reason: "not a time"),
             Wrong(from: "\"sha256\":\"", to: "\"sha256\":\"x", reason: "not a SHA-256"),
             Wrong(from: "\"serial\":1", to: "\"serial\":1,\"removed\":true", reason: "cannot be removed"),
-            Wrong(from: "}}", to: "}} {}", reason: "text follows"),
-            Wrong(from: "}}", to: "}", reason: "“,” or “}”"),
-        ]
-    )
+            Wrong(from: "}}", to: "}} {}", reason: "text follows"), Wrong(from: "}}", to: "}", reason: "“,” or “}”"),
+        ])
     func wrongFresh(_ wrong: Wrong) throws {
         let text = String(decoding: try signer.fresh().json, as: UTF8.self)
         let other = text.replacing(wrong.from, with: wrong.to)
@@ -81,23 +78,15 @@ struct StatementTests {
         "A root that nobody could sign for, or that counts a key twice, is none",
         arguments: [
             ("\"threshold\":1", "\"threshold\":2", "nobody could sign"),
-            ("\"threshold\":1", "\"threshold\":0", "counts from 1"),
-            ("\"fresh\":{", "\"other\":{", "not known"),
-        ]
-    )
+            ("\"threshold\":1", "\"threshold\":0", "counts from 1"), ("\"fresh\":{", "\"other\":{", "not known"),
+        ])
     func wrongRoot(_ from: String, _ to: String, _ reason: String) throws {
-        let text = String(decoding: signer.root().json, as: UTF8.self).replacing(
-            from,
-            with: to,
-            maxReplacements: 1
-        )
+        let text = String(decoding: signer.root().json, as: UTF8.self).replacing(from, with: to, maxReplacements: 1)
         let fault = #expect(throws: TrustFault.self) { try RootStatement(json: Array(text.utf8)) }
         #expect(fault?.reason.contains(reason) == true, "\(fault?.reason ?? "")")
         var double = signer
         double.releaseKeys = [Signer.key(2), Signer.key(2)]
-        #expect(throws: TrustFault("a key of “release” appears twice")) {
-            try RootStatement(json: double.root().json)
-        }
+        #expect(throws: TrustFault("a key of “release” appears twice")) { try RootStatement(json: double.root().json) }
     }
 
     @Test("A statement without a block, a blank line or an end is none")
@@ -116,9 +105,7 @@ struct StatementTests {
         #expect(throws: TrustFault.self) { try SignedStatement(whole, limit: whole.count - 1) }
         #expect(try SignedStatement(whole, limit: whole.count).json == signer.release().json)
         let many = try SignedStatement(
-            Array(repeating: SSHSignature(of: [], namespace: "n", by: Signer.key(1)), count: 33),
-            json: []
-        )
+            Array(repeating: SSHSignature(of: [], namespace: "n", by: Signer.key(1)), count: 33), json: [])
         #expect(throws: TrustFault("it has more than 32 signatures")) {
             try SignedStatement(many.bytes, limit: 64 << 10)
         }

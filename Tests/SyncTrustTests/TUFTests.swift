@@ -26,11 +26,9 @@ struct TUFTests {
     }
 
     private static var file: URL {
-        if let path = ProcessInfo.processInfo.environment["SYNCAGENT_TUF_CASES"] {
-            return URL(fileURLWithPath: path)
-        }
-        return URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().appendingPathComponent("tuf/cases.json")
+        if let path = ProcessInfo.processInfo.environment["SYNCAGENT_TUF_CASES"] { return URL(fileURLWithPath: path) }
+        return URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("tuf/cases.json")
     }
 
     @Test("What python-tuf's client believes of a repository the machine believes, and of no other")
@@ -48,8 +46,7 @@ struct TUFTests {
             let refusal = site.refusal(&pin, now: all.now)
             #expect(
                 (refusal == nil) == one.believed,
-                "case \(number), \(one.faults): \(refusal?.message ?? "it was believed")"
-            )
+                "case \(number), \(one.faults): \(refusal?.message ?? "it was believed")")
             #expect(pin.root.content.number == one.root, "case \(number), \(one.faults)")
         }
     }
@@ -62,15 +59,11 @@ private struct Metadata {
     private let signatures: [(key: PrivateKey, isRight: Bool)]
 
     init(_ text: String) throws {
-        let whole = try #require(
-            try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
-        )
+        let whole = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
         signed = try #require(whole["signed"] as? [String: Any])
         // Foundation sorts keys by the numbers in them; those of keys are written so that it makes no difference.
         let canonical = try JSONSerialization.data(
-            withJSONObject: signed,
-            options: [.sortedKeys, .withoutEscapingSlashes]
-        )
+            withJSONObject: signed, options: [.sortedKeys, .withoutEscapingSlashes])
         signatures = try #require(whole["signatures"] as? [[String: String]]).map { one in
             let (id, text) = (try #require(one["keyid"]), try #require(one["sig"]))
             let (key, signature) = (try Self.key(id), try Self.bytes(text))
@@ -107,14 +100,8 @@ private struct Metadata {
             return RoleKeys(keys: keys, threshold: try #require(role["threshold"] as? Int))
         }
         let statement = RootStatement(
-            project: Signer().project,
-            number: try version(signed),
-            signed: Signer.now,
-            until: try until(),
-            root: try keys("root"),
-            release: try keys("targets"),
-            fresh: try keys("timestamp")
-        )
+            project: Signer().project, number: try version(signed), signed: Signer.now, until: try until(),
+            root: try keys("root"), release: try keys("targets"), fresh: try keys("timestamp"))
         return try sign(statement.json, .root)
     }
 

@@ -58,9 +58,7 @@ struct TrustCheckTests {
     func manyRoots() throws {
         var pin = try pinned(signer)
         var site = try Site(signer, serial: 2, root: 300)
-        for number in 2...300 as ClosedRange<UInt64> {
-            site.files["\(number).root"] = try signer.signedRoot(number)
-        }
+        for number in 2...300 as ClosedRange<UInt64> { site.files["\(number).root"] = try signer.signedRoot(number) }
         #expect(site.refusal(&pin)?.message.contains("pull again") == true)
         #expect(site.asked.count == 257)
         #expect(pin.root.content.number == 257)
@@ -90,29 +88,10 @@ struct TrustCheckTests {
             Step(name: "the keys stay", by: [1], isBelieved: true, new: [1]),
             Step(name: "two of three", by: [1, 2, 11], isBelieved: true, old: [1, 2, 3], oldThreshold: 2),
             Step(name: "one of three", by: [1, 11], isBelieved: false, old: [1, 2, 3], oldThreshold: 2),
-            Step(
-                name: "one of three, twice",
-                by: [1, 1, 11],
-                isBelieved: false,
-                old: [1, 2, 3],
-                oldThreshold: 2
-            ),
-            Step(
-                name: "too few of the new",
-                by: [1, 11],
-                isBelieved: false,
-                new: [11, 12],
-                newThreshold: 2
-            ),
-            Step(
-                name: "enough of the new",
-                by: [1, 11, 12],
-                isBelieved: true,
-                new: [11, 12],
-                newThreshold: 2
-            ),
-        ]
-    )
+            Step(name: "one of three, twice", by: [1, 1, 11], isBelieved: false, old: [1, 2, 3], oldThreshold: 2),
+            Step(name: "too few of the new", by: [1, 11], isBelieved: false, new: [11, 12], newThreshold: 2),
+            Step(name: "enough of the new", by: [1, 11, 12], isBelieved: true, new: [11, 12], newThreshold: 2),
+        ])
     func rootThresholds(_ step: Step) throws {
         var old = signer
         old.rootKeys = step.old.map(Signer.key)
@@ -213,10 +192,7 @@ struct TrustCheckTests {
         more.freshKeys.append(Signer.key(33))
         more.releaseKeys.append(Signer.key(32))
         site = Site()
-        site.files["fresh"] = try more.signed(
-            more.fresh(serial: 8, revision: 9, root: 2),
-            by: [Signer.key(33)]
-        )
+        site.files["fresh"] = try more.signed(more.fresh(serial: 8, revision: 9, root: 2), by: [Signer.key(33)])
         site.files["2.root"] = try more.signedRoot(2)
         #expect(site.refusal(&pin)?.cause == .older)
         #expect(pin.root.content.number == 2)
@@ -252,9 +228,7 @@ struct TrustCheckTests {
         next.releaseKeys = [Signer.key(22)]
         var other = try pinned(signer)
         site.files["2.root"] = try next.signedRoot(2)
-        site.files["fresh"] = try next.signed(
-            next.fresh(serial: 3, root: 2, release: signer.signedRelease().digest)
-        )
+        site.files["fresh"] = try next.signed(next.fresh(serial: 3, root: 2, release: signer.signedRelease().digest))
         #expect(site.refusal(&other)?.cause == .signature)
     }
 
@@ -326,8 +300,7 @@ struct TrustCheckTests {
         // The release of another revision under this one's name, which fresh names.
         site.files["2.release"] = try signer.signedRelease(3).bytes
         site.files["fresh"] = try signer.signed(
-            signer.fresh(serial: 2, revision: 2, release: signer.signedRelease(3).digest)
-        )
+            signer.fresh(serial: 2, revision: 2, release: signer.signedRelease(3).digest))
         #expect(site.refusal(&pin)?.cause == .mixed)
         #expect((pin.newest.serial, pin.newest.revision) == (1, 1))
     }
@@ -352,8 +325,7 @@ struct TrustCheckTests {
         site = try Site(signer, serial: 2, revision: 2)
         site.files["2.release"] = try other.signedRelease(2).bytes
         site.files["fresh"] = try signer.signed(
-            signer.fresh(serial: 2, revision: 2, release: other.signedRelease(2).digest)
-        )
+            signer.fresh(serial: 2, revision: 2, release: other.signedRelease(2).digest))
         #expect(site.refusal(&pin)?.cause == .project)
         site = try Site(signer, serial: 2, root: 2)
         site.files["2.root"] = try other.signedRoot(2)

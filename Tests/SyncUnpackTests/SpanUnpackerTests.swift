@@ -22,12 +22,7 @@ private final class Collector: BlobConsumer {
     }
     let state = Mutex(State())
 
-    func take(
-        _ stored: UnsafeRawBufferPointer,
-        of slot: Int,
-        from source: String?,
-        worker: inout DecodeWorker
-    ) {
+    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, from source: String?, worker: inout DecodeWorker) {
         state.withLock {
             $0.sources[slot, default: []].append(source)
             if $0.whole[slot] != nil { $0.mistakes.append("slot \(slot) came twice") }
@@ -42,12 +37,7 @@ private final class Collector: BlobConsumer {
         }
     }
 
-    func append(
-        _ stored: UnsafeRawBufferPointer,
-        to slot: Int,
-        from source: String?,
-        worker: inout DecodeWorker
-    ) {
+    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, from source: String?, worker: inout DecodeWorker) {
         state.withLock {
             if $0.sources[slot]?.last != source { $0.sources[slot, default: []].append(source) }
             if $0.streamed[slot] == nil { $0.mistakes.append("slot \(slot) did not begin") }
@@ -56,9 +46,7 @@ private final class Collector: BlobConsumer {
     }
 
     func end(slot: Int, worker: inout DecodeWorker) {
-        state.withLock {
-            if !$0.ended.insert(slot).inserted { $0.mistakes.append("slot \(slot) ended twice") }
-        }
+        state.withLock { if !$0.ended.insert(slot).inserted { $0.mistakes.append("slot \(slot) ended twice") } }
     }
 
     func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker) {
@@ -70,9 +58,7 @@ private final class Collector: BlobConsumer {
 
     /// The bytes of every slot that is complete.
     var complete: [Int: [UInt8]] {
-        state.withLock { state in
-            state.whole.merging(state.streamed.filter { state.ended.contains($0.key) }) { $1 }
-        }
+        state.withLock { state in state.whole.merging(state.streamed.filter { state.ended.contains($0.key) }) { $1 } }
     }
 }
 
@@ -83,32 +69,23 @@ struct SpanUnpackerTests {
         var plan = Plan()
         plan.slots = slots.map {
             Plan.Slot(
-                range: ($0.lowerBound + start)..<($0.upperBound + start),
-                rawLength: $0.length,
-                codec: .identity,
-                targets: 0..<0
-            )
+                range: ($0.lowerBound + start)..<($0.upperBound + start), rawLength: $0.length, codec: .identity,
+                targets: 0..<0)
         }
         plan.spans = [Plan.Span(source: .pack(0), range: start..<(start + length), slots: 0..<slots.count)]
         return plan
     }
 
     /// Feeds `body` through a sink in pieces, and returns what came out.
-    private static func run(
-        _ plan: Plan,
-        _ body: [UInt8],
-        pieces: [Int],
-        bufferSize: Int,
-        buffers: Int = 8
-    ) throws -> (collector: Collector, pauses: Int, pool: BufferPool) {
+    private static func run(_ plan: Plan, _ body: [UInt8], pieces: [Int], bufferSize: Int, buffers: Int = 8) throws -> (
+        collector: Collector, pauses: Int, pool: BufferPool
+    ) {
         let workers = try WorkerPool(count: 2)
         let pool = BufferPool(count: buffers, bufferSize: bufferSize)
         let collector = Collector()
         let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: collector, pool: pool, workers: workers)
         let resumed = Monitor(0)
-        let sink = SpanSink(unpacker: unpacker, range: plan.spans[0].range, pool: pool) {
-            resumed.change { $0 += 1 }
-        }
+        let sink = SpanSink(unpacker: unpacker, range: plan.spans[0].range, pool: pool) { resumed.change { $0 += 1 } }
         _ = sink.begin(ResponseHead(status: 206))
         var offset = plan.spans[0].range.lowerBound
         var rest = body[...]
@@ -139,10 +116,7 @@ struct SpanUnpackerTests {
 
     private static func expected(_ slots: [Range<UInt64>], _ body: [UInt8]) -> [Int: [UInt8]] {
         Dictionary(
-            uniqueKeysWithValues: slots.enumerated().map {
-                ($0, Array(body[Int($1.lowerBound)..<Int($1.upperBound)]))
-            }
-        )
+            uniqueKeysWithValues: slots.enumerated().map { ($0, Array(body[Int($1.lowerBound)..<Int($1.upperBound)])) })
     }
 
     @Test("Every split of a short body gives the same blobs; gaps are skipped", arguments: 1...23)
@@ -151,13 +125,7 @@ struct SpanUnpackerTests {
         let body = patternedBytes(size: 23, seed: 3)
         let plan = Self.plan(slots, length: 23)
         for buffer in [1, 2, 5, 8, 64] {
-            let (collector, pauses, _) = try Self.run(
-                plan,
-                body,
-                pieces: [size],
-                bufferSize: buffer,
-                buffers: 32
-            )
+            let (collector, pauses, _) = try Self.run(plan, body, pieces: [size], bufferSize: buffer, buffers: 32)
             #expect(pauses >= 0)
             #expect(collector.complete == Self.expected(slots, body))
             #expect(collector.state.withLock { $0.mistakes } == [])
@@ -180,12 +148,7 @@ struct SpanUnpackerTests {
         let body = patternedBytes(size: Int(length), seed: seed)
         let pieces = random[150..<170].map { Int($0) * 3 + 1 }
         let (collector, pauses, pool) = try Self.run(
-            Self.plan(slots, length: length),
-            body,
-            pieces: pieces,
-            bufferSize: 1_024,
-            buffers: 3
-        )
+            Self.plan(slots, length: length), body, pieces: pieces, bufferSize: 1_024, buffers: 3)
         #expect(pauses >= 0)
         #expect(collector.complete == Self.expected(slots, body))
         #expect(collector.state.withLock { $0.mistakes } == [])
@@ -198,30 +161,17 @@ struct SpanUnpackerTests {
         let slots: [Range<UInt64>] = [0..<10, 10..<(10 + large), (10 + large)..<(20 + large)]
         let body = patternedBytes(size: Int(large) + 20, seed: 5)
         let (collector, pauses, _) = try Self.run(
-            Self.plan(slots, length: large + 20),
-            body,
-            pieces: [16_384, 7],
-            bufferSize: 16_384,
-            buffers: 1
-        )
+            Self.plan(slots, length: large + 20), body, pieces: [16_384, 7], bufferSize: 16_384, buffers: 1)
         #expect(pauses > 0, "one buffer cannot take the next piece while the last is being unpacked")
         #expect(collector.complete == Self.expected(slots, body))
         #expect(collector.state.withLock { Set($0.streamed.keys) } == [1])
     }
 
-    @Test(
-        "A body that breaks off names the first blob that is not there",
-        arguments: [0, 1, 9, 10, 11, 25, 29]
-    )
+    @Test("A body that breaks off names the first blob that is not there", arguments: [0, 1, 9, 10, 11, 25, 29])
     func brokenOff(length: Int) throws {
         let slots: [Range<UInt64>] = [0..<10, 12..<20, 20..<30]
         let body = Array(patternedBytes(size: 30, seed: 8)[..<length])
-        let (collector, _, pool) = try Self.run(
-            Self.plan(slots, length: 30),
-            body,
-            pieces: [4],
-            bufferSize: 8
-        )
+        let (collector, _, pool) = try Self.run(Self.plan(slots, length: 30), body, pieces: [4], bufferSize: 8)
         let whole = slots.count { $0.upperBound <= UInt64(length) }
         #expect(collector.complete.count == whole)
         #expect(collector.state.withLock { $0.nextSlot } == whole)
@@ -327,9 +277,7 @@ struct SpanUnpackerTests {
 
     @Test(
         "The turn of a sink that has ended, or lost its connection, goes to the next one that waits",
-        arguments: [false, true],
-        [false, true]
-    )
+        arguments: [false, true], [false, true])
     func turnOfTheAbsent(isCalledFirst: Bool, hasEnded: Bool) throws {
         let plan = Self.plan([0..<10], length: 10)
         let workers = try WorkerPool(count: 1)
@@ -338,9 +286,7 @@ struct SpanUnpackerTests {
         let sinks = (0..<2).map { number in
             let consumer = Collector()
             let unpacker = SpanUnpacker(plan: plan, span: 0, consumer: consumer, pool: pool, workers: workers)
-            return SpanSink(unpacker: unpacker, range: 0..<10, pool: pool) {
-                called.change { $0.append(number) }
-            }
+            return SpanSink(unpacker: unpacker, range: 0..<10, pool: pool) { called.change { $0.append(number) } }
         }
         var held = try #require(pool.take(3, orCall: nil))
         for sink in sinks { _ = [UInt8(1), 2].withUnsafeBytes { sink.receive($0, at: 0) } }

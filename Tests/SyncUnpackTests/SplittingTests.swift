@@ -18,12 +18,7 @@ private final class SlotList: BlobConsumer {
     var came: [Int: [UInt8]] { state.withLock { $0.came } }
     var missing: [Range<Int>] { state.withLock { $0.missing.sorted { $0.lowerBound < $1.lowerBound } } }
 
-    func take(
-        _ stored: UnsafeRawBufferPointer,
-        of slot: Int,
-        from source: String?,
-        worker: inout DecodeWorker
-    ) {
+    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, from source: String?, worker: inout DecodeWorker) {
         state.withLock { $0.came[slot] = Array(stored) }
     }
     /// What was put, in one piece; `nil` when something is missing or came twice.
@@ -37,21 +32,11 @@ private final class SlotList: BlobConsumer {
         return bytes.count == size ? bytes : nil
     }
     func put(
-        _ bytes: UnsafeRawBufferPointer,
-        of slot: Int,
-        at offset: UInt64,
-        from source: String?,
+        _ bytes: UnsafeRawBufferPointer, of slot: Int, at offset: UInt64, from source: String?,
         worker: inout DecodeWorker
-    ) {
-        state.withLock { $0.put[offset] = Array(bytes) }
-    }
+    ) { state.withLock { $0.put[offset] = Array(bytes) } }
     func begin(slot: Int, worker: inout DecodeWorker) {}
-    func append(
-        _ stored: UnsafeRawBufferPointer,
-        to slot: Int,
-        from source: String?,
-        worker: inout DecodeWorker
-    ) {}
+    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, from source: String?, worker: inout DecodeWorker) {}
     func end(slot: Int, worker: inout DecodeWorker) {}
     func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker) {
         state.withLock { $0.missing.append(missing) }
@@ -65,12 +50,7 @@ struct SplittingTests {
         var plan = Plan()
         plan.slots = (0..<10).map { index in
             let start = 1_000 + UInt64(index) * 110
-            return Plan.Slot(
-                range: start..<(start + 100),
-                rawLength: 100,
-                codec: .identity,
-                targets: 0..<0
-            )
+            return Plan.Slot(range: start..<(start + 100), rawLength: 100, codec: .identity, targets: 0..<0)
         }
         plan.spans = [Plan.Span(source: .pack(0), range: 1_000..<2_090, slots: 0..<10)]
         return plan
@@ -224,13 +204,8 @@ struct SplittingTests {
 
     @Test(
         "No cut where there is no place for one",
-        arguments: [
-            (1_105, 1_101...1_109), (1_000, 1_000...1_050), (2_085, 2_000...2_089), (1_500, 1_501...1_549),
-        ]
-            as [(
-                UInt64, ClosedRange<UInt64>
-            )]
-    )
+        arguments: [(1_105, 1_101...1_109), (1_000, 1_000...1_050), (2_085, 2_000...2_089), (1_500, 1_501...1_549)]
+            as [(UInt64, ClosedRange<UInt64>)])
     func noPlace(offset: UInt64, range: ClosedRange<UInt64>) {
         let found = sink().splitTail(near: offset, in: range)
         #expect(found?.start == nil)

@@ -30,11 +30,7 @@ struct WorkerPoolTests {
     @Test("A pool without a single thread is refused, and says why [F095]")
     func noThread() {
         let error = #expect(throws: ThreadError.self) { try WorkerPool(count: 4, start: Self.only(0)) }
-        #expect(
-            "\(error.map { "\($0)" } ?? "")".hasPrefix(
-                "cannot start a thread: Resource temporarily unavailable"
-            )
-        )
+        #expect("\(error.map { "\($0)" } ?? "")".hasPrefix("cannot start a thread: Resource temporarily unavailable"))
     }
 
     @Test("A pool goes on with the threads it gets [F095]")
@@ -47,9 +43,7 @@ struct WorkerPoolTests {
         workers.close()
     }
 
-    @Test(
-        "Threads that have nothing to work with take no work on: the others do it, and none at all is an error"
-    )
+    @Test("Threads that have nothing to work with take no work on: the others do it, and none at all is an error")
     func noContext() throws {
         #expect(throws: NoMemory.self) { try WorkerPool(count: 3, makeWorker: { _ in throw NoMemory() }) }
         let workers = try WorkerPool(
@@ -57,8 +51,7 @@ struct WorkerPoolTests {
             makeWorker: { number in
                 if number != 1 { throw NoMemory() }
                 return try DecodeWorker(number: number)
-            }
-        )
+            })
         let item = Count()
         for _ in 0..<100 { workers.submit(item) }
         workers.drain()

@@ -7,21 +7,16 @@ import SyncSystem
 
 struct AgentCommand: CommandGroup {
     static let configuration = CommandConfiguration(
-        commandName: "agent",
-        abstract: "Run, query or stop the background process.",
-        subcommands: [AgentRunCommand.self, AgentStatusCommand.self, AgentStopCommand.self]
-    )
+        commandName: "agent", abstract: "Run, query or stop the background process.",
+        subcommands: [AgentRunCommand.self, AgentStatusCommand.self, AgentStopCommand.self])
 }
 
 struct AgentStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status",
-        abstract: "Show the running agent.",
-        discussion: "Exit status: 0 if an agent answers, 69 if none does. Starts none."
-    )
+        commandName: "status", abstract: "Show the running agent.",
+        discussion: "Exit status: 0 if an agent answers, 69 if none does. Starts none.")
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
     func run() async throws {
         let output = Output()
@@ -30,14 +25,11 @@ struct AgentStatusCommand: AsyncParsableCommand {
         if format.json { return try output.value(status) }
         let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         let rows = [
-            ["state", status.state.rawValue],
-            ["process", String(status.process)],
+            ["state", status.state.rawValue], ["process", String(status.process)],
             ["version", escaped(status.version)],
             ["started", text.moment(status.started) + (status.onDemand ? ", on demand" : "")],
-            ["runs", "\(status.running) of at most \(status.maximumRuns)"],
-            ["sessions", String(status.sessions)],
-            ["state directory", escaped(status.stateDirectory)],
-            ["socket", escaped(state.place.socketPath)],
+            ["runs", "\(status.running) of at most \(status.maximumRuns)"], ["sessions", String(status.sessions)],
+            ["state directory", escaped(status.stateDirectory)], ["socket", escaped(state.place.socketPath)],
         ]
         for line in TextTable.lines(rows) { output.line(line) }
     }
@@ -45,23 +37,18 @@ struct AgentStatusCommand: AsyncParsableCommand {
 
 struct AgentStopCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "stop",
-        abstract: "Stop the agent; its runs stay paused until they are resumed.",
+        commandName: "stop", abstract: "Stop the agent; its runs stay paused until they are resumed.",
         discussion: """
             Runs in progress stop at a checkpoint first, and nothing that has been fetched is lost. With --release they \
             are not paused, and the next agent continues them. If no agent is running, the command does nothing (exit 0).
-            """
-    )
+            """)
 
-    @Flag(help: "Leave the runs to the next agent instead of pausing them.")
-    var release = false
+    @Flag(help: "Leave the runs to the next agent instead of pausing them.") var release = false
 
     func run() async throws {
         let output = Output()
         let state = try StateAccess(output: output)
-        do {
-            try await state.client.stop(release ? .release : .pause)
-        } catch let error as ControlError {
+        do { try await state.client.stop(release ? .release : .pause) } catch let error as ControlError {
             guard error.code == .unreachable else { throw error }
             return output.message("No agent is running.")
         }

@@ -22,9 +22,7 @@ struct AgentReach: Sendable {
         } catch let error as ControlError where error.code == .unreachable {
             await startUnit()
         }
-        do {
-            try await client.reach(starting: try launcher())
-        } catch let error as ControlError {
+        do { try await client.reach(starting: try launcher()) } catch let error as ControlError {
             throw CommandFailure(error)
         }
         return client
@@ -36,9 +34,7 @@ struct AgentReach: Sendable {
         while true {
             let client = try await client()
             let start = ContinuousClock.now
-            do {
-                return try await work(client)
-            } catch let error as ControlError {
+            do { return try await work(client) } catch let error as ControlError {
                 // One that is lost after it has worked for a while: the next one gets its time, too. Not after a call that
                 // was not answered in time: that agent is there.
                 let lasted = ContinuousClock.now - start
@@ -55,10 +51,7 @@ struct AgentReach: Sendable {
 
     private func launcher() throws(CommandFailure) -> AgentLauncher {
         AgentLauncher(
-            program: try Self.ownProgram(),
-            place: state.place,
-            environment: ProcessInfo.processInfo.environment
-        )
+            program: try Self.ownProgram(), place: state.place, environment: ProcessInfo.processInfo.environment)
     }
 
     /// This program's file; its link in proc(5) also works after the file has been replaced. Without /proc, the path it
@@ -75,8 +68,7 @@ struct AgentReach: Sendable {
             throw CommandFailure(
                 .unavailable,
                 "Cannot find the program's own file: /proc is not mounted and there is no '\(escaped(name))'. "
-                    + "Mount /proc, or call the program by its absolute path."
-            )
+                    + "Mount /proc, or call the program by its absolute path.")
         }
         return path
     }

@@ -16,37 +16,28 @@ import SyncTransfer
 
 struct AgentRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "run",
-        abstract: "Process background runs until SIGTERM or SIGINT.",
+        commandName: "run", abstract: "Process background runs until SIGTERM or SIGINT.",
         discussion: """
             Runs in the foreground and logs to standard error; under systemd use Type=notify. Commands that need an \
             agent start one themselves with --on-demand, and it exits when there is nothing left to do.
 
             On SIGTERM or SIGINT, runs in progress stop at a checkpoint within two seconds, and the next agent continues \
             them. Exit status: 0 stopped, 75 another agent is running.
-            """
-    )
+            """)
 
-    @Flag(help: "Exit when there is nothing left to do, and silently if another agent is running.")
-    var onDemand = false
+    @Flag(help: "Exit when there is nothing left to do, and silently if another agent is running.") var onDemand = false
 
-    @Option(help: "How many runs to process at a time, 1 to 64.".taking("n"))
-    var jobs = 2
+    @Option(help: "How many runs to process at a time, 1 to 64.".taking("n")) var jobs = 2
 
     @Option(
-        help: "The most bytes per second for all runs together, such as 10MB.  (default: agent_limit_rate)"
-            .taking("rate"),
-        transform: positiveByteCount
-    )
+        help: "The most bytes per second for all runs together, such as 10MB.  (default: agent_limit_rate)".taking(
+            "rate"), transform: positiveByteCount)
     var limitRate: ByteCount?
 
-    @Flag(help: "Take over from a running agent, as an upgrade does.")
-    var replace = false
+    @Flag(help: "Take over from a running agent, as an upgrade does.") var replace = false
 
     func validate() throws {
-        guard (1...64).contains(jobs) else {
-            throw ValidationError("--jobs takes 1 to 64, not \(jobs).")
-        }
+        guard (1...64).contains(jobs) else { throw ValidationError("--jobs takes 1 to 64, not \(jobs).") }
     }
 
     func run() async throws {
@@ -67,14 +58,9 @@ struct AgentRunCommand: AsyncParsableCommand {
         if let lock = try AgentLock.take(in: directory) { return lock }
         guard replace else {
             // Two clients that started one each use the same.
-            throw CommandFailure(
-                .busy,
-                onDemand ? "" : "Another agent is running. --replace takes over from it."
-            )
+            throw CommandFailure(.busy, onDemand ? "" : "Another agent is running. --replace takes over from it.")
         }
-        do {
-            try await state.client.stop(.handover)
-        } catch let error as ControlError {
+        do { try await state.client.stop(.handover) } catch let error as ControlError {
             // It may be on its way out already: the lock tells.
             state.output.warning("cannot ask the running agent to hand over: \(error.message)")
         }
@@ -90,10 +76,7 @@ struct AgentRunCommand: AsyncParsableCommand {
     private static func serve(_ agent: Agent, _ state: StateAccess, _ logger: Logger) async throws {
         let notice = ServiceNotice()
         let options = ControlServer.Options(
-            socketPath: state.place.socketPath,
-            version: syncagentVersion,
-            now: { SystemTime.milliseconds() / 1_000 }
-        )
+            socketPath: state.place.socketPath, version: syncagentVersion, now: { SystemTime.milliseconds() / 1_000 })
         let server = ControlServer(options, control: agent, logger: logger)
         // Two of the tasks are the agent; the others only watch, and end with it.
         try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -111,14 +94,10 @@ struct AgentRunCommand: AsyncParsableCommand {
                 do {
                     try await server.run(
                         listening: {
-                            logger.info(
-                                "ready on \(state.place.socketPath), process \(CurrentProcess.identifier)"
-                            )
+                            logger.info("ready on \(state.place.socketPath), process \(CurrentProcess.identifier)")
                             notice.ready()
                             releaseMemory()  // What starting took.
-                        },
-                        until: { for await _ in isOver {} }
-                    )
+                        }, until: { for await _ in isOver {} })
                 } catch {
                     // An agent that nobody can ask is none.
                     await agent.stop(.release)
@@ -153,29 +132,18 @@ extension AgentRunCommand {
     private func agent(_ state: StateAccess, _ logger: Logger) throws(CommandFailure) -> Agent {
         let store = try StateAccess.open(state.place.stateDirectory) { logger.warning("\($0)") }
         var environment = AgentEnvironment(
-            store: store,
-            stateDirectory: state.place.stateDirectory,
-            version: syncagentVersion,
-            process: CurrentProcess.identifier,
-            now: SystemTime.milliseconds,
-            sleep: { try await TaskThreads.sleep(for: $0) },
-            log: { logger.info("\($0)") },
+            store: store, stateDirectory: state.place.stateDirectory, version: syncagentVersion,
+            process: CurrentProcess.identifier, now: SystemTime.milliseconds,
+            sleep: { try await TaskThreads.sleep(for: $0) }, log: { logger.info("\($0)") },
             engine: { needs in
                 do throws(EngineError) {
                     let client = EngineClient(needs)
                     let tuning = try EngineTuning(
-                        needs,
-                        EnvironmentPaths.ofProcess.settings,
-                        stateDirectory: state.place.stateDirectory
-                    )
+                        needs, EnvironmentPaths.ofProcess.settings, stateDirectory: state.place.stateDirectory)
                     let assembly = EngineAssembly(
-                        store: store,
-                        tuning: tuning,
-                        plugins: EnvironmentPaths.ofProcess.pluginPlace,
-                        listener: { client.needs.listener($0) },
-                        progress: { client.needs.progress($0) },
-                        metrics: tuning.settings.metricsFile.map { MetricsFile(path: $0).keep }
-                    )
+                        store: store, tuning: tuning, plugins: EnvironmentPaths.ofProcess.pluginPlace,
+                        listener: { client.needs.listener($0) }, progress: { client.needs.progress($0) },
+                        metrics: tuning.settings.metricsFile.map { MetricsFile(path: $0).keep })
                     let parts = try assembly.parts(stop: needs.stop) { client.needs.stop.isStopped }
                     var handle = EngineHandle(parts.assembled.engine, for: client) {
                         assembly.end(parts, isStopped: client.needs.stop.isStopped)
@@ -189,11 +157,8 @@ extension AgentRunCommand {
                     handle.setRateLimit = { parts.assembled.web.setRateLimit($0) }
                     handle.received = { parts.assembled.received }
                     return .success(handle)
-                } catch {
-                    return .failure(ControlError(.failed, error.message, exitStatus: error.status))
-                }
-            }
-        )
+                } catch { return .failure(ControlError(.failed, error.message, exitStatus: error.status)) }
+            })
         environment.maximumRuns = jobs
         environment.rateLimit = limitRate?.bytes
         if limitRate == nil {
@@ -202,24 +167,17 @@ extension AgentRunCommand {
         }
         environment.nextRuns = { ReportSchedules(now: SystemTime.milliseconds()).next }
         let conditions = ConditionPlugins(
-            in: EnvironmentPaths.ofProcess.pluginPlace,
-            on: EnvironmentPaths.ofProcess.machinePlaces,
+            in: EnvironmentPaths.ofProcess.pluginPlace, on: EnvironmentPaths.ofProcess.machinePlaces,
             settings: { () throws(SettingsError) in
                 try RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings).plugins
-            },
-            notice: { logger.info("\($0.line)") }
-        )
+            }, notice: { logger.info("\($0.line)") })
         environment.conditionCheck = { wanted, since in
             Result { () throws(ControlError) in try conditions.check(wanted, blockedSince: since) }
         }
         environment.isOnDemand = onDemand
         environment.schedules = AgentSchedules(
-            try ScheduleRecords(),
-            store: store,
-            now: SystemTime.milliseconds,
-            reason: { ScheduleText(now: $1).start($0) },
-            log: { logger.info("\($0)") }
-        )
+            try ScheduleRecords(), store: store, now: SystemTime.milliseconds,
+            reason: { ScheduleText(now: $1).start($0) }, log: { logger.info("\($0)") })
         return Agent(environment)
     }
 }
@@ -259,9 +217,7 @@ final class AgentLock: Sendable {
             guard let lock = try FileLock.take(file, path: "\(directory)/\(name)") else { return nil }
             lock.sign("\(CurrentProcess.identifier)")
             return AgentLock(lock)
-        } catch {
-            throw CommandFailure(.cannotCreate, error.ofState)
-        }
+        } catch { throw CommandFailure(.cannotCreate, error.ofState) }
     }
 }
 
@@ -269,8 +225,9 @@ final class AgentLock: Sendable {
 struct ServiceNotice: Sendable {
     private let path = EnvironmentPaths.ofProcess.notifySocket()
     /// How often the watchdog wants to hear, or `nil`: half of `WATCHDOG_USEC`, sd_watchdog_enabled(3).
-    let watchdogInterval = EnvironmentPaths.ofProcess.watchdogMicroseconds(process: CurrentProcess.identifier)
-        .map { Duration.microseconds($0 / 2) }
+    let watchdogInterval = EnvironmentPaths.ofProcess.watchdogMicroseconds(process: CurrentProcess.identifier).map {
+        Duration.microseconds($0 / 2)
+    }
 
     func ready() { send("READY=1") }
     func stopping() { send("STOPPING=1") }
@@ -278,8 +235,7 @@ struct ServiceNotice: Sendable {
 
     /// Sends, or does nothing where nobody listens: the agent works all the same.
     private func send(_ text: String) {
-        guard let path, path.utf8.count > 1, path.hasPrefix("/") || path.hasPrefix("@"),
-            let address = UnixAddress(path)
+        guard let path, path.utf8.count > 1, path.hasPrefix("/") || path.hasPrefix("@"), let address = UnixAddress(path)
         else { return }
         _ = address.send(Array(text.utf8))
     }

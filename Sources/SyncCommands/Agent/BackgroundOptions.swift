@@ -7,28 +7,20 @@ import SyncSystem
 
 /// When a pull is handed to the agent instead of being run here.
 struct BackgroundOptions: ParsableArguments {
-    @Flag(help: "Hand the pull to the agent and return; it survives logouts, kills and reboots.")
-    var background = false
+    @Flag(help: "Hand the pull to the agent and return; it survives logouts, kills and reboots.") var background = false
 
     @Option(
         help:
             "With --background: do not start before this time: 02:00, '2026-11-20 02:00', an RFC 3339 time, or 90m from now."
-            .taking("time"),
-        transform: startTime
-    )
+            .taking("time"), transform: startTime)
     var notBefore: Int64?
 
-    @Flag(help: "With --background: only enqueue the run; 'syncagent resume' starts it.")
-    var paused = false
+    @Flag(help: "With --background: only enqueue the run; 'syncagent resume' starts it.") var paused = false
 
-    @Flag(
-        help:
-            "With --background, in a hook: run as if a person had asked, without waiting for a convenient time."
-    )
+    @Flag(help: "With --background, in a hook: run as if a person had asked, without waiting for a convenient time.")
     var interactive = false
 
-    @Option(help: "With --background: a note to show in 'syncagent status'.".taking("text"))
-    var label: String?
+    @Option(help: "With --background: a note to show in 'syncagent status'.".taking("text")) var label: String?
 
     /// Puts them into a recipe. Who asks is a hook unless it says that a person does (S50).
     func apply(to recipe: inout RunRecipe, _ environment: EnvironmentPaths) {
@@ -46,13 +38,9 @@ struct BackgroundOptions: ParsableArguments {
                 ("--not-before", notBefore != nil), ("--paused", paused), ("--label", label != nil),
                 ("--interactive", interactive),
             ].first { $0.1 }
-            if let given {
-                throw ValidationError("\(given.0) needs --background; without it the pull starts at once.")
-            }
+            if let given { throw ValidationError("\(given.0) needs --background; without it the pull starts at once.") }
         }
-        if let label, label.utf8.count > 4_096 {
-            throw ValidationError("--label takes at most 4,096 bytes.")
-        }
+        if let label, label.utf8.count > 4_096 { throw ValidationError("--label takes at most 4,096 bytes.") }
     }
 }
 
@@ -61,23 +49,19 @@ struct HookOptions: ParsableArguments {
     @Option(
         name: .customLong("file-hook"),
         help: "A program to run on the changed files, a batch at a time; repeatable.".taking("program"),
-        completion: .file()
-    )
+        completion: .file())
     var fileHooks: [String] = []
 
-    @Option(help: "The most files in one call of a file hook.  (default: 100)".taking("number"))
-    var fileHookBatch: Int?
+    @Option(help: "The most files in one call of a file hook.  (default: 100)".taking("number")) var fileHookBatch: Int?
 
     @Option(
         help: "Run hooks only after these results.  (default: ok,partial,failed)".taking("results"),
-        transform: hookResults
-    )
+        transform: hookResults)
     var hookOn: Set<RunResult>?
 
     @Option(
         help: "Stop a hook that runs longer than this: 90s, 15m, 2h.  (default: 10m)".taking("time"),
-        transform: duration
-    )
+        transform: duration)
     var hookTimeout: Duration?
 
     var results: [RunResult] { RunResult.allCases.filter { hookOn?.contains($0) ?? true } }
@@ -90,9 +74,7 @@ struct HookOptions: ParsableArguments {
     /// - Throws: `ValidationError` when something is said about hooks and there are none.
     func check(hasHooks: Bool) throws {
         if let fileHookBatch {
-            guard !fileHooks.isEmpty else {
-                throw ValidationError("--file-hook-batch needs a --file-hook.")
-            }
+            guard !fileHooks.isEmpty else { throw ValidationError("--file-hook-batch needs a --file-hook.") }
             guard RunHook.batches.contains(fileHookBatch) else {
                 throw ValidationError("--file-hook-batch takes 1 to 10000, not \(fileHookBatch).")
             }
@@ -104,8 +86,7 @@ struct HookOptions: ParsableArguments {
 }
 
 /// Reads `ok,partial`.
-@Sendable
-private func hookResults(_ text: String) throws -> Set<RunResult> {
+@Sendable private func hookResults(_ text: String) throws -> Set<RunResult> {
     let words = text.split(separator: ",", omittingEmptySubsequences: false)
     let results = words.compactMap { RunResult(rawValue: String($0)) }
     guard results.count == words.count else {
@@ -115,12 +96,10 @@ private func hookResults(_ text: String) throws -> Set<RunResult> {
 }
 
 /// Reads a time to start at, in **milliseconds** since 1970.
-@Sendable
-private func startTime(_ text: String) throws -> Int64 {
+@Sendable private func startTime(_ text: String) throws -> Int64 {
     guard let time = StartTime.parse(text, now: SystemTime.milliseconds(), zone: .machine) else {
         throw ValidationError(
-            "'\(escaped(text))' is not a time such as 02:00, '2026-11-20 02:00', 2026-11-20T02:00:00Z or 90m."
-        )
+            "'\(escaped(text))' is not a time such as 02:00, '2026-11-20 02:00', 2026-11-20T02:00:00Z or 90m.")
     }
     return time
 }

@@ -20,18 +20,14 @@ struct BackgroundPull: Sendable {
         let environment = EnvironmentPaths.ofProcess
         let state = try StateAccess(environment: environment, output: output)
         let request = try await request(environment)
-        let reply = try await saying(
-            "The agent is fetching the manifest; Ctrl-C stops waiting."
-        ) {
+        let reply = try await saying("The agent is fetching the manifest; Ctrl-C stops waiting.") {
             try await AgentReach(state: state).ask { try await $0.enqueue(request) }
         }
         for warning in reply.warnings ?? [] { output.warning(warning) }
         if engine.json { return output.event(Self.event(reply), flushing: true) }
         let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         let name = escaped(reply.session)
-        var words =
-            "\(name): run \(reply.run) " + (reply.isNew ? "is" : "exists already and is")
-            + " \(reply.state)"
+        var words = "\(name): run \(reply.run) " + (reply.isNew ? "is" : "exists already and is") + " \(reply.state)"
         if let start = reply.notBefore { words += ", not before \(text.moment(start))" }
         if reply.state == .paused { words += "; 'syncagent resume \(name)' starts it" }
         output.message(words + ". 'syncagent status' and 'syncagent attach' show it.")
@@ -43,11 +39,8 @@ struct BackgroundPull: Sendable {
             agent.onDemand
                 ? "It survives a logout and a crash. After a reboot it continues with the next command that needs the "
                     + "agent, or at once if 'syncagent agent run' is a service."
-                : "It survives a reboot and continues as soon as the agent runs again."
-        )
-        if !reply.superseded.isEmpty {
-            output.message("It replaces \(reply.superseded.joined(separator: ", ")).")
-        }
+                : "It survives a reboot and continues as soon as the agent runs again.")
+        if !reply.superseded.isEmpty { output.message("It replaces \(reply.superseded.joined(separator: ", ")).") }
     }
 
     /// Says something when work takes longer than two seconds.
@@ -63,10 +56,7 @@ struct BackgroundPull: Sendable {
     /// What is asked of the agent.
     ///
     /// - Parameter isReadOnly: Whether nothing is kept yet, not even whom to believe.
-    func request(
-        _ environment: EnvironmentPaths,
-        isReadOnly: Bool = false
-    ) async throws -> EnqueueRequest {
+    func request(_ environment: EnvironmentPaths, isReadOnly: Bool = false) async throws -> EnqueueRequest {
         let settings = engine.tuning.settings
         var (request, project) = (recipe, String?.none)
         request.settings = try rethrowing(settings.kept()) { (error: SettingsError) in

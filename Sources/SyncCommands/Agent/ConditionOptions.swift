@@ -10,55 +10,42 @@ struct ConditionOptions: ParsableArguments {
     @Flag(help: "Run only when the machine can spare it: --on-power --metered deny --max-load 1.")
     var discretionary = false
 
-    @Flag(help: "Only on mains power; a machine without a battery always counts.")
-    var onPower = false
+    @Flag(help: "Only on mains power; a machine without a battery always counts.") var onPower = false
 
     @Option(
-        help:
-            "On a metered network: allow, deny, or budget=500M to allow that many bytes per run.  (default: allow)"
-            .taking("policy"),
-        transform: { MeteredPolicy(budget: try setting(SettingValue.metered($0))) }
-    )
+        help: "On a metered network: allow, deny, or budget=500M to allow that many bytes per run.  (default: allow)"
+            .taking("policy"), transform: { MeteredPolicy(budget: try setting(SettingValue.metered($0))) })
     var metered: MeteredPolicy?
 
     @Option(help: "Only while other processes load each core less than this on average.".taking("n"))
     var maxLoad: Double?
 
-    @Option(
-        help: "Only when nobody has used the machine for this long: 10m.".taking("time"),
-        transform: duration
-    )
+    @Option(help: "Only when nobody has used the machine for this long: 10m.".taking("time"), transform: duration)
     var idle: Duration?
 
     @Option(
-        help: "Only while the destination keeps this much space free: 5G.".taking("bytes"),
-        transform: positiveByteCount
+        help: "Only while the destination keeps this much space free: 5G.".taking("bytes"), transform: positiveByteCount
     )
     var keepFree: ByteCount?
 
     @Option(
-        name: .customLong("condition"),
-        help: "Only while this condition plugin allows it; repeatable.".taking("plugin")
+        name: .customLong("condition"), help: "Only while this condition plugin allows it; repeatable.".taking("plugin")
     )
     var plugins: [String] = []
 
     @Option(
-        help: "Only while this program exits with 0; on 1 the run waits and asks again; repeatable."
-            .taking("command"),
-        transform: { try smallProgram($0, option: "--condition-program") }
-    )
+        help: "Only while this program exits with 0; on 1 the run waits and asks again; repeatable.".taking("command"),
+        transform: { try smallProgram($0, option: "--condition-program") })
     var conditionProgram: [[String]] = []
 
     @Option(
-        help:
-            "A --limit-rate for a time of day: 08:00-18:00=2M, or =none; repeatable, the first match applies."
-            .taking("times=rate"),
+        help: "A --limit-rate for a time of day: 08:00-18:00=2M, or =none; repeatable, the first match applies.".taking(
+            "times=rate"),
         transform: { text in
             let rate = try setting(SettingValue.rateWindow(text))
             try checkZone(of: rate.window)
             return rate
-        }
-    )
+        })
     var rateWindow: [RateWindow] = []
 
     func validate() throws {
@@ -67,15 +54,12 @@ struct ConditionOptions: ParsableArguments {
         }
         for plugin in plugins {
             if builtInConditions.names.contains(plugin) {
-                throw ValidationError(
-                    "--condition names plugins; '\(plugin)' is built in and has its own option."
-                )
+                throw ValidationError("--condition names plugins; '\(plugin)' is built in and has its own option.")
             }
             let isPath = plugin.hasPrefix("/")
             guard isPath || RunRecipe.isIdentifier(plugin) else {
                 throw ValidationError(
-                    "--condition takes the name of a plugin or an absolute path, not '\(escaped(plugin))'."
-                )
+                    "--condition takes the name of a plugin or an absolute path, not '\(escaped(plugin))'.")
             }
         }
     }
@@ -124,16 +108,13 @@ struct WindowOption: ParsableArguments {
             let window = try setting(SettingValue.window(text))
             try checkZone(of: window)
             return window
-        }
-    )
+        })
     var window: DailyWindow?
 }
 
 private func checkZone(of window: DailyWindow) throws {
     guard wallClock(window, 0) == nil, let zone = window.timeZone else { return }
-    throw ValidationError(
-        "There is no time zone '\(escaped(zone))' on this machine; names look like Europe/Berlin."
-    )
+    throw ValidationError("There is no time zone '\(escaped(zone))' on this machine; names look like Europe/Berlin.")
 }
 
 extension RunConditions {
@@ -146,8 +127,7 @@ extension RunConditions {
             words.append(
                 meteredBudget == 0
                     ? "on a network that is not metered"
-                    : "with at most \(ByteCount(meteredBudget)) on a metered network"
-            )
+                    : "with at most \(ByteCount(meteredBudget)) on a metered network")
         }
         if let maximumLoad { words.append("while other processes load each core less than \(maximumLoad)") }
         if let idleSeconds { words.append("when nobody has used the machine for \(idleSeconds) s") }

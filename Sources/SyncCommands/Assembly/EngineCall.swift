@@ -25,12 +25,8 @@ struct EngineCall: Sendable {
     private let failures = Monitor(FailureSums())
 
     init(
-        _ reporting: ReportingOptions,
-        on output: Output,
-        tuning: EngineTuning,
-        tellsProgress: Bool = false,
-        end: PullEnd = PullEnd(),
-        detail: PlanDetail = .totals
+        _ reporting: ReportingOptions, on output: Output, tuning: EngineTuning, tellsProgress: Bool = false,
+        end: PullEnd = PullEnd(), detail: PlanDetail = .totals
     ) {
         self.detail = detail
         self.end = end
@@ -53,9 +49,7 @@ struct EngineCall: Sendable {
                 if stop.reason == .late,
                     try store.owedHooks(session: report.session).contains(where: { $0.run == report.run })
                 {
-                    output.message(
-                        "The deadline passed while a hook was running; the next pull runs it again."
-                    )
+                    output.message("The deadline passed while a hook was running; the next pull runs it again.")
                 }
                 return report
             }
@@ -70,10 +64,8 @@ struct EngineCall: Sendable {
                 try engine.plan(recipe, telling: detail.isWanted ? { tell($0) } : nil)
             }
             let probe = RouteProbe(
-                sources: report.sources(of: report.referrer?.url ?? recipe.manifest),
-                referrer: report.referrer,
-                tuning: tuning
-            )
+                sources: report.sources(of: report.referrer?.url ?? recipe.manifest), referrer: report.referrer,
+                tuning: tuning)
             return (report, explains ? try await probe.run() : [])
         }
         for route in routes {
@@ -103,13 +95,9 @@ struct EngineCall: Sendable {
     }
 
     func verify(_ recipe: RunRecipe) async throws {
-        let report = try await stoppable { [self] in
-            try await looking { engine in try engine.verify(recipe) }
-        }
+        let report = try await stoppable { [self] in try await looking { engine in try engine.verify(recipe) } }
         if json {
-            let event = SyncEvent(.verifyFinished, time: SystemTime.milliseconds()) {
-                report.write(to: &$0)
-            }
+            let event = SyncEvent(.verifyFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }
             output.event(event.json, flushing: true)
         } else {
             for line in VerifyText.lines(report) { output.line(line) }
@@ -124,9 +112,7 @@ struct EngineCall: Sendable {
 
     /// Runs blocking work of the engine on a thread of its own; cancelling the task asks it to stop.
     func withEngine<R: Sendable>(
-        store: SyncStore,
-        keepsMetrics: Bool = true,
-        _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
+        store: SyncStore, keepsMetrics: Bool = true, _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
     ) async throws -> R {
         let stop = StopRequest()
         var tuning = tuning
@@ -135,13 +121,9 @@ struct EngineCall: Sendable {
         tuning.settings.transfer.deadline = nil
         async let _: Void = pass(deadline, stop)
         let assembly = EngineAssembly(
-            store: store,
-            tuning: tuning,
-            plugins: EnvironmentPaths.ofProcess.pluginPlace,
-            listener: { [self] in observe($0) },
-            progress: { [self] in tell($0) },
-            metrics: keepsMetrics ? tuning.settings.metricsFile.map { MetricsFile(path: $0).keep } : nil
-        )
+            store: store, tuning: tuning, plugins: EnvironmentPaths.ofProcess.pluginPlace,
+            listener: { [self] in observe($0) }, progress: { [self] in tell($0) },
+            metrics: keepsMetrics ? tuning.settings.metricsFile.map { MetricsFile(path: $0).keep } : nil)
         let parts = try assembly.parts(stop: stop)
         end.count(parts.assembled.transport)
         do {
@@ -184,12 +166,8 @@ struct EngineCall: Sendable {
         if let failure = event.failure {
             failures.withLock {
                 $0.take(
-                    path: failure.path,
-                    reason: failure.reason,
-                    cause: failure.cause,
-                    isFinal: failure.isFinal,
-                    time: event.time
-                )
+                    path: failure.path, reason: failure.reason, cause: failure.cause, isFinal: failure.isFinal,
+                    time: event.time)
             }
         }
         if detail.isWanted { return name(event) }
@@ -205,10 +183,7 @@ struct EngineCall: Sendable {
         guard let word = [.taskInstalled: "installed", .taskRemoved: "removed"][event.name] as String?,
             let path = JSONValue(text: event.json.text)?["path"]?.string
         else { return }
-        output.line(
-            "\(word.padding(toLength: 9, withPad: " ", startingAt: 0))  \(escaped(path))",
-            flushing: false
-        )
+        output.line("\(word.padding(toLength: 9, withPad: " ", startingAt: 0))  \(escaped(path))", flushing: false)
     }
 
     /// Says why files are missing, each cause once: how many, some of their names, and what to do.
@@ -217,16 +192,12 @@ struct EngineCall: Sendable {
         for (place, problem) in problems.prefix(Self.toldCauses).enumerated() {
             var lines = [problem.summary, problem.paths].compactMap(\.self)
             // What to do is said once, too.
-            let isLast = !problems.prefix(Self.toldCauses).dropFirst(place + 1).contains {
-                $0.kind == problem.kind
-            }
+            let isLast = !problems.prefix(Self.toldCauses).dropFirst(place + 1).contains { $0.kind == problem.kind }
             if isLast { lines.append("-> \(problem.kind.advice)") }
             output.warning(lines.map(escaped).joined(separator: "\n    "))
         }
         let more = problems.count - Self.toldCauses
-        if more > 0 {
-            output.warning("\(Figures.count(more, "more cause")); 'syncagent report' and -v list them all")
-        }
+        if more > 0 { output.warning("\(Figures.count(more, "more cause")); 'syncagent report' and -v list them all") }
     }
 
     private static let toldCauses = 8
@@ -242,9 +213,7 @@ struct EngineCall: Sendable {
     private func stoppable<R: Sendable>(_ work: @escaping @Sendable () async throws -> R) async throws -> R {
         try await StopSignals.ending(
             notice: { [output] in output.message("Stopping; everything fetched so far is kept.") },
-            atOnce: { [output] in output.clearProgress() },
-            { [display] in try await display.whileRunning(work) }
-        )
+            atOnce: { [output] in output.clearProgress() }, { [display] in try await display.whileRunning(work) })
     }
 }
 
@@ -256,17 +225,12 @@ extension ProgressSnapshot {
         case .looking where progress.filesTotal == 0: self.init(phase: "Looking", unit: .nothing)
         case .looking, .fetching:
             self.init(
-                phase: progress.phase == .looking ? "Checking" : "Fetching",
-                filesDone: progress.filesDone,
-                filesTotal: progress.filesTotal,
-                bytesDone: progress.bytesDone,
-                bytesTotal: progress.bytesTotal
-            )
+                phase: progress.phase == .looking ? "Checking" : "Fetching", filesDone: progress.filesDone,
+                filesTotal: progress.filesTotal, bytesDone: progress.bytesDone, bytesTotal: progress.bytesTotal)
         }
         received = progress.received
         isTransferring =
-            progress.phase == .finding
-            || progress.phase == .fetching && progress.bytesDone < progress.bytesTotal
+            progress.phase == .finding || progress.phase == .fetching && progress.bytesDone < progress.bytesTotal
         wait = progress.wait
     }
 }

@@ -20,10 +20,7 @@ struct EnvironmentPaths: Sendable {
     }
 
     /// The environment of this process; without `HOME`, the home directory of passwd(5).
-    static let ofProcess = EnvironmentPaths(
-        home: UserEntry.own?.home,
-        lookup: CurrentProcess.variable
-    )
+    static let ofProcess = EnvironmentPaths(home: UserEntry.own?.home, lookup: CurrentProcess.variable)
 
     /// The state of the system's own user, as Examples/systemd has it: of pulls that no person's account makes.
     static let systemState = "/var/lib/syncagent"
@@ -39,14 +36,12 @@ struct EnvironmentPaths: Sendable {
             throw CommandFailure(.noInput, "There is no state of the system's user: \(shown): \(Errno.last).")
         }
         if CurrentProcess.user != user {
-            let code =
-                CurrentProcess.user == 0 ? CurrentProcess.become(user: user, group: group) : .notPermitted
+            let code = CurrentProcess.user == 0 ? CurrentProcess.become(user: user, group: group) : .notPermitted
             if let code {
                 let name = UserEntry(user)?.name.map { " \(escaped($0))" } ?? " \(user)"
                 throw CommandFailure(
                     .refused,
-                    "\(shown) belongs to the user\(name): \(code); run this as that user or root, such as with sudo."
-                )
+                    "\(shown) belongs to the user\(name): \(code); run this as that user or root, such as with sudo.")
             }
         }
         let parent = state.split(separator: "/").dropLast().map { "/" + $0 }.joined()
@@ -64,18 +59,14 @@ struct EnvironmentPaths: Sendable {
     ///   alone: what stands there is done, as by root after `sudo -E`.
     func stateDirectory() throws(CommandFailure) -> String {
         let path = try statePath()
-        do throws(FileError) {
-            _ = try openStateDirectory(path, create: false)
-        } catch {
+        do throws(FileError) { _ = try openStateDirectory(path, create: false) } catch {
             if !error.isMissing { throw CommandFailure(.cannotCreate, error.ofState) }
         }
         return path
     }
 
     /// Where the state directory is, whatever is there: for those who only say so.
-    func statePath() throws(CommandFailure) -> String {
-        try own(baseDirectories.state, "XDG_STATE_HOME")
-    }
+    func statePath() throws(CommandFailure) -> String { try own(baseDirectories.state, "XDG_STATE_HOME") }
 
     /// `$XDG_CONFIG_HOME/syncagent`, by default `~/.config/syncagent`; absolute.
     func configurationDirectory() throws(CommandFailure) -> String {
@@ -93,9 +84,7 @@ struct EnvironmentPaths: Sendable {
     }
 
     /// What relative paths on the command line are relative to.
-    var pathBase: PathBase {
-        PathBase(directory: CurrentProcess.workingDirectory, home: lookup("HOME") ?? home)
-    }
+    var pathBase: PathBase { PathBase(directory: CurrentProcess.workingDirectory, home: lookup("HOME") ?? home) }
 
     var settings: RunSettings.Environment {
         RunSettings.Environment(base: pathBase, files: configurationFiles, lookup: lookup)
@@ -123,14 +112,11 @@ struct EnvironmentPaths: Sendable {
             throw ValidationError(
                 "\(option) takes a program without arguments, not '\(escaped(text))': write a script that calls it"
                     + (option.hasSuffix("hook")
-                        ? ", or name a hook in the manifest that has \"arguments\" in the configuration file."
-                        : ".")
-            )
+                        ? ", or name a hook in the manifest that has \"arguments\" in the configuration file." : "."))
         }
         guard let found = program(named: text) else {
             throw ValidationError(
-                "\(option): no program '\(escaped(text))' in PATH; write ./\(escaped(text)) for one in this directory."
-            )
+                "\(option): no program '\(escaped(text))' in PATH; write ./\(escaped(text)) for one in this directory.")
         }
         return found
     }
@@ -147,8 +133,7 @@ struct EnvironmentPaths: Sendable {
     ///
     /// - Throws: ``CommandFailure`` with status 73 for a relative one where the working directory has been removed.
     static func absolute(_ path: String) throws(CommandFailure) -> String {
-        try rethrowing(absolutePath(path)) { (error: FileError) in CommandFailure(.cannotCreate, "\(error).")
-        }
+        try rethrowing(absolutePath(path)) { (error: FileError) in CommandFailure(.cannotCreate, "\(error).") }
     }
 
     /// Whether the terminal can move its cursor. terminfo(5) calls one that cannot `dumb`.
@@ -158,9 +143,7 @@ struct EnvironmentPaths: Sendable {
     }
 
     /// Whether words for people may have colours: a capable terminal on standard error, and no <https://no-color.org>.
-    var wantsColour: Bool {
-        isTerminal(STDERR_FILENO) && hasCapableTerminal && (lookup("NO_COLOR") ?? "").isEmpty
-    }
+    var wantsColour: Bool { isTerminal(STDERR_FILENO) && hasCapableTerminal && (lookup("NO_COLOR") ?? "").isEmpty }
 
     /// Whether nothing says that the terminal knows more than ASCII. locale(7): the first of the three that is set counts.
     var isASCIIOnly: Bool {
@@ -172,10 +155,7 @@ struct EnvironmentPaths: Sendable {
 
     private func own(_ directory: String?, _ variable: String) throws(CommandFailure) -> String {
         guard let directory else {
-            throw CommandFailure(
-                .cannotCreate,
-                "Cannot determine the home directory. Set HOME or \(variable)."
-            )
+            throw CommandFailure(.cannotCreate, "Cannot determine the home directory. Set HOME or \(variable).")
         }
         return directory + "/syncagent"
     }
@@ -222,9 +202,7 @@ extension EnvironmentPaths {
         let file = configurationFiles.first ?? Self.machineConfiguration
         let directory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined()
         return PluginPlace(
-            directory: directory + "/plugins",
-            runtimeDirectory: baseDirectories.runtime ?? "/tmp",
-            environment: ProcessInfo.processInfo.environment
-        )
+            directory: directory + "/plugins", runtimeDirectory: baseDirectories.runtime ?? "/tmp",
+            environment: ProcessInfo.processInfo.environment)
     }
 }

@@ -49,27 +49,19 @@ final class PullEnd: Sendable {
     }
 
     /// The end of what has come to no run.
-    private static func unknown(
-        _ transport: (any Transport)?,
-        since start: ContinuousClock.Instant
-    ) -> SyncEvent {
+    private static func unknown(_ transport: (any Transport)?, since start: ContinuousClock.Instant) -> SyncEvent {
         var report = PullReport()
         report.result = .failed
         report.requests = transport?.totals.requests ?? 0
         report.bytes.received = transport?.totals.bytesReceived ?? 0
         report.elapsedMilliseconds = Int64((ContinuousClock.now - start) / .milliseconds(1))
-        return SyncEvent(.pullFinished, time: SystemTime.milliseconds()) { [report] in
-            report.write(to: &$0)
-        }
+        return SyncEvent(.pullFinished, time: SystemTime.milliseconds()) { [report] in report.write(to: &$0) }
     }
 
     /// What the process is about to exit with, and why.
     ///
     /// - Parameter stopped: Says it of a command that was stopped; by default as a pull does.
-    static func cause(
-        _ error: any Error,
-        stopped: (() -> String)? = nil
-    ) -> (status: Int32, message: String) {
+    static func cause(_ error: any Error, stopped: (() -> String)? = nil) -> (status: Int32, message: String) {
         guard let failure = CommandFailure(error) else {
             return (SyncagentCommand.exitCode(for: error).rawValue, SyncagentCommand.message(for: error))
         }

@@ -18,11 +18,9 @@ extension String {
 
 /// How much a command says, and in which form.
 struct ReportingOptions: ParsableArguments {
-    @Flag(help: "Print JSON to standard output, one object per line.")
-    var json = false
+    @Flag(help: "Print JSON to standard output, one object per line.") var json = false
 
-    @Flag(name: .shortAndLong, help: "Print only warnings and errors.")
-    var quiet = false
+    @Flag(name: .shortAndLong, help: "Print only warnings and errors.") var quiet = false
 
     func output() -> Output { Output(quiet: quiet, hasColour: EnvironmentPaths.ofProcess.wantsColour) }
 
@@ -46,8 +44,7 @@ struct SystemOption: ParsableArguments {
 struct VerboseOption: ParsableArguments {
     @Flag(
         name: [.customShort("v"), .customLong("verbose")],
-        help: "List each file and what happens to it; given twice, list unchanged files as well."
-    )
+        help: "List each file and what happens to it; given twice, list unchanged files as well.")
     var verbose: Int
 
     var detail: PlanDetail { PlanDetail(rawValue: min(2, verbose)) ?? .totals }
@@ -68,9 +65,7 @@ enum PlanDetail: Int, Sendable {
 /// Which release of a set.
 struct ReleaseOptions: ParsableArguments {
     @Option(
-        help: "The channel to follow, such as beta.  (default: the release that manifest.json holds)"
-            .taking("name")
-    )
+        help: "The channel to follow, such as beta.  (default: the release that manifest.json holds)".taking("name"))
     var channel: String?
 
     @Option(help: "Use this revision instead of the newest; the publisher must still have it.".taking("n"))
@@ -90,31 +85,24 @@ struct ReleaseOptions: ParsableArguments {
 
 /// The manifest, the destination and the part of it that a verb works on.
 struct TargetOptions: ParsableArguments {
-    @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests)
-    var manifest: String
+    @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests) var manifest: String
 
     @Argument(
         help:
             "Only these files, or files below these directories; named as in the manifest. For patterns there is --include."
-            .taking("path")
-    )
+            .taking("path"))
     var paths: [String] = []
 
-    @OptionGroup
-    var release: ReleaseOptions
+    @OptionGroup var release: ReleaseOptions
 
     @Option(
-        name: .customLong("into"),
-        help: "The destination directory.  (default: ./<project>)".taking("dir"),
-        completion: .directory
-    )
+        name: .customLong("into"), help: "The destination directory.  (default: ./<project>)".taking("dir"),
+        completion: .directory)
     var destination: String?
 
     @Option(
-        help:
-            "The session's name.  (default: the manifest's project, or PROJECT:NAME for another destination)"
-            .taking("id")
-    )
+        help: "The session's name.  (default: the manifest's project, or PROJECT:NAME for another destination)".taking(
+            "id"))
     var session: String?
 
     @Option(name: .customLong("group"), help: "Only the files of this group; repeatable.".taking("name"))
@@ -123,8 +111,7 @@ struct TargetOptions: ParsableArguments {
     @Option(
         help:
             "Only files whose path, or a directory above it, matches, such as maps or **/*.pdf; repeatable. Unlike a group, which the publisher defines, a selection completes only the group 'all' and runs no other group's hooks. Files that are not selected are left alone, even by --prune."
-            .taking("glob")
-    )
+            .taking("glob"))
     var include: [String] = []
 
     @Option(help: "Skip files whose path, or a directory above it, matches; repeatable.".taking("glob"))
@@ -168,27 +155,22 @@ func requireLocation(_ location: String, _ name: String) throws {
 ///
 /// As rsync(1) and scp(1) tell them apart: a colon before the first slash, which a path such as `./a:b` has not.
 func requireLocal(_ path: String, _ option: String, _ remedy: String) throws {
-    guard let colon = path.firstIndex(of: ":"), colon > path.startIndex, !path[..<colon].contains("/") else {
-        return
-    }
+    guard let colon = path.firstIndex(of: ":"), colon > path.startIndex, !path[..<colon].contains("/") else { return }
     // Who logs in there is nobody's business.
-    let place =
-        path.contains("://") ? redacted(url: path) : escaped(String(path.split(separator: "@").last ?? ""))
+    let place = path.contains("://") ? redacted(url: path) : escaped(String(path.split(separator: "@").last ?? ""))
     throw ValidationError(
         "\(option) wants a directory of this machine, not '\(place)': \(remedy); for a directory of that name, begin with ./"
     )
 }
 
 /// Reads the value of an option such as `--limit-rate`: `65536`, `64K`, `1.5MB`; more than nothing.
-@Sendable
-func positiveByteCount(_ text: String) throws -> ByteCount {
+@Sendable func positiveByteCount(_ text: String) throws -> ByteCount {
     guard let count = ByteCount(parsing: text), count.bytes > 0 else { throw noByteCount(text) }
     return count
 }
 
 /// Reads the value of an option such as `--speed-limit`: as ``positiveByteCount(_:)``, or 0.
-@Sendable
-func byteCount(_ text: String) throws -> ByteCount {
+@Sendable func byteCount(_ text: String) throws -> ByteCount {
     guard let count = ByteCount(parsing: text) else { throw noByteCount(text) }
     return count
 }
@@ -198,32 +180,22 @@ private func noByteCount(_ text: String) -> ValidationError {
 }
 
 /// Reads one of the words of an enumeration.
-func oneWord<Words: RawRepresentable<String> & CaseIterable>(_ text: String, _ option: String) throws -> Words
-{
+func oneWord<Words: RawRepresentable<String> & CaseIterable>(_ text: String, _ option: String) throws -> Words {
     if let word = Words(rawValue: text) { return word }
     let known = Words.allCases.map(\.rawValue).joined(separator: ", ")
     throw ValidationError("\(option) takes one of \(known), not '\(escaped(text))'.")
 }
 
 /// Reads the value of an option such as `--idle-timeout`, see ``SettingValue/duration(_:)``.
-@Sendable
-func duration(_ text: String) throws -> Duration {
-    try setting(SettingValue.duration(text))
-}
+@Sendable func duration(_ text: String) throws -> Duration { try setting(SettingValue.duration(text)) }
 
 /// Reads the value of an option such as `--deadline`, see ``SettingValue/period(_:)``.
-@Sendable
-func period(_ text: String) throws -> Duration {
-    try setting(SettingValue.period(text))
-}
+@Sendable func period(_ text: String) throws -> Duration { try setting(SettingValue.period(text)) }
 
 /// Reads a setting for the argument parser.
 ///
 /// - Parameter name: The option's, where the parser does not say it.
-func setting<Value>(
-    of name: String? = nil,
-    _ read: @autoclosure () throws(SettingsError) -> Value
-) throws -> Value {
+func setting<Value>(of name: String? = nil, _ read: @autoclosure () throws(SettingsError) -> Value) throws -> Value {
     do throws(SettingsError) { return try read() } catch {
         if error == .workingDirectoryIsGone { throw CommandFailure(.cannotCreate, "\(error).") }
         throw ValidationError("\(name.map { $0 + ": " } ?? "")\(error.description).")

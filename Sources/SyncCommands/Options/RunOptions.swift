@@ -27,25 +27,19 @@ protocol RunOptions: ParsableArguments {
 /// What runs beside a pull and after it.
 struct ProgramOptions: ParsableArguments {
     @Option(
-        name: .customLong("hook"),
-        help: "A program to run when the pull has ended; repeatable.".taking("program"),
-        completion: .file()
-    )
+        name: .customLong("hook"), help: "A program to run when the pull has ended; repeatable.".taking("program"),
+        completion: .file())
     var hooks: [String] = []
 
     @Option(
         name: .customLong("group-hook"),
-        help: "A program to run when a group is complete; repeatable.".taking("name=program")
-    )
+        help: "A program to run when a group is complete; repeatable.".taking("name=program"))
     var groupHooks: [String] = []
 
     @Option(
         name: .customLong("verify-program"),
-        help:
-            "Run this program on each file before it is installed; exit status 0 accepts the file; repeatable."
-            .taking("command"),
-        transform: { try smallProgram($0, option: "--verify-program") }
-    )
+        help: "Run this program on each file before it is installed; exit status 0 accepts the file; repeatable."
+            .taking("command"), transform: { try smallProgram($0, option: "--verify-program") })
     var verifiers: [[String]] = []
 }
 
@@ -77,21 +71,12 @@ extension RunOptions {
     }
 
     private func runHooks(_ environment: EnvironmentPaths) throws -> [RunHook] {
-        func hook(
-            _ program: String,
-            _ option: String,
-            group: String = RunRecipe.groupOfAll,
-            batch: Int? = nil
-        ) throws
+        func hook(_ program: String, _ option: String, group: String = RunRecipe.groupOfAll, batch: Int? = nil) throws
             -> RunHook
         {
             RunHook(
-                group: group,
-                arguments: [try environment.absoluteProgram(program, option: option)],
-                timeout: hookOptions.timeout,
-                results: hookOptions.results,
-                batch: batch
-            )
+                group: group, arguments: [try environment.absoluteProgram(program, option: option)],
+                timeout: hookOptions.timeout, results: hookOptions.results, batch: batch)
         }
         let whole = try programs.hooks.map { try hook($0, "--hook") }
         let files = try hookOptions.fileHooks.map { try hook($0, "--file-hook", batch: hookOptions.batch) }
@@ -107,11 +92,8 @@ extension RunOptions {
                         "--group-hook runs for complete groups, but PATH, --include and --exclude select parts of groups. Use --hook."
                     )
                 }
-                guard target.groups.isEmpty || target.groups.contains(group) || group == RunRecipe.groupOfAll
-                else {
-                    throw ValidationError(
-                        "--group-hook names '\(escaped(group))', a group that no --group selects."
-                    )
+                guard target.groups.isEmpty || target.groups.contains(group) || group == RunRecipe.groupOfAll else {
+                    throw ValidationError("--group-hook names '\(escaped(group))', a group that no --group selects.")
                 }
                 return try hook(String(parts[1]), "--group-hook", group: group)
             }
@@ -119,13 +101,9 @@ extension RunOptions {
 
     /// Refuses programs that others could change, before anything is fetched for them. One that is missing may still come;
     /// it is looked at again when it is to run.
-    private func refuseChangeable(_ hooks: some Sequence<RunHook>, _ status: ExitStatus)
-        throws(CommandFailure)
-    {
+    private func refuseChangeable(_ hooks: some Sequence<RunHook>, _ status: ExitStatus) throws(CommandFailure) {
         for program in hooks.compactMap(\.arguments.first) where program.hasPrefix("/") {
-            do throws(ProgramError) {
-                try physicalProgram(program, role: "hook", destination: nil)
-            } catch {
+            do throws(ProgramError) { try physicalProgram(program, role: "hook", destination: nil) } catch {
                 if error.code == .changeable { throw CommandFailure(status, error.message) }
             }
         }
@@ -145,27 +123,18 @@ extension Output {
 }
 
 /// Reads a command such as `clamdscan --fdpass -`, and finds its program where the user is.
-@Sendable
-func smallProgram(_ text: String, option: String) throws -> [String] {
-    guard var words = commandWords(text), let name = words.first, !name.contains("://"), !text.contains("\0")
-    else {
-        throw ValidationError(
-            "\(option): '\(escaped(text))' is not a command such as 'clamdscan --fdpass -'."
-        )
+@Sendable func smallProgram(_ text: String, option: String) throws -> [String] {
+    guard var words = commandWords(text), let name = words.first, !name.contains("://"), !text.contains("\0") else {
+        throw ValidationError("\(option): '\(escaped(text))' is not a command such as 'clamdscan --fdpass -'.")
     }
     if !name.hasPrefix("/") {
-        do {
-            words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option)
-        } catch is CommandFailure {
+        do { words[0] = try EnvironmentPaths.ofProcess.absoluteProgram(name, option: option) } catch is CommandFailure {
             // The working directory is gone: see ``absoluteCommands(_:)``.
             return words
         }
     }
-    do throws(PluginError) {
-        _ = try SmallProgram(words, destination: nil, limit: .seconds(1), environment: [:])
-    } catch {
-        throw ValidationError(error.message)
-    }
+    do throws(PluginError) { _ = try SmallProgram(words, destination: nil, limit: .seconds(1), environment: [:]) } catch
+    { throw ValidationError(error.message) }
     return words
 }
 
@@ -212,9 +181,7 @@ extension RunSettings {
         }
         // A release of a directory such as `a:b` need not have the file that is named.
         let directory = location.lastIndex(of: "/").map { String(location[..<$0]) }
-        guard !exists(location), directory.map({ !exists($0) }) ?? true else {
-            return location
-        }
+        guard !exists(location), directory.map({ !exists($0) }) ?? true else { return location }
         if webSchemes.contains(scheme) {
             // What follows may be a password.
             throw CommandFailure(.noInput, "\(scheme):…: a URL needs two slashes: \(scheme)://host/path")
@@ -227,40 +194,29 @@ extension RunSettings {
 extension TransferOptions {
     /// What is said on the command line, and everywhere below it.
     func runSettings(_ said: TransferSettings, _ environment: EnvironmentPaths) throws -> RunSettings {
-        let named = try configurationFile.map {
-            RunSettings.Source.named(try environment.pathBase.absolute($0))
-        }
+        let named = try configurationFile.map { RunSettings.Source.named(try environment.pathBase.absolute($0)) }
         return try RunSettings(
-            said,
-            named ?? (noConfigurationFile ? RunSettings.Source.none : .usual),
-            environment.settings
-        )
+            said, named ?? (noConfigurationFile ? RunSettings.Source.none : .usual), environment.settings)
     }
 }
 
 /// Whether the installed revision may be replaced by an older one.
 struct DowngradeOption: ParsableArguments {
-    @Flag(help: "Allow a revision older than the installed one.")
-    var allowOlder = false
+    @Flag(help: "Allow a revision older than the installed one.") var allowOlder = false
 
     func apply(to recipe: inout RunRecipe) { recipe.allowOlder = allowOlder }
 }
 
 /// What a pull may remove, and where that is kept.
 struct PruneOptions: ParsableArguments {
-    @Flag(help: "Remove files that an earlier pull installed and the manifest no longer lists.")
-    var prune = false
+    @Flag(help: "Remove files that an earlier pull installed and the manifest no longer lists.") var prune = false
 
-    @Flag(help: "Prune even if that removes more than half of the installed files.")
-    var force = false
+    @Flag(help: "Prune even if that removes more than half of the installed files.") var force = false
 
-    @OptionGroup
-    var keyed: KeyedOptions
+    @OptionGroup var keyed: KeyedOptions
 
     func validate() throws {
-        if force, !prune {
-            throw ValidationError("--force needs --prune; without it there is nothing to force.")
-        }
+        if force, !prune { throw ValidationError("--force needs --prune; without it there is nothing to force.") }
         if !prune, let row = RunKey.all.first(where: { $0.needsPrune && keyed.said[$0.name] != nil }) {
             throw ValidationError("\(row.option) needs --prune; without it nothing is removed.")
         }
@@ -300,10 +256,8 @@ struct KeyedOptions: ParsableArguments, CustomReflectable {
     var customMirror: Mirror {
         let options = RunKey.all.map { row in
             Option<String?>(
-                name: .customLong(String(row.option.dropFirst(2))),
-                help: row.help.taking(row.placeholder),
-                completion: row.placeholder == "dir" ? .directory : nil
-            )
+                name: .customLong(String(row.option.dropFirst(2))), help: row.help.taking(row.placeholder),
+                completion: row.placeholder == "dir" ? .directory : nil)
         }
         let children = zip(RunKey.all, options).map { row, option -> Mirror.Child in
             (label: "_\(row.name)", value: option)
@@ -334,20 +288,15 @@ struct HandedOnOptions: ParsableArguments {
             }
             let size = value.text.utf8.count
             guard size <= RunRecipe.longestUserData else {
-                throw ValidationError(
-                    "--user-data has \(size) bytes, above the limit of \(RunRecipe.longestUserData)."
-                )
+                throw ValidationError("--user-data has \(size) bytes, above the limit of \(RunRecipe.longestUserData).")
             }
             return value
-        }
-    )
+        })
     var userData: JSONValue?
 
     @Option(
-        help: "The size to expect in status and report, such as 20GB.  (default: the manifest's total)"
-            .taking("size"),
-        transform: positiveByteCount
-    )
+        help: "The size to expect in status and report, such as 20GB.  (default: the manifest's total)".taking("size"),
+        transform: positiveByteCount)
     var expectedBytes: ByteCount?
 
     func apply(to recipe: inout RunRecipe) {

@@ -18,133 +18,95 @@ struct TransferOptions: ParsableArguments {
         name: .customLong("config"),
         help:
             "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json over /etc/syncagent/config.json)"
-            .taking("file"),
-        completion: .file(extensions: ["json", "json5"])
-    )
+            .taking("file"), completion: .file(extensions: ["json", "json5"]))
     var configurationFile: String?
 
-    @Flag(name: .customLong("no-config"), help: "Read no configuration file.")
-    var noConfigurationFile = false
+    @Flag(name: .customLong("no-config"), help: "Read no configuration file.") var noConfigurationFile = false
 
     @Option(
         help:
             "Rewrite URLs: 'PREFIX REPLACEMENT' or '~REGEX REPLACEMENT'. Applies before the configuration's rules; repeatable."
-            .taking("rule")
-    )
+            .taking("rule"))
     var rewrite: [String] = []
 
     @Option(
         name: .customLong("credentials"),
-        help: "A file with the credentials for each origin (mode 0600).".taking("file"),
-        completion: .file()
-    )
+        help: "A file with the credentials for each origin (mode 0600).".taking("file"), completion: .file())
     var credentialsFile: String?
 
     @Option(
         name: .customLong("header"),
-        help: "A header for the manifest's origin, 'Name: value', or @FILE with one per line; repeatable."
-            .taking("line")
-    )
+        help: "A header for the manifest's origin, 'Name: value', or @FILE with one per line; repeatable.".taking(
+            "line"))
     var headers: [String] = []
 
     @Option(
-        help: "The proxy for all requests; '' for none.  (default: $https_proxy, $http_proxy, $all_proxy)"
-            .taking("url")
+        help: "The proxy for all requests; '' for none.  (default: $https_proxy, $http_proxy, $all_proxy)".taking("url")
     )
     var proxy: String?
 
     @Option(
         help:
             "Hosts, domains and networks to reach without a proxy, separated by commas; '*' for all.  (default: $no_proxy)"
-            .taking("list")
-    )
+            .taking("list"))
     var noproxy: String?
 
     @Option(
-        name: .customLong("cacert"),
-        help: "CA certificates to trust instead of the system's, PEM.".taking("file"),
-        completion: .file()
-    )
+        name: .customLong("cacert"), help: "CA certificates to trust instead of the system's, PEM.".taking("file"),
+        completion: .file())
     var authorities: String?
 
-    @Option(
-        name: .customLong("cert"),
-        help: "The client certificate, PEM.".taking("file"),
-        completion: .file()
-    )
+    @Option(name: .customLong("cert"), help: "The client certificate, PEM.".taking("file"), completion: .file())
     var certificate: String?
 
     @Option(
         name: .customLong("key"),
-        help: "The client certificate's key, PEM, if it is in a separate file.".taking("file"),
-        completion: .file()
-    )
+        help: "The client certificate's key, PEM, if it is in a separate file.".taking("file"), completion: .file())
     var certificateKey: String?
 
-    @Option(
-        name: .customLong("tls-min"),
-        help: "The oldest TLS version to accept.  (default: 1.2)".taking("version")
-    )
+    @Option(name: .customLong("tls-min"), help: "The oldest TLS version to accept.  (default: 1.2)".taking("version"))
     var minimumTLS: TLSConfiguration.Version?
 
-    @Option(help: "Which requests may use HTTP/2.  (default: never)".taking("which"))
-    var http2: HTTP2Use?
+    @Option(help: "Which requests may use HTTP/2.  (default: never)".taking("which")) var http2: HTTP2Use?
 
     @Option(
         name: .customLong("max-manifest"),
-        help: "The largest manifest to accept, such as 500M; it is held in memory.  (default: 128M)"
-            .taking("size"),
-        transform: positiveByteCount
-    )
+        help: "The largest manifest to accept, such as 500M; it is held in memory.  (default: 128M)".taking("size"),
+        transform: positiveByteCount)
     var manifestLimit: ByteCount?
 
-    @Option(
-        help: "How long connecting may take, such as 10s.  (default: 30s)".taking("time"),
-        transform: duration
-    )
+    @Option(help: "How long connecting may take, such as 10s.  (default: 30s)".taking("time"), transform: duration)
     var connectTimeout: Duration?
 
     @Option(
         help: "How long a transfer may go without a byte, such as 2m.  (default: 60s)".taking("time"),
-        transform: duration
-    )
+        transform: duration)
     var idleTimeout: Duration?
 
     @Option(
-        help:
-            "Retry transfers slower than this many bytes per second, such as 4K; 0 for never.  (default: 1K)"
-            .taking("rate"),
-        transform: byteCount
-    )
+        help: "Retry transfers slower than this many bytes per second, such as 4K; 0 for never.  (default: 1K)".taking(
+            "rate"), transform: byteCount)
     var speedLimit: ByteCount?
 
     @Option(
-        help: "The period over which --speed-limit is measured.  (default: 60s)".taking("time"),
-        transform: duration
-    )
+        help: "The period over which --speed-limit is measured.  (default: 60s)".taking("time"), transform: duration)
     var speedTime: Duration?
 
     @Option(
         name: .customLong("max-redirects"),
-        help: "The most redirects to follow for one request, 0 to 50.  (default: 10)".taking("n")
-    )
+        help: "The most redirects to follow for one request, 0 to 50.  (default: 10)".taking("n"))
     var redirectLimit: Int?
 
     @Option(
         name: .customLong("allow-redirect-downgrade"),
-        help:
-            "A host that an https redirect or manifest may send requests to over http, or 'all'; repeatable."
-            .taking("host"),
-        transform: { try setting(of: "--allow-redirect-downgrade", SettingValue.exemption($0)) }
-    )
+        help: "A host that an https redirect or manifest may send requests to over http, or 'all'; repeatable.".taking(
+            "host"), transform: { try setting(of: "--allow-redirect-downgrade", SettingValue.exemption($0)) })
     var downgrades: [RedirectPolicy.Exemption] = []
 
     @Option(
         name: .customLong("allow-private-redirect"),
-        help: "A private host that a public redirect or manifest may send requests to, or 'all'; repeatable."
-            .taking("host"),
-        transform: { try setting(of: "--allow-private-redirect", SettingValue.exemption($0)) }
-    )
+        help: "A private host that a public redirect or manifest may send requests to, or 'all'; repeatable.".taking(
+            "host"), transform: { try setting(of: "--allow-private-redirect", SettingValue.exemption($0)) })
     var privateTargets: [RedirectPolicy.Exemption] = []
 
     func validate() throws {
@@ -161,10 +123,9 @@ struct TransferOptions: ParsableArguments {
     }
 
     /// What a command needs that changes nothing: what is asked for, and what the engine is made with.
-    func engine(
-        trusting trust: TrustOptions,
-        _ asked: (RunSettings) throws -> RunRecipe
-    ) throws -> (recipe: RunRecipe, tuning: EngineTuning) {
+    func engine(trusting trust: TrustOptions, _ asked: (RunSettings) throws -> RunRecipe) throws -> (
+        recipe: RunRecipe, tuning: EngineTuning
+    ) {
         let environment = EnvironmentPaths.ofProcess
         let settings = try runSettings(try settings(environment.pathBase), environment)
         var recipe = try asked(settings)
@@ -205,22 +166,17 @@ struct TransferOptions: ParsableArguments {
 /// How much a pull may take of the network, and for how long.
 struct LimitOptions: ParsableArguments {
     @Option(
-        help:
-            "The most connections at a time, 1 to 64.  (default: 8, and up to 32 per server where that is faster)"
-            .taking("n")
-    )
+        help: "The most connections at a time, 1 to 64.  (default: 8, and up to 32 per server where that is faster)"
+            .taking("n"))
     var connections: Int?
 
     @Option(
         name: [.customLong("limit-rate"), .customLong("max-rate")],
-        help: "The most bytes per second, such as 500K or 10MB.".taking("rate"),
-        transform: positiveByteCount
-    )
+        help: "The most bytes per second, such as 500K or 10MB.".taking("rate"), transform: positiveByteCount)
     var limitRate: ByteCount?
 
     @Option(
-        help: "Give up after this time, including waits: 90s, 15m, 6h.  (default: 7d)".taking("time"),
-        transform: period
+        help: "Give up after this time, including waits: 90s, 15m, 6h.  (default: 7d)".taking("time"), transform: period
     )
     var deadline: Duration?
 
@@ -229,11 +185,7 @@ struct LimitOptions: ParsableArguments {
             """
             Give up when no server has sent anything for this time.  (default: 10s until one answers, then \
             60s; with --background no limit but --deadline)
-            """,
-            valueName: "time"
-        ),
-        transform: duration
-    )
+            """, valueName: "time"), transform: duration)
     var patience: Duration?
 
     func validate() throws {

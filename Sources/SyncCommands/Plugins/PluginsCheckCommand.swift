@@ -17,42 +17,32 @@ struct PluginsCheckCommand: AsyncParsableCommand {
             Settings come from the configuration unless --settings is given. A transport fetches from a server that this \
             command starts, unless --url names an object. Exit status: 0 the plugin follows every rule, 2 it breaks \
             some, 64 wrong arguments, 78 there is no such plugin.
-            """
-    )
+            """)
 
-    @Argument(
-        help: "The name of a built-in plugin, the NAME of a syncagent-plugin-NAME, or a path."
-            .taking("plugin")
-    )
+    @Argument(help: "The name of a built-in plugin, the NAME of a syncagent-plugin-NAME, or a path.".taking("plugin"))
     var plugin: String
 
     @Option(
         help: "Check only this extension point.  (default: all that the plugin serves)".taking("point"),
-        transform: { try oneWord($0, "--point") }
-    )
+        transform: { try oneWord($0, "--point") })
     var point: PluginPoint?
 
-    @Option(help: "The plugin's settings, a JSON object.".taking("json"))
-    var settings: String?
+    @Option(help: "The plugin's settings, a JSON object.".taking("json")) var settings: String?
 
     @Option(
         help:
             "What to ask the plugin about: an object's URL for a transport or resolver, an origin for credentials, a webhook's URL."
-            .taking("url")
-    )
+            .taking("url"))
     var url: String?
 
     @Option(help: "A file to give a verifier in addition to the usual ones; repeatable.".taking("file"))
     var file: [String] = []
 
-    @Option(help: "How many seconds one answer may take.".taking("s"))
-    var timeout = 30
+    @Option(help: "How many seconds one answer may take.".taking("s")) var timeout = 30
 
-    @OptionGroup(title: "Plugins")
-    var source: PluginSource
+    @OptionGroup(title: "Plugins") var source: PluginSource
 
-    @Flag(help: "Print JSON, one object per line.")
-    var json = false
+    @Flag(help: "Print JSON, one object per line.") var json = false
 
     func validate() throws {
         guard (1...3_600).contains(timeout) else { throw ValidationError("--timeout takes 1 to 3600.") }
@@ -71,17 +61,8 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         let scratch = try ScratchDirectory(in: environment.pluginPlace.runtimeDirectory)
         defer { scratch.remove() }
         let subject = CheckSubject(
-            name: name,
-            settings: configured,
-            place: environment.pluginPlace,
-            notice: { output.message($0.line) },
-            point: point,
-            json: settings,
-            url: url,
-            files: file,
-            timeout: timeout,
-            scratch: scratch.path
-        )
+            name: name, settings: configured, place: environment.pluginPlace, notice: { output.message($0.line) },
+            point: point, json: settings, url: url, files: file, timeout: timeout, scratch: scratch.path)
         let reports: [PointReport]
         do {
             let points = try await onThread("check", cancellable: { _ in try subject.points() })
@@ -92,18 +73,14 @@ struct PluginsCheckCommand: AsyncParsableCommand {
             } else {
                 reports = try await Self.check(subject, points, nil)
             }
-        } catch let error as PluginError {
-            throw CommandFailure(.configuration, "\(error)")
-        }
+        } catch let error as PluginError { throw CommandFailure(.configuration, "\(error)") }
         for report in reports { tell(report, output) }
         if reports.contains(where: { !$0.results.allSatisfy(\.passed) }) { throw CommandFailure(.incomplete) }
     }
 
-    private static func check(
-        _ subject: CheckSubject,
-        _ points: [PluginPoint],
-        _ served: String?
-    ) async throws -> [PointReport] {
+    private static func check(_ subject: CheckSubject, _ points: [PluginPoint], _ served: String?) async throws
+        -> [PointReport]
+    {
         try await onThread("check") { _ in
             var reports = try subject.processReports(points.first)
             // A program that does not keep the protocol is not asked further.

@@ -10,10 +10,8 @@ import SyncSystem
 
 struct PluginsCommand: CommandGroup {
     static let configuration = CommandConfiguration(
-        commandName: "plugins",
-        abstract: "List plugins, or check one against its contract.",
-        subcommands: [PluginsListCommand.self, PluginsCheckCommand.self]
-    )
+        commandName: "plugins", abstract: "List plugins, or check one against its contract.",
+        subcommands: [PluginsListCommand.self, PluginsCheckCommand.self])
 }
 
 /// Where plugins are configured and looked for.
@@ -22,15 +20,11 @@ struct PluginSource: ParsableArguments {
         name: .customLong("config"),
         help:
             "The configuration file.  (default: $XDG_CONFIG_HOME/syncagent/config.json over /etc/syncagent/config.json)"
-            .taking("file"),
-        completion: .file(extensions: ["json", "json5"])
-    )
+            .taking("file"), completion: .file(extensions: ["json", "json5"]))
     var configurationFile: String?
 
     @Option(
-        help: "Look for programs here instead of in the configured directory.".taking("dir"),
-        completion: .directory
-    )
+        help: "Look for programs here instead of in the configured directory.".taking("dir"), completion: .directory)
     var directory: String?
 
     /// What the configuration says, with the directory where programs are.
@@ -55,19 +49,15 @@ struct PluginSource: ParsableArguments {
 struct PluginsListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract:
-            "List built-in plugins, and the programs in the plugin directory with their own descriptions.",
+        abstract: "List built-in plugins, and the programs in the plugin directory with their own descriptions.",
         discussion: """
             Starts each program without settings and asks for its name and extension points. A program that cannot be \
             used is listed with the reason. Exit status: 0.
-            """
-    )
+            """)
 
-    @OptionGroup(title: "Plugins")
-    var source: PluginSource
+    @OptionGroup(title: "Plugins") var source: PluginSource
 
-    @Flag(help: "Print JSON, one object per line.")
-    var json = false
+    @Flag(help: "Print JSON, one object per line.") var json = false
 
     func run() async throws {
         let output = Output()
@@ -97,8 +87,7 @@ struct PluginRow: Sendable {
     var fault: String?
 
     var cells: [String] {
-        let what =
-            path.map { escaped($0) + (fault.map { ": cannot be used: \(escaped($0))" } ?? "") } ?? "built-in"
+        let what = path.map { escaped($0) + (fault.map { ": cannot be used: \(escaped($0))" } ?? "") } ?? "built-in"
         return [escaped(name), points.map(\.rawValue).joined(separator: ","), version ?? "", what]
     }
 
@@ -124,13 +113,9 @@ struct PluginRow: Sendable {
         var programs = PluginProgram.all(in: settings.directory ?? place.directory)
         var faults: [PluginRow] = []
         let known = Set(programs.map(\.path))
-        for path in Set(settings.uses.map(\.plugin).filter { $0.hasPrefix("/") }).sorted()
-        where !known.contains(path) {
-            do throws(PluginError) {
-                programs.append(try PluginProgram(path, directory: "/", destination: nil))
-            } catch {
-                faults.append(PluginRow(name: error.plugin, points: [], path: path, fault: error.message))
-            }
+        for path in Set(settings.uses.map(\.plugin).filter { $0.hasPrefix("/") }).sorted() where !known.contains(path) {
+            do throws(PluginError) { programs.append(try PluginProgram(path, directory: "/", destination: nil)) } catch
+            { faults.append(PluginRow(name: error.plugin, points: [], path: path, fault: error.message)) }
         }
         return builtIn + programs.map { asked($0, place) } + faults
     }
@@ -147,9 +132,7 @@ struct PluginRow: Sendable {
             let description = try client.describe()
             row.points = description.points
             row.version = description.version
-        } catch {
-            row.fault = error.message
-        }
+        } catch { row.fault = error.message }
         return row
     }
 }

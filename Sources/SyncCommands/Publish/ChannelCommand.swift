@@ -8,35 +8,25 @@ import SyncTrust
 
 struct ChannelCommand: CommandGroup {
     static let configuration = CommandConfiguration(
-        commandName: "channel",
-        abstract: "List, move and remove the channels of a published set.",
+        commandName: "channel", abstract: "List, move and remove the channels of a published set.",
         discussion: """
             A channel is a name that points at a release, such as beta or stable. The channel default is manifest.json. \
             A machine that pulls with --channel beta follows beta.
-            """,
-        subcommands: [ChannelListCommand.self, ChannelSetCommand.self, ChannelRemoveCommand.self]
-    )
+            """, subcommands: [ChannelListCommand.self, ChannelSetCommand.self, ChannelRemoveCommand.self])
 }
 
 struct ChannelListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list",
-        abstract: "List the channels and the revision that each points at.",
-        discussion:
-            "Of a URL, the manifest is checked as by a pull; the list of the other channels is not signed."
-    )
+        commandName: "list", abstract: "List the channels and the revision that each points at.",
+        discussion: "Of a URL, the manifest is checked as by a pull; the list of the other channels is not signed.")
 
-    @Argument(help: "The published directory, or its URL.", completion: .directory)
-    var directory: String
+    @Argument(help: "The published directory, or its URL.", completion: .directory) var directory: String
 
-    @OptionGroup
-    var trust: TrustOptions
+    @OptionGroup var trust: TrustOptions
 
-    @OptionGroup(title: "Transfer")
-    var transfer: TransferOptions
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
     func validate() throws { try requireLocation(directory, "DIRECTORY") }
 
@@ -48,9 +38,7 @@ struct ChannelListCommand: AsyncParsableCommand {
             (options.trust, options.transfer) = (trust, transfer)
             var reporting = ReportingOptions()
             (reporting.json, reporting.quiet) = (format.json, true)
-            found = try await options.reading([RunRecipe(manifest: directory)], reporting, output) {
-                engine,
-                found in
+            found = try await options.reading([RunRecipe(manifest: directory)], reporting, output) { engine, found in
                 let hand = try engine.read(found[0])
                 return [(nil, hand.manifest.revision)] + hand.channels().map { ($0.name, $0.revision) }
             }
@@ -66,9 +54,7 @@ struct ChannelListCommand: AsyncParsableCommand {
                 }
                 output.event(line, flushing: true)
             } else {
-                output.line(
-                    "\(name.padding(toLength: max(12, name.count), withPad: " ", startingAt: 0)) \(revision)"
-                )
+                output.line("\(name.padding(toLength: max(12, name.count), withPad: " ", startingAt: 0)) \(revision)")
             }
         }
     }
@@ -76,8 +62,7 @@ struct ChannelListCommand: AsyncParsableCommand {
 
 struct ChannelSetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "set",
-        abstract: "Point a channel at a release that is already published.",
+        commandName: "set", abstract: "Point a channel at a release that is already published.",
         discussion: """
             Nothing is published again. A signed set needs --sign with only fresh.key and the roots. A channel never \
             moves back to an older release, because machines would not follow it.
@@ -86,20 +71,15 @@ struct ChannelSetCommand: AsyncParsableCommand {
 
               syncagent channel set site stable beta
               syncagent channel set site default 43
-            """
-    )
+            """)
 
-    @Argument(help: "The published directory.", completion: .directory)
-    var directory: String
+    @Argument(help: "The published directory.", completion: .directory) var directory: String
 
-    @Argument(help: "The channel, new or existing; default is manifest.json.")
-    var channel: String
+    @Argument(help: "The channel, new or existing; default is manifest.json.") var channel: String
 
-    @Argument(help: "A revision, or a channel that points at it now.")
-    var release: String
+    @Argument(help: "A revision, or a channel that points at it now.") var release: String
 
-    @OptionGroup(title: "Signatures")
-    var signing: SigningOptions
+    @OptionGroup(title: "Signatures") var signing: SigningOptions
 
     func validate() throws {
         for name in [channel, release] where UInt64(name) == nil || name == channel {
@@ -112,44 +92,35 @@ struct ChannelSetCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let name = ChannelName.meant(channel)
-        let target =
-            UInt64(release).map { Channels.Target.revision($0) } ?? .channel(ChannelName.meant(release))
+        let target = UInt64(release).map { Channels.Target.revision($0) } ?? .channel(ChannelName.meant(release))
         let signer = try signing.signing(for: directory, [.fresh])
         let move = try Channels(directory).point(name, at: target, signing: signer)
         let project = escaped(move.project)
         switch move.former {
-        case move.revision:
-            output.message("\(project): \(channel) already points at revision \(move.revision)")
+        case move.revision: output.message("\(project): \(channel) already points at revision \(move.revision)")
         case let former?:
             output.message("\(project): \(channel) points at revision \(move.revision) instead of \(former)")
         case nil: output.message("\(project): \(channel) points at revision \(move.revision)")
         }
         if let fresh = move.fresh {
-            output.message(
-                "Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until))."
-            )
+            output.message("Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until)).")
         }
     }
 }
 
 struct ChannelRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "remove",
-        abstract: "Remove a channel; its releases stay.",
+        commandName: "remove", abstract: "Remove a channel; its releases stay.",
         discussion: """
             Machines that follow it get an error that lists the remaining channels, and keep their files. A signed set \
             needs --sign with only fresh.key and the roots. The default channel, manifest.json, cannot be removed.
-            """
-    )
+            """)
 
-    @Argument(help: "The published directory.", completion: .directory)
-    var directory: String
+    @Argument(help: "The published directory.", completion: .directory) var directory: String
 
-    @Argument(help: "The channel.")
-    var channel: String
+    @Argument(help: "The channel.") var channel: String
 
-    @OptionGroup(title: "Signatures")
-    var signing: SigningOptions
+    @OptionGroup(title: "Signatures") var signing: SigningOptions
 
     func validate() throws {
         guard channel != ChannelName.ofDefault else {
@@ -165,7 +136,6 @@ struct ChannelRemoveCommand: AsyncParsableCommand {
         output.message("The channel \(channel) is removed; its releases stay.")
         output.message(
             fresh.map { "Signed under root \($0.root): copy trust/\(channel).fresh to the servers as usual." }
-                ?? "Also remove channels/\(channel).json.zst from the servers."
-        )
+                ?? "Also remove channels/\(channel).json.zst from the servers.")
     }
 }

@@ -9,8 +9,7 @@ import SyncTrust
 
 struct PublishCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "publish",
-        abstract: "Turn a directory into packs and a manifest for any static web server.",
+        commandName: "publish", abstract: "Turn a directory into packs and a manifest for any static web server.",
         discussion: """
             Writes manifest.json, manifest.json.zst and packs/ to the output directory, the manifest last, so the \
             directory can be served or copied at any time. Publishing to the same directory again writes only what is \
@@ -25,38 +24,30 @@ struct PublishCommand: AsyncParsableCommand {
               syncagent publish tower --to site --group 'maps=maps/**'
               syncagent publish tower --to site --dry-run
               syncagent publish tower --to tower --loose
-            """
-    )
+            """)
 
-    @Argument(help: "The directory to publish.", completion: .directory)
-    var directory: String
+    @Argument(help: "The directory to publish.", completion: .directory) var directory: String
 
     @Option(name: .customLong("to"), help: "The output directory.".taking("out"), completion: .directory)
     var output: String
 
     @Option(
-        help: "The project's name, such as com.example.tower.  (default: the base's, or the directory's name)"
-            .taking("id")
-    )
+        help: "The project's name, such as com.example.tower.  (default: the base's, or the directory's name)".taking(
+            "id"))
     var project: String?
 
     @Option(
         help:
             "Publish to this channel, such as beta; manifest.json stays as it is, and every release is kept from now on. See 'syncagent channel'."
-            .taking("name")
-    )
+            .taking("name"))
     var channel: String?
 
     @Option(
-        help:
-            "The manifest whose packs to reuse: a path or an http(s) URL.  (default: the one in the output directory)"
-            .taking("manifest"),
-        completion: .manifests
-    )
+        help: "The manifest whose packs to reuse: a path or an http(s) URL.  (default: the one in the output directory)"
+            .taking("manifest"), completion: .manifests)
     var base: String?
 
-    @Flag(name: .customLong("no-base"), help: "Reuse nothing; write every pack.")
-    var withoutBase = false
+    @Flag(name: .customLong("no-base"), help: "Reuse nothing; write every pack.") var withoutBase = false
 
     @Flag(
         help:
@@ -64,21 +55,18 @@ struct PublishCommand: AsyncParsableCommand {
     )
     var acceptBase = false
 
-    @Option(help: "The manifest's revision.  (default: the base's plus 1)".taking("n"))
-    var revision: UInt64?
+    @Option(help: "The manifest's revision.  (default: the base's plus 1)".taking("n")) var revision: UInt64?
 
     @Option(
         name: .customLong("group"),
-        help: "Declare a group of files; repeat a name to add patterns to it.  (default: the base's groups)"
-            .taking("name=glob")
-    )
+        help: "Declare a group of files; repeat a name to add patterns to it.  (default: the base's groups)".taking(
+            "name=glob"))
     var groups: [String] = []
 
     @Option(
         name: .customLong("group-hook"),
-        help: "Name a hook for a group; the configuration of each machine says which program it runs."
-            .taking("name=hook")
-    )
+        help: "Name a hook for a group; the configuration of each machine says which program it runs.".taking(
+            "name=hook"))
     var groupHooks: [String] = []
 
     @Flag(name: .customLong("no-groups"), help: "Declare no groups, even if the base has some.")
@@ -88,17 +76,14 @@ struct PublishCommand: AsyncParsableCommand {
         name: .customLong("mirror"),
         help:
             "Another URL of the published directory, used after the manifest's own; repeatable.  (default: the base's)"
-            .taking("url")
-    )
+            .taking("url"))
     var mirrors: [String] = []
 
-    @Flag(name: .customLong("no-mirrors"), help: "Name no mirrors, even if the base does.")
-    var withoutMirrors = false
+    @Flag(name: .customLong("no-mirrors"), help: "Name no mirrors, even if the base does.") var withoutMirrors = false
 
     @Option(
         name: .customLong("files-url"),
-        help: "A URL that serves the plain files one by one; used after the packs.  (default: the base's)"
-            .taking("url")
+        help: "A URL that serves the plain files one by one; used after the packs.  (default: the base's)".taking("url")
     )
     var filesURL: String?
 
@@ -114,35 +99,27 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("exclude"),
-        help: "Leave out paths that match, such as **/.git or *.tmp; repeatable.".taking("glob")
-    )
+        help: "Leave out paths that match, such as **/.git or *.tmp; repeatable.".taking("glob"))
     var excluded: [String] = []
 
     @Option(
         name: .customLong("exclude-from"),
-        help:
-            "Leave out what the patterns in this file match, in gitignore syntax; .syncignore files take precedence."
-            .taking("file"),
-        completion: .file()
-    )
+        help: "Leave out what the patterns in this file match, in gitignore syntax; .syncignore files take precedence."
+            .taking("file"), completion: .file())
     var excludedFrom: [String] = []
 
     @Option(
         help:
             "Keep modification times, permissions or both: times,modes. Readers older than format version 4 refuse such a manifest.  (default: as in the base)"
-            .taking("what")
-    )
+            .taking("what"))
     var preserve: PublishOptions.KeptTraits?
 
-    @Flag(name: .customLong("no-preserve"), help: "Keep neither, even if the base does.")
-    var withoutPreserve = false
+    @Flag(name: .customLong("no-preserve"), help: "Keep neither, even if the base does.") var withoutPreserve = false
 
     @Option(
         name: .customLong("config"),
-        help: "A JSON file with settings that do not change.  (default: publish.json in the source directory)"
-            .taking("file"),
-        completion: .file(extensions: ["json"])
-    )
+        help: "A JSON file with settings that do not change.  (default: publish.json in the source directory)".taking(
+            "file"), completion: .file(extensions: ["json"]))
     var config: String?
 
     @Flag(name: .customLong("no-config"), help: "Treat publish.json as an ordinary file of the set.")
@@ -151,29 +128,21 @@ struct PublishCommand: AsyncParsableCommand {
     @Flag(name: .customLong("dry-run"), help: "Show what would be new, changed and removed; write nothing.")
     var isDryRun = false
 
-    @OptionGroup
-    var verbose: VerboseOption
+    @OptionGroup var verbose: VerboseOption
 
     @Flag(help: "Leave out symbolic links that point outside the directory, instead of refusing to publish.")
     var safeLinks = false
 
-    @Option(
-        help: "The largest size of a pack.  (default: 32 MiB)".taking("size"),
-        transform: positiveByteCount
-    )
+    @Option(help: "The largest size of a pack.  (default: 32 MiB)".taking("size"), transform: positiveByteCount)
     var packSize: ByteCount?
 
-    @Option(help: "The zstd compression level, 1 to 19.  (default: 3)".taking("n"))
-    var level: Int32?
+    @Option(help: "The zstd compression level, 1 to 19.  (default: 3)".taking("n")) var level: Int32?
 
-    @Option(help: "How many workers hash and compress.  (default: one per core)".taking("n"))
-    var jobs: Int?
+    @Option(help: "How many workers hash and compress.  (default: one per core)".taking("n")) var jobs: Int?
 
-    @Flag(help: "Read every file, even those that look unchanged since the last publish.")
-    var rehash = false
+    @Flag(help: "Read every file, even those that look unchanged since the last publish.") var rehash = false
 
-    @Flag(help: "Rewrite packs that are mostly unused, and join small ones.")
-    var repack = false
+    @Flag(help: "Rewrite packs that are mostly unused, and join small ones.") var repack = false
 
     @Flag(name: .customLong("no-deltas"), help: "Do not store changed blobs as deltas against the base.")
     var withoutDeltas = false
@@ -181,8 +150,7 @@ struct PublishCommand: AsyncParsableCommand {
     @Option(
         help:
             "Compress blobs with a shared dictionary: auto (if it saves 4 MiB and 4 %), always or never.  (default: auto)"
-            .taking("when")
-    )
+            .taking("when"))
     var dictionary: PublishOptions.DictionaryUse?
 
     @Flag(
@@ -192,14 +160,11 @@ struct PublishCommand: AsyncParsableCommand {
     )
     var manifestParts: Bool?
 
-    @OptionGroup(title: "Safeguards")
-    var permitted: PublishPermits
+    @OptionGroup(title: "Safeguards") var permitted: PublishPermits
 
-    @OptionGroup(title: "Signatures")
-    var signing: SigningOptions
+    @OptionGroup(title: "Signatures") var signing: SigningOptions
 
-    @OptionGroup(title: "Output")
-    var reporting: ReportingOptions
+    @OptionGroup(title: "Output") var reporting: ReportingOptions
 
     func validate() throws {
         if let channel = ChannelName.meant(channel), let reason = ChannelName.objection(channel) {
@@ -215,15 +180,11 @@ struct PublishCommand: AsyncParsableCommand {
             (withoutFilesURL && filesURL != nil, "--no-files-url and --files-url"),
             (withoutPreserve && preserve != nil, "--no-preserve and --preserve"),
             (withoutConfig && config != nil, "--no-config and --config"),
-        ] where isBoth {
-            throw ValidationError("\(name) are mutually exclusive.")
-        }
+        ] where isBoth { throw ValidationError("\(name) are mutually exclusive.") }
         if acceptBase, signing.sign == nil, signing.signer == nil {
             throw ValidationError("--accept-base needs --sign.")
         }
-        if verbose.verbose > 0, !isDryRun {
-            throw ValidationError("-v lists what would be published; add --dry-run.")
-        }
+        if verbose.verbose > 0, !isDryRun { throw ValidationError("-v lists what would be published; add --dry-run.") }
         if directory.isEmpty { throw ValidationError("DIRECTORY wants a path, not an empty string.") }
         if output.isEmpty { throw ValidationError("--to wants a directory, not an empty string.") }
         try requireLocal(output, "--to", "publish to a directory here and copy it there, as with rsync")
@@ -233,9 +194,7 @@ struct PublishCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (output, start) = (reporting.output(), ContinuousClock.now)
-        do {
-            try await publish(output, start)
-        } catch {
+        do { try await publish(output, start) } catch {
             let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
             if reporting.json { Self.tell(error, isDryRun: isDryRun, elapsed, output) }
             throw error
@@ -257,33 +216,23 @@ struct PublishCommand: AsyncParsableCommand {
     private func publish(_ output: Output, _ start: ContinuousClock.Instant) async throws {
         let options = try publishOptions(environment: .ofProcess)
         if isDryRun {
-            let preview = try await working(options, output) {
-                options,
-                isCancelled,
-                progress throws(PublishError) in
+            let preview = try await working(options, output) { options, isCancelled, progress throws(PublishError) in
                 try Publisher(options).preview(isCancelled: isCancelled, progress: progress)
             }
             let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
             return tell(preview, milliseconds: elapsed, output)
         }
-        let report = try await working(options, output) {
-            options,
-            isCancelled,
-            progress throws(PublishError) in
+        let report = try await working(options, output) { options, isCancelled, progress throws(PublishError) in
             try Publisher(options).run(isCancelled: isCancelled, progress: progress)
         }
         let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
         for warning in report.warnings { output.warning(warning) }
-        if reporting.json {
-            output.event(report.json(time: Self.now(), elapsed: elapsed), flushing: true)
-        }
+        if reporting.json { output.event(report.json(time: Self.now(), elapsed: elapsed), flushing: true) }
         if !report.kept.isEmpty { output.message(PublishText.kept(report.kept)) }
         if let text = PublishText.leftOut(report.usuallyLeftOut) { output.message(text) }
         output.message(PublishText.summary(report, milliseconds: elapsed))
         if let fresh = report.fresh {
-            output.message(
-                "Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until))."
-            )
+            output.message("Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until)).")
         }
         if report.repackPays, !repack {
             output.message("Some packs are mostly unused or small; --repack would rewrite them.")
@@ -314,13 +263,9 @@ struct PublishCommand: AsyncParsableCommand {
         options.revision = revision
         let channel = channel ?? file.channel
         (options.channel, options.keepsReleases) = (ChannelName.meant(channel), channel != nil)
-        if let text = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"], !text.isEmpty,
-            Self.epoch(text) == nil
-        {
+        if let text = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"], !text.isEmpty, Self.epoch(text) == nil {
             throw CommandFailure(
-                .usage,
-                "SOURCE_DATE_EPOCH is '\(escaped(text))'; it takes seconds since 1970, such as 1795140000."
-            )
+                .usage, "SOURCE_DATE_EPOCH is '\(escaped(text))'; it takes seconds since 1970, such as 1795140000.")
         }
         options.created = Self.now()
         options.packSize = packSize?.bytes ?? file.packSize ?? options.packSize
@@ -348,12 +293,7 @@ struct PublishCommand: AsyncParsableCommand {
         options.trustsStamps = !rehash
         options.stampCache = try stampCache(environment)
         options.acceptsBase = acceptBase
-        options.signing = try signing.signing(
-            for: output,
-            of: directory,
-            [.release, .fresh],
-            isDryRun: isDryRun
-        )
+        options.signing = try signing.signing(for: output, of: directory, [.release, .fresh], isDryRun: isDryRun)
         // The keys know whose they are.
         options.project = options.project ?? options.signing?.root.project
         return options
@@ -395,9 +335,7 @@ struct PublishCommand: AsyncParsableCommand {
         // Without a state directory every file is read, as with --rehash.
         guard let state = try? environment.stateDirectory() else { return nil }
         let name = PublishOptions.stampCacheName(
-            directory: try Self.absolute(directory),
-            output: try Self.absolute(output)
-        )
+            directory: try Self.absolute(directory), output: try Self.absolute(output))
         let folder = "\(state)/publish"
         guard (try? openStateDirectory(folder, create: !isDryRun)) != nil else { return nil }
         return "\(folder)/\(name)"
@@ -417,9 +355,7 @@ struct PublishCommand: AsyncParsableCommand {
         for (option, texts) in [("--group", groups), ("--group-hook", groupHooks)] {
             for text in texts {
                 let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
-                guard parts.count == 2 else {
-                    throw ValidationError("\(option) takes NAME=…, not '\(escaped(text))'.")
-                }
+                guard parts.count == 2 else { throw ValidationError("\(option) takes NAME=…, not '\(escaped(text))'.") }
                 let position = index(of: parts[0])
                 if option == "--group" {
                     result[position].include.append(parts[1])

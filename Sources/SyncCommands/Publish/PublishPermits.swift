@@ -5,28 +5,25 @@ import SyncPublisher
 struct PublishPermits: ParsableArguments {
     @Flag(
         name: .customLong("include-vcs"),
-        help:
-            "Publish .git, .hg and .svn, too. They are left out otherwise, unless a pattern such as !.git keeps them."
+        help: "Publish .git, .hg and .svn, too. They are left out otherwise, unless a pattern such as !.git keeps them."
     )
     var includesVersionControl = false
 
     @Flag(
         name: .customLong("allow-private-keys"),
-        help: "Publish files that are private keys: whoever can read the set has them then."
-    )
-    var allowsPrivateKeys = false
+        help: "Publish files that are private keys: whoever can read the set has them then.")
+    var allowsPrivateKeys =
+        false
 
     @Flag(
         name: .customLong("allow-fewer"),
-        help: "Publish a directory without files, or with less than half as many as the base has."
-    )
-    var allowsFewer = false
+        help: "Publish a directory without files, or with less than half as many as the base has.")
+    var allowsFewer =
+        false
 
     @Flag(
         name: .customLong("allow-unsigned"),
-        help:
-            "Publish without a signature where releases were signed; machines that are pinned do not get it."
-    )
+        help: "Publish without a signature where releases were signed; machines that are pinned do not get it.")
     var allowsUnsigned = false
 
     @Flag(
@@ -38,8 +35,7 @@ struct PublishPermits: ParsableArguments {
 
     @Flag(
         name: .customLong("rename"),
-        help:
-            "Give the set in the output directory the project's name that --project says, and count its revisions on."
+        help: "Give the set in the output directory the project's name that --project says, and count its revisions on."
     )
     var renames = false
 

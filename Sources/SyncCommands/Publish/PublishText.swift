@@ -43,25 +43,18 @@ enum PublishText {
         let report = preview.report
         let first = "\(escaped(report.project)): \(content(report))"
         let seconds = ProgressText.seconds(milliseconds: milliseconds)
-        if report.unchanged {
-            return "\(first); nothing would change, revision \(report.revision) stays, \(seconds) s"
-        }
+        if report.unchanged { return "\(first); nothing would change, revision \(report.revision) stays, \(seconds) s" }
         var second = "revision \(report.revision) would be published: "
-        second += PublishPreview.Change.Kind.allCases.map {
-            "\(Figures.grouped(preview.count($0))) \($0.rawValue)"
-        }.joined(separator: ", ")
-        second +=
-            report.isLoose
-            ? "; no packs" : "; \(ByteCount(preview.encodedBytes)) to compress and store"
+        second += PublishPreview.Change.Kind.allCases.map { "\(Figures.grouped(preview.count($0))) \($0.rawValue)" }
+            .joined(separator: ", ")
+        second += report.isLoose ? "; no packs" : "; \(ByteCount(preview.encodedBytes)) to compress and store"
         return "\(first)\n\(second); nothing was written, \(seconds) s"
     }
 
     private static func content(_ report: PublishReport) -> String {
         var parts = [Figures.count(report.files, "file")]
         if report.links > 0 { parts.append(Figures.count(report.links, "link")) }
-        if report.directories > 0 {
-            parts.append(Figures.count(report.directories, "directory", "directories"))
-        }
+        if report.directories > 0 { parts.append(Figures.count(report.directories, "directory", "directories")) }
         return (parts + ["\(ByteCount(report.rawBytes))"]).joined(separator: ", ")
     }
 
@@ -74,8 +67,7 @@ enum PublishText {
     static func leftOut(_ names: [String]) -> String? {
         guard !names.isEmpty else { return nil }
         let isWanted = names.contains { $0 != ".syncagent" }
-        return
-            "Left out: \(names.joined(separator: ", "))\(isWanted ? " (--include-vcs for version control's)" : "")."
+        return "Left out: \(names.joined(separator: ", "))\(isWanted ? " (--include-vcs for version control's)" : "")."
     }
 
     /// Which choices are the base's.

@@ -9,22 +9,17 @@ import SyncSystem
 extension PublishCommand {
     /// Runs the publisher on a thread of its own, because it blocks; with an engine to read from, if the base is on a server.
     func working<Result: Sendable>(
-        _ options: PublishOptions,
-        _ output: Output,
+        _ options: PublishOptions, _ output: Output,
         _ body:
-            @escaping @Sendable (PublishOptions, () -> Bool, (PublishProgress) -> Void) throws(PublishError)
-            -> Result
+            @escaping @Sendable (PublishOptions, () -> Bool, (PublishProgress) -> Void) throws(PublishError) -> Result
     ) async throws -> Result {
         let served = try servedBase(output)
         let display = served?.call.display ?? reporting.display(on: output)
         do {
             return try await StopSignals.cancelling(
                 notice: {
-                    output.message(
-                        isDryRun ? "Stopping." : "Stopping; what was published before is unchanged."
-                    )
-                },
-                atOnce: { output.clearProgress() },
+                    output.message(isDryRun ? "Stopping." : "Stopping; what was published before is unchanged.")
+                }, atOnce: { output.clearProgress() },
                 {
                     try await display.whileRunning {
                         guard let served else {
@@ -36,13 +31,10 @@ extension PublishCommand {
                             let hand = try engine.read(served.recipe)
                             var options = options
                             options.base = .served(try Self.base(hand, for: options.signing))
-                            return try body(options, { hand.isStopped }) {
-                                display.report(ProgressSnapshot($0))
-                            }
+                            return try body(options, { hand.isStopped }) { display.report(ProgressSnapshot($0)) }
                         }
                     }
-                }
-            )
+                })
         } catch {
             if let status = StopSignals.requestedStatus, Self.isStop(error) { throw CommandFailure(status) }
             guard let error = error as? PublishError else { throw error }
@@ -57,23 +49,16 @@ extension PublishCommand {
     /// What reads the base, if that is on a server: as `ls` does, with what the configuration says of it.
     private func servedBase(_ output: Output) throws -> (call: EngineCall, recipe: RunRecipe)? {
         guard let base, urlScheme(of: base) != nil else { return nil }
-        let (call, found) = try ReadingOptions.parse([]).call(
-            for: [RunRecipe(manifest: base)],
-            reporting,
-            output
-        )
+        let (call, found) = try ReadingOptions.parse([]).call(for: [RunRecipe(manifest: base)], reporting, output)
         return (call, found[0])
     }
 
     /// - Parameter signing: Who signs: a base that this machine has not made has to be signed, too.
-    private static func base(_ hand: ManifestInHand, for signing: Signing?) throws(EngineError) -> ServedBase
-    {
+    private static func base(_ hand: ManifestInHand, for signing: Signing?) throws(EngineError) -> ServedBase {
         let isUnknown = signing.map { !$0.hasMade(hand.manifest.digest) } ?? false
-        return ServedBase(
-            hand.manifest,
-            shown: hand.shown,
-            release: isUnknown ? try hand.releaseStatement() : nil
-        ) { pack, range in try hand.bytes(of: pack, range) }
+        return ServedBase(hand.manifest, shown: hand.shown, release: isUnknown ? try hand.releaseStatement() : nil) {
+            pack, range in try hand.bytes(of: pack, range)
+        }
     }
 }
 
@@ -92,11 +77,7 @@ extension ProgressSnapshot {
         let isCounted = [.reading, .hashing, .finishing].contains(progress.step)
         let isSampled = [.checking, .sampling, .training].contains(progress.step)
         self.init(
-            phase: phase,
-            filesDone: progress.files,
-            filesTotal: isCounted ? progress.totalFiles : nil,
-            bytesDone: progress.bytes,
-            bytesTotal: isCounted || isSampled ? progress.totalBytes : nil
-        )
+            phase: phase, filesDone: progress.files, filesTotal: isCounted ? progress.totalFiles : nil,
+            bytesDone: progress.bytes, bytesTotal: isCounted || isSampled ? progress.totalBytes : nil)
     }
 }

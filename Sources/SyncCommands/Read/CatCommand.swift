@@ -9,8 +9,7 @@ import SyncSystem
 
 struct CatCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cat",
-        abstract: "Print one file of a manifest, verified.",
+        commandName: "cat", abstract: "Print one file of a manifest, verified.",
         discussion: """
             Fetches only the pack ranges that hold the file. Nothing is written before the whole file has matched its \
             SHA-256; until then a file of more than 32 MiB is kept in TMPDIR.
@@ -18,20 +17,15 @@ struct CatCommand: AsyncParsableCommand {
             Examples:
 
               syncagent cat https://cdn.example.com/tower/manifest.json sheets/notes.txt
-            """
-    )
+            """)
 
-    @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests)
-    var manifest: String
+    @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests) var manifest: String
 
-    @Argument(help: "The file's path in the manifest.")
-    var path: String
+    @Argument(help: "The file's path in the manifest.") var path: String
 
-    @OptionGroup
-    var options: ReadingOptions
+    @OptionGroup var options: ReadingOptions
 
-    @Flag(name: .shortAndLong, help: "Print only warnings and errors.")
-    var quiet = false
+    @Flag(name: .shortAndLong, help: "Print only warnings and errors.") var quiet = false
 
     func validate() throws {
         try requireLocation(manifest, "MANIFEST")
@@ -43,8 +37,7 @@ struct CatCommand: AsyncParsableCommand {
         (reporting.json, reporting.quiet) = (false, quiet)
         let output = reporting.output()
         let (recipe, path) = (options.recipe(manifest), path)
-        let temporary =
-            EnvironmentPaths.ofProcess.lookup("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
+        let temporary = EnvironmentPaths.ofProcess.lookup("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
         try await options.reading([recipe], reporting, output) { engine, found in
             let hand = try engine.read(found[0])
             guard let row = hand.row(of: path) else { throw Self.unknown(path, hand) }
@@ -64,8 +57,7 @@ struct CatCommand: AsyncParsableCommand {
         if !below.isEmpty {
             return EngineError(
                 .noInput,
-                "\(escaped(path)) is a directory with \(Figures.count(below.count, "file")); 'syncagent ls' lists them"
-            )
+                "\(escaped(path)) is a directory with \(Figures.count(below.count, "file")); 'syncagent ls' lists them")
         }
         if hand.manifest.directories.rows(below: Array(path.utf8)).count > 0 {
             return EngineError(.noInput, "\(escaped(path)) is an empty directory")

@@ -8,8 +8,7 @@ import SyncSystem
 
 struct DiffCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "diff",
-        abstract: "Show how two manifests differ, and what an update fetches.",
+        commandName: "diff", abstract: "Show how two manifests differ, and what an update fetches.",
         discussion: """
             Prints one line for each file that was added, changed, renamed or removed, with the bytes to fetch for it \
             and whether mode, time, target or kind changed; then the totals and how many bytes a machine with OLD \
@@ -21,20 +20,15 @@ struct DiffCommand: AsyncParsableCommand {
             Examples:
 
               syncagent diff old/manifest.json https://cdn.example.com/tower/manifest.json
-            """
-    )
+            """)
 
-    @Argument(help: "The old manifest: a path or an http(s) URL.", completion: .manifests)
-    var old: String
+    @Argument(help: "The old manifest: a path or an http(s) URL.", completion: .manifests) var old: String
 
-    @Argument(help: "The new manifest: a path or an http(s) URL.", completion: .manifests)
-    var new: String
+    @Argument(help: "The new manifest: a path or an http(s) URL.", completion: .manifests) var new: String
 
-    @OptionGroup
-    var options: ReadingOptions
+    @OptionGroup var options: ReadingOptions
 
-    @OptionGroup(title: "Output")
-    var reporting: ReportingOptions
+    @OptionGroup(title: "Output") var reporting: ReportingOptions
 
     func validate() throws {
         try requireLocation(old, "OLD")
@@ -44,9 +38,7 @@ struct DiffCommand: AsyncParsableCommand {
     func run() async throws {
         let output = reporting.output()
         let (former, latter) = (RunRecipe(manifest: old), options.recipe(new))
-        let (before, after) = try await options.reading([former, latter], reporting, output) {
-            engine,
-            found in
+        let (before, after) = try await options.reading([former, latter], reporting, output) { engine, found in
             (try engine.read(found[0], looksBack: true).manifest, try engine.read(found[1]).manifest)
         }
         let difference = ManifestDifference(from: before, to: after)
@@ -98,9 +90,7 @@ struct DiffCommand: AsyncParsableCommand {
     }
 
     static func summary(_ difference: ManifestDifference) -> String {
-        guard !difference.isEmpty else {
-            return "The same \(Figures.count(difference.unchanged, "file"))."
-        }
+        guard !difference.isEmpty else { return "The same \(Figures.count(difference.unchanged, "file"))." }
         let counts = ManifestDifference.Change.Kind.allCases.map {
             "\(Figures.grouped(difference.count($0))) \($0.rawValue)"
         }

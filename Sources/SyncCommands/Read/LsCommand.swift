@@ -8,8 +8,7 @@ import SyncSystem
 
 struct LsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "ls",
-        abstract: "List the files of a manifest.",
+        commandName: "ls", abstract: "List the files of a manifest.",
         discussion: """
             Prints one line per file, ordered by path: its size in bytes; - for a file, x for an executable, l for a \
             link, d for a directory that is empty or has its own mode or time; and its groups. With PATH, only that file, or \
@@ -19,25 +18,19 @@ struct LsCommand: AsyncParsableCommand {
 
               syncagent ls https://cdn.example.com/tower/manifest.json --group maps
               syncagent ls https://cdn.example.com/tower/manifest.json sheets/north
-            """
-    )
+            """)
 
-    @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests)
-    var manifest: String
+    @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests) var manifest: String
 
-    @Argument(
-        help: "Only these files and what is below these directories, as in the manifest.".taking("path")
-    )
+    @Argument(help: "Only these files and what is below these directories, as in the manifest.".taking("path"))
     var paths: [String] = []
 
     @Option(name: .customLong("group"), help: "Only the files of this group; repeatable.".taking("name"))
     var groups: [String] = []
 
-    @OptionGroup
-    var options: ReadingOptions
+    @OptionGroup var options: ReadingOptions
 
-    @OptionGroup(title: "Output")
-    var reporting: ReportingOptions
+    @OptionGroup(title: "Output") var reporting: ReportingOptions
 
     func validate() throws {
         try requireLocation(manifest, "MANIFEST")
@@ -49,17 +42,14 @@ struct LsCommand: AsyncParsableCommand {
     func run() async throws {
         let output = reporting.output()
         let (recipe, groups, paths) = (options.recipe(manifest), groups, paths)
-        let (hand, rows, directories) = try await options.reading([recipe], reporting, output) {
-            engine,
-            found in
+        let (hand, rows, directories) = try await options.reading([recipe], reporting, output) { engine, found in
             let hand = try engine.read(found[0])
             let rows = try hand.rows(of: groups)
             let directories = hand.directories(of: groups, with: rows)
             guard !paths.isEmpty else { return (hand, rows, directories) }
             let below = try paths.map { path throws(EngineError) in try hand.rows(below: path) }
             return (
-                hand,
-                rows.filter { row in below.contains { $0.files.contains(row) } },
+                hand, rows.filter { row in below.contains { $0.files.contains(row) } },
                 directories.filter { row in below.contains { $0.directories.contains(row) } }
             )
         }
@@ -147,14 +137,11 @@ private struct Listing: Sendable {
 
 /// What all verbs that only read manifests take: whom to believe, how to fetch.
 struct ReadingOptions: ParsableArguments {
-    @OptionGroup
-    var release: ReleaseOptions
+    @OptionGroup var release: ReleaseOptions
 
-    @OptionGroup
-    var trust: TrustOptions
+    @OptionGroup var trust: TrustOptions
 
-    @OptionGroup(title: "Transfer")
-    var transfer: TransferOptions
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
 
     /// What is read of a manifest: the release that the options name.
     func recipe(_ location: String) -> RunRecipe {
@@ -169,9 +156,7 @@ struct ReadingOptions: ParsableArguments {
     ///   - recipes: The manifests as they were named; headers and the client's certificate are for the last one's server.
     ///   - work: Has them as ``RunSettings/location(_:)`` finds them.
     func reading<R: Sendable>(
-        _ recipes: [RunRecipe],
-        _ reporting: ReportingOptions,
-        _ output: Output,
+        _ recipes: [RunRecipe], _ reporting: ReportingOptions, _ output: Output,
         _ work: @escaping @Sendable (PullEngine, [RunRecipe]) throws -> R
     ) async throws -> R {
         let (call, found) = try call(for: recipes, reporting, output)
@@ -179,16 +164,12 @@ struct ReadingOptions: ParsableArguments {
     }
 
     /// The call of an engine that can read manifests, and their recipes with them as ``RunSettings/location(_:)`` finds them.
-    func call(
-        for recipes: [RunRecipe],
-        _ reporting: ReportingOptions,
-        _ output: Output
-    ) throws -> (call: EngineCall, found: [RunRecipe]) {
+    func call(for recipes: [RunRecipe], _ reporting: ReportingOptions, _ output: Output) throws -> (
+        call: EngineCall, found: [RunRecipe]
+    ) {
         var found = recipes
         let (_, tuning) = try transfer.engine(trusting: trust) { settings in
-            for index in found.indices {
-                found[index].manifest = try settings.location(found[index].manifest)
-            }
+            for index in found.indices { found[index].manifest = try settings.location(found[index].manifest) }
             var recipe = RunRecipe(manifest: found.last?.manifest ?? "")
             recipe.connections = settings.transfer.plannedConnections
             return recipe

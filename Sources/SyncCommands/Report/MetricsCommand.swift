@@ -8,22 +8,16 @@ import SyncSystem
 
 struct MetricsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "metrics",
-        abstract: "Print metrics of all sessions in the Prometheus text format.",
+        commandName: "metrics", abstract: "Print metrics of all sessions in the Prometheus text format.",
         discussion: """
             Needs no agent. A running agent serves the same at GET /v1/metrics on its socket. With {"metrics": \
             {"textfile": "/path/syncagent.prom"}} in the configuration file, every run rewrites that file when it ends.
-            """
-    )
+            """)
 
     @Option(
         help: ArgumentHelp(
             "Replace this file instead of printing: a name that ends in .prom, in the directory of node_exporter's "
-                + "textfile collector.",
-            valueName: "file.prom"
-        ),
-        completion: .file(extensions: ["prom"])
-    )
+                + "textfile collector.", valueName: "file.prom"), completion: .file(extensions: ["prom"]))
     var textfile: String?
 
     func validate() throws {
@@ -61,15 +55,12 @@ struct MetricsFile: Sendable {
     }
 
     /// As ``write(_:)``, for an engine that has ended.
-    @Sendable
-    func keep(_ store: SyncStore) throws(EngineError) {
+    @Sendable func keep(_ store: SyncStore) throws(EngineError) {
         do throws(CommandFailure) { try write(store) } catch {
             throw EngineError(error.status, error.message, cause: error.cause)
         }
     }
 
     /// Replaces the file by what the store says now.
-    func write(_ store: SyncStore) throws(CommandFailure) {
-        try replaceFile(path, by: Self.text(store))
-    }
+    func write(_ store: SyncStore) throws(CommandFailure) { try replaceFile(path, by: Self.text(store)) }
 }

@@ -15,24 +15,16 @@ struct ReportCommand: AsyncParsableCommand {
             Covers all sessions or one, for the last 24 hours or since --since. Needs no agent and starts none. The \
             HTML page is a single self-contained file with charts of up to 30 nights. Documentation/REPORT.md describes \
             the JSON.
-            """
-    )
+            """)
 
-    @Argument(help: "Only this session.  (default: all)".taking("session"))
-    var session: String?
+    @Argument(help: "Only this session.  (default: all)".taking("session")) var session: String?
 
-    @Option(
-        help:
-            "Start of the period: 90m, 12h, 7d, 2026-11-20, or 2026-11-20T02:00.  (default: 24h)"
-            .taking("time")
-    )
+    @Option(help: "Start of the period: 90m, 12h, 7d, 2026-11-20, or 2026-11-20T02:00.  (default: 24h)".taking("time"))
     var since: String?
 
-    @Flag(help: "Print one JSON object.")
-    var json = false
+    @Flag(help: "Print one JSON object.") var json = false
 
-    @Flag(help: "Print an HTML page.")
-    var html = false
+    @Flag(help: "Print an HTML page.") var html = false
 
     @Option(help: "Write to this file instead of standard output.".taking("file"), completion: .file())
     var output: String?
@@ -40,19 +32,15 @@ struct ReportCommand: AsyncParsableCommand {
     @Option(
         help:
             "POST the JSON to this http or https URL and print nothing; @FILE reads the URL from a file if it has a secret in it."
-            .taking("url")
-    )
+            .taking("url"))
     var post: String?
 
-    @OptionGroup
-    var place: SystemOption
+    @OptionGroup var place: SystemOption
 
     func validate() throws {
         if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") }
         if post != nil, json || html || output != nil {
-            throw ValidationError(
-                "--post sends JSON and prints nothing; leave out --json, --html and --output."
-            )
+            throw ValidationError("--post sends JSON and prints nothing; leave out --json, --html and --output.")
         }
         if json, html { throw ValidationError("--json and --html are mutually exclusive.") }
         if output == "" { throw ValidationError("--output wants a file, not an empty string.") }
@@ -66,8 +54,7 @@ struct ReportCommand: AsyncParsableCommand {
                 _ = try setting(of: "--since", SettingValue.period(since))
             }
             throw ValidationError(
-                "--since '\(escaped(since))' is not a time such as 12h, 7d, 2026-11-20 or 2026-11-20T02:00."
-            )
+                "--since '\(escaped(since))' is not a time such as 12h, 7d, 2026-11-20 or 2026-11-20T02:00.")
         }
         guard start < now else { throw ValidationError("--since '\(escaped(since))' is in the future.") }
         return start
@@ -80,12 +67,8 @@ struct ReportCommand: AsyncParsableCommand {
         let state = try StateAccess(environment: environment, output: terminal)
         let clock = ReportClock.here(SystemTime.milliseconds())
         var report = MorningReport(
-            version: syncagentVersion,
-            host: CurrentProcess.hostName,
-            generated: clock.now,
-            since: try start(now: clock.now),
-            sessions: []
-        )
+            version: syncagentVersion, host: CurrentProcess.hostName, generated: clock.now,
+            since: try start(now: clock.now), sessions: [])
         let schedules = ReportSchedules(now: clock.now, environment: environment)
         if let store = try state.existingStore() {
             let names = try session.map { [try StateAccess.session($0, in: store)] }
@@ -143,12 +126,8 @@ func replaceFile(_ path: String, by text: String) throws(CommandFailure) {
     guard status(following: path)?.kind ?? .file == .file else {
         throw CommandFailure(.cannotCreate, "cannot write \(escaped(path)): it is not a regular file")
     }
-    do throws(FileError) {
-        try replaceFile(path, with: Array(text.utf8), mode: 0o644)
-    } catch {
+    do throws(FileError) { try replaceFile(path, with: Array(text.utf8), mode: 0o644) } catch {
         throw CommandFailure(
-            error.trouble == .unwritten ? .ioError : .cannotCreate,
-            "cannot write \(escaped(path)): \(error.reason)"
-        )
+            error.trouble == .unwritten ? .ioError : .cannotCreate, "cannot write \(escaped(path)): \(error.reason)")
     }
 }

@@ -38,26 +38,17 @@ struct ReportPost: Sendable {
         let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(60), stop: StopRequest())
         let environment = EnvironmentPaths.ofProcess.settings
         let hook = try rethrowing(
-            WebhookHook(
-                EngineAssembly.configuration(EngineTuning(needs, environment, stateDirectory: "")) { _ in }
-            )
+            WebhookHook(EngineAssembly.configuration(EngineTuning(needs, environment, stateDirectory: "")) { _ in })
         ) { (error: EngineError) in CommandFailure(error) }
         let outcome = hook.run(
             HookInvocation(
-                arguments: [url],
-                directory: "/",
+                arguments: [url], directory: "/",
                 environment: [
                     // A receiver can tell the same report from another one.
-                    "SYNCAGENT_RUN_ID":
-                        "\(report.host ?? "host")-\(timestamp(milliseconds: report.generated))",
-                    "SYNCAGENT_GROUP": "report",
-                    "SYNCAGENT_RESULT": report.needy == 0 ? "ok" : "attention",
+                    "SYNCAGENT_RUN_ID": "\(report.host ?? "host")-\(timestamp(milliseconds: report.generated))",
+                    "SYNCAGENT_GROUP": "report", "SYNCAGENT_RESULT": report.needy == 0 ? "ok" : "attention",
                     "SYNCAGENT_ATTEMPT": "1",
-                ],
-                input: ReportPayload.json(report).bytes,
-                timeout: 60
-            )
-        )
+                ], input: ReportPayload.json(report).bytes, timeout: 60))
         guard outcome.end != .exited(0) else { return }
         // The path of a webhook is often its secret.
         let place = (try? CurlURL(url)).map { escaped("\($0.origin)") } ?? "the webhook"

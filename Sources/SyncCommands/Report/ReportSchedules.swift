@@ -25,10 +25,8 @@ struct ReportSchedules: Sendable {
             let lastDue = due.flatMap { $0 > made ? $0 : nil }
             guard let session = record.session else {
                 var schedule = ReportReader.UnmetSchedule(
-                    name: name,
-                    destination: record.definition.request.destination ?? "",
-                    schedule: ReportReader.Schedule(next: next, lastDue: lastDue)
-                )
+                    name: name, destination: record.definition.request.destination ?? "",
+                    schedule: ReportReader.Schedule(next: next, lastDue: lastDue))
                 (schedule.failure, schedule.cause) = (record.memory.failure, record.memory.cause)
                 schedule.failed = record.memory.failed?.milliseconds
                 unmet.append(schedule)
@@ -38,8 +36,7 @@ struct ReportSchedules: Sendable {
             let known = bySession[session]
             bySession[session] = ReportReader.Schedule(
                 next: [known?.next, next].compactMap { $0 }.min(),
-                lastDue: [known?.lastDue, lastDue].compactMap { $0 }.max()
-            )
+                lastDue: [known?.lastDue, lastDue].compactMap { $0 }.max())
         }
     }
 

@@ -7,8 +7,7 @@ import SyncSystem
 
 struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
     static let configuration = CommandConfiguration(
-        commandName: "add",
-        abstract: "Pull a manifest on a schedule: every night, every week, every 6 hours.",
+        commandName: "add", abstract: "Pull a manifest on a schedule: every night, every week, every 6 hours.",
         discussion: """
             Takes the options of 'syncagent pull' for what to pull, how, and with which hooks. Replaces a schedule of \
             the same name.
@@ -23,56 +22,40 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
               syncagent schedule add https://cdn.example.com/tower/ --into tower --weekly sun 03:00
               syncagent schedule add https://cdn.example.com/tower/ --into tower --every 6h
               syncagent schedule add https://cdn.example.com/tower/ --into tower --cron '0 3 * * 1-5'
-            """
-    )
+            """)
 
-    @OptionGroup(title: "Schedule")
-    var schedule: ScheduleOptions
+    @OptionGroup(title: "Schedule") var schedule: ScheduleOptions
 
-    @OptionGroup
-    var target: TargetOptions
+    @OptionGroup var target: TargetOptions
 
-    @OptionGroup
-    var programs: ProgramOptions
+    @OptionGroup var programs: ProgramOptions
 
-    @OptionGroup
-    var pruning: PruneOptions
+    @OptionGroup var pruning: PruneOptions
 
-    @OptionGroup
-    var downgrade: DowngradeOption
+    @OptionGroup var downgrade: DowngradeOption
 
-    @OptionGroup
-    var trust: TrustOptions
+    @OptionGroup var trust: TrustOptions
 
-    @OptionGroup
-    var handedOn: HandedOnOptions
+    @OptionGroup var handedOn: HandedOnOptions
 
-    @OptionGroup(title: "Transfer")
-    var limits: LimitOptions
+    @OptionGroup(title: "Transfer") var limits: LimitOptions
 
-    @OptionGroup(title: "Transfer")
-    var transfer: TransferOptions
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
 
-    @OptionGroup(title: "Hooks")
-    var hookOptions: HookOptions
+    @OptionGroup(title: "Hooks") var hookOptions: HookOptions
 
-    @Flag(help: "Print what would be set up; change nothing.")
-    var dryRun = false
+    @Flag(help: "Print what would be set up; change nothing.") var dryRun = false
 
-    @OptionGroup(title: "When it may run")
-    var conditionOptions: ConditionOptions
+    @OptionGroup(title: "When it may run") var conditionOptions: ConditionOptions
 
-    @OptionGroup(title: "Output")
-    var reporting: ReportingOptions
+    @OptionGroup(title: "Output") var reporting: ReportingOptions
 
     func validate() throws {
         try checkHooks()
         if schedule.interactive, conditionOptions.discretionary {
             throw ValidationError("--interactive and --discretionary are mutually exclusive.")
         }
-        if trust.stale != nil {
-            throw ValidationError("--stale is for a pull in the foreground, not for a schedule.")
-        }
+        if trust.stale != nil { throw ValidationError("--stale is for a pull in the foreground, not for a schedule.") }
     }
 
     func run() async throws {
@@ -92,11 +75,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
     ///   - kept: What starts it now: it goes on to where that is not against what is asked for, and nobody is asked what
     ///     else there is.
     ///   - isReadOnly: Whether nothing is kept yet, not even whom to believe.
-    func plan(
-        _ output: Output,
-        keeping kept: (any ScheduleBackend)?,
-        isReadOnly: Bool
-    ) async throws -> SchedulePlan {
+    func plan(_ output: Output, keeping kept: (any ScheduleBackend)?, isReadOnly: Bool) async throws -> SchedulePlan {
         let environment = EnvironmentPaths.ofProcess
         let timing = try schedule.timing()
         let request = try await request(environment, output, isReadOnly)
@@ -109,37 +88,25 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
             choice = BackendChoice(backend: kept, reason: "as before")
         } else {
             choice = try BackendChoice.choose(
-                named,
-                of: ScheduleInstallation(environment).backends,
-                isForMachine: schedule.system,
-                hasZone: hasZone,
-                SystemCommands(environment).facts(state)
-            )
+                named, of: ScheduleInstallation(environment).backends, isForMachine: schedule.system, hasZone: hasZone,
+                SystemCommands(environment).facts(state))
         }
         let delay = Jitter.delay(machine: ScheduleRecords.machine, schedule: name, most: timing.jitter)
         return SchedulePlan(
-            name: name,
-            definition: ScheduleDefinition(timing, backend: choice.backend.name, request: request),
-            clock: ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay),
-            choice: choice
-        )
+            name: name, definition: ScheduleDefinition(timing, backend: choice.backend.name, request: request),
+            clock: ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay), choice: choice)
     }
 
     /// What is enqueued every time.
-    private func request(
-        _ environment: EnvironmentPaths,
-        _ output: Output,
-        _ isReadOnly: Bool
-    ) async throws -> EnqueueRequest {
+    private func request(_ environment: EnvironmentPaths, _ output: Output, _ isReadOnly: Bool) async throws
+        -> EnqueueRequest
+    {
         var (recipe, settings) = try runRecipe(environment)
         recipe.origin = .schedule
         try conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
         let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())
         let engine = EngineCall(reporting, on: output, tuning: tuning)
-        return try await BackgroundPull(recipe: recipe, engine: engine).request(
-            environment,
-            isReadOnly: isReadOnly
-        )
+        return try await BackgroundPull(recipe: recipe, engine: engine).request(environment, isReadOnly: isReadOnly)
     }
 
     private func name(_ request: EnqueueRequest) throws -> String {
@@ -183,9 +150,7 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         }
         if let next = clock.next(after: words.now) { output.message("Next: \(words.moment(next.fire)).") }
         let facts = SystemCommands().facts(state)
-        if let concern = backend.concern(facts) {
-            output.warning("\(concern.problem): \(concern.remedy).")
-        }
+        if let concern = backend.concern(facts) { output.warning("\(concern.problem): \(concern.remedy).") }
         output.warn(ofHooks: plan.definition.request.hooks)
         if let advice = backend.advice { output.message(advice) }
         tellConditions(plan, output)

@@ -6,8 +6,7 @@ import SyncSystem
 
 struct ScheduleApplyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "apply",
-        abstract: "Make the schedules match a file.",
+        commandName: "apply", abstract: "Make the schedules match a file.",
         discussion: """
             The file is JSON: {"format": "syncagent-schedules/1", "schedules": [{"name": "tower", "manifest": "https://…", \
             "into": "/srv/tower", "nightly": "02:00"}]}. The other keys of a schedule are the options of 'schedule add', \
@@ -19,20 +18,15 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
 
             Exit status: 0 the schedules match the file, 65 the file is invalid, 66 there is no such file; otherwise the \
             status of the first schedule that could not be set up; the others are set up.
-            """
-    )
+            """)
 
-    @Argument(help: "The file with the schedules.", completion: .file())
-    var file: String
+    @Argument(help: "The file with the schedules.", completion: .file()) var file: String
 
-    @Flag(help: "Remove schedules that are not in the file.")
-    var prune = false
+    @Flag(help: "Remove schedules that are not in the file.") var prune = false
 
-    @Flag(help: "Show what would change; change nothing.")
-    var dryRun = false
+    @Flag(help: "Show what would change; change nothing.") var dryRun = false
 
-    @Flag(help: "Print JSON, one object per line.")
-    var json = false
+    @Flag(help: "Print JSON, one object per line.") var json = false
 
     func run() async throws {
         let output = Output()
@@ -42,9 +36,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         var failure: CommandFailure?
         var needsAgent = false
         func apply(_ name: String, _ work: () async throws -> SchedulePlan.Change) async {
-            do {
-                tell(name, try await work(), output)
-            } catch {
+            do { tell(name, try await work(), output) } catch {
                 let error = CommandFailure(error) ?? CommandFailure(.internalError, "\(error)")
                 output.error("\(name): \(error.message)")
                 failure = failure ?? error
@@ -93,9 +85,9 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
     }
 
     /// Everything the file says, checked as a whole before anything is done.
-    private func plans(_ records: ScheduleRecords, _ output: Output) async throws
-        -> [(add: ScheduleAddCommand, plan: SchedulePlan)]
-    {
+    private func plans(_ records: ScheduleRecords, _ output: Output) async throws -> [(
+        add: ScheduleAddCommand, plan: SchedulePlan
+    )] {
         let shown = escaped(file)
         let path = try BackgroundPull.absolute(file)
         guard let bytes = try ScheduleFiles.read(path) else {
@@ -103,9 +95,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         }
         var plans: [(add: ScheduleAddCommand, plan: SchedulePlan)] = []
         for entry in try ScheduleFile(bytes, shown: shown).entries {
-            if let reason = Self.unknown(entry.keys) {
-                throw CommandFailure(.dataInvalid, "\(entry.place): \(reason)")
-            }
+            if let reason = Self.unknown(entry.keys) { throw CommandFailure(.dataInvalid, "\(entry.place): \(reason)") }
             let former = (try? records.find(entry.name)) ?? nil
             do {
                 let add = try ScheduleAddCommand.parse(entry.arguments)
@@ -115,8 +105,8 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
                 plans.append((add, plan))
             } catch {
                 // The parser repeats what the file has, as it is.
-                let words = ScheduleAddCommand.message(for: error).split(separator: "\n")
-                    .map { escaped(String($0)) }.joined(separator: "\n")
+                let words = ScheduleAddCommand.message(for: error).split(separator: "\n").map { escaped(String($0)) }
+                    .joined(separator: "\n")
                 let failure = CommandFailure(error) ?? CommandFailure(.usage, words)
                 let status = failure.status == .usage ? .dataInvalid : failure.status
                 throw CommandFailure(status, "\(entry.place): \(failure.message)")
@@ -129,11 +119,8 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
     private static func unknown(_ keys: [String]) -> String? {
         let help = ScheduleAddCommand.helpMessage(includeHidden: true, columns: 200)
         let words = help.split { !$0.isLetter && !$0.isNumber && $0 != "-" && $0 != "_" }
-        let options = words.filter { $0.hasPrefix("--") }
-            .map { String($0.dropFirst(2)).replacing("-", with: "_") }
-        guard let key = keys.first(where: { !options.contains($0.replacing("-", with: "_")) }) else {
-            return nil
-        }
+        let options = words.filter { $0.hasPrefix("--") }.map { String($0.dropFirst(2)).replacing("-", with: "_") }
+        guard let key = keys.first(where: { !options.contains($0.replacing("-", with: "_")) }) else { return nil }
         let meant = nearest(key, in: Set(options).sorted())
         return "\(escaped(key)): no such key" + (meant.map { "; did you mean “\($0)”?" } ?? "")
     }

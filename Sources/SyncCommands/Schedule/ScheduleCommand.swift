@@ -6,24 +6,20 @@ import SyncSystem
 
 struct ScheduleCommand: CommandGroup {
     static let configuration = CommandConfiguration(
-        commandName: "schedule",
-        abstract: "Pull on a schedule: every night, every 6 hours, or by a cron expression.",
+        commandName: "schedule", abstract: "Pull on a schedule: every night, every 6 hours, or by a cron expression.",
         discussion: """
             systemd starts schedules where it is available, otherwise cron, otherwise the agent itself. In each case the \
             agent does the run, within its window; what is left over continues at the next time.
             """,
         subcommands: [
-            ScheduleAddCommand.self, ScheduleListCommand.self, ScheduleShowCommand.self,
-            ScheduleRemoveCommand.self, SchedulePauseCommand.self, ScheduleResumeCommand.self,
-            ScheduleApplyCommand.self, ScheduleRunCommand.self,
-        ]
-    )
+            ScheduleAddCommand.self, ScheduleListCommand.self, ScheduleShowCommand.self, ScheduleRemoveCommand.self,
+            SchedulePauseCommand.self, ScheduleResumeCommand.self, ScheduleApplyCommand.self, ScheduleRunCommand.self,
+        ])
 }
 
 /// Which schedule a verb is about.
 struct ScheduleArgument: ParsableArguments {
-    @Argument(help: "The schedule's name in 'syncagent schedule list'.")
-    var name: String
+    @Argument(help: "The schedule's name in 'syncagent schedule list'.") var name: String
 
     /// Takes the schedule out of effect with everything that is known of it, or puts it back.
     func set(isPaused: Bool) async throws {
@@ -36,12 +32,8 @@ struct ScheduleArgument: ParsableArguments {
         var definition = record.definition
         definition.paused = isPaused ? true : nil
         _ = try records.replace(name, definition, record.clock, output: output)
-        if isPaused {
-            return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.")
-        }
-        if record.backend.needsAgent {
-            _ = try await AgentReach(state: try StateAccess(output: output)).client()
-        }
+        if isPaused { return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.") }
+        if record.backend.needsAgent { _ = try await AgentReach(state: try StateAccess(output: output)).client() }
         let text = ScheduleText(now: SystemTime.milliseconds())
         let next = record.clock.next(after: text.now).map { " Next: \(text.moment($0.fire))." } ?? ""
         output.message("\(name): \(text.rule(record.clock)), by \(record.backend.words).\(next)")
@@ -50,14 +42,10 @@ struct ScheduleArgument: ParsableArguments {
 
 struct ScheduleRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "remove",
-        abstract: "Remove a schedule and everything that was set up for it.",
-        discussion:
-            "Pulled files stay, and a run in progress continues; 'syncagent cancel' ends it."
-    )
+        commandName: "remove", abstract: "Remove a schedule and everything that was set up for it.",
+        discussion: "Pulled files stay, and a run in progress continues; 'syncagent cancel' ends it.")
 
-    @OptionGroup
-    var schedule: ScheduleArgument
+    @OptionGroup var schedule: ScheduleArgument
 
     func run() async throws {
         let records = try ScheduleRecords()
@@ -70,34 +58,27 @@ struct ScheduleRemoveCommand: AsyncParsableCommand {
         guard let session, let store = try StateAccess(output: output).existingStore() else { return }
         if let run = try store.runs(session: session, onlyOpen: true, limit: 1).first {
             output.message(
-                "Run \(run.identifier) is \(run.state.rawValue); 'syncagent cancel \(escaped(session))' ends it."
-            )
+                "Run \(run.identifier) is \(run.state.rawValue); 'syncagent cancel \(escaped(session))' ends it.")
         }
     }
 }
 
 struct SchedulePauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pause",
-        abstract: "Pause a schedule until it is resumed.",
+        commandName: "pause", abstract: "Pause a schedule until it is resumed.",
         discussion:
-            "A run in progress continues; 'syncagent pause' stops it. The schedule does not catch up on missed times."
-    )
+            "A run in progress continues; 'syncagent pause' stops it. The schedule does not catch up on missed times.")
 
-    @OptionGroup
-    var schedule: ScheduleArgument
+    @OptionGroup var schedule: ScheduleArgument
 
     func run() async throws { try await schedule.set(isPaused: true) }
 }
 
 struct ScheduleResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "resume",
-        abstract: "Resume a paused schedule from its next time on."
-    )
+        commandName: "resume", abstract: "Resume a paused schedule from its next time on.")
 
-    @OptionGroup
-    var schedule: ScheduleArgument
+    @OptionGroup var schedule: ScheduleArgument
 
     func run() async throws { try await schedule.set(isPaused: false) }
 }

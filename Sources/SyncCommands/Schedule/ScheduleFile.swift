@@ -40,21 +40,14 @@ struct ScheduleFile: Sendable {
         guard case .object(let members) = root.value else {
             throw fault(root.line, "an object { \"format\": …, \"schedules\": [ … ] } is expected.")
         }
-        if let other = members.first(where: {
-            !["format", "schedules"].contains($0.key) && !$0.key.hasPrefix("x-")
-        }) {
-            throw fault(
-                other.line,
-                "'\(escaped(other.key))': no such key; the keys are format and schedules."
-            )
+        if let other = members.first(where: { !["format", "schedules"].contains($0.key) && !$0.key.hasPrefix("x-") }) {
+            throw fault(other.line, "'\(escaped(other.key))': no such key; the keys are format and schedules.")
         }
         let format = members.first { $0.key == "format" }
         guard format?.node.value == .text(Self.format) else {
             throw fault(format?.line ?? root.line, "\"format\": \"\(Self.format)\" is expected.")
         }
-        guard let list = members.first(where: { $0.key == "schedules" }),
-            case .list(let nodes) = list.node.value
-        else {
+        guard let list = members.first(where: { $0.key == "schedules" }), case .list(let nodes) = list.node.value else {
             throw fault(root.line, "\"schedules\": [ … ] is expected.")
         }
         var entries: [Entry] = []
@@ -98,8 +91,7 @@ struct ScheduleFile: Sendable {
         guard try text("into", "an absolute path").hasPrefix("/") else {
             throw fault(
                 members.first { $0.key == "into" },
-                "an absolute path is expected, so that the file means the same wherever it is applied."
-            )
+                "an absolute path is expected, so that the file means the same wherever it is applied.")
         }
         var isPaused: Bool?
         var arguments: [String] = []
@@ -117,21 +109,15 @@ struct ScheduleFile: Sendable {
             default:
                 guard let words = words(member) else {
                     throw fault(
-                        member,
-                        "\(member.node.kind) was found; a string, a number, true, false or a list is expected."
-                    )
+                        member, "\(member.node.kind) was found; a string, a number, true, false or a list is expected.")
                 }
                 arguments += words
                 keys.append(member.key)
             }
         }
         return Entry(
-            name: name,
-            place: "\(shown):\(node.line): \(name)",
-            arguments: arguments + ["--", manifest],
-            keys: keys,
-            isPaused: isPaused
-        )
+            name: name, place: "\(shown):\(node.line): \(name)", arguments: arguments + ["--", manifest], keys: keys,
+            isPaused: isPaused)
     }
 
     /// A key and its value as on a command line; `nil` for a value that none can be.

@@ -9,12 +9,9 @@ import SyncSystem
 
 struct ScheduleListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list",
-        abstract: "List schedules: when each runs next, and how its last run ended."
-    )
+        commandName: "list", abstract: "List schedules: when each runs next, and how its last run ended.")
 
-    @Flag(help: "Print JSON, one object per line.")
-    var json = false
+    @Flag(help: "Print JSON, one object per line.") var json = false
 
     func run() async throws {
         let output = Output()
@@ -29,15 +26,12 @@ struct ScheduleListCommand: AsyncParsableCommand {
                 if json { output.event(view.json) }
                 rows.append(outlook.row(view))
                 notes += outlook.notes(view)
-            } catch {
-                output.warning("\(name): \(error)")
-            }
+            } catch { output.warning("\(name): \(error)") }
         }
         if json { return output.flush() }
         guard rows.count > 1 else {
             return output.message(
-                "There are no schedules yet. 'syncagent schedule add MANIFEST --nightly 02:00' creates one."
-            )
+                "There are no schedules yet. 'syncagent schedule add MANIFEST --nightly 02:00' creates one.")
         }
         for line in TextTable.lines(rows) + notes { output.line(line) }
     }
@@ -45,20 +39,15 @@ struct ScheduleListCommand: AsyncParsableCommand {
 
 struct ScheduleShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "show",
-        abstract: "Show everything about a schedule, and when it runs next."
-    )
+        commandName: "show", abstract: "Show everything about a schedule, and when it runs next.")
 
-    @OptionGroup
-    var schedule: ScheduleArgument
+    @OptionGroup var schedule: ScheduleArgument
 
     func run() async throws {
         let output = Output()
         let records = try ScheduleRecords()
         let record = try records.get(schedule.name)
-        for line in try ScheduleOutlook(output).details(record, file: records.path(record.name)) {
-            output.line(line)
-        }
+        for line in try ScheduleOutlook(output).details(record, file: records.path(record.name)) { output.line(line) }
     }
 }
 
@@ -87,14 +76,10 @@ struct ScheduleOutlook: Sendable {
     func view(_ record: ScheduleRecords.Record) -> View {
         let next = record.next(after: now)
         return View(
-            record: record,
-            isActive: !record.definition.isPaused
-                && record.backend.isInEffect(record.name),
-            next: next,
+            record: record, isActive: !record.definition.isPaused && record.backend.isInEffect(record.name), next: next,
             plan: next.flatMap { ScheduledRequest(record, $0, in: store, now: now).plan },
             // A run that was removed with its session has nothing to tell.
-            last: record.memory.run.flatMap { try? store?.run($0) }
-        )
+            last: record.memory.run.flatMap { try? store?.run($0) })
     }
 
     func row(_ view: View) -> [String] {
@@ -108,8 +93,7 @@ struct ScheduleOutlook: Sendable {
         guard let run = view.last else { return view.record.memory.failure == nil ? "-" : "failed" }
         switch run.state {
         case .finished where run.result == .failed: return "failed"
-        case .finished:
-            return "\(run.result?.rawValue ?? "finished"), \(ByteCount(run.counts.bytes.received))"
+        case .finished: return "\(run.result?.rawValue ?? "finished"), \(ByteCount(run.counts.bytes.received))"
         case .waiting, .running, .paused, .cancelled, .superseded:
             return run.state.rawValue + (run.reason.map { " (\(escaped($0.rawValue)))" } ?? "")
         }
@@ -130,15 +114,9 @@ struct ScheduleOutlook: Sendable {
         let request = record.definition.request
         let isPaused = record.definition.isPaused
         var rows = [
-            ["schedule", record.name],
-            ["manifest", redacted(url: request.manifest)],
-            ["destination", escaped(request.destination ?? "")],
-            ["when", text.rule(record.clock)],
-            [
-                "started by",
-                record.backend.words
-                    + (view.isActive || isPaused ? "" : ", where it is not set up"),
-            ],
+            ["schedule", record.name], ["manifest", redacted(url: request.manifest)],
+            ["destination", escaped(request.destination ?? "")], ["when", text.rule(record.clock)],
+            ["started by", record.backend.words + (view.isActive || isPaused ? "" : ", where it is not set up")],
             ["catches up", record.timing.catchesUp ? "yes" : "no"],
         ]
         if case .cron(let expression) = record.timing.recurrence { rows.append(["cron", expression.text]) }
@@ -152,9 +130,7 @@ struct ScheduleOutlook: Sendable {
             let words = hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst()
             rows.append(["hook", words.map(escaped).joined(separator: " ")])
         }
-        if let session = record.session {
-            rows.append(["session", escaped(session)])
-        }
+        if let session = record.session { rows.append(["session", escaped(session)]) }
         if let fired = record.memory.fired { rows.append(["fired last", text.moment(fired.milliseconds)]) }
         if let run = record.memory.run { rows.append(["last run", "\(escaped(run)): \(last(view))"]) }
         if let error = view.error { rows.append(["last error", escaped(error)]) }

@@ -10,8 +10,7 @@ import SyncSystem
 
 struct ScheduleRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "run",
-        abstract: "Start a schedule's run and wait for it to end.",
+        commandName: "run", abstract: "Start a schedule's run and wait for it to end.",
         discussion: """
             systemd and cron call this command. Outside the schedule's window it only says so; --now starts a run at \
             once. The agent does the run, so ending this command does not stop it.
@@ -19,33 +18,23 @@ struct ScheduleRunCommand: AsyncParsableCommand {
             Exit status: 0 every file is in place, or there was nothing to do; 2 the run ended incomplete; 5 files are \
             in place but a hook failed; 75 the window ended before the work did, and the next run continues; 130 or 143 \
             ended by a signal. A manifest that cannot be fetched is retried until the window ends, then 69.
-            """
-    )
+            """)
 
-    @OptionGroup
-    var schedule: ScheduleArgument
+    @OptionGroup var schedule: ScheduleArgument
 
-    @Flag(help: "Start now, at any time of day, and run until it is done.")
-    var now = false
+    @Flag(help: "Start now, at any time of day, and run until it is done.") var now = false
 
-    @Flag(help: "Run only if the last time was missed and its window is still open.")
-    var missed = false
+    @Flag(help: "Run only if the last time was missed and its window is still open.") var missed = false
 
-    @Flag(name: .shortAndLong, help: "Print only errors.")
-    var quiet = false
+    @Flag(name: .shortAndLong, help: "Print only errors.") var quiet = false
 
-    func validate() throws {
-        if now, missed { throw ValidationError("--now and --missed are mutually exclusive.") }
-    }
+    func validate() throws { if now, missed { throw ValidationError("--now and --missed are mutually exclusive.") } }
 
     func run() async throws {
         let output = Output(quiet: quiet)
         let work = ScheduleRun(
-            records: try ScheduleRecords(),
-            state: try StateAccess(output: output),
-            name: schedule.name,
-            mode: now ? .now : missed ? .missed : .due
-        )
+            records: try ScheduleRecords(), state: try StateAccess(output: output), name: schedule.name,
+            mode: now ? .now : missed ? .missed : .due)
         try await StopSignals.ending { try await work.run() }
     }
 }
@@ -79,18 +68,14 @@ struct ScheduleRun: Sendable {
         // The next one looks for a newer manifest.
         let end = occurrence.flatMap { $0.end ?? Self.lastMoment(record.clock, now) }
         let reply: EnqueueReply
-        do {
-            reply = try await enqueue(request, until: end)
-        } catch let error as CommandFailure {
+        do { reply = try await enqueue(request, until: end) } catch let error as CommandFailure {
             records.note(name, error, in: try state.existingStore())
             throw error
         }
         try records.remember(name, occurrence?.slot, reply, fired: now)
         output.message(
-            "\(name): run \(reply.run) of \(escaped(reply.session)) "
-                + (reply.isNew ? "is" : "continues and is")
-                + " \(reply.state)."
-        )
+            "\(name): run \(reply.run) of \(escaped(reply.session)) " + (reply.isNew ? "is" : "continues and is")
+                + " \(reply.state).")
         if mode == .now {
             // It may be at rest until its window, or until somebody lets it go on: here is somebody.
             _ = try await AgentReach(state: state).ask { try await $0.resume(reply.session) }
@@ -102,18 +87,16 @@ struct ScheduleRun: Sendable {
     private func current(_ record: ScheduleRecords.Record, _ now: Int64) -> Occurrence? {
         let clock = record.clock
         guard !record.definition.isPaused else {
-            output.message(
-                "\(name): paused. 'syncagent schedule resume \(name)' resumes it, --now starts it once."
-            )
+            output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it, --now starts it once.")
             return nil
         }
         if mode == .missed { return clock.outlook(at: now, handled: record.memory.handled).due }
         // cron fires in whole minutes, before this machine's own second: it counts from its beginning.
-        let found = ScheduleClock(clock.timing, zone: clock.zone, delay: 0).latest(at: now)
-            .map { clock.timing.occurrence($0.slot, in: clock.zone, delay: clock.delay) }
+        let found = ScheduleClock(clock.timing, zone: clock.zone, delay: 0).latest(at: now).map {
+            clock.timing.occurrence($0.slot, in: clock.zone, delay: clock.delay)
+        }
         if let found, !clock.isOver(found, at: now) { return found }
-        let next =
-            clock.next(after: now).map { "; the next run starts \(Self.text.moment($0.fire))" } ?? ""
+        let next = clock.next(after: now).map { "; the next run starts \(Self.text.moment($0.fire))" } ?? ""
         output.message("\(name) does not run at this time\(next). --now starts it at once.")
         return nil
     }
@@ -130,9 +113,7 @@ struct ScheduleRun: Sendable {
         let reach = AgentReach(state: state)
         var seconds: Int64 = 30
         while true {
-            do {
-                return try await reach.ask { try await $0.enqueue(request) }
-            } catch let error as CommandFailure {
+            do { return try await reach.ask { try await $0.enqueue(request) } } catch let error as CommandFailure {
                 let due = Self.clock() + seconds * 1_000
                 guard error.status == .unavailable, let end, due < end else { throw error }
                 records.note(name, error, in: try state.existingStore())
@@ -149,9 +130,7 @@ struct ScheduleRun: Sendable {
         try await watch.wait(state, for: .schedule, every: .milliseconds(500)) { status, _ in
             guard let end, Self.clock() >= end else { return }
             let next = clock.next(after: Self.clock()).map { " It continues \(Self.text.moment($0.fire))." }
-            output.message(
-                "\(escaped(session)): its window is over and the run is \(status.state)." + (next ?? "")
-            )
+            output.message("\(escaped(session)): its window is over and the run is \(status.state)." + (next ?? ""))
             throw CommandFailure(.busy)
         }
     }

@@ -9,25 +9,20 @@ import SyncSystem
 
 struct AttachCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "attach",
-        abstract: "Follow the progress of a session's run until it ends; ^C leaves it running.",
+        commandName: "attach", abstract: "Follow the progress of a session's run until it ends; ^C leaves it running.",
         discussion: """
             Starts an agent if none is running. With --json it prints the session's events as they happen, up to the \
             last one of the run, with progress in between. With --since N it begins after event N and includes earlier \
             events: a program that stores the last `seq` it has handled misses no event and gets none twice. Exit status: \
             as for 'syncagent wait'; 130 or 143 if it was detached, and the run continues; 66 if event N does not exist \
             yet, as after the state was lost: begin again with 0.
-            """
-    )
+            """)
 
-    @OptionGroup
-    var session: SessionArgument
+    @OptionGroup var session: SessionArgument
 
-    @Option(help: "With --json: begin after this event.  (default: with the next one)".taking("n"))
-    var since: Int64?
+    @Option(help: "With --json: begin after this event.  (default: with the next one)".taking("n")) var since: Int64?
 
-    @OptionGroup(title: "Output")
-    var reporting: ReportingOptions
+    @OptionGroup(title: "Output") var reporting: ReportingOptions
 
     func validate() throws {
         guard let since else { return }
@@ -46,29 +41,20 @@ struct AttachCommand: AsyncParsableCommand {
         try await StopSignals.ending(
             within: StopSignals.onlooker,
             notice: {
-                output.message(
-                    "Detached; the run continues. 'syncagent attach \(escaped(name))' attaches again."
-                )
-            },
-            atOnce: { output.clearProgress() },
+                output.message("Detached; the run continues. 'syncagent attach \(escaped(name))' attaches again.")
+            }, atOnce: { output.clearProgress() },
             {
                 try await display.whileRunning {
                     try await Self.follow(watch, state, display, json: json, since: since)
                 }
-            }
-        )
+            })
     }
 
     private static func follow(
-        _ watch: RunWatch,
-        _ state: StateAccess,
-        _ display: ProgressDisplay,
-        json: Bool,
-        since: Int64?
+        _ watch: RunWatch, _ state: StateAccess, _ display: ProgressDisplay, json: Bool, since: Int64?
     ) async throws {
         if let since {
-            try watch.store.events(of: watch.session, after: since, limit: 0)
-                .requireReached(since, of: watch.session)
+            try watch.store.events(of: watch.session, after: since, limit: 0).requireReached(since, of: watch.session)
         }
         let client = try await AgentReach(state: state).client()
         let status = try await client.session(watch.session)
@@ -133,9 +119,7 @@ struct AttachCommand: AsyncParsableCommand {
     /// The events that had not come when the run was over.
     private static func printRest(after sequence: Int64, _ watch: RunWatch, _ state: StateAccess) throws {
         var feed = EventFeed(store: watch.store, session: watch.session, cursor: sequence)
-        while case let lines = try feed.next(), !lines.isEmpty {
-            for line in lines { state.output.line(line.text) }
-        }
+        while case let lines = try feed.next(), !lines.isEmpty { for line in lines { state.output.line(line.text) } }
     }
 }
 
@@ -143,12 +127,8 @@ extension ProgressSnapshot {
     /// What a person sees of a run's record.
     init(_ progress: RunStatus.Progress) {
         self.init(
-            phase: progress.phase == .looking ? "Checking" : "Fetching",
-            filesDone: progress.filesDone,
-            filesTotal: progress.filesTotal,
-            bytesDone: progress.bytesDone,
-            bytesTotal: progress.bytesTotal
-        )
+            phase: progress.phase == .looking ? "Checking" : "Fetching", filesDone: progress.filesDone,
+            filesTotal: progress.filesTotal, bytesDone: progress.bytesDone, bytesTotal: progress.bytesTotal)
         isTransferring = progress.phase != .looking && progress.bytesDone < progress.bytesTotal
     }
 }

@@ -10,47 +10,38 @@ import SyncSystem
 struct SessionArgument: ParsableArguments {
     @Argument(
         help: "The session.  (default: the only one)".taking("session"),
-        completion: .custom { _, _, _ in knownSessions() }
-    )
+        completion: .custom { _, _, _ in knownSessions() })
     var session: String?
 
-    func validate() throws {
-        if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") }
-    }
+    func validate() throws { if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") } }
 }
 
 /// The names of the sessions there are, for a shell that completes them; none where they cannot be read.
-@Sendable
-func knownSessions() -> [String] {
-    guard let state = try? StateAccess(output: Output(quiet: true)), let store = try? state.existingStore()
-    else { return [] }
+@Sendable func knownSessions() -> [String] {
+    guard let state = try? StateAccess(output: Output(quiet: true)), let store = try? state.existingStore() else {
+        return []
+    }
     return ((try? store.sessions()) ?? []).map(\.identifier)
 }
 
 /// Whether data is printed for people or for programs.
 struct JSONFlag: ParsableArguments {
-    @Flag(help: "Print JSON, one object per line, as in the agent's control API.")
-    var json = false
+    @Flag(help: "Print JSON, one object per line, as in the agent's control API.") var json = false
 }
 
 /// One command about one session, through the agent; prints what the session is then.
 struct SessionChange: ParsableArguments {
-    @OptionGroup
-    var session: SessionArgument
+    @OptionGroup var session: SessionArgument
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
-    func apply(
-        _ work: @escaping @Sendable (ControlClient, String) async throws -> SessionStatus
-    ) async throws {
+    func apply(_ work: @escaping @Sendable (ControlClient, String) async throws -> SessionStatus) async throws {
         try await Self.apply(to: session.session, json: format.json, work)
     }
 
     /// The same for a session that is named otherwise.
     static func apply(
-        to session: String?,
-        json: Bool,
+        to session: String?, json: Bool,
         _ work: @escaping @Sendable (ControlClient, String) async throws -> SessionStatus
     ) async throws {
         let output = Output()
@@ -66,61 +57,47 @@ struct SessionChange: ParsableArguments {
 
 struct PauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pause",
-        abstract: "Pause a session's run at a checkpoint until it is resumed.",
+        commandName: "pause", abstract: "Pause a session's run at a checkpoint until it is resumed.",
         discussion:
-            "Everything fetched so far is kept. The run stays paused across restarts; 'syncagent resume' resumes it."
-    )
+            "Everything fetched so far is kept. The run stays paused across restarts; 'syncagent resume' resumes it.")
 
-    @OptionGroup
-    var change: SessionChange
+    @OptionGroup var change: SessionChange
 
     func run() async throws { try await change.apply { try await $0.pause($1) } }
 }
 
 struct ResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "resume",
-        abstract: "Resume a session's paused run, or start one that was enqueued paused.",
-        discussion:
-            "If the last run was cancelled, or has ended with files missing, this starts the same pull again."
-    )
+        commandName: "resume", abstract: "Resume a session's paused run, or start one that was enqueued paused.",
+        discussion: "If the last run was cancelled, or has ended with files missing, this starts the same pull again.")
 
-    @OptionGroup
-    var change: SessionChange
+    @OptionGroup var change: SessionChange
 
     func run() async throws { try await change.apply { try await $0.resume($1) } }
 }
 
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cancel",
-        abstract: "Cancel a session's run; installed files stay.",
-        discussion: "No hook of the run is called any more; those that earlier runs owe still are."
-    )
+        commandName: "cancel", abstract: "Cancel a session's run; installed files stay.",
+        discussion: "No hook of the run is called any more; those that earlier runs owe still are.")
 
-    @OptionGroup
-    var change: SessionChange
+    @OptionGroup var change: SessionChange
 
     func run() async throws { try await change.apply { try await $0.cancel($1) } }
 }
 
 struct PrioritizeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "prioritize",
-        abstract: "Fetch these files of a session's run before all others.",
+        commandName: "prioritize", abstract: "Fetch these files of a session's run before all others.",
         discussion:
-            "Paths are relative to the destination, as in the manifest. A directory stands for all files below it."
-    )
+            "Paths are relative to the destination, as in the manifest. A directory stands for all files below it.")
 
     @Argument(help: "The session.".taking("session"), completion: .custom { _, _, _ in knownSessions() })
     var session: String
 
-    @Argument(help: "Paths of files and directories, as in the manifest.".taking("path"))
-    var paths: [String]
+    @Argument(help: "Paths of files and directories, as in the manifest.".taking("path")) var paths: [String]
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
     func validate() throws {
         if paths.contains(where: { $0.isEmpty || $0.hasPrefix("/") }) {
@@ -144,17 +121,13 @@ struct RemoveCommand: AsyncParsableCommand {
         discussion: """
             --files also removes the files that the session installed, except those that have changed since. A session \
             with a run in progress is refused with exit status 77 unless --force is given, which cancels the run.
-            """
-    )
+            """)
 
-    @Argument(help: "The session.".taking("session"))
-    var session: String
+    @Argument(help: "The session.".taking("session")) var session: String
 
-    @Flag(help: "Also remove installed files that have not changed since.")
-    var files = false
+    @Flag(help: "Also remove installed files that have not changed since.") var files = false
 
-    @Flag(help: "Remove the session even if a run is in progress.")
-    var force = false
+    @Flag(help: "Remove the session even if a run is in progress.") var force = false
 
     func run() async throws {
         let output = Output()
@@ -164,16 +137,13 @@ struct RemoveCommand: AsyncParsableCommand {
         let status = try StateAccess.reader(store).session(name)
         guard force || status.state == .idle else {
             throw CommandFailure(
-                .refused,
-                "\(escaped(name)) has a run that is \(status.state). --force cancels it; nothing was removed."
+                .refused, "\(escaped(name)) has a run that is \(status.state). --force cancels it; nothing was removed."
             )
         }
         let files = files
         try await AgentReach(state: state).ask { try await $0.remove(name, files: files) }
         output.message(
             "\(escaped(name)) is removed"
-                + (files
-                    ? " with its files." : "; its files are still in \(escaped(status.destination)).")
-        )
+                + (files ? " with its files." : "; its files are still in \(escaped(status.destination))."))
     }
 }

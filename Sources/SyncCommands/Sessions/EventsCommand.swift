@@ -7,37 +7,28 @@ import SyncStore
 
 struct EventsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "events",
-        abstract: "Print a session's events, from the oldest one kept or after a given one.",
+        commandName: "events", abstract: "Print a session's events, from the oldest one kept or after a given one.",
         discussion: """
             Every event has a number, `seq`. --since N starts with event N + 1, so a program that stores the last number \
             it has handled misses no event and gets none twice. If there is no event N, such as after a power cut, the \
             exit status is 66: read again from 0. Times are local, with their offset from UTC; with --json they are in \
             UTC. Needs no agent, but --follow starts one if there is \
             work and none is running, and reports on standard error what the session is waiting for.
-            """
-    )
+            """)
 
-    @OptionGroup
-    var session: SessionArgument
+    @OptionGroup var session: SessionArgument
 
-    @Flag(name: .shortAndLong, help: "Keep waiting for new events until SIGINT or SIGTERM.")
-    var follow = false
+    @Flag(name: .shortAndLong, help: "Keep waiting for new events until SIGINT or SIGTERM.") var follow = false
 
-    @Option(help: "Only events after this one.".taking("n"))
-    var since: Int64 = 0
+    @Option(help: "Only events after this one.".taking("n")) var since: Int64 = 0
 
-    @OptionGroup
-    var place: SystemOption
+    @OptionGroup var place: SystemOption
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
     func validate() throws {
         if place.system, follow {
-            throw ValidationError(
-                "--system and --follow are mutually exclusive: --follow may start an agent."
-            )
+            throw ValidationError("--system and --follow are mutually exclusive: --follow may start an agent.")
         }
         if since < 0 { throw ValidationError("--since takes 0 or more, not \(since).") }
     }
@@ -117,9 +108,7 @@ enum EventText {
             let plain = escaped(text)
             return plain.contains(" ") || plain.isEmpty ? "\"\(plain)\"" : plain
         case .object(let object):
-            return object.sorted { $0.key < $1.key }.map { "\($0.key):\(text($0.value))" }.joined(
-                separator: ","
-            )
+            return object.sorted { $0.key < $1.key }.map { "\($0.key):\(text($0.value))" }.joined(separator: ",")
         case .array(let list): return "[" + list.prefix(20).map(text).joined(separator: ",") + "]"
         case .null, .bool, .integer, .number: return value.text
         }

@@ -9,26 +9,19 @@ import SyncSystem
 
 struct HooksCommand: CommandGroup {
     static let configuration = CommandConfiguration(
-        commandName: "hooks",
-        abstract: "List hooks, run one again, or leave a receipt from within one.",
-        subcommands: [HooksListCommand.self, HooksReplayCommand.self, HooksReceiptCommand.self]
-    )
+        commandName: "hooks", abstract: "List hooks, run one again, or leave a receipt from within one.",
+        subcommands: [HooksListCommand.self, HooksReplayCommand.self, HooksReceiptCommand.self])
 }
 
 struct HooksListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list",
-        abstract: "List hooks and how they ended, latest first; needs no agent."
-    )
+        commandName: "list", abstract: "List hooks and how they ended, latest first; needs no agent.")
 
-    @Argument(help: "Only this session.  (default: all)".taking("session"))
-    var session: String?
+    @Argument(help: "Only this session.  (default: all)".taking("session")) var session: String?
 
-    @Flag(help: "Show the output of each hook's last attempt.")
-    var output = false
+    @Flag(help: "Show the output of each hook's last attempt.") var output = false
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
     func run() async throws {
         let terminal = Output()
@@ -48,8 +41,7 @@ struct HooksListCommand: AsyncParsableCommand {
         let text = SessionText(now: SystemTime.milliseconds(), hasAgent: true)
         let table = TextTable.lines(
             [["NUMBER", "SESSION", "GROUP", "BATCH", "STATE", "ATTEMPT", "ENDED", "WHEN", "PROGRAM"]]
-                + hooks.map { row($0, text) }
-        )
+                + hooks.map { row($0, text) })
         terminal.line(table[0])
         for (hook, line) in zip(hooks, table.dropFirst()) {
             terminal.line(line)
@@ -60,9 +52,8 @@ struct HooksListCommand: AsyncParsableCommand {
 
     private func row(_ hook: HookStatus, _ text: SessionText) -> [String] {
         [
-            String(hook.number), escaped(hook.session), escaped(hook.group),
-            hook.batch.map { String($0) } ?? "-", hook.state.rawValue, String(hook.attempt),
-            hook.ended.map(escaped) ?? "-",
+            String(hook.number), escaped(hook.session), escaped(hook.group), hook.batch.map { String($0) } ?? "-",
+            hook.state.rawValue, String(hook.attempt), hook.ended.map(escaped) ?? "-",
             (hook.finished ?? hook.started ?? hook.due).map(text.moment) ?? "-",
             hook.arguments.map(escaped).joined(separator: " "),
         ]
@@ -71,19 +62,15 @@ struct HooksListCommand: AsyncParsableCommand {
 
 struct HooksReplayCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "replay",
-        abstract: "Run an ended hook again, as its next attempt.",
+        commandName: "replay", abstract: "Run an ended hook again, as its next attempt.",
         discussion: """
             The hook runs even if it left a receipt. If it checks for its own receipt it does nothing: remove \
             DEST/.syncagent/receipts/RUN_ID.GROUP first, or RUN_ID.GROUP.NUMBER if its group has several hooks.
-            """
-    )
+            """)
 
-    @Argument(help: "The hook's number in 'syncagent hooks list'.".taking("number"))
-    var number: Int64
+    @Argument(help: "The hook's number in 'syncagent hooks list'.".taking("number")) var number: Int64
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
     func run() async throws {
         let output = Output()
@@ -98,8 +85,7 @@ struct HooksReplayCommand: AsyncParsableCommand {
 
 struct HooksReceiptCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "receipt",
-        abstract: "Record from within a hook that its work for this run is done.",
+        commandName: "receipt", abstract: "Record from within a hook that its work for this run is done.",
         discussion: """
             A hook runs at least once: if the machine crashes while it runs, it runs again. A hook that leaves a receipt \
             as its last step does not run again after a crash. The receipt does not cover a crash between the work and \
@@ -114,17 +100,13 @@ struct HooksReceiptCommand: AsyncParsableCommand {
             Exit status: 0 the receipt was created (with --check: it exists), 2 it existed already (with --check: it \
             does not exist), 66 no such run. The receipt is DEST/.syncagent/receipts/RUN_ID.GROUP; if the group has \
             several hooks, each has its own, RUN_ID.GROUP.$SYNCAGENT_HOOK.
-            """
-    )
+            """)
 
-    @Argument(help: "The run: $SYNCAGENT_RUN_ID.".taking("run-id"))
-    var run: String
+    @Argument(help: "The run: $SYNCAGENT_RUN_ID.".taking("run-id")) var run: String
 
-    @Option(help: "The hook's group.  (default: $SYNCAGENT_GROUP, or all)".taking("name"))
-    var group: String?
+    @Option(help: "The hook's group.  (default: $SYNCAGENT_GROUP, or all)".taking("name")) var group: String?
 
-    @Flag(help: "Only check whether there is a receipt.")
-    var check = false
+    @Flag(help: "Only check whether there is a receipt.") var check = false
 
     func validate() throws {
         if run.isEmpty { throw ValidationError("RUN-ID wants an identifier, not an empty string.") }
@@ -147,9 +129,7 @@ struct HooksReceiptCommand: AsyncParsableCommand {
         do throws(FileError) {
             let destination = try Destination.open(path: path, create: false)
             isGood = check ? receipt.exists(in: destination) : try receipt.leave(in: destination)
-        } catch {
-            throw CommandFailure(.ioError, "\(error)")
-        }
+        } catch { throw CommandFailure(.ioError, "\(error)") }
         guard isGood else { throw CommandFailure(.incomplete) }
     }
 

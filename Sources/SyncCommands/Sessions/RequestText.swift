@@ -20,9 +20,7 @@ struct RequestText: Sendable {
 
     /// The first transfers, a line for each, for under a bar.
     func top(_ list: RequestList, _ most: Int) -> [String] {
-        let lines = list.requests.prefix(most).map {
-            "  \(what($0)): \(state($0)), \(escaped($0.source))"
-        }
+        let lines = list.requests.prefix(most).map { "  \(what($0)): \(state($0)), \(escaped($0.source))" }
         let more = list.requests.count - lines.count &+ list.more
         return more > 0 ? lines + ["  and \(more) more"] : lines
     }

@@ -87,9 +87,7 @@ struct RunCare: Sendable {
             _ = try? await agent.session(status.session)
         } catch {
             // It is tried again; once is enough to say so.
-            if !isAgentMissed, let failure = error as? CommandFailure {
-                state.output.warning(failure.message)
-            }
+            if !isAgentMissed, let failure = error as? CommandFailure { state.output.warning(failure.message) }
             isAgentMissed = true
         }
     }

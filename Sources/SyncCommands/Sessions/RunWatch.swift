@@ -40,9 +40,7 @@ struct RunWatch: Sendable {
     ///   - interval: From one look to the next.
     ///   - isOpen: Called while work is open; throws to stop waiting.
     func wait(
-        _ state: StateAccess,
-        for waiter: RunCare.Waiter = .person,
-        every interval: Duration,
+        _ state: StateAccess, for waiter: RunCare.Waiter = .person, every interval: Duration,
         isOpen: (SessionStatus, RunCare) throws -> Void
     ) async throws {
         var care = RunCare(state, for: waiter)
@@ -81,11 +79,7 @@ struct RunWatch: Sendable {
             let status = run.exitStatus.flatMap(ExitStatus.init) ?? .incomplete
             let words = lack(run) ?? (result?.rawValue ?? "without a result") + error
             return .over(status == .done ? .incomplete : status, words)
-        default:
-            return .over(
-                .incomplete,
-                run.state.rawValue + (run.reason.map { " (\(escaped($0.rawValue)))" } ?? "")
-            )
+        default: return .over(.incomplete, run.state.rawValue + (run.reason.map { " (\(escaped($0.rawValue)))" } ?? ""))
         }
     }
 }

@@ -25,8 +25,7 @@ struct SessionText: Sendable {
 
     func details(_ session: SessionStatus) -> [String] {
         var rows = [
-            ["session", escaped(session.session)],
-            ["project", escaped(session.project)],
+            ["session", escaped(session.session)], ["project", escaped(session.project)],
             ["destination", escaped(session.destination)],
         ]
         if let label = session.label { rows.append(["label", escaped(label)]) }
@@ -35,9 +34,7 @@ struct SessionText: Sendable {
         if let run = session.run { rows += details(run) }
         if session.owedHooks > 0 { rows.append(["hooks owed", String(session.owedHooks)]) }
         if session.limiterDelaySeconds > 0 {
-            rows.append([
-                "limiter", "the next run that a hook requests waits \(period(session.limiterDelaySeconds))",
-            ])
+            rows.append(["limiter", "the next run that a hook requests waits \(period(session.limiterDelaySeconds))"])
         }
         rows.append(["last event", String(session.lastSequence)])
         return TextTable.lines(rows, width: nil)
@@ -50,18 +47,13 @@ struct SessionText: Sendable {
                 "manifest",
                 escaped(run.manifest) + (run.channel.map { ", channel \(escaped($0))" } ?? "")
                     + (run.revision.map { ", revision \($0)" } ?? ""),
-            ],
-            [
-                "run's state",
-                [run.state.rawValue, run.result?.rawValue].compactMap(\.self).joined(separator: ", "),
-            ],
+            ], ["run's state", [run.state.rawValue, run.result?.rawValue].compactMap(\.self).joined(separator: ", ")],
             ["files", files(run) + counts(run)],
             [
                 "bytes",
                 "\(bytes(run)); \(ByteCount(run.bytes.received)) received in "
                     + "\(Figures.grouped(run.requests)) requests",
-            ],
-            ["asked for", moment(run.created)],
+            ], ["asked for", moment(run.created)],
         ]
         if let bytes = run.expectedBytes { rows.append(["expected", ByteCount(bytes).description]) }
         if let umask = run.umask { rows.append(["umask", umask.description]) }
@@ -76,8 +68,7 @@ struct SessionText: Sendable {
 
     private func counts(_ run: RunStatus) -> String {
         let parts = [
-            ("installed", run.files.installed), ("unchanged", run.files.unchanged),
-            ("reused", run.files.reused),
+            ("installed", run.files.installed), ("unchanged", run.files.unchanged), ("reused", run.files.reused),
             ("removed", run.files.removed), ("failed", run.files.failed),
         ].filter { $0.1 > 0 }.map { "\(Figures.grouped($0.1)) \($0.0)" }
         return parts.isEmpty ? "" : ": " + parts.joined(separator: ", ")
@@ -109,8 +100,7 @@ struct SessionText: Sendable {
         let name = escaped(session.session)
         let until = session.until.map { " until \(moment($0))" } ?? ""
         switch session.state {
-        case .paused:
-            return "\(pauseReason(session.reason)); 'syncagent resume \(name)' resumes it"
+        case .paused: return "\(pauseReason(session.reason)); 'syncagent resume \(name)' resumes it"
         case .waiting:
             if let block = block(of: session) { return block }
             let reason = waitReason(session.reason)

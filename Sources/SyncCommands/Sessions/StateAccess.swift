@@ -41,14 +41,10 @@ struct StateAccess: Sendable {
     }
 
     /// Reads what the store knows in the control API's words.
-    static func reader(_ store: SyncStore) -> StatusReader {
-        StatusReader(store: store, now: SystemTime.milliseconds)
-    }
+    static func reader(_ store: SyncStore) -> StatusReader { StatusReader(store: store, now: SystemTime.milliseconds) }
 
     static let noSessions = CommandFailure(
-        .noInput,
-        "There are no sessions yet. 'syncagent pull MANIFEST' creates one."
-    )
+        .noInput, "There are no sessions yet. 'syncagent pull MANIFEST' creates one.")
 
     /// The session that is meant: the one that was named, or the only one there is.
     ///
@@ -57,10 +53,7 @@ struct StateAccess: Sendable {
     static func session(_ named: String?, in store: SyncStore, prefersOpen: Bool = false) throws -> String {
         if let named {
             guard try store.session(named) == nil else { return named }
-            throw CommandFailure(
-                .noInput,
-                "There is no session '\(escaped(named))'. 'syncagent status' lists them."
-            )
+            throw CommandFailure(.noInput, "There is no session '\(escaped(named))'. 'syncagent status' lists them.")
         }
         let all = try store.sessions().map(\.identifier)
         guard let first = all.first else { throw noSessions }

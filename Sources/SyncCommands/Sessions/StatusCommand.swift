@@ -8,8 +8,7 @@ import SyncSystem
 
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status",
-        abstract: "Show what sessions are doing, what they wait for, and until when.",
+        commandName: "status", abstract: "Show what sessions are doing, what they wait for, and until when.",
         discussion: """
             Without SESSION, prints a line per session; with it, everything about that session. Needs no agent and \
             starts none; if one is running, it is asked for the progress.
@@ -26,48 +25,35 @@ struct StatusCommand: AsyncParsableCommand {
               syncagent status tower --requests
               syncagent status tower --tasks --state failed
               syncagent status tower --tasks --path 'sheets/**' --json
-            """
-    )
+            """)
 
-    @OptionGroup
-    var session: SessionArgument
+    @OptionGroup var session: SessionArgument
 
-    @Flag(help: "Show the transfers of the session's open run.")
-    var requests = false
+    @Flag(help: "Show the transfers of the session's open run.") var requests = false
 
-    @Flag(help: "Show the files of the session's latest run.")
-    var tasks = false
+    @Flag(help: "Show the files of the session's latest run.") var tasks = false
 
-    @Flag(help: "Refresh every second until ^C.")
-    var watch = false
+    @Flag(help: "Refresh every second until ^C.") var watch = false
 
     @Option(
         help: ArgumentHelp(
             "With --tasks: only files in this state: \(TaskState.allCases.map(\.rawValue).joined(separator: ", ")).",
-            valueName: "state"
-        ),
-        completion: .list(TaskState.allCases.map(\.rawValue)),
-        transform: { try oneWord($0, "--state") }
-    )
+            valueName: "state"), completion: .list(TaskState.allCases.map(\.rawValue)),
+        transform: { try oneWord($0, "--state") })
     var state: TaskState?
 
-    @Option(help: "With --tasks: only paths that match, such as 'sheets/**'.".taking("glob"))
-    var path: String?
+    @Option(help: "With --tasks: only paths that match, such as 'sheets/**'.".taking("glob")) var path: String?
 
-    @OptionGroup
-    var place: SystemOption
+    @OptionGroup var place: SystemOption
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
     func validate() throws {
         if requests, tasks { throw ValidationError("--requests and --tasks are mutually exclusive.") }
         if place.system, watch {
             throw ValidationError("--system and --watch are mutually exclusive: --watch may start an agent.")
         }
-        if tasks, watch {
-            throw ValidationError("--watch works alone or with --requests, not with --tasks.")
-        }
+        if tasks, watch { throw ValidationError("--watch works alone or with --requests, not with --tasks.") }
         if !tasks, state != nil || path != nil {
             throw ValidationError("\(state != nil ? "--state" : "--path") needs --tasks.")
         }
@@ -140,8 +126,7 @@ extension StatusCommand {
         let name = try StateAccess.session(session.session, in: store)
         let (output, directory) = (access.output, access.place.stateDirectory)
         var count = 0
-        var tasks = try StateAccess.reader(store)
-            .tasks(name, state: state, path: path, stateDirectory: directory)
+        var tasks = try StateAccess.reader(store).tasks(name, state: state, path: path, stateDirectory: directory)
         while let task = tasks.next() {
             count += 1
             output.line(format.json ? try Output.text(task) : RequestText.line(task))
@@ -157,7 +142,5 @@ extension Output {
     }
 
     /// Data: a value of the control API as a line.
-    func value(_ value: some Encodable) throws {
-        line(try Self.text(value))
-    }
+    func value(_ value: some Encodable) throws { line(try Self.text(value)) }
 }

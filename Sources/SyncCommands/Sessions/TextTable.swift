@@ -17,9 +17,7 @@ enum TextTable {
             for (column, cell) in row.enumerated() {
                 let text = cut(cell, to: widths[column])
                 line += text
-                if column < row.count - 1 {
-                    line += String(repeating: " ", count: widths[column] - text.count + 2)
-                }
+                if column < row.count - 1 { line += String(repeating: " ", count: widths[column] - text.count + 2) }
             }
             while line.last == " " { line.removeLast() }
             return line
@@ -31,9 +29,7 @@ enum TextTable {
 
     private static func shrink(_ widths: inout [Int], to width: Int) {
         var excess = widths.reduce(0, +) + 2 * max(0, widths.count - 1) - width
-        while excess > 0, let most = widths.max(), most > narrowest,
-            let column = widths.lastIndex(of: most)
-        {
+        while excess > 0, let most = widths.max(), most > narrowest, let column = widths.lastIndex(of: most) {
             // Down to the next widest, or as far as need be.
             let next = widths.filter { $0 < most }.max() ?? 0
             let step = max(1, min(excess, most - max(next, narrowest)))

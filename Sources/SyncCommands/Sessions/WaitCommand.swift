@@ -5,8 +5,7 @@ import SyncModel
 
 struct WaitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "wait",
-        abstract: "Wait until a session has no open run and no hook left to run.",
+        commandName: "wait", abstract: "Wait until a session has no open run and no hook left to run.",
         discussion: """
             Starts an agent if there is work and none is running. Ending this command does not stop the run.
 
@@ -14,29 +13,21 @@ struct WaitCommand: AsyncParsableCommand {
             succeeded, 2 files are missing or the run was cancelled, 5 files are in place but a hook failed, 65, 69, \
             74 … the reason why the pull failed; 75 the session is still busy at the timeout, or it is paused or set \
             aside until a person resumes it.
-            """
-    )
+            """)
 
-    @OptionGroup
-    var session: SessionArgument
+    @OptionGroup var session: SessionArgument
 
-    @Option(
-        help: "Wait no longer than this: 90s, 15m, 6h.  (default: forever)".taking("time"),
-        transform: duration
-    )
+    @Option(help: "Wait no longer than this: 90s, 15m, 6h.  (default: forever)".taking("time"), transform: duration)
     var timeout: Duration?
 
-    @Flag(name: .shortAndLong, help: "Print only errors.")
-    var quiet = false
+    @Flag(name: .shortAndLong, help: "Print only errors.") var quiet = false
 
     func run() async throws {
         let output = Output(quiet: quiet)
         let state = try StateAccess(output: output)
         let store = try state.store()
         let watch = RunWatch(
-            store: store,
-            session: try StateAccess.session(session.session, in: store, prefersOpen: true)
-        )
+            store: store, session: try StateAccess.session(session.session, in: store, prefersOpen: true))
         let timeout = timeout
         try await StopSignals.ending(within: StopSignals.onlooker) {
             let start = ContinuousClock.now

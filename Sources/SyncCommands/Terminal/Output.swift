@@ -36,9 +36,7 @@ package final class Output: Sendable {
 
     /// Writes to these descriptors; `quiet` keeps messages back, never warnings and errors.
     package init(
-        quiet: Bool = false,
-        hasColour: Bool = false,
-        standardOutput: Int32 = STDOUT_FILENO,
+        quiet: Bool = false, hasColour: Bool = false, standardOutput: Int32 = STDOUT_FILENO,
         standardError: Int32 = STDERR_FILENO
     ) {
         self.isQuiet = quiet
@@ -161,9 +159,8 @@ enum PlainText {
 
     /// Those of our messages, and of messages of libraries and systems.
     static let signs: [Unicode.Scalar: String] = [
-        "…": "...", "“": "\"", "”": "\"", "„": "\"", "‘": "'", "’": "'", "–": "-", "—": "-", "−": "-",
-        "→": "->",
-        "←": "<-", "×": "x", "≤": "<=", "≥": ">=", "≠": "!=", "±": "+-", "°": " deg", "µ": "u", "·": ".",
-        "•": "*", "█": "#", "░": ".", "\u{A0}": " ",
+        "…": "...", "“": "\"", "”": "\"", "„": "\"", "‘": "'", "’": "'", "–": "-", "—": "-", "−": "-", "→": "->",
+        "←": "<-", "×": "x", "≤": "<=", "≥": ">=", "≠": "!=", "±": "+-", "°": " deg", "µ": "u", "·": ".", "•": "*",
+        "█": "#", "░": ".", "\u{A0}": " ",
     ]
 }

@@ -12,37 +12,27 @@ enum PlanText {
                 + " and \(figure(plan.wanted)) are wanted",
             "bytes      \(ByteCount(plan.totalBytes)) in all, \(ByteCount(plan.unchangedBytes)) here",
             "to fetch   \(ByteCount(plan.packBytes)) from packs, \(ByteCount(plan.looseBytes)) from individual files,"
-                + " \(ByteCount(plan.gapBytes)) between wanted blobs",
-            requests(plan),
+                + " \(ByteCount(plan.gapBytes)) between wanted blobs", requests(plan),
         ]
-        if plan.missingDirectories > 0 {
-            lines.insert("folders    \(figure(plan.missingDirectories)) to make", at: 2)
-        }
+        if plan.missingDirectories > 0 { lines.insert("folders    \(figure(plan.missingDirectories)) to make", at: 2) }
         if plan.reusedBytes > 0 {
             lines.insert(
                 "reused     \(ByteCount(plan.reusedBytes)) from older versions and other files here",
-                at: plan.missingDirectories > 0 ? 4 : 3
-            )
+                at: plan.missingDirectories > 0 ? 4 : 3)
         }
         if plan.deltaBytes > 0 {
-            lines.append(
-                "deltas     \(ByteCount(plan.deltaBytes)) of it, made for the older versions that are here"
-            )
+            lines.append("deltas     \(ByteCount(plan.deltaBytes)) of it, made for the older versions that are here")
         }
         if plan.dictionaryBytes > 0 {
             lines.append(
-                "dictionary \(ByteCount(plan.dictionaryBytes)) more, in one request; it is kept for later pulls"
-            )
+                "dictionary \(ByteCount(plan.dictionaryBytes)) more, in one request; it is kept for later pulls")
         }
         if plan.replaced > 0 {
             lines.append(
                 "replaced   \(Figures.count(plan.replaced, "file")) that no pull has put there, or that somebody has "
-                    + "edited since; with --backup-dir DIR such files are kept"
-            )
+                    + "edited since; with --backup-dir DIR such files are kept")
         }
-        if plan.prunable > 0 {
-            lines.append(gone(Figures.count(plan.prunable, "file"), plan.prunes))
-        }
+        if plan.prunable > 0 { lines.append(gone(Figures.count(plan.prunable, "file"), plan.prunes)) }
         if plan.prunableDirectories > 0 {
             let directories = Figures.count(plan.prunableDirectories, "directory", "directories")
             lines.append(gone(directories, plan.prunes) + ", unless they hold something else")
@@ -51,17 +41,14 @@ enum PlanText {
         for request in plan.requests {
             lines.append(
                 "  \(request.url) bytes \(request.range.lowerBound)-\(request.range.upperBound): "
-                    + "\(Figures.count(request.blobs, "blob")), \(ByteCount(request.gapBytes)) unwanted"
-            )
+                    + "\(Figures.count(request.blobs, "blob")), \(ByteCount(request.gapBytes)) unwanted")
         }
         return lines
     }
 
     /// What the manifest no longer names.
     private static func gone(_ what: String, _ prunes: Bool) -> String {
-        prunes
-            ? "removed    \(what) that the manifest no longer names"
-            : "obsolete   \(what), removed with --prune"
+        prunes ? "removed    \(what) that the manifest no longer names" : "obsolete   \(what), removed with --prune"
     }
 
     /// How many requests, of what, and why that is not certain.

@@ -37,10 +37,7 @@ package final class ProgressDisplay: Sendable {
 
     /// A display on `output`; `columns` asks for the terminal's present width.
     package init(
-        output: Output,
-        style: Style,
-        hasColour: Bool = false,
-        drawInterval: Double? = nil,
+        output: Output, style: Style, hasColour: Bool = false, drawInterval: Double? = nil,
         columns: @escaping @Sendable () -> Int = ProgressDisplay.terminalColumns
     ) {
         self.output = output
@@ -57,15 +54,13 @@ package final class ProgressDisplay: Sendable {
     }
 
     /// The width of the terminal on standard error, 80 where it has none.
-    @Sendable
-    package static func terminalColumns() -> Int { terminalSize(STDERR_FILENO)?.columns ?? 80 }
+    @Sendable package static func terminalColumns() -> Int { terminalSize(STDERR_FILENO)?.columns ?? 80 }
 
     /// Lines cut to what the terminal on standard error shows at once.
     static func fitting(_ lines: [String]) -> [String] {
         let rows = max(1, (terminalSize(STDERR_FILENO)?.rows ?? 24) - 1)
         let width = max(20, terminalColumns()) - 1
-        let shown =
-            lines.count > rows ? lines.prefix(rows - 1) + ["… \(lines.count - rows + 1) more"] : lines[...]
+        let shown = lines.count > rows ? lines.prefix(rows - 1) + ["… \(lines.count - rows + 1) more"] : lines[...]
         let isPlain = PlainText.isWanted(on: STDERR_FILENO)
         return shown.map { String((isPlain ? PlainText.of($0) : $0).prefix(width)) }
     }
@@ -92,8 +87,7 @@ package final class ProgressDisplay: Sendable {
     package func whileRunning<R: Sendable>(_ body: @Sendable () async throws -> R) async throws -> R {
         async let _: Void = tick()
         defer { finish() }
-        return try await body()
-        // Leaving the scope cancels the ticking and waits for its end.
+        return try await body()  // Leaving the scope cancels the ticking and waits for its end.
     }
 
     private func tick() async {
@@ -122,11 +116,7 @@ package final class ProgressDisplay: Sendable {
             let left = snapshot.wait.map { $0.until - SystemTime.milliseconds() } ?? 0
             pace.wait = Int(max(0, left + 999) / 1_000)
             let width = width()
-            let line = ProgressText.line(
-                snapshot,
-                pace,
-                ProgressText.Style(width: width, hasColour: hasColour)
-            )
+            let line = ProgressText.line(snapshot, pace, ProgressText.Style(width: width, hasColour: hasColour))
             let isPlain = PlainText.isWanted(on: STDERR_FILENO)
             return [line] + state.details.map { String((isPlain ? PlainText.of($0) : $0).prefix(width)) }
         }

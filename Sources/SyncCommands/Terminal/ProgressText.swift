@@ -59,12 +59,8 @@ enum ProgressText {
             case .bytes: [[progress.phase, bytes, speed], [progress.phase]]
             case .files:
                 [
-                    [progress.phase, share, files, bytes, speed, remaining],
-                    [share, files, bytes, speed, remaining],
-                    [share, files, bytes, remaining],
-                    [share, files, remaining],
-                    [share, files],
-                    [files],
+                    [progress.phase, share, files, bytes, speed, remaining], [share, files, bytes, speed, remaining],
+                    [share, files, bytes, remaining], [share, files, remaining], [share, files], [files],
                 ]
             }
         let lines = candidates.map { $0.compactMap(\.self).joined(separator: "  ") }
@@ -99,9 +95,7 @@ enum ProgressText {
 
     /// The time until the end at `rate`, or `nil` when nobody can say.
     static func eta(_ progress: ProgressSnapshot, rate: Double?) -> String? {
-        guard let total = progress.bytesTotal, total > progress.bytesDone, let rate, rate >= 1 else {
-            return nil
-        }
+        guard let total = progress.bytesTotal, total > progress.bytesDone, let rate, rate >= 1 else { return nil }
         let seconds = (Double(total - progress.bytesDone) / rate).rounded(.up)
         // A month says "never" as well as anything longer.
         guard seconds < 31 * 86_400 else { return nil }

@@ -30,8 +30,7 @@ enum StopSignals {
     ///
     /// `notice` is told once, when the first signal has come; `atOnce` before a second SIGINT or SIGTERM ends the process.
     static func cancelling<R: Sendable>(
-        notice: @escaping @Sendable () -> Void,
-        atOnce: @escaping @Sendable () -> Void,
+        notice: @escaping @Sendable () -> Void, atOnce: @escaping @Sendable () -> Void,
         _ body: @escaping @Sendable () async throws -> R
     ) async throws -> R {
         let task = Task { try await body() }
@@ -48,10 +47,8 @@ enum StopSignals {
     ///   commands that have nothing to save; `nil` for as long as it takes.
     /// - Throws: What `body` throws; after a signal, whatever that was, ``CommandFailure`` with status 130 or 143.
     static func ending<R: Sendable>(
-        within limit: Duration? = nil,
-        notice: @escaping @Sendable () -> Void = {},
-        atOnce: @escaping @Sendable () -> Void = {},
-        _ body: @escaping @Sendable () async throws -> R
+        within limit: Duration? = nil, notice: @escaping @Sendable () -> Void = {},
+        atOnce: @escaping @Sendable () -> Void = {}, _ body: @escaping @Sendable () async throws -> R
     ) async throws -> R {
         let inTime = { @Sendable in
             // A thread of its own: to say so may take for ever, too, where nobody reads. Without one nothing is lost but time.
@@ -63,9 +60,7 @@ enum StopSignals {
             }
             notice()
         }
-        do {
-            return try await cancelling(notice: inTime, atOnce: atOnce, body)
-        } catch {
+        do { return try await cancelling(notice: inTime, atOnce: atOnce, body) } catch {
             if let status = requestedStatus { throw CommandFailure(status) }
             throw error
         }
@@ -85,10 +80,7 @@ enum StopSignals {
     private static func listen(atOnce: @escaping @Sendable () -> Void, stop: @escaping @Sendable () -> Void) {
         SignalPipe.listen(to: [.interrupt, .terminate, .hangUp]) { signal in
             let mark = firstSignal.compareExchange(
-                expected: 0,
-                desired: signal.rawValue,
-                ordering: .acquiringAndReleasing
-            )
+                expected: 0, desired: signal.rawValue, ordering: .acquiringAndReleasing)
             if mark.exchanged {
                 firstTime.withLock { $0 = .now }
                 stop()

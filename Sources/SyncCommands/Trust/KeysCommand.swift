@@ -8,19 +8,16 @@ import SyncTrust
 
 struct KeysCommand: CommandGroup {
     static let configuration = CommandConfiguration(
-        commandName: "keys",
-        abstract: "Create, show and change the keys that sign releases.",
+        commandName: "keys", abstract: "Create, show and change the keys that sign releases.",
         subcommands: [
             KeysNewCommand.self, KeysShowCommand.self, KeysRefreshCommand.self, KeysRotateCommand.self,
             KeysSignCommand.self,
-        ]
-    )
+        ])
 }
 
 struct KeysNewCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "new",
-        abstract: "Create a project's keys and the root that lists them.",
+        commandName: "new", abstract: "Create a project's keys and the root that lists them.",
         discussion: """
             Writes root.key, release.key, fresh.key and 1.root. Publishing needs release.key and fresh.key; keep \
             root.key offline; it is needed only to change a key. Machines that pull pin 1.root or its digest.
@@ -30,48 +27,35 @@ struct KeysNewCommand: AsyncParsableCommand {
 
             Where too many root keys are lost to change a key, name what was published with them with --after: the new \
             keys begin with the next number. Then publish with them, and pin the project anew on every machine.
-            """
-    )
+            """)
 
-    @Argument(help: "The directory for the keys.", completion: .directory)
-    var directory: String
+    @Argument(help: "The directory for the keys.", completion: .directory) var directory: String
 
-    @Option(help: "The project's name, such as com.example.tower.".taking("id"))
-    var project: String
+    @Option(help: "The project's name, such as com.example.tower.".taking("id")) var project: String
 
-    @Option(help: "How many root keys to create: root.key, root-2.key and so on.".taking("n"))
-    var rootKeys = 1
+    @Option(help: "How many root keys to create: root.key, root-2.key and so on.".taking("n")) var rootKeys = 1
 
-    @Option(
-        name: .customLong("root-threshold"),
-        help: "How many root keys must sign a change of keys.".taking("n")
-    )
+    @Option(name: .customLong("root-threshold"), help: "How many root keys must sign a change of keys.".taking("n"))
     var threshold = 1
 
     @Option(
         name: .customLong("root-public"),
-        help:
-            "The public half of a root key made elsewhere, for example with ssh-keygen -t ed25519; repeatable."
-            .taking("file"),
-        completion: .file(extensions: ["pub"])
-    )
+        help: "The public half of a root key made elsewhere, for example with ssh-keygen -t ed25519; repeatable."
+            .taking("file"), completion: .file(extensions: ["pub"]))
     var otherRoots: [String] = []
 
     @Option(
         name: .customLong("mirror"),
-        help: "The URL of a mirror, such as https://mirror.example.com/tower/; repeatable.".taking("url")
-    )
+        help: "The URL of a mirror, such as https://mirror.example.com/tower/; repeatable.".taking("url"))
     var mirrors: [String] = []
 
-    @Option(help: "How long the root is valid, such as 2y.".taking("time"), transform: validity)
-    var until = KeyTimes.ofRoots
+    @Option(help: "How long the root is valid, such as 2y.".taking("time"), transform: validity) var until = KeyTimes
+        .ofRoots
 
     @Option(
         help:
             "Begin anew because root keys are lost: after the newest root in this published directory, or after this root."
-            .taking("path"),
-        completion: .file()
-    )
+            .taking("path"), completion: .file())
     var after: String?
 
     func validate() throws {
@@ -80,9 +64,7 @@ struct KeysNewCommand: AsyncParsableCommand {
         }
         let all = (1...16).contains(rootKeys) ? rootKeys + otherRoots.count : 0
         guard (1...16).contains(all), (1...all).contains(threshold) else {
-            throw ValidationError(
-                "--root-keys takes 1 to 16, and --root-threshold 1 to the number of root keys."
-            )
+            throw ValidationError("--root-keys takes 1 to 16, and --root-threshold 1 to the number of root keys.")
         }
         for mirror in mirrors {
             _ = try rethrowing(RootStatement.mirror(mirror)) { (fault: TrustFault) in
@@ -116,15 +98,11 @@ struct KeysNewCommand: AsyncParsableCommand {
 
 struct KeysShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "show",
-        abstract: "Show a directory of keys, or a statement such as 1.root, 42.release or fresh."
-    )
+        commandName: "show", abstract: "Show a directory of keys, or a statement such as 1.root, 42.release or fresh.")
 
-    @Argument(help: "The directory or statement.", completion: .file())
-    var path: String
+    @Argument(help: "The directory or statement.", completion: .file()) var path: String
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
     func run() async throws {
         let output = Output()
@@ -151,15 +129,11 @@ struct KeysRefreshCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "refresh",
         abstract: "Confirm that the published release is still the newest, before its time stamp expires.",
-        discussion:
-            "Needs only the roots and fresh.key, so it can run unattended on the web server."
-    )
+        discussion: "Needs only the roots and fresh.key, so it can run unattended on the web server.")
 
-    @Argument(help: "The published directory.", completion: .directory)
-    var output: String
+    @Argument(help: "The published directory.", completion: .directory) var output: String
 
-    @OptionGroup
-    var signing: SigningOptions
+    @OptionGroup var signing: SigningOptions
 
     func run() async throws {
         let terminal = Output()
@@ -180,15 +154,13 @@ struct KeysRefreshCommand: AsyncParsableCommand {
             let former = root < fresh.root ? "; it was signed under root \(root) before" : ""
             terminal.message(
                 "\(escaped(fresh.project)) revision \(fresh.revision)\(channel) is valid until "
-                    + timestamp(milliseconds: fresh.until) + former
-            )
+                    + timestamp(milliseconds: fresh.until) + former)
         }
         if let ahead = refreshed.ahead {
             terminal.warning(
                 "revision \(ahead) was signed as well, but nothing points at it: machines still get revision \(refreshed.newest). A publish "
                     + "was interrupted, or an older trust/fresh was restored. To make it the newest, publish again with --sign; "
-                    + "to withdraw it, remove \(escaped(output))/trust/\(ahead).release"
-            )
+                    + "to withdraw it, remove \(escaped(output))/trust/\(ahead).release")
         }
         for error in refreshed.refused.dropLast() { terminal.warning(error.description) }
         if let error = refreshed.refused.last { throw CommandFailure(error.exitStatus, error.description) }
@@ -197,32 +169,25 @@ struct KeysRefreshCommand: AsyncParsableCommand {
 
 struct KeysRotateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "rotate",
-        abstract: "Replace a key, and write a new root that lists the new one.",
+        commandName: "rotate", abstract: "Replace a key, and write a new root that lists the new one.",
         discussion: """
             Needs root.key, or as many root keys as the root requires. The old key is kept as NAME.key.1; the next \
             publish or refresh revokes it. If too few of the root keys are here, or none, or they have passphrases, the \
             command writes N.root.pending instead of N.root; run 'syncagent keys sign' on it where they are.
-            """
-    )
+            """)
 
-    @Argument(help: "The directory with the keys.", completion: .directory)
-    var directory: String
+    @Argument(help: "The directory with the keys.", completion: .directory) var directory: String
 
-    @Option(help: "Which key: root, release or fresh.".taking("role"))
-    var role: Role
+    @Option(help: "Which key: root, release or fresh.".taking("role")) var role: Role
 
     @Option(
-        help:
-            "Which of several keys to replace, as 'syncagent keys show' prints it.  (default: the one that is here)"
-            .taking("SHA256:…")
-    )
+        help: "Which of several keys to replace, as 'syncagent keys show' prints it.  (default: the one that is here)"
+            .taking("SHA256:…"))
     var replace: String?
 
     @Option(
         help: "The public half of a new key made elsewhere.  (default: create a key)".taking("file"),
-        completion: .file(extensions: ["pub"])
-    )
+        completion: .file(extensions: ["pub"]))
     var by: String?
 
     @Option(help: "How long the new root is valid, such as 2y.".taking("time"), transform: validity)
@@ -232,8 +197,8 @@ struct KeysRotateCommand: AsyncParsableCommand {
         let output = Output()
         let now = SystemTime.milliseconds()
         let other = try by.map { try publicKey($0, option: "--by") }
-        let outcome = try KeyDirectory(directory)
-            .rotated(role, replacing: replace, by: other, now: now, until: now + until)
+        let outcome = try KeyDirectory(directory).rotated(
+            role, replacing: replace, by: other, now: now, until: now + until)
         let keys: KeyDirectory
         switch outcome {
         case .pending(let pending): return PendingText.tell(pending, output)
@@ -241,55 +206,41 @@ struct KeysRotateCommand: AsyncParsableCommand {
         }
         output.message(
             "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number)"
-                + (keys.kept.map { "; the old key is kept as \(escaped($0))" } ?? "")
-        )
+                + (keys.kept.map { "; the old key is kept as \(escaped($0))" } ?? ""))
         // What a release key has signed that no longer counts, nobody signs unseen.
         output.message(
             "Now publish again with --sign"
-                + (role == .release ? "." : ", or: syncagent keys refresh OUT --sign \(escaped(keys.path))")
-        )
+                + (role == .release ? "." : ", or: syncagent keys refresh OUT --sign \(escaped(keys.path))"))
     }
 }
 
 struct KeysSignCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "sign",
-        abstract: "Show a root that several machines have to sign, and add a signature.",
+        commandName: "sign", abstract: "Show a root that several machines have to sign, and add a signature.",
         discussion: """
             Shows N.root.pending, each key of it and what changes, asks, and adds the signature of a root key. With the last \
             one that is needed it becomes N.root. It is compared with the newest root next to the key, or with the one that \
             --from names; never with one that merely came along. What lies between that and N is taken from beside N.root.pending.
-            """
-    )
+            """)
 
     @Argument(help: "The pending root, such as 2.root.pending.", completion: .file(extensions: ["pending"]))
     var file: String
 
-    @Option(
-        help: "A root key, or the directory that holds it as root.key.".taking("key"),
-        completion: .file()
-    )
+    @Option(help: "A root key, or the directory that holds it as root.key.".taking("key"), completion: .file())
     var with: String?
 
     @Option(help: "A program that signs, as for 'syncagent publish'.".taking("program"), completion: .file())
     var signer: String?
 
     @Option(
-        help:
-            "The root to compare it with, which you know to be right.  (default: the newest one next to the key)"
-            .taking("root"),
-        completion: .file(extensions: ["root"])
-    )
+        help: "The root to compare it with, which you know to be right.  (default: the newest one next to the key)"
+            .taking("root"), completion: .file(extensions: ["root"]))
     var from: String?
 
-    @Flag(
-        help:
-            "New keys begin with it, because the former root keys are lost: there is no root to compare it with."
-    )
+    @Flag(help: "New keys begin with it, because the former root keys are lost: there is no root to compare it with.")
     var first = false
 
-    @Flag(help: "Sign without asking; needed where there is no terminal.")
-    var yes = false
+    @Flag(help: "Sign without asking; needed where there is no terminal.") var yes = false
 
     func validate() throws {
         if with == nil, signer == nil { throw ValidationError("--with wants a root key, or its directory.") }
@@ -299,12 +250,7 @@ struct KeysSignCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let program = try SigningOptions.program(signer)
-        var pending = try PendingRoot(
-            file,
-            after: from,
-            heldIn: with.map(PendingRoot.keyDirectory),
-            isFirst: first
-        )
+        var pending = try PendingRoot(file, after: from, heldIn: with.map(PendingRoot.keyDirectory), isFirst: first)
         let keys = try with.map { try pending.keys(at: $0, leavesLocked: program != nil) } ?? []
         PendingText.show(pending, output)
         try confirm(output)
@@ -319,8 +265,7 @@ struct KeysSignCommand: AsyncParsableCommand {
             throw CommandFailure(
                 .usage,
                 "nothing was signed: there is no terminal to ask on; compare what is shown above with what the others "
-                    + "have, and add --yes"
-            )
+                    + "have, and add --yes")
         }
         output.message("Compare this with what the others have. Sign it? Type yes:")
         guard readLine()?.filter({ !$0.isWhitespace }) == "yes" else {
@@ -351,9 +296,7 @@ private enum PendingText {
     /// What has signed it, and what comes next.
     static func conclude(_ pending: PendingRoot, written: String, _ output: Output) {
         for count in pending.counts {
-            output.message(
-                "root \(count.root) has \(count.signed) of the \(count.needed) signatures that it requires"
-            )
+            output.message("root \(count.root) has \(count.signed) of the \(count.needed) signatures that it requires")
         }
         guard !pending.isComplete else {
             let next =
@@ -372,8 +315,7 @@ private enum PendingText {
         let isAnew = pending.before == nil && pending.content.number > 1
         output.message(
             "Take \(escaped(written)) to the next key:  syncagent keys sign \(escaped(name)) --with KEY"
-                + (isAnew ? " --first" : "")
-        )
+                + (isAnew ? " --first" : ""))
     }
 }
 
@@ -405,8 +347,7 @@ enum KeyTimes {
 }
 
 /// Reads a time such as `30d`, `12h` or `2y`, in **milliseconds**.
-@Sendable
-func validity(_ text: String) throws -> Int64 {
+@Sendable func validity(_ text: String) throws -> Int64 {
     let units: [Character: Int64] = ["m": 60_000, "h": 3_600_000, "d": KeyTimes.day, "y": 365 * KeyTimes.day]
     let digits = text.dropLast()
     let count = digits.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(digits) : nil

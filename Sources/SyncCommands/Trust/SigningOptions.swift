@@ -8,24 +8,16 @@ import SyncTrust
 
 /// Who signs, and for how long.
 struct SigningOptions: ParsableArguments {
-    @Option(
-        help: "Sign with the keys in this directory; see 'syncagent keys'.".taking("dir"),
-        completion: .directory
-    )
+    @Option(help: "Sign with the keys in this directory; see 'syncagent keys'.".taking("dir"), completion: .directory)
     var sign: String?
 
     @Option(
         help:
             "A program that signs: it gets the namespace as its argument and the bytes on standard input, and writes a signature block like ssh-keygen -Y sign."
-            .taking("program"),
-        completion: .file()
-    )
+            .taking("program"), completion: .file())
     var signer: String?
 
-    @Option(
-        help: "How long the release stays valid as the newest, such as 30d.".taking("time"),
-        transform: validity
-    )
+    @Option(help: "How long the release stays valid as the newest, such as 30d.".taking("time"), transform: validity)
     var until: Int64?
 
     func validate() throws {
@@ -37,9 +29,7 @@ struct SigningOptions: ParsableArguments {
     static func program(_ signer: String?) throws -> (path: String, variables: [String])? {
         guard let signer else { return nil }
         let path = try EnvironmentPaths.ofProcess.absoluteProgram(signer, option: "--signer")
-        do throws(ProgramError) {
-            try physicalProgram(path, role: "signing program", destination: nil)
-        } catch {
+        do throws(ProgramError) { try physicalProgram(path, role: "signing program", destination: nil) } catch {
             // Whatever else is wrong is told when it is to run.
             if error.code == .changeable { throw CommandFailure(.refused, "--signer: \(error.message)") }
         }
@@ -51,12 +41,9 @@ struct SigningOptions: ParsableArguments {
     /// - Parameters:
     ///   - source: The directory that is published.
     ///   - isDryRun: Whether nothing may be written.
-    func signing(
-        for output: String,
-        of source: String? = nil,
-        _ roles: [Role],
-        isDryRun: Bool = false
-    ) throws -> Signing? {
+    func signing(for output: String, of source: String? = nil, _ roles: [Role], isDryRun: Bool = false) throws
+        -> Signing?
+    {
         guard sign != nil || signer != nil else { return nil }
         let program = try Self.program(signer)
         let memory = Self.memory(of: output, isDryRun)
@@ -64,12 +51,7 @@ struct SigningOptions: ParsableArguments {
         let keys = try sign.map { try KeyDirectory($0) } ?? published(output, memory)
         if sign != nil { try keys.requireApart(from: [source, output].compactMap { $0 }) }
         var signing = try Signing(
-            keys,
-            roles,
-            program: program,
-            now: SystemTime.milliseconds(),
-            validity: until ?? Signing.usualValidity
-        )
+            keys, roles, program: program, now: SystemTime.milliseconds(), validity: until ?? Signing.usualValidity)
         signing.memory = memory
         if let warning = Self.rootWarning(signing) { Output().warning(warning) }
         return signing
@@ -78,9 +60,7 @@ struct SigningOptions: ParsableArguments {
     /// Where what is signed is remembered; `nil` where it cannot be.
     private static func memory(of output: String, _ isDryRun: Bool) -> SigningMemory? {
         guard let state = try? EnvironmentPaths.ofProcess.stateDirectory() else { return nil }
-        do throws(FileError) {
-            _ = try openStateDirectory("\(state)/publish", create: !isDryRun)
-        } catch {
+        do throws(FileError) { _ = try openStateDirectory("\(state)/publish", create: !isDryRun) } catch {
             guard isDryRun, error.isMissing else {
                 Output().warning("\(error); what is signed is not remembered")
                 return nil
@@ -94,9 +74,7 @@ struct SigningOptions: ParsableArguments {
         do throws(PublishError) {
             _ = try memory?.read()
             return nil
-        } catch {
-            return "\(error.summary); what this machine has signed before is not known"
-        }
+        } catch { return "\(error.summary); what this machine has signed before is not known" }
     }
 
     /// The roots beside what was published: with a program alone there are no others.
@@ -107,8 +85,7 @@ struct SigningOptions: ParsableArguments {
             Output().warning(
                 "\(escaped(output))/trust is trusted on first use, up to root \(keys.newest.content.number), "
                     + "SHA256:\(keys.newest.statement.digest); if others can write there, add --sign with a directory "
-                    + "that holds the roots"
-            )
+                    + "that holds the roots")
         }
         return keys
     }

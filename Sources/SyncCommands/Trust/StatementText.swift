@@ -17,9 +17,7 @@ struct StatementText {
         let bytes = try inputFile(path, limit: Role.root.limit)
         do throws(TrustFault) {
             try self.init(SignedStatement(bytes, limit: Role.root.limit, mayBeUnsigned: true))
-        } catch {
-            throw CommandFailure(.dataInvalid, "\(escaped(path)): \(error.reason)")
-        }
+        } catch { throw CommandFailure(.dataInvalid, "\(escaped(path)): \(error.reason)") }
     }
 
     init(_ statement: SignedStatement) throws(TrustFault) {
@@ -35,10 +33,8 @@ struct StatementText {
 
     private init(_ root: RootStatement, _ statement: SignedStatement) {
         var lines = [
-            "project    \(root.project)", "root       \(root.number)",
-            "digest     SHA256:\(statement.digest)",
-            "signed     \(timestamp(milliseconds: root.signed))",
-            "until      \(timestamp(milliseconds: root.until))",
+            "project    \(root.project)", "root       \(root.number)", "digest     SHA256:\(statement.digest)",
+            "signed     \(timestamp(milliseconds: root.signed))", "until      \(timestamp(milliseconds: root.until))",
         ]
         for role in Role.allCases {
             let keys = root[role]
@@ -87,8 +83,8 @@ struct StatementText {
         lines =
             ["project    \(fresh.project)"]
             + (fresh.channel.map { ["channel    \($0)\(fresh.isRemoved ? ", removed" : "")"] } ?? []) + [
-                "revision   \(fresh.revision)", "serial     \(fresh.serial)",
-                "root       \(fresh.root)", "signed     \(timestamp(milliseconds: fresh.signed))",
+                "revision   \(fresh.revision)", "serial     \(fresh.serial)", "root       \(fresh.root)",
+                "signed     \(timestamp(milliseconds: fresh.signed))",
                 "until      \(timestamp(milliseconds: fresh.until))",
             ] + Self.signers(statement)
         json = JSONLine.object { line in
@@ -113,7 +109,5 @@ struct StatementText {
 }
 
 extension String {
-    fileprivate func padded(to width: Int) -> String {
-        self + String(repeating: " ", count: max(0, width - count))
-    }
+    fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }

@@ -5,26 +5,18 @@ import SyncTrust
 
 struct TrustCommand: CommandGroup {
     static let configuration = CommandConfiguration(
-        commandName: "trust",
-        abstract: "List, show and forget pinned projects, whose releases must be signed.",
+        commandName: "trust", abstract: "List, show and forget pinned projects, whose releases must be signed.",
         discussion: "'syncagent pull --trust' pins a project, and so does trust.pins in the configuration.",
-        subcommands: [TrustListCommand.self, TrustShowCommand.self, TrustForgetCommand.self]
-    )
+        subcommands: [TrustListCommand.self, TrustShowCommand.self, TrustForgetCommand.self])
 
     /// The pins of this user.
-    static func pins() throws -> PinStore {
-        PinStore(stateDirectory: try EnvironmentPaths.ofProcess.stateDirectory())
-    }
+    static func pins() throws -> PinStore { PinStore(stateDirectory: try EnvironmentPaths.ofProcess.stateDirectory()) }
 }
 
 struct TrustListCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "list",
-        abstract: "List the pinned projects."
-    )
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "List the pinned projects.")
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
     func run() async throws {
         let output = Output()
@@ -33,8 +25,7 @@ struct TrustListCommand: AsyncParsableCommand {
             for pin in pins { output.event(PinText(pin: pin).json, flushing: true) }
         } else if !pins.isEmpty {
             let rows =
-                [["PROJECT", "ROOT", "REVISION", "FRESH UNTIL", "PINNED BY"]]
-                + pins.map { PinText(pin: $0).row }
+                [["PROJECT", "ROOT", "REVISION", "FRESH UNTIL", "PINNED BY"]] + pins.map { PinText(pin: $0).row }
             for line in TextTable.lines(rows) { output.line(line) }
         } else if damage.isEmpty {
             output.message("No project is pinned.")
@@ -46,15 +37,11 @@ struct TrustListCommand: AsyncParsableCommand {
 
 struct TrustShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "show",
-        abstract: "Show which keys a project trusts, and the last release accepted."
-    )
+        commandName: "show", abstract: "Show which keys a project trusts, and the last release accepted.")
 
-    @Argument(help: "The project.")
-    var project: String
+    @Argument(help: "The project.") var project: String
 
-    @OptionGroup(title: "Output")
-    var format: JSONFlag
+    @OptionGroup(title: "Output") var format: JSONFlag
 
     func run() async throws {
         let output = Output()
@@ -69,16 +56,13 @@ struct TrustShowCommand: AsyncParsableCommand {
 
 struct TrustForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "forget",
-        abstract: "Unpin a project.",
+        commandName: "forget", abstract: "Unpin a project.",
         discussion: """
             Unsigned releases of the project are then accepted until it is pinned again. Use this when too many root \
             keys are lost to sign a new root.
-            """
-    )
+            """)
 
-    @Argument(help: "The project.")
-    var project: String
+    @Argument(help: "The project.") var project: String
 
     func run() async throws {
         guard try TrustCommand.pins().forget(project) else {
@@ -105,8 +89,7 @@ struct PinText {
 
     var row: [String] {
         [
-            pin.project, "\(pin.root.content.number)",
-            pin.newest.revision == 0 ? "-" : "\(pin.newest.revision)",
+            pin.project, "\(pin.root.content.number)", pin.newest.revision == 0 ? "-" : "\(pin.newest.revision)",
             pin.newest.freshContent.map { Self.time($0.until) } ?? "-", basis,
         ]
     }

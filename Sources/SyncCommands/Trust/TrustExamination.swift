@@ -15,9 +15,7 @@ extension Examination {
                     findings.problem("trust \(pin.project)", warning.what, warning.advice)
                 }
             }
-        } catch {
-            findings.problem("trust", error.message, "see above")
-        }
+        } catch { findings.problem("trust", error.message, "see above") }
     }
 }
 
@@ -37,22 +35,15 @@ struct TrustWarning {
             warnings.append(
                 TrustWarning(
                     what: sentence(
-                        "the statement that revision \(fresh.revision) is the newest\(channel)",
-                        fresh.until,
-                        now
-                    ),
-                    advice: "its publisher has to run 'syncagent keys refresh', ideally from a timer"
-                )
-            )
+                        "the statement that revision \(fresh.revision) is the newest\(channel)", fresh.until, now),
+                    advice: "its publisher has to run 'syncagent keys refresh', ideally from a timer"))
         }
         let root = pin.root.content
         if isLate(root.signed, root.until, now) {
             warnings.append(
                 TrustWarning(
                     what: sentence("root \(root.number)", root.until, now),
-                    advice: "its publisher has to run 'syncagent keys rotate'"
-                )
-            )
+                    advice: "its publisher has to run 'syncagent keys rotate'"))
         }
         return warnings
     }
@@ -60,9 +51,7 @@ struct TrustWarning {
     /// One line each, of all pins; none where they cannot be read, which `doctor` says.
     static func lines(stateDirectory: String) -> [String] {
         ((try? PinStore(stateDirectory: stateDirectory).all())?.pins ?? []).flatMap { pin in
-            all(of: pin, now: SystemTime.milliseconds()).map {
-                "\(pin.project): \($0.what); \($0.advice)"
-            }
+            all(of: pin, now: SystemTime.milliseconds()).map { "\(pin.project): \($0.what); \($0.advice)" }
         }
     }
 

@@ -9,16 +9,12 @@ struct TrustOptions: ParsableArguments {
     @Option(
         help:
             "Pin the project: from now on its releases must be signed. Takes a root file, SHA256:HEX of its statement, or 'first' to trust the root that is served now."
-            .taking("root"),
-        completion: .file(extensions: ["root"])
-    )
+            .taking("root"), completion: .file(extensions: ["root"]))
     var trust: String?
 
     @Option(
-        help: "Accept a signed release for this long after it expires, such as 7d; the run records it."
-            .taking("time"),
-        transform: validity
-    )
+        help: "Accept a signed release for this long after it expires, such as 7d; the run records it.".taking("time"),
+        transform: validity)
     var stale: Int64?
 
     func validate() throws {

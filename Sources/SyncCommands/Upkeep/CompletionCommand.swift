@@ -2,16 +2,14 @@ import ArgumentParser
 
 struct CompletionCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "completion",
-        abstract: "Print the completion script for bash, zsh or fish.",
+        commandName: "completion", abstract: "Print the completion script for bash, zsh or fish.",
         discussion: """
             The packages install these scripts. To install one yourself:
 
               bash  syncagent completion bash >~/.local/share/bash-completion/completions/syncagent
               zsh   syncagent completion zsh >"${fpath[1]}/_syncagent"
               fish  syncagent completion fish >~/.config/fish/completions/syncagent.fish
-            """
-    )
+            """)
 
     enum Shell: String, CaseIterable, ExpressibleByArgument {
         case bash, zsh, fish
@@ -25,8 +23,7 @@ struct CompletionCommand: ParsableCommand {
         }
     }
 
-    @Argument(help: "The shell.")
-    var shell: Shell
+    @Argument(help: "The shell.") var shell: Shell
 
     func run() {
         let script = SyncagentCommand.completionScript(for: shell.dialect)

@@ -21,32 +21,22 @@ enum Examination {
         }
         if owner != CurrentProcess.user {
             findings.problem(
-                "state",
-                "\(escaped(directory)) belongs to another user",
-                "use another directory: XDG_STATE_HOME"
-            )
+                "state", "\(escaped(directory)) belongs to another user", "use another directory: XDG_STATE_HOME")
         } else if found.permissions & 0o077 != 0 {
             findings.problem(
-                "state",
-                "\(escaped(directory)) is accessible to other users",
-                "chmod 700 \(escaped(directory))"
-            )
+                "state", "\(escaped(directory)) is accessible to other users", "chmod 700 \(escaped(directory))")
         }
         do {
             guard let store = try access.existingStore() else { return nil }
             if case .rebuilt(let path) = store.opening {
                 findings.problem(
-                    "state",
-                    "it was damaged and has been set aside as \(escaped(path))",
-                    "pull again; files are verified, and none is fetched twice"
-                )
+                    "state", "it was damaged and has been set aside as \(escaped(path))",
+                    "pull again; files are verified, and none is fetched twice")
             }
             for what in try store.findings() {
                 findings.problem(
-                    "state",
-                    what,
-                    "please report this; removing syncagent.sqlite loses no files, but all are verified again"
-                )
+                    "state", what,
+                    "please report this; removing syncagent.sqlite loses no files, but all are verified again")
             }
             return store
         } catch {
@@ -60,43 +50,31 @@ enum Examination {
         let place = access.place
         if place.socketPath.utf8.count > 107 {
             findings.problem(
-                "agent",
-                "the socket's path is longer than 107 bytes: \(escaped(place.socketPath))",
-                "set XDG_RUNTIME_DIR or XDG_STATE_HOME to a shorter path"
-            )
+                "agent", "the socket's path is longer than 107 bytes: \(escaped(place.socketPath))",
+                "set XDG_RUNTIME_DIR or XDG_STATE_HOME to a shorter path")
         }
         let isHeld = place.isLocked
         do {
             let status = try await access.client.status()
-            findings.note(
-                "agent",
-                "process \(status.process), version \(escaped(status.version)), \(status.state)"
-            )
+            findings.note("agent", "process \(status.process), version \(escaped(status.version)), \(status.state)")
             if status.version != syncagentVersion {
                 findings.problem(
                     "agent",
                     "the agent has version \(escaped(status.version)), this program has version \(syncagentVersion)",
-                    "'syncagent agent run --replace' takes over, or restart its service"
-                )
+                    "'syncagent agent run --replace' takes over, or restart its service")
             }
             if !isHeld {
                 findings.problem(
-                    "agent",
-                    "the agent that answers uses another state directory: \(escaped(status.stateDirectory))",
-                    "use the same XDG_STATE_HOME and XDG_RUNTIME_DIR for both"
-                )
+                    "agent", "the agent that answers uses another state directory: \(escaped(status.stateDirectory))",
+                    "use the same XDG_STATE_HOME and XDG_RUNTIME_DIR for both")
             }
         } catch let error as ControlError where error.code == .refused {
             findings.problem("agent", error.message, "no command works with it")
         } catch {
-            guard isHeld else {
-                return findings.note("agent", "none is running; commands start one when needed")
-            }
+            guard isHeld else { return findings.note("agent", "none is running; commands start one when needed") }
             findings.problem(
-                "agent",
-                "a process has its lock, but does not answer on \(escaped(place.socketPath))",
-                "see \(escaped(place.stateDirectory))/agent.log; stop the process whose ID is in agent.lock"
-            )
+                "agent", "a process has its lock, but does not answer on \(escaped(place.socketPath))",
+                "see \(escaped(place.stateDirectory))/agent.log; stop the process whose ID is in agent.lock")
         }
     }
 
@@ -106,8 +84,7 @@ enum Examination {
         findings.note(
             "machine",
             "syncagent \(syncagentVersion), libcurl \(curl.libcurl) with \(curl.tls), \(opensslVersion()), "
-                + "zstd \(zstdVersion()), SQLite \(SyncStore.sqliteVersion)"
-        )
+                + "zstd \(zstdVersion()), SQLite \(SyncStore.sqliteVersion)")
         disk(of: access.place.stateDirectory, "state", &findings)
     }
 
@@ -116,28 +93,19 @@ enum Examination {
         if let space = FileSystemSpace(at: path) {
             if space.bytes < 64 << 20 {
                 findings.problem(
-                    subject,
-                    "only \(ByteCount(space.bytes)) is free in \(escaped(path))",
-                    "make room; runs stop before the disk is full"
-                )
+                    subject, "only \(ByteCount(space.bytes)) is free in \(escaped(path))",
+                    "make room; runs stop before the disk is full")
             }
             if let inodes = space.inodes, inodes < 1_000 {
                 findings.problem(
-                    subject,
-                    "only \(inodes) inodes are free in \(escaped(path))",
-                    "remove small files, or use another file system"
-                )
+                    subject, "only \(inodes) inodes are free in \(escaped(path))",
+                    "remove small files, or use another file system")
             }
         }
         // These keep what is synced in memory, or in a layer that goes with its container.
-        let volatile: [UInt32: String] = [
-            0x0102_1994: "tmpfs", 0x8584_58F6: "ramfs", 0x794C_7630: "overlayfs",
-        ]
+        let volatile: [UInt32: String] = [0x0102_1994: "tmpfs", 0x8584_58F6: "ramfs", 0x794C_7630: "overlayfs"]
         if let name = volatile[fileSystemType(path)] {
-            findings.note(
-                subject,
-                "\(escaped(path)) is on \(name): it does not outlive a reboot or a container"
-            )
+            findings.note(subject, "\(escaped(path)) is on \(name): it does not outlive a reboot or a container")
         }
     }
 }
@@ -155,9 +123,7 @@ extension Examination {
         for name in names {
             let subject = "schedule \(name)"
             do throws(ScheduleError) {
-                guard let record = try records.find(name), !record.definition.isPaused else {
-                    continue
-                }
+                guard let record = try records.find(name), !record.definition.isPaused else { continue }
                 load(record, access, &findings)
                 if let failure = record.memory.failure {
                     let cause = record.memory.cause ?? .other
@@ -165,18 +131,14 @@ extension Examination {
                 }
                 guard record.backend.isInEffect(name) else {
                     findings.problem(
-                        subject,
-                        "it is not set up with \(record.backend.name)",
-                        "'syncagent schedule add' it again, or remove it"
-                    )
+                        subject, "it is not set up with \(record.backend.name)",
+                        "'syncagent schedule add' it again, or remove it")
                     continue
                 }
                 if let concern = record.backend.concern(machine) {
                     findings.problem(subject, concern.problem, concern.remedy)
                 }
-            } catch {
-                findings.problem(subject, error.description, "see above")
-            }
+            } catch { findings.problem(subject, error.description, "see above") }
         }
     }
 }

@@ -15,11 +15,9 @@ struct GCCommand: AsyncParsableCommand {
             Keeps open runs and what they need, the latest 50 runs and 16 MiB of events of each session, and the manifest \
             of each session's latest run. Removes unfinished files where no run is open, and hook receipts after 90 days. \
             Never touches installed files. Needs no agent, and is safe while one is running.
-            """
-    )
+            """)
 
-    @Flag(help: "Show what would be removed; remove nothing.")
-    var dryRun = false
+    @Flag(help: "Show what would be removed; remove nothing.") var dryRun = false
 
     func run() async throws {
         let output = Output()
@@ -108,9 +106,7 @@ private struct GarbageCollection {
         // Two sessions may share a destination.
         let busy = Set(sessions.filter { open.contains($0.identifier) }.map(\.destination))
         for session in sessions where !busy.contains(session.destination) {
-            do throws(FileError) {
-                try clear(session)
-            } catch {
+            do throws(FileError) { try clear(session) } catch {
                 state.output.warning("\(escaped(session.identifier)): \(error)")
             }
         }
@@ -146,12 +142,7 @@ private struct GarbageCollection {
         for path in Set(try store.sessions().map(\.destination)).sorted() {
             do throws(FileError) {
                 let destination = try Destination.open(path: path, create: false)
-                let count = HookReceipt.collect(
-                    in: destination,
-                    before: oldest,
-                    keeping: needed,
-                    isDryRun: isDryRun
-                )
+                let count = HookReceipt.collect(in: destination, before: oldest, keeping: needed, isDryRun: isDryRun)
                 tell("receipts of hooks in \(escaped(path))", count, "file", 0)
             } catch {
                 // What is not there has none; a destination that cannot be read is the doctor's.

@@ -23,9 +23,7 @@ extension Examination {
             let directory = access.place.stateDirectory
             try load(try EngineTuning(settings, nil, stateDirectory: directory), subject, &findings)
             hooks(settings.hooks.keys.sorted().compactMap { settings.hooks[$0] }, subject, &findings)
-        } catch {
-            findings.problem(subject, words(error), FailureCause.configuration.advice)
-        }
+        } catch { findings.problem(subject, words(error), FailureCause.configuration.advice) }
     }
 
     /// The same for what a schedule asks for.
@@ -38,18 +36,13 @@ extension Examination {
             let tuning = try EngineTuning(needs, environment.settings, stateDirectory: directory)
             try load(tuning, subject, &findings)
             let conditions = ConditionPlugins(
-                in: environment.pluginPlace,
-                on: environment.machinePlaces,
-                settings: { tuning.settings.plugins },
-                notice: { _ in }
-            )
+                in: environment.pluginPlace, on: environment.machinePlaces, settings: { tuning.settings.plugins },
+                notice: { _ in })
             _ = try conditions.check(request.conditions, blockedSince: [:])
         } catch {
             let what = words(error)
             // What is wrong for every pull has been said.
-            guard !findings.all.contains(where: { $0.what == what && $0.subject == everyPull }) else {
-                return
-            }
+            guard !findings.all.contains(where: { $0.what == what && $0.subject == everyPull }) else { return }
             findings.problem(subject, what, FailureCause.configuration.advice)
         }
         hooks(request.hooks, subject, &findings)
@@ -58,15 +51,9 @@ extension Examination {
     private static func load(_ tuning: EngineTuning, _ subject: String, _ findings: inout Findings) throws {
         let notes = Mutex<[String]>([])
         let assembly = EngineAssembly(
-            store: try SyncStore.inMemory(),
-            tuning: tuning,
-            plugins: EnvironmentPaths.ofProcess.pluginPlace,
-            listener: { event in
-                if let note = event.note { notes.withLock { $0.append(note) } }
-            },
-            progress: { _ in },
-            metrics: nil
-        )
+            store: try SyncStore.inMemory(), tuning: tuning, plugins: EnvironmentPaths.ofProcess.pluginPlace,
+            listener: { event in if let note = event.note { notes.withLock { $0.append(note) } } }, progress: { _ in },
+            metrics: nil)
         assembly.end(try assembly.parts(stop: StopRequest()), isStopped: true)
         for note in notes.withLock({ $0 }) { findings.note(subject, escaped(note)) }
     }
@@ -74,11 +61,9 @@ extension Examination {
     /// Programs that a hook could not be started with.
     private static func hooks(_ hooks: [RunHook], _ subject: String, _ findings: inout Findings) {
         var seen: Set<String> = []
-        for program in hooks.compactMap(\.arguments.first)
-        where program.hasPrefix("/") && seen.insert(program).inserted {
-            do throws(ProgramError) {
-                try physicalProgram(program, role: "hook", destination: nil)
-            } catch {
+        for program in hooks.compactMap(\.arguments.first) where program.hasPrefix("/") && seen.insert(program).inserted
+        {
+            do throws(ProgramError) { try physicalProgram(program, role: "hook", destination: nil) } catch {
                 findings.problem(subject, error.message, FailureCause.hookNotStarted.advice)
             }
         }

@@ -30,12 +30,9 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
     /// **Bytes** that a stream uses besides its window.
     private static let ownMemory = 512 << 10
 
-    init(
-        codec: Codec,
-        dictionary: DecodingDictionary? = nil,
-        rawLength: UInt64,
-        windows: WindowBudget
-    ) throws(CompressionError) {
+    init(codec: Codec, dictionary: DecodingDictionary? = nil, rawLength: UInt64, windows: WindowBudget)
+        throws(CompressionError)
+    {
         decoder = try BlobDecoder()
         try decoder.begin(codec, with: dictionary)
         self.codec = codec
@@ -55,10 +52,9 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
     /// Takes the next stored bytes and passes on raw ones with their offset in the blob.
     ///
     /// - Returns: `nil`, or why it does not go on.
-    func decode(
-        _ stored: UnsafeRawBufferPointer,
-        _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
-    ) -> Failure? {
+    func decode(_ stored: UnsafeRawBufferPointer, _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void)
+        -> Failure?
+    {
         guard codec.isCompressed else { return pass(stored, put).map { .wrong($0) } }
         if reserved != nil { return decodeNext(stored, put).map { .wrong($0) } }
         let taken = min(stored.count, BlobDecoder.longestHeader - header.count)
@@ -66,33 +62,24 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         do throws(CompressionError) {
             guard let window = try BlobDecoder.window(of: codec, startingWith: header) else { return nil }
             // Never more is written than the blob has raw bytes; libzstd itself refuses more than 2^27.
-            let (room, tooMuch) = Int(clamping: min(window, rawLength)).addingReportingOverflow(
-                Self.ownMemory
-            )
+            let (room, tooMuch) = Int(clamping: min(window, rawLength)).addingReportingOverflow(Self.ownMemory)
             guard !tooMuch, windows.take(room) else { return .crowded(room) }
             reserved = room
-        } catch {
-            return .wrong("\(error)")
-        }
+        } catch { return .wrong("\(error)") }
         let failure = header.withUnsafeBytes { decodeNext($0, put) }
         header = []
-        return (failure ?? decodeNext(UnsafeRawBufferPointer(rebasing: stored[taken...]), put)).map {
-            .wrong($0)
-        }
+        return (failure ?? decodeNext(UnsafeRawBufferPointer(rebasing: stored[taken...]), put)).map { .wrong($0) }
     }
 
     private func decodeNext(
-        _ stored: UnsafeRawBufferPointer,
-        _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
+        _ stored: UnsafeRawBufferPointer, _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
     ) -> String? {
         var rest = stored
         do {
             while !rest.isEmpty {
                 if ended { return "bytes follow the frame" }
                 let step = try decoder.decodeNext(rest, into: output)
-                if let reason = pass(UnsafeRawBufferPointer(rebasing: output[..<step.produced]), put) {
-                    return reason
-                }
+                if let reason = pass(UnsafeRawBufferPointer(rebasing: output[..<step.produced]), put) { return reason }
                 ended = step.frameEnded
                 rest = UnsafeRawBufferPointer(rebasing: rest[step.consumed...])
                 if step.consumed == 0, step.produced == 0 { return "the frame makes no progress" }
@@ -101,22 +88,17 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
             while !ended, produced < rawLength {
                 let step = try decoder.decodeNext(UnsafeRawBufferPointer(start: nil, count: 0), into: output)
                 guard step.produced > 0 else { return nil }
-                if let reason = pass(UnsafeRawBufferPointer(rebasing: output[..<step.produced]), put) {
-                    return reason
-                }
+                if let reason = pass(UnsafeRawBufferPointer(rebasing: output[..<step.produced]), put) { return reason }
                 ended = step.frameEnded
             }
-        } catch {
-            return "\(error)"
-        }
+        } catch { return "\(error)" }
         return nil
     }
 
     /// Passes raw bytes on, unless there are too many.
-    private func pass(
-        _ raw: UnsafeRawBufferPointer,
-        _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void
-    ) -> String? {
+    private func pass(_ raw: UnsafeRawBufferPointer, _ put: (_ raw: UnsafeRawBufferPointer, _ offset: UInt64) -> Void)
+        -> String?
+    {
         guard UInt64(raw.count) <= rawLength - produced else { return "longer than the manifest says" }
         put(raw, produced)
         produced += UInt64(raw.count)

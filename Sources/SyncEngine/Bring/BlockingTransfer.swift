@@ -6,10 +6,7 @@ extension Transport {
     ///
     /// - Parameter end: When it is cancelled, too; `nil` for as long as the transport takes.
     func run(
-        _ request: TransferRequest,
-        sink: any TransferSink,
-        stop: StopRequest,
-        until end: SuspendingClock.Instant? = nil
+        _ request: TransferRequest, sink: any TransferSink, stop: StopRequest, until end: SuspendingClock.Instant? = nil
     ) -> Result<TransferReport, TransferError> {
         let outcome = Monitor<Result<TransferReport, TransferError>?>(nil)
         stop.onStop { cancel(request.id) }

@@ -38,9 +38,7 @@ struct FetchRounds: Sendable {
 
     /// Spans are long enough to be few, and short enough that every connection has several.
     static func rule(
-        for manifest: Manifest,
-        wanted: [Int],
-        connections: Int,
+        for manifest: Manifest, wanted: [Int], connections: Int,
         skipping: (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }
     ) -> CoalescingRule {
         var stored: UInt64 = 0
@@ -60,12 +58,8 @@ struct FetchRounds: Sendable {
     /// - Returns: The rows that failed; every other row of the plan has been given to the committer.
     func run(_ plan: Plan, isAll: Bool = true) -> [RowFailure] {
         let workers: WorkerPool
-        do {
-            workers = try WorkerPool(count: environment.workers)
-        } catch {
-            return Set(plan.targets.map(\.row)).sorted().map {
-                RowFailure(row: $0, reason: "\(error)", cause: .other)
-            }
+        do { workers = try WorkerPool(count: environment.workers) } catch {
+            return Set(plan.targets.map(\.row)).sorted().map { RowFailure(row: $0, reason: "\(error)", cause: .other) }
         }
         let pool = BufferPool(count: Self.buffers, bufferSize: 256 << 10)
         let windows = WindowBudget(capacity: windowBytes)
@@ -80,20 +74,12 @@ struct FetchRounds: Sendable {
             case .success(let known): decoding = known
             case .failure(let failure):
                 // Do not fetch what could not be decoded.
-                failures += Set(round.targets.map(\.row)).sorted().map {
-                    RowFailure(row: $0, dictionary: failure)
-                }
+                failures += Set(round.targets.map(\.row)).sorted().map { RowFailure(row: $0, dictionary: failure) }
                 break rounds
             }
             let installer = Installer(
-                context,
-                round,
-                dictionary: decoding,
-                bases: attempt == 0 ? bases : nil,
-                copies: copies,
-                windows: windows,
-                onBytes: onBytes
-            )
+                context, round, dictionary: decoding, bases: attempt == 0 ? bases : nil, copies: copies,
+                windows: windows, onBytes: onBytes)
             let result = fetch(round, attempt: attempt, installer, workers: workers, pool: pool)
             context.partialBlobs.endPlan()
             let last = attempt + 1 == Self.rounds || isStopped
@@ -120,15 +106,9 @@ struct FetchRounds: Sendable {
             let loose = again.filter { !manifest.files.urls($0).isEmpty && !reloads.contains($0) }
             do throws(PlanError) {
                 round = try makePlan(
-                    manifest,
-                    wanted: again,
-                    rule: CoalescingRule(),
-                    looseOnly: Set(loose),
+                    manifest, wanted: again, rule: CoalescingRule(), looseOnly: Set(loose),
                     gaps: { parts.gaps(row: $0) },
-                    skipping: {
-                        parts.isHere(row: $0, blob: $1) || copies?.sources.has(row: $0, blob: $1) == true
-                    }
-                )
+                    skipping: { parts.isHere(row: $0, blob: $1) || copies?.sources.has(row: $0, blob: $1) == true })
             } catch {
                 failures += again.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) }
                 break
@@ -148,12 +128,9 @@ struct FetchRounds: Sendable {
     private var isStopped: Bool { context.isStopped || context.disk.hasFailed }
 
     /// Fetches rows that found no room for their windows, as many at a time as have room together.
-    private func fetch(
-        _ crowded: [Int: Int],
-        windows: WindowBudget,
-        workers: WorkerPool,
-        pool: BufferPool
-    ) -> [RowFailure] {
+    private func fetch(_ crowded: [Int: Int], windows: WindowBudget, workers: WorkerPool, pool: BufferPool)
+        -> [RowFailure]
+    {
         var failures: [RowFailure] = []
         var waiting = crowded.sorted { $0.key < $1.key }
         /// How many blobs a row wanted when it was last fetched alone.
@@ -168,19 +145,10 @@ struct FetchRounds: Sendable {
             let rows = some.map(\.key)
             do {
                 let plan = try makePlan(
-                    manifest,
-                    wanted: rows,
-                    rule: CoalescingRule(),
-                    gaps: { parts.gaps(row: $0) },
-                    skipping: { parts.isHere(row: $0, blob: $1) }
-                )
+                    manifest, wanted: rows, rule: CoalescingRule(), gaps: { parts.gaps(row: $0) },
+                    skipping: { parts.isHere(row: $0, blob: $1) })
                 let installer = Installer(
-                    context,
-                    plan,
-                    dictionary: try dictionary(for: plan).get(),
-                    windows: windows,
-                    onBytes: onBytes
-                )
+                    context, plan, dictionary: try dictionary(for: plan).get(), windows: windows, onBytes: onBytes)
                 for failure in fetch(plan, attempt: 0, installer, workers: workers, pool: pool) {
                     // Some blobs of such a file are here by now, so it goes on alone.
                     let isFewer = rows.count > 1 || plan.slots.count < alone[failure.row] ?? .max
@@ -194,45 +162,32 @@ struct FetchRounds: Sendable {
                 context.partialBlobs.endPlan()
             } catch let failure as ManifestDictionary.Failure {
                 failures += rows.map { RowFailure(row: $0, dictionary: failure) }
-            } catch {
-                failures += rows.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) }
-            }
+            } catch { failures += rows.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) } }
         }
         return failures
     }
 
     /// The dictionary when a plan needs it.
     private func dictionary(for plan: Plan) -> Result<DecodingDictionary?, ManifestDictionary.Failure> {
-        guard let dictionary, plan.slots.contains(where: \.codec.needsDictionary) else {
-            return .success(nil)
-        }
+        guard let dictionary, plan.slots.contains(where: \.codec.needsDictionary) else { return .success(nil) }
         return dictionary.get().map { $0 }
     }
 
     /// Runs one plan's spans to their ends.
-    private func fetch(
-        _ plan: Plan,
-        attempt: Int,
-        _ installer: Installer,
-        workers: WorkerPool,
-        pool: BufferPool
-    ) -> [RowFailure] {
+    private func fetch(_ plan: Plan, attempt: Int, _ installer: Installer, workers: WorkerPool, pool: BufferPool)
+        -> [RowFailure]
+    {
         let ends = transfer(plan, installer, workers: workers, pool: pool, reload: attempt > 0)
         workers.drain()
         return judge(plan, installer, ends)
     }
 
-    private func judge(
-        _ plan: Plan,
-        _ installer: Installer,
-        _ ends: [SpanEnd]
-    ) -> [RowFailure] {
+    private func judge(_ plan: Plan, _ installer: Installer, _ ends: [SpanEnd]) -> [RowFailure] {
         var failures: [Int: RowFailure] = [:]
         var blamed: Set<String> = []
         for trouble in installer.troubles {
             switch trouble.cause {
-            case .disk(let error):
-                failures[trouble.row] = RowFailure(row: trouble.row, disk: error)
+            case .disk(let error): failures[trouble.row] = RowFailure(row: trouble.row, disk: error)
             case .wrongBase(let reason):
                 guard failures[trouble.row]?.cause.isOfDisk != true else { continue }
                 failures[trouble.row] = RowFailure(row: trouble.row, wrongBytes: reason)
@@ -243,22 +198,16 @@ struct FetchRounds: Sendable {
                     row: trouble.row,
                     reason: "decoding it takes \(ByteCount(UInt64(window))) of memory, and the limit "
                         + "for all files is \(ByteCount(UInt64(windowBytes))); "
-                        + "publish it with a smaller zstd window",
-                    cause: .badManifest
-                )
+                        + "publish it with a smaller zstd window", cause: .badManifest)
                 failure.window = max(window, known?.window ?? 0)
                 failures[trouble.row] = failure
             case .wrongBytes(let reason, let found):
                 let words = Self.words(reason, found: found, wanted: manifest.files.digest(trouble.row))
                 let sender = trouble.span.flatMap { ends[$0].sender(trouble.source) }
                 if let sender { tell(trouble.row, sender, words, found: found) }
-                if let known = failures[trouble.row], known.cause.isOfDisk || trouble.span == nil {
-                    continue
-                }
+                if let known = failures[trouble.row], known.cause.isOfDisk || trouble.span == nil { continue }
                 failures[trouble.row] = RowFailure(
-                    row: trouble.row,
-                    wrongBytes: sender.map { "\(redacted(url: $0)): \(words)" } ?? reason
-                )
+                    row: trouble.row, wrongBytes: sender.map { "\(redacted(url: $0)): \(words)" } ?? reason)
                 if let sender, blamed.insert(sender).inserted {
                     environment.transport.blame(url: sender, reason: "wrong bytes")
                 }
@@ -283,15 +232,8 @@ struct FetchRounds: Sendable {
 
     /// Reports a source that delivered wrong bytes, whether or not another one helps.
     private func tell(_ row: Int, _ url: String, _ words: String, found: SHA256Digest?) {
-        let (path, source, wanted) = (
-            manifest.files.path(row), redacted(url: url), manifest.files.digest(row)
-        )
-        let failure = FileFailure(
-            path: path,
-            reason: "\(source): \(words)",
-            cause: .wrongBytes,
-            isFinal: false
-        )
+        let (path, source, wanted) = (manifest.files.path(row), redacted(url: url), manifest.files.digest(row))
+        let failure = FileFailure(path: path, reason: "\(source): \(words)", cause: .wrongBytes, isFinal: false)
         let note = "\(escaped(path)): \(source) \(words)"
         environment.events.tell(
             transfer: SyncEvent(.sourceWrongBytes, time: environment.now(), note: note, failure: failure) {
@@ -300,7 +242,6 @@ struct FetchRounds: Sendable {
                 $0.field("sha256", wanted.hex)
                 $0.field("got_sha256", optional: found?.hex)
                 $0.field("reason", words)
-            }
-        )
+            })
     }
 }

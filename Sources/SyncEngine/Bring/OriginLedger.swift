@@ -86,8 +86,7 @@ final class OriginLedger: Transport {
     // MARK: The transport's own
 
     func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
+        _ request: TransferRequest, sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
         transport.start(request, sink: sink) { [self] result in

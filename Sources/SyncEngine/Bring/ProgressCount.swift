@@ -117,7 +117,5 @@ final class RowOrigins: Sendable {
 
     subscript(row: Int) -> RowOrigin { origins.withLock { $0[row] } ?? .network }
 
-    func set(_ rows: Set<Int>, _ origin: RowOrigin) {
-        origins.withLock { for row in rows { $0[row] = origin } }
-    }
+    func set(_ rows: Set<Int>, _ origin: RowOrigin) { origins.withLock { for row in rows { $0[row] = origin } } }
 }

@@ -28,9 +28,7 @@ struct RowFailure: Sendable {
     }
 
     /// A row that the disk did not take.
-    init(row: Int, disk error: FileError) {
-        self.init(row: row, reason: error.reasonForFile, cause: error.cause)
-    }
+    init(row: Int, disk error: FileError) { self.init(row: row, reason: error.reasonForFile, cause: error.cause) }
 
     /// A row that cannot be decoded.
     init(row: Int, dictionary failure: ManifestDictionary.Failure) {

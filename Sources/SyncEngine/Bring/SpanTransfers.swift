@@ -25,27 +25,19 @@ extension FetchRounds {
     }
 
     /// Blocks until every span has ended.
-    func transfer(
-        _ plan: Plan,
-        _ installer: Installer,
-        workers: WorkerPool,
-        pool: BufferPool,
-        reload: Bool
-    ) -> [SpanEnd] {
+    func transfer(_ plan: Plan, _ installer: Installer, workers: WorkerPool, pool: BufferPool, reload: Bool)
+        -> [SpanEnd]
+    {
         guard !plan.spans.isEmpty else { return [] }
-        let urls = plan.spans.map { self.urls(of: $0, in: plan) }
-            .map { urls in
-                // Only one kind of place per transfer: remote mirrors of a local pack are asked once it is gone.
-                let isLocal = urls.first?.hasPrefix("file:") == true
-                return urls.filter { $0.hasPrefix("file:") == isLocal }
-            }
+        let urls = plan.spans.map { self.urls(of: $0, in: plan) }.map { urls in
+            // Only one kind of place per transfer: remote mirrors of a local pack are asked once it is gone.
+            let isLocal = urls.first?.hasPrefix("file:") == true
+            return urls.filter { $0.hasPrefix("file:") == isLocal }
+        }
         let state = Monitor(State(open: plan.spans.count, ends: urls.map { SpanEnd(urls: $0) }))
         let tasks = environment.live.tasks
         let numbers = environment.events.subjects.begin(
-            plan.spans.count,
-            { subject(of: $0, in: plan) },
-            tasks: { tasks?.note($1, plan.rows(of: $0)) }
-        )
+            plan.spans.count, { subject(of: $0, in: plan) }, tasks: { tasks?.note($1, plan.rows(of: $0)) })
         defer { environment.events.subjects.forget(numbers) }
         var identifiers: [(TransferID, any Transport)] = []
         for (span, number) in zip(plan.spans.indices, numbers) {
@@ -56,22 +48,9 @@ extension FetchRounds {
             identifiers.append((identifier, transport))
             let (range, size) = (plan.spans[span].range, objectSize(of: plan.spans[span].source))
             let request = TransferRequest(
-                id: identifier,
-                urls: urls[span],
-                range: range == 0..<size ? nil : range,
-                objectSize: size,
-                limit: range.length,
-                priority: plan.spans.count - span,
-                reload: reload,
-                referrer: referrer
-            )
-            let unpacker = SpanUnpacker(
-                plan: plan,
-                span: span,
-                consumer: installer,
-                pool: pool,
-                workers: workers
-            )
+                id: identifier, urls: urls[span], range: range == 0..<size ? nil : range, objectSize: size,
+                limit: range.length, priority: plan.spans.count - span, reload: reload, referrer: referrer)
+            let unpacker = SpanUnpacker(plan: plan, span: span, consumer: installer, pool: pool, workers: workers)
             let sink = SpanSink(unpacker: unpacker, range: range, pool: pool) { transport.resume(identifier) }
             transport.start(request, sink: sink) { result in
                 sink.finish()
@@ -94,10 +73,8 @@ extension FetchRounds {
 
     private func subject(of span: Int, in plan: Plan) -> TransferSubject {
         switch plan.spans[span].source {
-        case .pack(let pack):
-            TransferSubject(object: manifest.packs[pack].sha256.hex, tasks: plan.rows(of: span).count)
-        case .loose(let row):
-            TransferSubject(path: manifest.files.path(row), tasks: plan.rows(of: span).count)
+        case .pack(let pack): TransferSubject(object: manifest.packs[pack].sha256.hex, tasks: plan.rows(of: span).count)
+        case .loose(let row): TransferSubject(path: manifest.files.path(row), tasks: plan.rows(of: span).count)
         }
     }
 
@@ -139,9 +116,7 @@ extension Plan {
     /// The rows that need a span, each once, in order.
     func rows(of span: Int) -> [Int] {
         var rows: [Int] = []
-        for slot in spans[span].slots {
-            for target in targets[slots[slot].targets] { rows.append(target.row) }
-        }
+        for slot in spans[span].slots { for target in targets[slots[slot].targets] { rows.append(target.row) } }
         rows.sort()
         var last: Int?
         return rows.filter { row in

@@ -39,8 +39,7 @@ package final class TransferSubjects: Sendable {
     ///   - tasks: Told what happens to the tasks of the transfer at a place.
     /// - Returns: The numbers; to be given to ``forget(_:)`` when all have ended.
     func begin(
-        _ count: Int,
-        _ subject: @escaping @Sendable (_ place: Int) -> TransferSubject,
+        _ count: Int, _ subject: @escaping @Sendable (_ place: Int) -> TransferSubject,
         tasks: @escaping @Sendable (_ place: Int, TaskInput) -> Void
     ) -> Range<UInt64> {
         let numbers = TransferNumbers.next(count)
@@ -59,9 +58,7 @@ package final class TransferSubjects: Sendable {
     /// What a transfer is for; `nil` if for no file of the set.
     package func subject(of id: TransferID) -> TransferSubject? {
         let number = id.rawValue
-        let found = state.withLock { state in
-            (state.known[number], state.plans.first { $0.numbers.contains(number) })
-        }
+        let found = state.withLock { state in (state.known[number], state.plans.first { $0.numbers.contains(number) }) }
         guard found.0 == nil, let plan = found.1 else { return found.0 }
         let subject = plan.subject(Int(number - plan.numbers.lowerBound))
         state.withLock { state in

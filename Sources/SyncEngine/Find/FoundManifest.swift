@@ -44,10 +44,7 @@ struct FoundManifest: Sendable {
     var referrer: TransferRequest.Referrer? { place.referrer }
 
     init(
-        _ digest: SHA256Digest,
-        project: String,
-        at place: ManifestPlace,
-        _ source: ManifestSource,
+        _ digest: SHA256Digest, project: String, at place: ManifestPlace, _ source: ManifestSource,
         decode: @escaping @Sendable () throws(EngineError) -> Manifest
     ) {
         (self.digest, self.project, self.place, self.source) = (digest, project, place, source)
@@ -57,9 +54,7 @@ struct FoundManifest: Sendable {
 
     /// One that is decoded already.
     init(_ manifest: Manifest, at place: ManifestPlace, _ source: ManifestSource) {
-        self.init(manifest.digest, project: manifest.project, at: place, source) { () throws(EngineError) in
-            manifest
-        }
+        self.init(manifest.digest, project: manifest.project, at: place, source) { () throws(EngineError) in manifest }
     }
 
     /// The cost so far of finding and decoding it.
@@ -92,7 +87,5 @@ struct FoundManifest: Sendable {
 
 extension String {
     /// A manifest's place, fit to be recorded: an absolute path, or a URL without userinfo, query and fragment.
-    var withoutSecretsOfPlace: String {
-        urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self) ?? self
-    }
+    var withoutSecretsOfPlace: String { urlScheme(of: self) != nil ? withoutSecrets(self) : absolute(self) ?? self }
 }

@@ -29,11 +29,7 @@ struct ManifestCache: Sendable {
     ///   - stateDirectory: Absolute; made, 0700, when it is missing.
     ///   - limit: Most **bytes** of a body that are read.
     ///   - isNeeded: Whether a manifest that is not the latest of its URL may still be needed.
-    init(
-        stateDirectory: String,
-        limit: Int,
-        isNeeded: @escaping @Sendable (SHA256Digest) -> Bool
-    ) throws(EngineError) {
+    init(stateDirectory: String, limit: Int, isNeeded: @escaping @Sendable (SHA256Digest) -> Bool) throws(EngineError) {
         self.limit = limit
         self.isNeeded = isNeeded
         directory = stateDirectory + "/manifests"
@@ -56,12 +52,8 @@ struct ManifestCache: Sendable {
         let entry = Entry(
             digest: digest,
             validator: Validator(
-                etag: fields["etag"].map(String.init),
-                lastModified: fields["last-modified"].map(String.init)
-            ),
-            isCompressed: fields["encoding"] == "zstd",
-            project: String(project)
-        )
+                etag: fields["etag"].map(String.init), lastModified: fields["last-modified"].map(String.init)),
+            isCompressed: fields["encoding"] == "zstd", project: String(project))
         return isPermitted(.read, "\(directory)/\(bodyName(entry.digest, entry.isCompressed))") ? entry : nil
     }
 
@@ -83,13 +75,10 @@ struct ManifestCache: Sendable {
 
     /// Stores a body and the server's answer. A failure only costs a request next time.
     func remember(_ entry: Entry, body: [UInt8], for url: String) {
-        guard let head = headName(url), write(body, to: bodyName(entry.digest, entry.isCompressed)) else {
-            return
-        }
+        guard let head = headName(url), write(body, to: bodyName(entry.digest, entry.isCompressed)) else { return }
         let old = self.entry(for: url)
         var text = "format 1\ndigest \(entry.digest)\nproject \(entry.project)\n"
-        for (key, value) in [("etag", entry.validator.etag), ("last-modified", entry.validator.lastModified)]
-        {
+        for (key, value) in [("etag", entry.validator.etag), ("last-modified", entry.validator.lastModified)] {
             if let value, !value.utf8.contains(where: { $0 < 0x20 }) { text += "\(key) \(value)\n" }
         }
         if entry.isCompressed { text += "encoding zstd\n" }
@@ -101,9 +90,7 @@ struct ManifestCache: Sendable {
     }
 
     /// Forgets the server's answer, so that the next request is unconditional.
-    func forget(_ url: String) {
-        if let head = headName(url) { removeFile("\(directory)/\(head)") }
-    }
+    func forget(_ url: String) { if let head = headName(url) { removeFile("\(directory)/\(head)") } }
 
     private func headName(_ url: String) -> String? {
         (try? sha256(url)).map { "\($0).head" }  // No memory: as if nothing were known.

@@ -53,9 +53,7 @@ final class ManifestDictionary: Sendable {
                     return try bytes.withUnsafeBufferPointer { bytes throws(CompressionError) in
                         .success(try DecodingDictionary(UnsafeRawBufferPointer(bytes)))
                     }
-                } catch {
-                    return .failure(Failure(reason: "the dictionary of the manifest: \(error.reason)"))
-                }
+                } catch { return .failure(Failure(reason: "the dictionary of the manifest: \(error.reason)")) }
             }
             known = try? made.get()
             return made

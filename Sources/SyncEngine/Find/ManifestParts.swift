@@ -31,9 +31,7 @@ struct ManifestParts: Sendable {
         if !(wanted + [dictionary?.wanted].compactMap { $0 }).allSatisfy(isLocal) {
             source.parts.note(parts.map(\.digest) + [dictionary?.digest].compactMap { $0 }, of: root)
         }
-        if let dictionary, !isLocal(dictionary.wanted), source.cache != nil,
-            !source.parts.has(dictionary.digest)
-        {
+        if let dictionary, !isLocal(dictionary.wanted), source.cache != nil, !source.parts.has(dictionary.digest) {
             source.ahead.begin(dictionary.digest) { PartFetch([dictionary.wanted], source) }
         }
         guard !parts.isEmpty else { return }
@@ -69,42 +67,25 @@ struct ManifestParts: Sendable {
                 }
             }
             source.tally.read()
-            if source.stop.isStopped {
-                throw EngineError(.interrupted, "stopped while reading the manifest")
-            }
+            if source.stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
             try add(text, to: &assembly)
         }
     }
 
-    private func request(_ index: Int, _ part: Manifest.Part, _ assembly: ManifestAssembly)
-        -> PartFetch.Wanted
-    {
+    private func request(_ index: Int, _ part: Manifest.Part, _ assembly: ManifestAssembly) -> PartFetch.Wanted {
         request(index, part.blob, assembly.pack(of: part))
     }
 
     private func request(_ index: Int, _ blob: Blob, _ pack: Manifest.Pack) -> PartFetch.Wanted {
         PartFetch.Wanted(
-            index: index,
-            blob: blob,
-            urls: resolve(pack.urls, against: bases),
-            packSize: pack.size,
-            referrer: referrer
-        )
+            index: index, blob: blob, urls: resolve(pack.urls, against: bases), packSize: pack.size, referrer: referrer)
     }
 
-    private func request(
-        _ index: Int,
-        _ delta: Manifest.PartDelta,
-        _ assembly: ManifestAssembly
-    ) -> PartFetch.Wanted {
+    private func request(_ index: Int, _ delta: Manifest.PartDelta, _ assembly: ManifestAssembly) -> PartFetch.Wanted {
         let pack = assembly.pack(of: delta)
         let blob = Blob(
-            pack: delta.pack,
-            codec: .zstd,
-            offset: delta.offset,
-            storedLength: delta.storedLength,
-            rawLength: delta.storedLength
-        )
+            pack: delta.pack, codec: .zstd, offset: delta.offset, storedLength: delta.storedLength,
+            rawLength: delta.storedLength)
         var wanted = request(index, blob, pack)
         wanted.isDelta = true
         return wanted
@@ -121,15 +102,12 @@ struct ManifestParts: Sendable {
     }
 
     /// The dictionary of a manifest, from the cache or the network.
-    func dictionary(
-        _ named: Manifest.SharedDictionary,
-        of manifest: Manifest
-    ) -> Result<[UInt8], ManifestDictionary.Failure> {
+    func dictionary(_ named: Manifest.SharedDictionary, of manifest: Manifest) -> Result<
+        [UInt8], ManifestDictionary.Failure
+    > {
         do {
             var reader = try PartDecoder.make()
-            if let known = source.parts.part(named.digest),
-                let bytes = reader.text(known, named.blob, named.digest)
-            {
+            if let known = source.parts.part(named.digest), let bytes = reader.text(known, named.blob, named.digest) {
                 return .success(bytes)
             }
             let wanted = request(0, named.blob, manifest.packs[Int(named.blob.pack)])
@@ -143,21 +121,15 @@ struct ManifestParts: Sendable {
                     case .unavailable(let error): unavailable(error)
                     case .wrong:
                         ManifestDictionary.Failure(
-                            reason: "the dictionary of the manifest is not what it says \(place(wanted))"
-                        )
+                            reason: "the dictionary of the manifest is not what it says \(place(wanted))")
                     }
                 }
             }
-        } catch {
-            return .failure(ManifestDictionary.Failure(reason: "\(error)"))
-        }
+        } catch { return .failure(ManifestDictionary.Failure(reason: "\(error)")) }
     }
 
     private func unavailable(_ error: TransferError) -> ManifestDictionary.Failure {
-        ManifestDictionary.Failure(
-            reason: "cannot fetch the dictionary of the manifest: \(error)",
-            transfer: error
-        )
+        ManifestDictionary.Failure(reason: "cannot fetch the dictionary of the manifest: \(error)", transfer: error)
     }
 
     /// Why there is no text.
@@ -168,10 +140,7 @@ struct ManifestParts: Sendable {
 
     /// Fetches the text of a part that is not in the cache, or is damaged there.
     private func text(
-        _ wanted: PartFetch.Wanted,
-        _ digest: SHA256Digest,
-        _ first: PartFetch.Received?,
-        _ reader: inout PartDecoder
+        _ wanted: PartFetch.Wanted, _ digest: SHA256Digest, _ first: PartFetch.Received?, _ reader: inout PartDecoder
     ) -> Result<[UInt8], Fault> {
         var received = first
         var wrong: PartFetch.Received?
@@ -187,9 +156,7 @@ struct ManifestParts: Sendable {
                 // Reading a local file again gives the same bytes.
                 guard repetition <= Self.repetitions, !isLocal(wanted) else { break }
                 wrong = came
-                if let url = came.url {
-                    source.transport.blame(url: url, reason: "a part of the manifest is wrong")
-                }
+                if let url = came.url { source.transport.blame(url: url, reason: "a part of the manifest is wrong") }
             }
             switch PartFetch.again(wanted, source) {
             case .success(let came): received = came
@@ -202,13 +169,10 @@ struct ManifestParts: Sendable {
     private func error(_ fault: Fault, _ what: String, _ wanted: PartFetch.Wanted) -> EngineError {
         switch fault {
         case .unavailable(let error): failure(what, error)
-        case .wrong where source.stop.isStopped:
-            EngineError(.interrupted, "stopped while reading the manifest")
+        case .wrong where source.stop.isStopped: EngineError(.interrupted, "stopped while reading the manifest")
         case .wrong:
             EngineError(
-                .dataInvalid,
-                "\(shown): \(what) of the manifest is not what the manifest says \(place(wanted))"
-            )
+                .dataInvalid, "\(shown): \(what) of the manifest is not what the manifest says \(place(wanted))")
         }
     }
 
@@ -217,9 +181,7 @@ struct ManifestParts: Sendable {
     }
 
     private func add(_ text: [UInt8], to assembly: inout ManifestAssembly) throws(EngineError) {
-        do {
-            try text.withUnsafeBytes { try assembly.add($0) }
-        } catch {
+        do { try text.withUnsafeBytes { try assembly.add($0) } } catch {
             throw EngineError(.dataInvalid, "\(shown): \(error)")
         }
     }
@@ -240,13 +202,9 @@ private struct PartDecoder: ~Copyable {
     static func make() throws(EngineError) -> PartDecoder {
         do {
             return PartDecoder(
-                decompressor: try ZstdDecompressor(),
-                hasher: try SHA256Hasher(),
-                compressor: try ZstdCompressor(level: 1)
-            )
-        } catch {
-            throw EngineError(.internalError, "\(error)")
-        }
+                decompressor: try ZstdDecompressor(), hasher: try SHA256Hasher(),
+                compressor: try ZstdCompressor(level: 1))
+        } catch { throw EngineError(.internalError, "\(error)") }
     }
 
     /// Applies a delta to the cached text that it is based on, and caches the result; `nil` if the result is wrong or
@@ -258,9 +216,7 @@ private struct PartDecoder: ~Copyable {
         do {
             var former = known
             if known.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
-                former = try known.withUnsafeBytes {
-                    try decodeZstd($0, limit: Manifest.PartDelta.longestTexts)
-                }
+                former = try known.withUnsafeBytes { try decodeZstd($0, limit: Manifest.PartDelta.longestTexts) }
             }
             guard try former.withUnsafeBytes({ try hasher.digest(of: $0) }) == delta.base else { return nil }
             let text = try Array<UInt8>(unsafeUninitializedCapacity: length) { buffer, used in
@@ -277,9 +233,7 @@ private struct PartDecoder: ~Copyable {
             }
             cache.keep(count.map { Array(stored[..<$0]) } ?? text, part.digest)
             return text
-        } catch {
-            return nil
-        }
+        } catch { return nil }
     }
 
     /// The decoded text; `nil` if it is wrong.
@@ -298,9 +252,7 @@ private struct PartDecoder: ~Copyable {
             }
             guard text.count == length else { return nil }
             return try text.withUnsafeBytes { try hasher.digest(of: $0) } == digest ? text : nil
-        } catch {
-            return nil
-        }
+        } catch { return nil }
     }
 }
 

@@ -21,9 +21,7 @@ struct ManifestSource: Sendable {
     let tally = ManifestTally()
     let ahead = DictionaryAhead()
 
-    func find(_ location: String, _ wanted: WantedRelease = WantedRelease()) throws(EngineError)
-        -> FoundManifest
-    {
+    func find(_ location: String, _ wanted: WantedRelease = WantedRelease()) throws(EngineError) -> FoundManifest {
         if let path = wanted.path { return try find(path, wanted, besides: Self.named(location)) }
         guard let scheme = urlScheme(of: location) else { return try read(location) }
         guard limits.schemes?.contains(scheme) ?? true else {
@@ -35,17 +33,12 @@ struct ManifestSource: Sendable {
         let plain = location.prefix { $0 != "?" && $0 != "#" }
         let inside = Self.inside(String(plain)) + location[plain.endIndex...]
         if plain.hasSuffix("/") || Self.isBare(plain) { return try fetch(inside) }
-        do throws(EngineError) {
-            return try fetch(location)
-        } catch {
+        do throws(EngineError) { return try fetch(location) } catch {
             // A directory without a final slash is answered with a page, an error, nothing, or a redirect that may lead
             // anywhere.
-            let isAnswered =
-                [.noInput, .dataInvalid, .refused].contains(error.status) || error.cause == .other
+            let isAnswered = [.noInput, .dataInvalid, .refused].contains(error.status) || error.cause == .other
             guard !Self.isFile(plain), isAnswered, !stop.isStopped else { throw error }
-            do throws(EngineError) {
-                return try fetch(inside)
-            } catch let second {
+            do throws(EngineError) { return try fetch(inside) } catch let second {
                 // If that does not help either, report the first failure.
                 throw stop.isStopped ? second : error
             }
@@ -74,8 +67,7 @@ struct ManifestSource: Sendable {
         let manifest = try found.decode()
         guard manifest.revision == revision else {
             throw EngineError(
-                .dataInvalid,
-                "\(found.shown): \(path) is revision \(manifest.revision) of \(escaped(manifest.project))"
+                .dataInvalid, "\(found.shown): \(path) is revision \(manifest.revision) of \(escaped(manifest.project))"
             )
         }
         return found
@@ -86,11 +78,7 @@ struct ManifestSource: Sendable {
         let url = resolve(ChannelIndex.path, against: manifestURL(location))
         let sink = MemorySink(limit: ChannelIndex.limit)
         let request = TransferRequest(
-            id: TransferNumbers.next(),
-            urls: [url],
-            limit: UInt64(ChannelIndex.limit),
-            priority: .max
-        )
+            id: TransferNumbers.next(), urls: [url], limit: UInt64(ChannelIndex.limit), priority: .max)
         let from = url.hasPrefix("file:") ? localTransport : transport
         // Only used in a message.
         guard case .success = from.run(request, sink: sink, stop: stop, until: .now + .seconds(10)),
@@ -127,10 +115,7 @@ struct ManifestSource: Sendable {
     /// - Parameter isPublic: Whether it came from a public address; `nil` if unknown.
     /// - Throws: ``EngineError``, also when there is another manifest at that place by now.
     func recorded(
-        _ digest: SHA256Digest,
-        project: String,
-        location: String,
-        _ wanted: WantedRelease = WantedRelease(),
+        _ digest: SHA256Digest, project: String, location: String, _ wanted: WantedRelease = WantedRelease(),
         isPublic: Bool?
     ) throws(EngineError) -> FoundManifest {
         let place = ManifestPlace(location, isPublic: isPublic)
@@ -142,10 +127,7 @@ struct ManifestSource: Sendable {
         let found = try find(location, wanted)
         guard found.digest == digest else {
             throw EngineError(
-                .unavailable,
-                "\(place.shown): the manifest has changed since; pull it again",
-                cause: .badManifest
-            )
+                .unavailable, "\(place.shown): the manifest has changed since; pull it again", cause: .badManifest)
         }
         return found
     }
@@ -176,10 +158,8 @@ struct ManifestSource: Sendable {
                 default: .ioError
                 }
             throw EngineError(
-                status,
-                "cannot read the manifest \(escaped(path)): \(error.reason)\(Self.hint(given, error))",
-                cause: status == .noInput ? .badManifest : error.cause
-            )
+                status, "cannot read the manifest \(escaped(path)): \(error.reason)\(Self.hint(given, error))",
+                cause: status == .noInput ? .badManifest : error.cause)
         }
         let isCompressed = path.hasSuffix(".zst")
         let found = ManifestPlace(place)
@@ -214,12 +194,8 @@ struct ManifestSource: Sendable {
             let usable = known?.isCompressed == attempt.isCompressed ? known : nil
             let sink = MemorySink(limit: limits.ownTextBytes)
             let request = TransferRequest(
-                id: TransferNumbers.next(),
-                urls: [attempt.url],
-                limit: UInt64(limits.ownTextBytes),
-                knownValidator: usable?.validator,
-                priority: .max
-            )
+                id: TransferNumbers.next(), urls: [attempt.url], limit: UInt64(limits.ownTextBytes),
+                knownValidator: usable?.validator, priority: .max)
             switch transport.run(request, sink: sink, stop: stop) {
             case .failure(let error):
                 if stop.reason == .late { throw .late("\(redacted(url: url)): \(error.detail)") }
@@ -229,21 +205,15 @@ struct ManifestSource: Sendable {
                 throw refusal(error, overflowed: sink.overflowed)
             case .success(let report) where report.response.status == 304:
                 guard let usable, let cache else {
-                    throw EngineError(
-                        .dataInvalid,
-                        "\(redacted(url: url)): 304 in reply to an unconditional request"
-                    )
+                    throw EngineError(.dataInvalid, "\(redacted(url: url)): 304 in reply to an unconditional request")
                 }
-                return cached(usable, at: ManifestPlace(url, isPublic: report.isPublic)) {
-                    () throws(EngineError) in
+                return cached(usable, at: ManifestPlace(url, isPublic: report.isPublic)) { () throws(EngineError) in
                     cache.forget(object)
                     let fresh = try fetch(url, from: object)
                     if fresh.digest == usable.digest { return fresh }
                     throw EngineError(
-                        .unavailable,
-                        "\(redacted(url: url)): the manifest changed meanwhile; pull again",
-                        cause: .badManifest
-                    )
+                        .unavailable, "\(redacted(url: url)): the manifest changed meanwhile; pull again",
+                        cause: .badManifest)
                 }
             case .success(let report):
                 let body = sink.bytes
@@ -254,22 +224,14 @@ struct ManifestSource: Sendable {
                         .dataInvalid,
                         "\(redacted(url: attempt.url)): got a web page instead of the manifest. Does the server require a "
                             + "login first? Or is this a page about the set? The URL of a manifest usually ends with "
-                            + "manifest.json"
-                    )
+                            + "manifest.json")
                 }
                 let place = ManifestPlace(url, isPublic: report.isPublic)
                 let manifest = try decode(
-                    body,
-                    isCompressed: attempt.isCompressed,
-                    at: place,
-                    shown: redacted(url: attempt.url)
-                )
+                    body, isCompressed: attempt.isCompressed, at: place, shown: redacted(url: attempt.url))
                 let entry = ManifestCache.Entry(
-                    digest: manifest.digest,
-                    validator: report.response.validator,
-                    isCompressed: attempt.isCompressed,
-                    project: manifest.project
-                )
+                    digest: manifest.digest, validator: report.response.validator, isCompressed: attempt.isCompressed,
+                    project: manifest.project)
                 cache?.remember(entry, body: body, for: object)
                 return FoundManifest(manifest, at: place, self)
             }
@@ -287,8 +249,7 @@ struct ManifestSource: Sendable {
     ///
     /// - Parameter again: Fetches it once more, if that is gone or damaged when it is decoded.
     func cached(
-        _ entry: ManifestCache.Entry,
-        at place: ManifestPlace,
+        _ entry: ManifestCache.Entry, at place: ManifestPlace,
         _ again: @escaping @Sendable () throws(EngineError) -> FoundManifest
     ) -> FoundManifest {
         FoundManifest(entry.digest, project: entry.project, at: place, self) { () throws(EngineError) in
@@ -309,12 +270,9 @@ struct ManifestSource: Sendable {
     /// megabytes.
     ///
     /// - Parameter shown: Where the text is, for people, if not at the place itself.
-    func decode(
-        _ body: [UInt8],
-        isCompressed: Bool,
-        at place: ManifestPlace,
-        shown: String? = nil
-    ) throws(EngineError) -> Manifest {
+    func decode(_ body: [UInt8], isCompressed: Bool, at place: ManifestPlace, shown: String? = nil) throws(EngineError)
+        -> Manifest
+    {
         let end = Monitor<Result<Manifest, EngineError>?>(nil)
         do throws(ThreadError) {
             _ = try WorkerThread(name: "manifest") { [self] in
@@ -323,13 +281,9 @@ struct ManifestSource: Sendable {
                 }
                 end.change { $0 = result }
             }
-        } catch {
-            throw EngineError(.ioError, "\(error)")
-        }
+        } catch { throw EngineError(.ioError, "\(error)") }
         stop.onStop {
-            end.change {
-                $0 = $0 ?? .failure(EngineError(.interrupted, "stopped while reading the manifest"))
-            }
+            end.change { $0 = $0 ?? .failure(EngineError(.interrupted, "stopped while reading the manifest")) }
         }
         let result = end.wait { end -> Result<Manifest, EngineError>? in
             // After a stop the result is dropped.
@@ -339,34 +293,20 @@ struct ManifestSource: Sendable {
         return try result.get()
     }
 
-    private func decodeHere(
-        _ body: [UInt8],
-        isCompressed: Bool,
-        _ place: ManifestPlace,
-        _ shown: String
-    ) throws(EngineError) -> Manifest {
+    private func decodeHere(_ body: [UInt8], isCompressed: Bool, _ place: ManifestPlace, _ shown: String)
+        throws(EngineError) -> Manifest
+    {
         do {
             var (digest, assembly) = try begin(body, isCompressed: isCompressed)
-            let parts = ManifestParts(
-                source: self,
-                bases: [place.baseURL],
-                referrer: place.referrer,
-                shown: shown
-            )
+            let parts = ManifestParts(source: self, bases: [place.baseURL], referrer: place.referrer, shown: shown)
             try parts.add(to: &assembly, root: digest)
             return try assembly.finish()
-        } catch let error as EngineError {
-            throw error
-        } catch {
-            throw EngineError(.dataInvalid, "\(shown): \(error)")
-        }
+        } catch let error as EngineError { throw error } catch { throw EngineError(.dataInvalid, "\(shown): \(error)") }
     }
 
     /// The text lives no longer than this.
-    private func begin(
-        _ body: [UInt8],
-        isCompressed: Bool
-    ) throws -> (digest: SHA256Digest, assembly: ManifestAssembly) {
+    private func begin(_ body: [UInt8], isCompressed: Bool) throws -> (digest: SHA256Digest, assembly: ManifestAssembly)
+    {
         var json = body
         var limits = limits
         if isCompressed {
@@ -379,10 +319,7 @@ struct ManifestSource: Sendable {
 
     func tooLong(_ what: String) -> EngineError {
         let limit = ByteCount(UInt64(limits.ownTextBytes))
-        return EngineError(
-            .dataInvalid,
-            "\(what): longer than \(limit); publish it in parts, or see --max-manifest"
-        )
+        return EngineError(.dataInvalid, "\(what): longer than \(limit); publish it in parts, or see --max-manifest")
     }
 
     func refusal(_ error: TransferError, overflowed: Bool) -> EngineError {

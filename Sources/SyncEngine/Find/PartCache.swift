@@ -25,9 +25,7 @@ struct PartCache: Sendable {
     func part(_ digest: SHA256Digest) -> [UInt8]? { Self.read("\(directory)/\(digest).part") }
 
     /// Stores a part. A failure only means fetching it again.
-    func keep(_ bytes: [UInt8], _ digest: SHA256Digest) {
-        if !isReadOnly { write(bytes, to: "\(digest).part") }
-    }
+    func keep(_ bytes: [UInt8], _ digest: SHA256Digest) { if !isReadOnly { write(bytes, to: "\(digest).part") } }
 
     /// Lists the parts that a root needs. Without the list, the next cleanup removes them.
     func note(_ parts: some Sequence<SHA256Digest>, of root: SHA256Digest) {

@@ -68,9 +68,7 @@ final class PartFetch: Sendable {
     /// - Parameter wanted: By ascending index.
     init(_ wanted: [Wanted], _ source: ManifestSource) {
         self.source = source
-        let rule = Self.rule(
-            total: wanted.reduce(0) { $0.addingReportingOverflow($1.blob.storedLength).partialValue }
-        )
+        let rule = Self.rule(total: wanted.reduce(0) { $0.addingReportingOverflow($1.blob.storedLength).partialValue })
         var requests: [Request] = []
         for pack in Dictionary(grouping: wanted, by: \.blob.pack).values {
             let parts = pack.sorted { ($0.blob.offset, $0.index) < ($1.blob.offset, $1.index) }
@@ -81,9 +79,7 @@ final class PartFetch: Sendable {
         requests.sort { ($0.members.first?.index ?? 0) < ($1.members.first?.index ?? 0) }
         self.requests = requests
         var places: [Int: Int] = [:]
-        for (number, request) in requests.enumerated() {
-            for part in request.members { places[part.index] = number }
-        }
+        for (number, request) in requests.enumerated() { for part in request.members { places[part.index] = number } }
         self.places = places
     }
 
@@ -152,35 +148,22 @@ final class PartFetch: Sendable {
     static func again(_ part: Wanted, _ source: ManifestSource) -> Result<Received, TransferError> {
         let end = Monitor<Result<Received, TransferError>?>(nil)
         start(TransferNumbers.next(), part, part.blob.range, source, reload: true) { result in
-            end.change {
-                $0 = result.map { Received(bytes: $0.bytes, url: $0.source(0..<$0.bytes.count)) }
-            }
+            end.change { $0 = result.map { Received(bytes: $0.bytes, url: $0.source(0..<$0.bytes.count)) } }
         }
         return end.wait { $0 }
     }
 
     private static func start(
-        _ identifier: TransferID,
-        _ part: Wanted,
-        _ range: Range<UInt64>,
-        _ source: ManifestSource,
-        reload: Bool = false,
-        _ completion: @escaping @Sendable (Result<Whole, TransferError>) -> Void
+        _ identifier: TransferID, _ part: Wanted, _ range: Range<UInt64>, _ source: ManifestSource,
+        reload: Bool = false, _ completion: @escaping @Sendable (Result<Whole, TransferError>) -> Void
     ) {
         let isLocal = part.urls.first?.hasPrefix("file:") == true
         let urls = part.urls.filter { $0.hasPrefix("file:") == isLocal }
         let transport = isLocal ? source.localTransport : source.transport
         let sink = MemorySink(limit: Int(clamping: range.length), from: range.lowerBound)
         let request = TransferRequest(
-            id: identifier,
-            urls: urls,
-            range: range == 0..<part.packSize ? nil : range,
-            objectSize: part.packSize,
-            limit: range.length,
-            priority: .max,
-            reload: reload,
-            referrer: part.referrer
-        )
+            id: identifier, urls: urls, range: range == 0..<part.packSize ? nil : range, objectSize: part.packSize,
+            limit: range.length, priority: .max, reload: reload, referrer: part.referrer)
         source.stop.onStop { transport.cancel(identifier) }
         transport.start(request, sink: sink) { result in
             completion(
@@ -189,8 +172,7 @@ final class PartFetch: Sendable {
                     return Whole(bytes: sink.bytes) { part in
                         sink.source(of: part) ?? (urls.count == 1 ? urls.first : nil)
                     }
-                }
-            )
+                })
         }
     }
 }

@@ -16,17 +16,12 @@ extension RunRecipe {
             if row & 255 == 0, stop.isStopped { return false }
             return manifest.files.withPath(row, filter.wants)
         }
-        if stop.isStopped {
-            throw EngineError(.interrupted, "stopped while looking for the files that match")
-        }
+        if stop.isStopped { throw EngineError(.interrupted, "stopped while looking for the files that match") }
         guard !wanted.isEmpty || rows.isEmpty || !selectedDirectories(of: manifest, with: []).isEmpty else {
             func list(_ patterns: [String]) -> String { patterns.map { escaped($0) }.joined(separator: ", ") }
             let matching = include.isEmpty ? "is left" : "matches \(list(include))"
             let without = exclude.isEmpty ? "" : " without \(list(exclude))"
-            throw EngineError(
-                .usage,
-                "no file of the manifest \(matching)\(without); 'syncagent ls' lists them"
-            )
+            throw EngineError(.usage, "no file of the manifest \(matching)\(without); 'syncagent ls' lists them")
         }
         return wanted
     }
@@ -40,9 +35,7 @@ extension RunRecipe {
         guard !paths.isEmpty, origin != .schedule else { return }
         let grouped = groups.isEmpty ? nil : try manifest.selectedRows(of: groups, stop)
         for path in paths {
-            let rows = manifest.files.rows(
-                below: Array((path.hasSuffix("/") ? path.dropLast() : path[...]).utf8)
-            )
+            let rows = manifest.files.rows(below: Array((path.hasSuffix("/") ? path.dropLast() : path[...]).utf8))
             let filter = PathFilter(include: [path], exclude: [])
             guard grouped.map({ !$0.contains(where: rows.contains) }) ?? rows.isEmpty,
                 manifest.directories(with: [], groups: groups, filter: filter).isEmpty
@@ -50,8 +43,7 @@ extension RunRecipe {
             throw EngineError(
                 .usage,
                 "\(grouped == nil ? "the manifest names" : "the groups have") no file or directory \(escaped(path)); "
-                    + "'syncagent ls' lists what there is"
-            )
+                    + "'syncagent ls' lists what there is")
         }
     }
 
@@ -70,15 +62,12 @@ extension RunRecipe {
         if hasPatterns, let group = awaited.first {
             throw EngineError(
                 .usage,
-                "a hook waits for the group '\(escaped(group))', which is never complete with --include or --exclude"
-            )
+                "a hook waits for the group '\(escaped(group))', which is never complete with --include or --exclude")
         }
         do throws(UnknownGroup) {
             _ = try manifest.groups(named: awaited)
             _ = try manifest.groups(named: groups)
-        } catch {
-            throw EngineError(.usage, "\(error)")
-        }
+        } catch { throw EngineError(.usage, "\(error)") }
     }
 
     /// Marks a selection in an index that is complete for it: the first 8 bytes of the SHA-256 of the sorted names of
@@ -101,12 +90,8 @@ extension Manifest {
     /// - Throws: ``EngineError``: 64 when there is no such group, 130 after a stop request.
     func selectedRows(of groups: [String], _ stop: StopRequest) throws(EngineError) -> [Int] {
         do throws(UnknownGroup) {
-            if let selection = try selection(groups: groups, isStopped: { stop.isStopped }) {
-                return selection.rows
-            }
-        } catch {
-            throw EngineError(.usage, "\(error)")
-        }
+            if let selection = try selection(groups: groups, isStopped: { stop.isStopped }) { return selection.rows }
+        } catch { throw EngineError(.usage, "\(error)") }
         throw EngineError(.interrupted, "stopped while looking for the files of the groups")
     }
 }

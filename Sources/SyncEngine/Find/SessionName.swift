@@ -28,8 +28,7 @@ extension PullEngine {
             throw EngineError(
                 .usage,
                 "session '\(escaped(name))' syncs into \(escaped(found.destination)), not into \(escaped(path)); leave "
-                    + "--session out, choose another name, or remove it first: syncagent rm \(escaped(name))"
-            )
+                    + "--session out, choose another name, or remove it first: syncagent rm \(escaped(name))")
         }
         let last = path.split(separator: "/").last.map(String.init) ?? "root"
         for number in 0...999 {
@@ -43,8 +42,7 @@ extension PullEngine {
         }
         throw EngineError(
             .usage,
-            "\(escaped(project)) has a thousand destinations called \(escaped(last)); name a session with --session"
-        )
+            "\(escaped(project)) has a thousand destinations called \(escaped(last)); name a session with --session")
     }
 
     /// Takes the session of a pull for this process, and enters its name into the options. The name is looked at once
@@ -63,10 +61,7 @@ extension PullEngine {
     }
 
     /// The name of a run's session at this moment; another run may have been recorded since it was prepared.
-    package func sessionName(
-        of prepared: PreparedRun,
-        asked recipe: RunRecipe
-    ) throws(EngineError) -> String {
+    package func sessionName(of prepared: PreparedRun, asked recipe: RunRecipe) throws(EngineError) -> String {
         try sessionName(recipe, project: prepared.found.project)
     }
 }
@@ -83,11 +78,8 @@ extension SyncStore {
         for session in try sessions() {
             let isThere =
                 if let here {
-                    session.destination == here
-                        || place?.device == session.device && place?.inode == session.inode
-                } else {
-                    session.destination == absolute(session.project)
-                }
+                    session.destination == here || place?.device == session.device && place?.inode == session.inode
+                } else { session.destination == absolute(session.project) }
             guard isThere, let run = try runs(session: session.identifier, limit: 1).first else { continue }
             if run.location == location { return session }
             if here != nil, latest.map({ $0.run.created < run.created }) ?? true { latest = (session, run) }

@@ -12,11 +12,9 @@ extension EngineEnvironment {
     /// - Parameter folding: Directories below it that fold case, where the destination as a whole may not: ext4 has this
     ///   for each directory.
     /// - Throws: ``EngineError`` with status 73, which names some of them.
-    func refuseMeetingNames(
-        of manifest: Manifest,
-        in destination: Destination,
-        folding: [[UInt8]]? = nil
-    ) throws(EngineError) {
+    func refuseMeetingNames(of manifest: Manifest, in destination: Destination, folding: [[UInt8]]? = nil)
+        throws(EngineError)
+    {
         let files = manifest.allPaths
         var collisions: [PathCollision]
         if let folding {
@@ -40,8 +38,7 @@ extension EngineEnvironment {
             .cannotCreate,
             "\(place) ignores case, and names in the manifest would collide "
                 + "there: \(shown.joined(separator: "; "))\(more). Nothing was changed; choose a case-sensitive file system with "
-                + "--into, or have the files renamed"
-        )
+                + "--into, or have the files renamed")
     }
 }
 
@@ -60,6 +57,5 @@ extension Inventory {
 
 /// - Parameter directory: Empty for the destination itself.
 private func isDirectory(_ directory: [UInt8], above path: UnsafeBufferPointer<UInt8>) -> Bool {
-    directory.isEmpty
-        || path.count > directory.count && path[directory.count] == 0x2F && path.starts(with: directory)
+    directory.isEmpty || path.count > directory.count && path[directory.count] == 0x2F && path.starts(with: directory)
 }

@@ -6,15 +6,12 @@ extension StatIndex {
     func isCurrent(in destination: Destination, threads: Int) -> Bool {
         let slices = Array(0..<count).evenSlices(count < 2048 ? 1 : threads)
         let failed = StopFlag()
-        return concurrently(slices.count, name: "stat") { isCurrent(slices[$0], in: destination, failed) }
-            .allSatisfy { $0 }
+        return concurrently(slices.count, name: "stat") { isCurrent(slices[$0], in: destination, failed) }.allSatisfy {
+            $0
+        }
     }
 
-    private func isCurrent(
-        _ positions: ArraySlice<Int>,
-        in destination: Destination,
-        _ failed: StopFlag
-    ) -> Bool {
+    private func isCurrent(_ positions: ArraySlice<Int>, in destination: Destination, _ failed: StopFlag) -> Bool {
         let directories = Directories(destination)
         for position in positions {
             guard let record = record(position), trusts(record) else {

@@ -14,17 +14,11 @@ struct IndexMerge {
     /// Rows of ``Manifest/directories``, ascending, with their records.
     let directories: [(row: Int, record: IndexRecord)]
 
-    func write(
-        to destination: Destination,
-        owner: String,
-        completion: StatIndex.Completion?,
-        durable: Bool
-    ) throws(FileError) {
+    func write(to destination: Destination, owner: String, completion: StatIndex.Completion?, durable: Bool)
+        throws(FileError)
+    {
         var writer = Writer(
-            writer: StatIndexWriter(in: destination),
-            table: manifest.directories,
-            directories: directories[...]
-        )
+            writer: StatIndexWriter(in: destination), table: manifest.directories, directories: directories[...])
         var walk = IndexWalk(index: old)
         for row in manifest.files.indices {
             manifest.files.withPath(row) { path in
@@ -62,8 +56,7 @@ struct IndexMerge {
 
         /// - Parameter path: Directories before it are appended, and one of this very path; all where there is none.
         /// - Returns: Whether the path is that of a directory.
-        @discardableResult
-        mutating func appendDirectories(before path: UnsafeBufferPointer<UInt8>?) -> Bool {
+        @discardableResult mutating func appendDirectories(before path: UnsafeBufferPointer<UInt8>?) -> Bool {
             while let (row, record) = directories.first {
                 let order = path.map { path in table.withPath(row) { PathOrder.compare($0, path) } } ?? -1
                 guard order <= 0 else { return false }

@@ -11,10 +11,7 @@ struct IndexWalk {
     ///
     /// - Parameter passing: Called with each position that is passed on the way: paths that were not looked for.
     /// - Returns: The path's position; `nil` if it is not in the index.
-    mutating func find(
-        _ path: UnsafeBufferPointer<UInt8>,
-        passing: (_ position: Int) -> Void = { _ in }
-    ) -> Int? {
+    mutating func find(_ path: UnsafeBufferPointer<UInt8>, passing: (_ position: Int) -> Void = { _ in }) -> Int? {
         while position < index.count {
             let order = index.withPath(position) { PathOrder.compare($0, path) }
             guard order <= 0 else { return nil }

@@ -82,17 +82,11 @@ extension InventoryScan {
             let what = status.kind == .directory ? "a directory" : "a device, socket or pipe"
             return .obstructed(
                 FileError(
-                    step: "replace",
-                    path: files.path(row),
-                    remark: "\(what) is in the way; move it away",
-                    trouble: .inTheWay
-                )
-            )
+                    step: "replace", path: files.path(row), remark: "\(what) is in the way; move it away",
+                    trouble: .inTheWay))
         case .link: guard files.kind(row) == .link else { return .differs(isOurs: isOurs) }
         case .file:
-            guard files.kind(row) != .link, status.size == files.size(row) else {
-                return .differs(isOurs: isOurs)
-            }
+            guard files.kind(row) != .link, status.size == files.size(row) else { return .differs(isOurs: isOurs) }
         }
         if let known, known.matches(status), known.kind == files.indexKind(row), index.trusts(known) {
             guard known.digest == files.contentDigest(row) else { return .differs(isOurs: isOurs) }

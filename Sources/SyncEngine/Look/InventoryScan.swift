@@ -73,14 +73,12 @@ struct InventoryScan: Sendable {
             case .unchanged,
                 .worn where !mends:
                 if let position { result.unchanged.append((row, position)) }
-            case .worn:
-                result.unknown.append(Unknown(row: row, installed: known?.installed ?? false, known: known))
+            case .worn: result.unknown.append(Unknown(row: row, installed: known?.installed ?? false, known: known))
             case .absent: result.wanted.append(row)
             case .differs(let isOurs):
                 result.wanted.append(row)
                 if !isOurs { result.foreign.append(row) }
-            case .obstructed(let error):
-                result.obstructed.append(Inventory.Obstruction(row: row, error: error))
+            case .obstructed(let error): result.obstructed.append(Inventory.Obstruction(row: row, error: error))
             case .unknown(let isOurs):
                 if !isOurs { result.foreign.append(row) }
                 result.unknown.append(Unknown(row: row, installed: known?.installed ?? isLogged(row)))
@@ -103,29 +101,16 @@ struct InventoryScan: Sendable {
 
     private func hash(_ unknown: [Unknown], into inventory: inout Inventory) {
         let unread = unknown.filter { $0.known == nil && manifest.files.kind($0.row) != .link }
-        progress?.begin(
-            .looking,
-            files: unknown.count,
-            bytes: unread.reduce(0) { $0 &+ manifest.files.size($1.row) }
-        )
+        progress?.begin(.looking, files: unknown.count, bytes: unread.reduce(0) { $0 &+ manifest.files.size($1.row) })
         let results = concurrently(
-            over: unknown.count,
-            threads: environment.workers,
-            name: "hash",
-            isStopped: environment.isStopped,
+            over: unknown.count, threads: environment.workers, name: "hash", isStopped: environment.isStopped,
             by: { [progress] _ in
                 try PlaceReader(destination, isStopped: environment.isStopped) { progress?.add(bytes: $0) }
             }
         ) { reader, position -> IndexRecord? in
             let entry = unknown[position]
             defer { progress?.add(files: 1) }
-            return reader.verify(
-                entry.row,
-                of: manifest,
-                installed: entry.installed,
-                known: entry.known,
-                mends: mends
-            )
+            return reader.verify(entry.row, of: manifest, installed: entry.installed, known: entry.known, mends: mends)
         }
         var seen = Set<Int>()
         var right: [(row: Int, record: IndexRecord)] = []

@@ -11,9 +11,7 @@ extension EngineEnvironment {
     ///   `nil` when it was stopped: nothing has changed.
     /// - Throws: ``FileError``.
     func fold(
-        _ log: [IndexLog.Entry],
-        into index: StatIndex,
-        in destination: Destination,
+        _ log: [IndexLog.Entry], into index: StatIndex, in destination: Destination,
         isStopped: @escaping @Sendable () -> Bool
     ) throws(FileError) -> StatIndex? {
         guard !log.isEmpty else { return index }
@@ -35,9 +33,7 @@ extension EngineEnvironment {
     /// The latest entry for each path, in ``PathOrder``, with a record if what it logged is still in place. `nil` when it was
     /// stopped.
     private func verified(
-        _ log: [IndexLog.Entry],
-        in destination: Destination,
-        isStopped: @escaping @Sendable () -> Bool
+        _ log: [IndexLog.Entry], in destination: Destination, isStopped: @escaping @Sendable () -> Bool
     ) -> [(entry: IndexLog.Entry, record: IndexRecord?)]? {
         var latest: [[UInt8]: IndexLog.Entry] = [:]
         for entry in log { latest[entry.path] = entry }
@@ -47,10 +43,7 @@ extension EngineEnvironment {
             }
         }
         let checked = concurrently(
-            over: entries.count,
-            threads: workers,
-            name: "fold",
-            isStopped: isStopped,
+            over: entries.count, threads: workers, name: "fold", isStopped: isStopped,
             by: { _ in try PlaceReader(destination, isStopped: isStopped) }
         ) { $0.verify(entries[$1]) }
         if isStopped() { return nil }
@@ -90,9 +83,7 @@ extension PullRun {
             if let folded = try environment.fold(log, into: index, in: destination, isStopped: isStopped) {
                 return folded
             }
-        } catch {
-            throw EngineError(.ioError, "\(error)", cause: error.cause)
-        }
+        } catch { throw EngineError(.ioError, "\(error)", cause: error.cause) }
         throw EngineError(.interrupted, "stopped while checking what an earlier run left")
     }
 }

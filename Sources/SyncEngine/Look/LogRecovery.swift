@@ -37,9 +37,7 @@ extension PullRun {
     /// The run of which the log is; `nil` for one that this run replaces, of which nothing has been counted.
     private func loggingRun() throws(StoreError) -> String? {
         if isTakenUp { return report.run }
-        let former = try environment.store.runs(session: session, limit: 2).first {
-            $0.identifier != report.run
-        }
+        let former = try environment.store.runs(session: session, limit: 2).first { $0.identifier != report.run }
         return former?.state == .superseded ? nil : former?.identifier
     }
 
@@ -74,11 +72,7 @@ extension RunJournal {
 
 extension SyncStore {
     /// Passes on a session's events after a number, a page at a time, until `take` says that it is enough.
-    func scanEvents(
-        of session: String,
-        after sequence: Int64,
-        _ take: (StoredEvent) -> Bool
-    ) throws(StoreError) {
+    func scanEvents(of session: String, after sequence: Int64, _ take: (StoredEvent) -> Bool) throws(StoreError) {
         var seen = sequence
         while true {
             let page = try events(of: session, after: seen, limit: 4_096)
@@ -111,13 +105,9 @@ struct RunEvents {
 
     /// The path of a `task.installed`, without quotes; `nil` for another event or another run's.
     func installedPath(in line: [UInt8]) -> [UInt8]? {
-        guard has(.taskInstalled, in: line), let start = Self.end(of: Self.pathKey, in: line) else {
-            return nil
-        }
+        guard has(.taskInstalled, in: line), let start = Self.end(of: Self.pathKey, in: line) else { return nil }
         var end = start
-        while end < line.count, line[end] != UInt8(ascii: "\"") {
-            end += line[end] == UInt8(ascii: "\\") ? 2 : 1
-        }
+        while end < line.count, line[end] != UInt8(ascii: "\"") { end += line[end] == UInt8(ascii: "\\") ? 2 : 1 }
         return end < line.count ? Array(line[start..<end]) : nil
     }
 

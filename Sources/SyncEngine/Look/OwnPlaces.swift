@@ -18,13 +18,13 @@ extension EngineEnvironment {
         for place in Self.stateNames.map({ "\(state)/\($0)" }) + [configuration].compactMap(\.self) {
             let prefix = root == "/" ? root : root + "/"
             let isInside = root == place || root.hasPrefix(place + "/")
-            guard isInside || place.hasPrefix(prefix) && names(place.dropFirst(prefix.count), manifest.files)
-            else { continue }
+            guard isInside || place.hasPrefix(prefix) && names(place.dropFirst(prefix.count), manifest.files) else {
+                continue
+            }
             throw EngineError(
                 .refused,
                 "\(escaped(place)) belongs to syncagent itself, and no manifest may put files there; choose another "
-                    + "directory with --into"
-            )
+                    + "directory with --into")
         }
     }
 
@@ -34,8 +34,7 @@ extension EngineEnvironment {
         return files.indices.contains { row in
             files.withPath(row) { file in
                 if file.count < path.count {
-                    return files.kind(row) != .directory && path[file.count] == 0x2F
-                        && path.starts(with: file)
+                    return files.kind(row) != .directory && path[file.count] == 0x2F && path.starts(with: file)
                 }
                 return file.starts(with: path) && (file.count == path.count || file[path.count] == 0x2F)
             }

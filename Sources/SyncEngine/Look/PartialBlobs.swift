@@ -18,12 +18,7 @@ final class PartialBlobs: Sendable {
         let descriptor: Descriptor
         let place: Mutex<(Plan.PackPosition, count: UInt64)>
 
-        init(
-            _ descriptor: consuming Descriptor,
-            _ file: Staging.File,
-            _ place: Plan.PackPosition,
-            count: UInt64
-        ) {
+        init(_ descriptor: consuming Descriptor, _ file: Staging.File, _ place: Plan.PackPosition, count: UInt64) {
             self.file = file
             self.descriptor = descriptor
             self.place = Mutex((place, count))
@@ -64,8 +59,8 @@ final class PartialBlobs: Sendable {
         var head: (UInt64, UInt64, UInt64) = (0, 0, 0)
         let read = withUnsafeMutableBytes(of: &head) { readFully(descriptor.raw, into: $0, at: 0) }
         let count = size - UInt64(Self.headLength)
-        guard read == Self.headLength, UInt64(littleEndian: head.0) == Self.magic,
-            count < UInt64(littleEndian: head.2), UInt64(littleEndian: head.2) <= SpanUnpacker.smallLimit
+        guard read == Self.headLength, UInt64(littleEndian: head.0) == Self.magic, count < UInt64(littleEndian: head.2),
+            UInt64(littleEndian: head.2) <= SpanUnpacker.smallLimit
         else { return false }
         let place = Plan.PackPosition(pack: pack, offset: UInt64(littleEndian: head.1))
         let partial = PartialBlob(descriptor, file, place, count: count)
@@ -115,13 +110,8 @@ final class PartialBlobs: Sendable {
 
     /// Stores `bytes`, which start `position` **bytes** into the blob at `place`. What cannot be written is fetched
     /// again.
-    func keep(
-        _ bytes: UnsafeRawBufferPointer,
-        at position: Int,
-        of place: Plan.PackPosition,
-        length: UInt64,
-        part: Int
-    ) {
+    func keep(_ bytes: UnsafeRawBufferPointer, at position: Int, of place: Plan.PackPosition, length: UInt64, part: Int)
+    {
         guard let partial = partial(for: place, from: position, part: part) else { return }
         let start = UInt64(Self.headLength + position)
         var isWritten = writeAll(bytes, to: partial.descriptor.raw, at: start) == nil

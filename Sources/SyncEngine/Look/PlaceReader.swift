@@ -16,8 +16,7 @@ struct PlaceReader: ~Copyable {
     ///   - isStopped: Polled often: a file can take minutes. A file not read to its end does not count as right.
     ///   - hashed: Called as often with the **bytes** read since.
     init(
-        _ destination: Destination,
-        isStopped: @escaping @Sendable () -> Bool,
+        _ destination: Destination, isStopped: @escaping @Sendable () -> Bool,
         hashed: @escaping @Sendable (UInt64) -> Void = { _ in }
     ) throws(DigestError) {
         let hasher = try SHA256Hasher()
@@ -37,11 +36,7 @@ struct PlaceReader: ~Copyable {
     ///   - known: A record that speaks for the content, which is not read again while it does.
     ///   - mends: Without it mode and time stay as they are, and do not count.
     mutating func verify(
-        _ row: Int,
-        of manifest: Manifest,
-        installed: Bool,
-        known: IndexRecord? = nil,
-        mends: Bool = true
+        _ row: Int, of manifest: Manifest, installed: Bool, known: IndexRecord? = nil, mends: Bool = true
     ) -> IndexRecord? {
         let files = manifest.files
         return files.withPath(row) { path in
@@ -65,11 +60,9 @@ struct PlaceReader: ~Copyable {
         return (try? directories.withLeaf(of: entry.path) { verify(entry, $0, $1) }) ?? nil
     }
 
-    private mutating func verify(
-        _ entry: IndexLog.Entry,
-        _ directory: Int32,
-        _ leaf: UnsafePointer<CChar>
-    ) -> IndexRecord? {
+    private mutating func verify(_ entry: IndexLog.Entry, _ directory: Int32, _ leaf: UnsafePointer<CChar>)
+        -> IndexRecord?
+    {
         if let known = entry.status, case .success(let found?) = status(directory, leaf) {
             let record = IndexRecord(known, digest: entry.digest, kind: entry.kind, installed: true)
             if record.matches(found) { return record }
@@ -81,9 +74,7 @@ struct PlaceReader: ~Copyable {
             return IndexRecord(status: found, digest: entry.digest, kind: .link, installed: true)
         }
         if entry.kind == .directory {
-            guard case .success(let found?) = status(directory, leaf), found.kind == .directory else {
-                return nil
-            }
+            guard case .success(let found?) = status(directory, leaf), found.kind == .directory else { return nil }
             return IndexRecord(directory: found, keeping: .none, installed: true)
         }
         guard let file = openToRead(directory, leaf), let before = status(file.raw), before.kind == .file,
@@ -104,9 +95,7 @@ struct PlaceReader: ~Copyable {
             return try files.withPath(row) { path throws(FileError) in
                 try directories.withLeaf(of: path) { directory, leaf -> Finding? in
                     if let reason = inspect(row, files, directory, leaf) { return Finding(reason: reason) }
-                    guard case .success(let found?) = status(directory, leaf) else {
-                        return Finding(reason: "missing")
-                    }
+                    guard case .success(let found?) = status(directory, leaf) else { return Finding(reason: "missing") }
                     guard var finding = Finding(files, row, found) else { return nil }
                     if let known = index.position(of: path).flatMap(index.record), known.matches(found),
                         known.kind == files.indexKind(row), known.digest == files.contentDigest(row)
@@ -116,9 +105,7 @@ struct PlaceReader: ~Copyable {
                     return finding
                 } ?? Finding(reason: "missing")
             }
-        } catch {
-            return Finding(reason: error.remark ?? "cannot be reached")
-        }
+        } catch { return Finding(reason: error.remark ?? "cannot be reached") }
     }
 
     /// The result of checking one place.
@@ -161,12 +148,9 @@ struct PlaceReader: ~Copyable {
         }
     }
 
-    private mutating func inspect(
-        _ row: Int,
-        _ files: FileTable,
-        _ directory: Int32,
-        _ leaf: UnsafePointer<CChar>
-    ) -> String? {
+    private mutating func inspect(_ row: Int, _ files: FileTable, _ directory: Int32, _ leaf: UnsafePointer<CChar>)
+        -> String?
+    {
         let found: FileStatus
         switch status(directory, leaf) {
         case .success(nil): return "missing"
@@ -186,11 +170,7 @@ struct PlaceReader: ~Copyable {
     }
 
     private mutating func verifyFile(
-        _ directory: Int32,
-        _ leaf: UnsafePointer<CChar>,
-        _ row: Int,
-        _ files: FileTable,
-        known: IndexRecord?,
+        _ directory: Int32, _ leaf: UnsafePointer<CChar>, _ row: Int, _ files: FileTable, known: IndexRecord?,
         mends: Bool
     ) -> FileStatus? {
         guard let file = openToRead(directory, leaf), var before = status(file.raw), before.kind == .file,
@@ -201,12 +181,12 @@ struct PlaceReader: ~Copyable {
         let traits = files.traits(row)
         if mends, !traits.hold(of: before) {
             // What cannot be corrected is fetched.
-            guard status(file.raw) == before, let mended = try? traits.give(to: file.raw, before, shown: "")
-            else { return nil }
+            guard status(file.raw) == before, let mended = try? traits.give(to: file.raw, before, shown: "") else {
+                return nil
+            }
             before = mended
         } else if mends, traits.mode == nil, before.isExecutable != executable {
-            guard status(file.raw) == before, setExecutable(file.raw, executable) == nil,
-                let mended = status(file.raw)
+            guard status(file.raw) == before, setExecutable(file.raw, executable) == nil, let mended = status(file.raw)
             else { return nil }
             before = mended
         } else if status(file.raw) != before {
@@ -216,11 +196,7 @@ struct PlaceReader: ~Copyable {
     }
 
     private mutating func verifyLink(
-        _ directory: Int32,
-        _ leaf: UnsafePointer<CChar>,
-        _ row: Int,
-        _ files: FileTable,
-        mends: Bool
+        _ directory: Int32, _ leaf: UnsafePointer<CChar>, _ row: Int, _ files: FileTable, mends: Bool
     ) -> FileStatus? {
         guard case .success(var found?) = status(directory, leaf), found.kind == .link,
             target(directory, leaf) == files.linkTarget(row) ?? ""
@@ -240,8 +216,7 @@ struct PlaceReader: ~Copyable {
 
     /// The SHA-256 of an open file of this many **bytes**; `nil` when it cannot be read or has another length.
     private mutating func digest(of file: Int32, size: UInt64) -> SHA256Digest? {
-        sha256(of: file, 0..<size, with: &hasher, through: buffer, isStopped: isStopped) {
-            [hashed] piece, _ in
+        sha256(of: file, 0..<size, with: &hasher, through: buffer, isStopped: isStopped) { [hashed] piece, _ in
             hashed(UInt64(piece.count))
             return true
         }

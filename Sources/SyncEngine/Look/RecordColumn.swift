@@ -60,9 +60,7 @@ struct RecordColumn: Sendable {
     mutating func take(_ other: RecordColumn) {
         let first = UInt32(clamping: entries.count)
         if entries.isEmpty { entries = other.entries } else { entries += other.entries }
-        for row in other.rows where other.numbers[row] & Self.isOld == 0 {
-            numbers[row] = first + other.numbers[row]
-        }
+        for row in other.rows where other.numbers[row] & Self.isOld == 0 { numbers[row] = first + other.numbers[row] }
     }
 
     /// Adds rows whose record in the index is still true.

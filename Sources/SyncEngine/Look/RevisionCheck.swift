@@ -23,24 +23,18 @@ struct RevisionCheck {
     ///   - session: The session's revision; see ``SyncStore/installedRevision(of:)``.
     /// - Returns: `nil` where there is nothing to say.
     /// - Throws: ``EngineError`` with status 77 when it is older and that is not allowed.
-    static func check(
-        _ manifest: Manifest,
-        index: StatIndex.Revision?,
-        session: UInt64?,
-        allowsOlder: Bool
-    ) throws(EngineError) -> Finding? {
+    static func check(_ manifest: Manifest, index: StatIndex.Revision?, session: UInt64?, allowsOlder: Bool)
+        throws(EngineError) -> Finding?
+    {
         let known = max(index?.number ?? 0, session ?? 0)
         if manifest.revision < known {
             guard allowsOlder else {
-                let own =
-                    manifest.revision == 0
-                    ? "has no revision, and" : "has revision \(manifest.revision), which"
+                let own = manifest.revision == 0 ? "has no revision, and" : "has revision \(manifest.revision), which"
                 throw EngineError(
                     .refused,
                     "the manifest of \(escaped(manifest.project)) \(own) is older than revision \(known), which is "
                         + "installed; nothing was changed. If that is intended, add --allow-older",
-                    cause: .olderRevision
-                )
+                    cause: .olderRevision)
             }
             return .older(than: known)
         }
@@ -66,11 +60,8 @@ extension PullEngine {
         let session = try stored(environment.store.installedRevision(of: recipe.session ?? manifest.project))
         let destination = try Self.openIfPresent(path)
         _ = try RevisionCheck.check(
-            manifest,
-            index: destination.flatMap(StatIndex.revision(in:)),
-            session: session,
-            allowsOlder: recipe.allowOlder
-        )
+            manifest, index: destination.flatMap(StatIndex.revision(in:)), session: session,
+            allowsOlder: recipe.allowOlder)
     }
 }
 
@@ -79,11 +70,7 @@ extension PullRun {
     func checkRevision(_ manifest: Manifest, _ index: StatIndex) throws(EngineError) {
         let known = try stored(environment.store.installedRevision(of: session))
         let finding = try RevisionCheck.check(
-            manifest,
-            index: index.revision,
-            session: known,
-            allowsOlder: recipe.allowOlder
-        )
+            manifest, index: index.revision, session: known, allowsOlder: recipe.allowOlder)
         if let finding { journal.revision(manifest.revision, finding) }
     }
 }

@@ -39,41 +39,25 @@ struct Survey {
     ///   - progress: Told how far the hashing is.
     /// - Throws: ``EngineError`` for names that would collide, and for places that no manifest may fill.
     init(
-        _ recipe: RunRecipe,
-        _ manifest: Manifest,
-        rows: [Int],
-        in destination: Destination,
-        _ index: StatIndex,
-        logged: Set<[UInt8]> = [],
-        backup: BackupDirectory? = nil,
-        mends: Bool,
-        _ environment: EngineEnvironment,
+        _ recipe: RunRecipe, _ manifest: Manifest, rows: [Int], in destination: Destination, _ index: StatIndex,
+        logged: Set<[UInt8]> = [], backup: BackupDirectory? = nil, mends: Bool, _ environment: EngineEnvironment,
         _ progress: ProgressCount? = nil
     ) throws(EngineError) {
         (self.index, self.logged) = (index, logged)
         try environment.refuseMeetingNames(of: manifest, in: destination)
         try environment.refuseOwnPlaces(in: manifest, destination)
         directories = NamedDirectories(
-            manifest: manifest,
-            destination: destination,
-            index: index,
-            rows: recipe.selectedDirectories(of: manifest, with: rows)
-        )
+            manifest: manifest, destination: destination, index: index,
+            rows: recipe.selectedDirectories(of: manifest, with: rows))
         pruning = Pruning(manifest: manifest, destination: destination, index: index, backup: backup)
         formerDirectories = pruning.obsoleteDirectories()
         let places = directories.preview(opens: mends)
         closed = places.closed
         if mends { directories.open(former: formerDirectories, of: manifest.files) }
         inventory = InventoryScan(
-            manifest: manifest,
-            rows: rows,
-            destination: destination,
-            index: index,
-            logged: logged,
-            mends: mends,
+            manifest: manifest, rows: rows, destination: destination, index: index, logged: logged, mends: mends,
             closed: mends ? [] : places.closed.map { manifest.directories.withPath($0.row) { Array($0) } },
-            environment: environment,
-            progress: progress
+            environment: environment, progress: progress
         ).run()
         Self.lookAtMounts(in: destination, of: manifest, logged, &inventory, stages: mends)
         do throws(EngineError) {
@@ -100,10 +84,7 @@ struct Survey {
     ///
     /// - Parameter stages: Whether staging directories are made there. Rows for which there can be none are obstructed.
     private static func lookAtMounts(
-        in destination: Destination,
-        of manifest: Manifest,
-        _ logged: Set<[UInt8]>,
-        _ inventory: inout Inventory,
+        in destination: Destination, of manifest: Manifest, _ logged: Set<[UInt8]>, _ inventory: inout Inventory,
         stages: Bool
     ) {
         let files = manifest.files

@@ -57,15 +57,12 @@ struct UpwardLinks {
                 return readLink(directory, leaf)
             }
             guard let found, let target = found, !target.isEmpty else { return false }
-            return target.withUnsafeBufferPointer {
-                leadsOut($0, at: path) { isLink($0) || isReachedThroughLink($0) }
-            }
+            return target.withUnsafeBufferPointer { leadsOut($0, at: path) { isLink($0) || isReachedThroughLink($0) } }
         }
     }
 
     /// Why a row for which ``isAstray(_:)`` holds is not placed.
-    static let astray =
-        "its target goes up (“..”) from a link or a file here, not a directory; move that away"
+    static let astray = "its target goes up (“..”) from a link or a file here, not a directory; move that away"
 
     /// Whether a row's target goes up behind a link in the destination. The manifest has a directory there, so the link
     /// is somebody else's: one of ours would have been removed as being in the way.
@@ -77,9 +74,7 @@ struct UpwardLinks {
     }
 
     private func leadsOut(
-        _ target: UnsafeBufferPointer<UInt8>,
-        at path: UnsafeBufferPointer<UInt8>,
-        _ isUnsafe: ([UInt8]) -> Bool
+        _ target: UnsafeBufferPointer<UInt8>, at path: UnsafeBufferPointer<UInt8>, _ isUnsafe: ([UInt8]) -> Bool
     ) -> Bool {
         switch ManifestRules.judge(link: target, at: path) {
         case .refused: true
@@ -103,9 +98,7 @@ struct UpwardLinks {
             do throws(FileError) {
                 _ = try directories.descriptor(path, create: false)
                 return false
-            } catch {
-                return error.code == .tooManySymbolicLinkLevels || error.code == .notDirectory
-            }
+            } catch { return error.code == .tooManySymbolicLinkLevels || error.code == .notDirectory }
         }
     }
 }
@@ -144,8 +137,6 @@ extension PullRun {
         return EngineError(
             .refused,
             "\(escaped(destination)): the link \(escaped(path)) is not in this manifest and would lead out of the "
-                + "tree through a link that is; remove it and pull again",
-            cause: .inTheWay
-        )
+                + "tree through a link that is; remove it and pull again", cause: .inTheWay)
     }
 }

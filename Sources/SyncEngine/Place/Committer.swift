@@ -92,18 +92,12 @@ final class Committer: Sendable {
     ///   - onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
     /// - Throws: ``ThreadError``.
     init(
-        manifest: Manifest,
-        destination: Destination,
-        staging: Staging,
-        isDurable: Bool,
-        verifications: [FileVerification] = [],
-        wholes: WholeDirectories = WholeDirectories(),
-        backup: BackupDirectory? = nil,
-        disk: DiskState = DiskState(),
+        manifest: Manifest, destination: Destination, staging: Staging, isDurable: Bool,
+        verifications: [FileVerification] = [], wholes: WholeDirectories = WholeDirectories(),
+        backup: BackupDirectory? = nil, disk: DiskState = DiskState(),
         isStopped: @escaping @Sendable () -> Bool = { false },
         synchronize: @escaping @Sendable (Destination) throws(FileError) -> Void = { try $0.synchronize() },
-        start: WorkerThread.Starter = WorkerThread.system,
-        onCommitted: @escaping @Sendable ([Int]) -> Void
+        start: WorkerThread.Starter = WorkerThread.system, onCommitted: @escaping @Sendable ([Int]) -> Void
     ) throws(ThreadError) {
         (self.manifest, self.destination, self.staging) = (manifest, destination, staging)
         (self.isDurable, self.verifications) = (isDurable, verifications)

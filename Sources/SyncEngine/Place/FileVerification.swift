@@ -20,8 +20,7 @@ package struct FileVerification: Sendable {
 
     private func covers(_ row: Int, of manifest: Manifest) -> Bool {
         manifest.files.kind(row) != .link
-            && (include.isEmpty
-                || manifest.files.withPath(row) { path in include.contains { $0.matches(path) } })
+            && (include.isEmpty || manifest.files.withPath(row) { path in include.contains { $0.matches(path) } })
     }
 
     /// Why a file is not installed.
@@ -41,11 +40,7 @@ package struct FileVerification: Sendable {
     /// Checks a batch.
     ///
     /// - Returns: The files that are not installed, by row.
-    func refusals(
-        _ staged: [Committer.Staged],
-        of manifest: Manifest,
-        in staging: Staging
-    ) -> [Int: Refusal] {
+    func refusals(_ staged: [Committer.Staged], of manifest: Manifest, in staging: Staging) -> [Int: Refusal] {
         var refusals: [Int: Refusal] = [:]
         let mine = staged.compactMap { entry -> (row: Int, file: Staging.File, status: FileStatus?)? in
             guard covers(entry.row, of: manifest) else { return nil }
@@ -56,11 +51,8 @@ package struct FileVerification: Sendable {
         guard !mine.isEmpty else { return refusals }
         let files = mine.map { entry in
             StagedFile(
-                path: manifest.files.path(entry.row),
-                stagedPath: staging.shown(entry.file),
-                size: manifest.files.size(entry.row),
-                sha256: "\(manifest.files.digest(entry.row))"
-            )
+                path: manifest.files.path(entry.row), stagedPath: staging.shown(entry.file),
+                size: manifest.files.size(entry.row), sha256: "\(manifest.files.digest(entry.row))")
         }
         do throws(PluginError) {
             let verdicts = try verifier.verify(files)
@@ -76,15 +68,12 @@ package struct FileVerification: Sendable {
                 case .unchecked(let reason): refusals[entry.row] = Refusal(unchecked: escaped(reason))
                 }
             }
-        } catch {
-            for entry in mine { refusals[entry.row] = Refusal(unchecked: "\(error)") }
-        }
+        } catch { for entry in mine { refusals[entry.row] = Refusal(unchecked: "\(error)") } }
         // A verifier must not write: what was hashed is what is installed.
         for entry in mine where refusals[entry.row] == nil {
             guard let status = entry.status, staging.fileStatus(of: entry.file) != status else { continue }
             refusals[entry.row] = Refusal(
-                "changed while verifier \(name) checked it: a verifier must not change the files it checks"
-            )
+                "changed while verifier \(name) checked it: a verifier must not change the files it checks")
         }
         return refusals
     }

@@ -57,13 +57,8 @@ final class Installer: BlobConsumer {
     ///   - windows: Bounds what blobs too large for memory take while they are decoded.
     ///   - onBytes: Told of every verified-to-be raw **byte** count, for progress only.
     init(
-        _ context: RunContext,
-        _ plan: Plan,
-        dictionary: DecodingDictionary? = nil,
-        bases: DeltaBases? = nil,
-        copies: ChunkCopies? = nil,
-        windows: WindowBudget,
-        onBytes: @escaping @Sendable (UInt64) -> Void
+        _ context: RunContext, _ plan: Plan, dictionary: DecodingDictionary? = nil, bases: DeltaBases? = nil,
+        copies: ChunkCopies? = nil, windows: WindowBudget, onBytes: @escaping @Sendable (UInt64) -> Void
     ) {
         (self.context, self.plan) = (context, plan)
         (self.dictionary, self.bases, self.copies) = (dictionary, bases, copies)
@@ -78,19 +73,12 @@ final class Installer: BlobConsumer {
 
     // MARK: BlobConsumer
 
-    func take(
-        _ stored: UnsafeRawBufferPointer,
-        of slot: Int,
-        from source: String?,
-        worker: inout DecodeWorker
-    ) {
+    func take(_ stored: UnsafeRawBufferPointer, of slot: Int, from source: String?, worker: inout DecodeWorker) {
         let wanted = plan.slots[slot]
         if let delta = wanted.delta { return apply(delta, stored, slot, source, &worker) }
         if !wanted.codec.isCompressed { return install(stored, slot, source, &worker) }
         let raw = worker.scratch(Int(wanted.rawLength))
-        do {
-            try worker.decoder.decode(stored, as: wanted.codec, with: dictionary, into: raw)
-        } catch {
+        do { try worker.decoder.decode(stored, as: wanted.codec, with: dictionary, into: raw) } catch {
             return blame(slot, source, "\(error)")
         }
         install(UnsafeRawBufferPointer(raw), slot, source, &worker)
@@ -98,11 +86,7 @@ final class Installer: BlobConsumer {
 
     /// Rebuilds a blob from its delta and a local base; nothing is written before the digest is right.
     private func apply(
-        _ delta: Int,
-        _ stored: UnsafeRawBufferPointer,
-        _ slot: Int,
-        _ source: String?,
-        _ worker: inout DecodeWorker
+        _ delta: Int, _ stored: UnsafeRawBufferPointer, _ slot: Int, _ source: String?, _ worker: inout DecodeWorker
     ) {
         let wanted = plan.slots[slot]
         var reason = "the previous version changed while it was being read"
@@ -116,21 +100,12 @@ final class Installer: BlobConsumer {
                     return install(UnsafeRawBufferPointer(raw), slot, source, &worker)
                 }
                 reason = "the delta gives other bytes"
-            } catch {
-                reason = "\(error)"
-            }
+            } catch { reason = "\(error)" }
         }
-        for target in plan.targets[wanted.targets] {
-            report(Trouble(row: target.row, cause: .wrongBase(reason)))
-        }
+        for target in plan.targets[wanted.targets] { report(Trouble(row: target.row, cause: .wrongBase(reason))) }
     }
 
-    private func install(
-        _ raw: UnsafeRawBufferPointer,
-        _ slot: Int,
-        _ source: String?,
-        _ worker: inout DecodeWorker
-    ) {
+    private func install(_ raw: UnsafeRawBufferPointer, _ slot: Int, _ source: String?, _ worker: inout DecodeWorker) {
         let wanted = plan.slots[slot]
         let targets = plan.targets[wanted.targets]
         let wantedDigest = plan.digest(of: wanted, in: manifest.files)
@@ -142,13 +117,9 @@ final class Installer: BlobConsumer {
                     let reason = "the bytes have SHA-256 \(digest), not \(wantedDigest)"
                     return blame(slot, source, reason, found: digest)
                 }
-            } catch {
-                return blame(slot, source, "\(error)")
-            }
+            } catch { return blame(slot, source, "\(error)") }
         }
-        if !targets.allSatisfy(\.isStandalone) {
-            state.withLock { _ = $0.sources.updateValue(source, forKey: slot) }
-        }
+        if !targets.allSatisfy(\.isStandalone) { state.withLock { _ = $0.sources.updateValue(source, forKey: slot) } }
         onBytes(UInt64(raw.count) &* UInt64(targets.count))
         for target in targets {
             if target.isStandalone {
@@ -163,13 +134,10 @@ final class Installer: BlobConsumer {
         do throws(FileError) {
             let staged = try context.stage(raw, row, as: context.newFile(row, lane: lane, digest: digest))
             context.committer.add(staged)
-        } catch {
-            report(Trouble(row: row, cause: .disk(error)))
-        }
+        } catch { report(Trouble(row: row, cause: .disk(error))) }
     }
 
-    private func addToPart(_ raw: UnsafeRawBufferPointer, _ target: Plan.Target, _ worker: inout DecodeWorker)
-    {
+    private func addToPart(_ raw: UnsafeRawBufferPointer, _ target: Plan.Target, _ worker: inout DecodeWorker) {
         guard !isUnwritable(target.row), let part = part(for: target) else { return }
         let isBlob = target.blob < part.blobCount && UInt64(raw.count) == part.range(blob: target.blob).length
         if let error = isBlob ? part.write(raw, blob: target.blob) : part.write(raw, at: target.fileOffset) {
@@ -179,18 +147,13 @@ final class Installer: BlobConsumer {
     }
 
     private func complete(_ part: PartFile, _ target: Plan.Target, _ worker: inout DecodeWorker) {
-        take(
-            context.parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher),
-            part,
-            target
-        )
+        take(context.parts.complete(part, row: target.row, blob: target.blob, hasher: &worker.hasher), part, target)
     }
 
     private func take(_ outcome: PartFiles.Outcome, _ part: PartFile, _ target: Plan.Target) {
         switch outcome {
         case .incomplete: return
-        case .verified:
-            context.committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
+        case .verified: context.committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
         case .failed(let error): report(Trouble(row: target.row, cause: .disk(error)))
         case .wrong(let reason, let blobs, let found):
             let copied = copies?.takeBack(blobs, of: target.row) ?? []
@@ -212,14 +175,13 @@ final class Installer: BlobConsumer {
 
     /// The slot that delivered a blob of a row. Looked up only after wrong bytes.
     private func slot(of blob: Int, in row: Int) -> Int? {
-        plan.targets.firstIndex { $0.row == row && $0.blob == blob }
-            .flatMap { target in plan.slots.firstIndex { $0.targets.contains(target) } }
+        plan.targets.firstIndex { $0.row == row && $0.blob == blob }.flatMap { target in
+            plan.slots.firstIndex { $0.targets.contains(target) }
+        }
     }
 
     private func part(for target: Plan.Target) -> PartFile? {
-        do throws(FileError) {
-            return try context.parts.part(for: target.row, whole: target.isWhole)
-        } catch {
+        do throws(FileError) { return try context.parts.part(for: target.row, whole: target.isWhole) } catch {
             report(Trouble(row: target.row, cause: .disk(error)))
             return nil
         }
@@ -230,11 +192,8 @@ final class Installer: BlobConsumer {
     func begin(slot: Int, worker: inout DecodeWorker) {
         do {
             let stream = try BlobStream(
-                codec: plan.slots[slot].codec,
-                dictionary: dictionary,
-                rawLength: plan.slots[slot].rawLength,
-                windows: windows
-            )
+                codec: plan.slots[slot].codec, dictionary: dictionary, rawLength: plan.slots[slot].rawLength,
+                windows: windows)
             state.withLock { $0.streams[slot] = stream }
         } catch {
             // It is this machine that lacks something.
@@ -242,12 +201,7 @@ final class Installer: BlobConsumer {
         }
     }
 
-    func append(
-        _ stored: UnsafeRawBufferPointer,
-        to slot: Int,
-        from source: String?,
-        worker: inout DecodeWorker
-    ) {
+    func append(_ stored: UnsafeRawBufferPointer, to slot: Int, from source: String?, worker: inout DecodeWorker) {
         note(source, of: slot)
         guard let stream = state.withLock({ $0.streams[slot] }) else { return }
         let targets = plan.targets[plan.slots[slot].targets]
@@ -271,19 +225,14 @@ final class Installer: BlobConsumer {
 
     func end(slot: Int, worker: inout DecodeWorker) {
         guard let stream = state.withLock({ $0.streams.removeValue(forKey: slot) }) else { return }
-        guard stream.isComplete else {
-            return blame(slot, sender(of: slot), "the stored bytes end too early")
-        }
+        guard stream.isComplete else { return blame(slot, sender(of: slot), "the stored bytes end too early") }
         for target in plan.targets[plan.slots[slot].targets] {
             if !isUnwritable(target.row), let part = part(for: target) { complete(part, target, &worker) }
         }
     }
 
     func put(
-        _ bytes: UnsafeRawBufferPointer,
-        of slot: Int,
-        at offset: UInt64,
-        from source: String?,
+        _ bytes: UnsafeRawBufferPointer, of slot: Int, at offset: UInt64, from source: String?,
         worker: inout DecodeWorker
     ) {
         note(source, of: slot)
@@ -291,13 +240,7 @@ final class Installer: BlobConsumer {
         onBytes(UInt64(bytes.count) &* UInt64(targets.count))
         for target in targets {
             guard !isUnwritable(target.row), let part = part(for: target) else { continue }
-            let outcome = context.parts.put(
-                bytes,
-                at: offset,
-                in: part,
-                row: target.row,
-                hasher: &worker.hasher
-            )
+            let outcome = context.parts.put(bytes, at: offset, in: part, row: target.row, hasher: &worker.hasher)
             take(outcome, part, target)
         }
     }
@@ -315,8 +258,7 @@ final class Installer: BlobConsumer {
     }
 
     func kept(slot: Int, count: Int) -> [UInt8] {
-        place(of: slot).map { context.partialBlobs.bytes(at: $0, count: count) }
-            ?? [UInt8](repeating: 0, count: count)
+        place(of: slot).map { context.partialBlobs.bytes(at: $0, count: count) } ?? [UInt8](repeating: 0, count: count)
     }
 
     private func place(of slot: Int) -> Plan.PackPosition? {

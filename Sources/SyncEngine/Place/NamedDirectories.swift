@@ -42,9 +42,7 @@ struct NamedDirectories {
                     }
                 }
                 return found ?? .missing
-            } catch {
-                return .taken(error)
-            }
+            } catch { return .taken(error) }
         }
     }
 
@@ -117,9 +115,7 @@ struct NamedDirectories {
 
     /// What cannot be set stays as it is, and shows when something is to be done there.
     private func setMode(_ mode: FileMode, of row: Int, _ directories: Directories) {
-        table.withPath(row) { path in
-            _ = try? directories.withLeaf(of: path) { SyncSystem.setMode($1, in: $0, mode) }
-        }
+        table.withPath(row) { path in _ = try? directories.withLeaf(of: path) { SyncSystem.setMode($1, in: $0, mode) } }
     }
 
     /// Logs directories as ours before they are created, so that a kill leaves none that nothing would remove.
@@ -130,8 +126,7 @@ struct NamedDirectories {
                 rows.map { row in
                     let path = table.withPath(row) { Array($0) }
                     return IndexLog.Entry(path: path, digest: .zero, kind: .directory)
-                }
-            )
+                })
         } catch {
             // Without the log, a crash costs the right to prune them.
         }
@@ -198,9 +193,7 @@ struct NamedDirectories {
                     let made = try table.withPath(row) { path throws(FileError) in
                         try directories.descriptor(path, create: true)
                     }
-                    guard let made, let known = status(made) else {
-                        throw error(row, "create directory", .last)
-                    }
+                    guard let made, let known = status(made) else { throw error(row, "create directory", .last) }
                     found = known
                 }
                 if wasMissing { outcome.made += 1 }
@@ -209,9 +202,7 @@ struct NamedDirectories {
                 let isOurs = wasMissing || wasMade(row)
                 let record = IndexRecord(directory: found, keeping: traits, installed: isOurs)
                 outcome.records.append((row, record))
-            } catch {
-                outcome.failures.append((row, error))
-            }
+            } catch { outcome.failures.append((row, error)) }
         }
         outcome.records.reverse()
         outcome.failures.reverse()
@@ -224,12 +215,9 @@ struct NamedDirectories {
         return index.isDirectory(position) && index.record(position)?.installed == true
     }
 
-    private func give(
-        _ traits: FileTraits,
-        to row: Int,
-        _ found: FileStatus,
-        _ directories: Directories
-    ) throws(FileError) -> FileStatus {
+    private func give(_ traits: FileTraits, to row: Int, _ found: FileStatus, _ directories: Directories)
+        throws(FileError) -> FileStatus
+    {
         let given = try table.withPath(row) { path throws(FileError) in
             try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> FileStatus in
                 guard let opened = openDirectory(leaf, in: directory, .noFollow) else {

@@ -23,12 +23,7 @@ final class PartFiles: Sendable {
     private let isStopped: @Sendable () -> Bool
 
     /// - Parameter isStopped: Asked often while files are read back; then they stay as they are, for the next run.
-    init(
-        manifest: Manifest,
-        staging: Staging,
-        lane: Int,
-        isStopped: @escaping @Sendable () -> Bool = { false }
-    ) {
+    init(manifest: Manifest, staging: Staging, lane: Int, isStopped: @escaping @Sendable () -> Bool = { false }) {
         (self.manifest, self.staging, self.lane, self.isStopped) = (manifest, staging, lane, isStopped)
     }
 
@@ -51,9 +46,7 @@ final class PartFiles: Sendable {
     ///
     /// - Returns: What completing the last blob led to when all are here; `.incomplete` otherwise; `nil` when
     ///   the left-over cannot be used.
-    func adopt(_ file: Staging.File, row: Int, hasher: inout SHA256Hasher) -> (
-        part: PartFile, outcome: Outcome
-    )? {
+    func adopt(_ file: Staging.File, row: Int, hasher: inout SHA256Hasher) -> (part: PartFile, outcome: Outcome)? {
         guard let part = reopen(file, row: row, whole: false) else { return nil }
         let blobs = manifest.files.blobs(row)
         var missing = 0
@@ -61,8 +54,7 @@ final class PartFiles: Sendable {
             if isStopped() { return nil }
             let digest =
                 blobs.isEmpty
-                ? manifest.files.digest(row)
-                : manifest.files.digest(of: blobs[blobs.startIndex + position], in: row)
+                ? manifest.files.digest(row) : manifest.files.digest(of: blobs[blobs.startIndex + position], in: row)
             if part.check(blob: position, digest: digest, hasher: &hasher) {
                 part.adopt(blob: position)
             } else {
@@ -94,21 +86,12 @@ final class PartFiles: Sendable {
 
     /// Writes bytes of a file that is fetched by its own URLs.
     func put(
-        _ bytes: UnsafeRawBufferPointer,
-        at offset: UInt64,
-        in part: PartFile,
-        row: Int,
-        hasher: inout SHA256Hasher
-    ) -> Outcome {
-        outcome(of: part.put(bytes, at: offset, isStopped: isStopped), part, row, &hasher)
-    }
+        _ bytes: UnsafeRawBufferPointer, at offset: UInt64, in part: PartFile, row: Int, hasher: inout SHA256Hasher
+    ) -> Outcome { outcome(of: part.put(bytes, at: offset, isStopped: isStopped), part, row, &hasher) }
 
-    private func outcome(
-        of progress: PartFile.Progress,
-        _ part: PartFile,
-        _ row: Int,
-        _ hasher: inout SHA256Hasher
-    ) -> Outcome {
+    private func outcome(of progress: PartFile.Progress, _ part: PartFile, _ row: Int, _ hasher: inout SHA256Hasher)
+        -> Outcome
+    {
         switch progress {
         case .incomplete: return .incomplete
         case .failed(let error): return .failed(error)
@@ -136,10 +119,7 @@ final class PartFiles: Sendable {
             return .wrong(
                 bad.isEmpty
                     ? "every blob has its digest, but the file does not: the manifest contradicts itself"
-                    : "\(bad.count) of \(blobs.count) blobs do not match their digests",
-                blobs: bad,
-                found: found
-            )
+                    : "\(bad.count) of \(blobs.count) blobs do not match their digests", blobs: bad, found: found)
         }
     }
 
@@ -151,9 +131,7 @@ final class PartFiles: Sendable {
     }
 
     /// Whether a blob of a row is here already.
-    func isHere(row: Int, blob: Int) -> Bool {
-        open.withLock { $0[row] }?.isDone(blob: blob) ?? false
-    }
+    func isHere(row: Int, blob: Int) -> Bool { open.withLock { $0[row] }?.isDone(blob: blob) ?? false }
 
     /// The progress of each unfinished file, in **bytes**, in manifest order.
     func progress() -> [(path: String, done: UInt64, total: UInt64)] {
@@ -165,14 +143,12 @@ final class PartFiles: Sendable {
     private func make(_ row: Int, whole: Bool) throws(FileError) -> PartFile {
         let place = manifest.files.withPath(row) { staging.lane(lane, for: $0) }
         let file = staging.newFile(lane: place, digest: manifest.files.digest(row), isPart: true)
-        guard let descriptor = staging.create(file, executable: manifest.files.kind(row) == .executable)
-        else {
+        guard let descriptor = staging.create(file, executable: manifest.files.kind(row) == .executable) else {
             throw .last("create", staging.shown(file))
         }
         // Extend it to its full length at once, as a hole; if that fails, zeros are written like other bytes.
         let isSparse =
-            !whole && manifest.files.blobs(row).count > 1
-            && setLength(descriptor.raw, manifest.files.size(row)) == nil
+            !whole && manifest.files.blobs(row).count > 1 && setLength(descriptor.raw, manifest.files.size(row)) == nil
         return try part(descriptor, file, row, whole: whole, isSparse: isSparse)
     }
 
@@ -186,11 +162,7 @@ final class PartFiles: Sendable {
     }
 
     private func part(
-        _ descriptor: consuming Descriptor,
-        _ file: Staging.File,
-        _ row: Int,
-        whole: Bool,
-        isSparse: Bool = false
+        _ descriptor: consuming Descriptor, _ file: Staging.File, _ row: Int, whole: Bool, isSparse: Bool = false
     ) throws(FileError) -> PartFile {
         var ends: [UInt64] = []
         var end: UInt64 = 0
@@ -201,14 +173,8 @@ final class PartFiles: Sendable {
         if ends.isEmpty { ends = [manifest.files.size(row)] }
         do {
             return try PartFile(
-                descriptor: descriptor,
-                staged: file,
-                digest: manifest.files.digest(row),
-                ends: ends,
-                isSparse: isSparse
+                descriptor: descriptor, staged: file, digest: manifest.files.digest(row), ends: ends, isSparse: isSparse
             )
-        } catch {
-            throw FileError(step: "hash", path: staging.shown(file), remark: "\(error)")
-        }
+        } catch { throw FileError(step: "hash", path: staging.shown(file), remark: "\(error)") }
     }
 }

@@ -38,10 +38,7 @@ final class Placement {
     private var dissolved: [Int] = []
 
     init(
-        _ manifest: Manifest,
-        _ destination: Destination,
-        _ staging: Staging,
-        _ wholes: WholeDirectories,
+        _ manifest: Manifest, _ destination: Destination, _ staging: Staging, _ wholes: WholeDirectories,
         _ backup: BackupDirectory? = nil
     ) {
         (self.manifest, self.destination) = (manifest, destination)
@@ -49,9 +46,7 @@ final class Placement {
         keeper = backup.map(BackupDirectory.Keeper.init)
         directories = Directories(destination)
         inheritance[destination.root] = Inheritance(of: destination.root)
-        directories.opened = { [unowned self] _, directory in
-            inheritance[directory] = Inheritance(of: directory)
-        }
+        directories.opened = { [unowned self] _, directory in inheritance[directory] = Inheritance(of: directory) }
     }
 
     /// Places a batch whose bytes are durable. Members of directories that wait for others follow with a later batch,
@@ -75,11 +70,7 @@ final class Placement {
                 let traits = manifest.files.traits(staged.row)
                 let status = traits == .none ? status : give(traits, toMember: staged.row, of: number, status)
                 let record = IndexRecord(
-                    status: status,
-                    digest: staged.digest,
-                    kind: manifest.files.indexKind(staged.row),
-                    installed: true
-                )
+                    status: status, digest: staged.digest, kind: manifest.files.indexKind(staged.row), installed: true)
                 gather((staged.row, record), number, &result)
             }
         }
@@ -102,12 +93,9 @@ final class Placement {
             try log?.append(
                 batch.map { staged in
                     IndexLog.Entry(
-                        path: manifest.files.withPath(staged.row) { Array($0) },
-                        digest: staged.digest,
-                        kind: manifest.files.indexKind(staged.row)
-                    )
-                }
-            )
+                        path: manifest.files.withPath(staged.row) { Array($0) }, digest: staged.digest,
+                        kind: manifest.files.indexKind(staged.row))
+                })
         } catch {
             // Without the log, a crash costs a re-hash and the right to prune these files.
         }
@@ -118,11 +106,8 @@ final class Placement {
         guard let log, let now = log.fileTime() else { return }
         let entries = placed.filter { StatIndex.trusts($0.record, at: now) }.map { row, record in
             IndexLog.Entry(
-                path: manifest.files.withPath(row) { Array($0) },
-                digest: record.digest,
-                kind: record.kind,
-                status: record.status
-            )
+                path: manifest.files.withPath(row) { Array($0) }, digest: record.digest, kind: record.kind,
+                status: record.status)
         }
         // Without it, a crash costs a re-hash.
         try? log.append(entries)
@@ -130,19 +115,12 @@ final class Placement {
 
     // MARK: Whole directories
 
-    private func give(_ traits: FileTraits, toMember row: Int, of number: Int, _ status: FileStatus)
-        -> FileStatus
-    {
+    private func give(_ traits: FileTraits, toMember row: Int, of number: Int, _ status: FileStatus) -> FileStatus {
         let directory = wholes[number].staged
         return manifest.files.withPath(row) { path in
             guard let start = path.baseAddress else { return status }
             let name = UnsafeRawPointer(start + (path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0))
-            return staging.give(
-                traits,
-                toMemberNamed: name.assumingMemoryBound(to: CChar.self),
-                of: directory,
-                status
-            )
+            return staging.give(traits, toMemberNamed: name.assumingMemoryBound(to: CChar.self), of: directory, status)
         }
     }
 
@@ -161,9 +139,7 @@ final class Placement {
         manifest.files.withPath(whole.firstRow) { path in
             let own = path.parentPath
             let above = own.parentPath
-            guard !own.isEmpty, let parent = try? directories.descriptor(above, create: true) else {
-                return false
-            }
+            guard !own.isEmpty, let parent = try? directories.descriptor(above, create: true) else { return false }
             let name = own[(above.isEmpty ? 0 : above.count + 1)...]
             return staging.place(whole.staged, as: name, in: parent) == nil
         }
@@ -174,9 +150,7 @@ final class Placement {
         var result = Result()
         guard closed.insert(number).inserted else { return result }
         dissolved.append(number)
-        for member in gathered.removeValue(forKey: number) ?? [] {
-            place(member, from: wholes[number].staged, &result)
-        }
+        for member in gathered.removeValue(forKey: number) ?? [] { place(member, from: wholes[number].staged, &result) }
         return result
     }
 
@@ -204,12 +178,8 @@ final class Placement {
     ///   - known: What the file system said of it when it was hashed; `nil` for a link.
     ///   - rename: Moves it to a name in a directory; gives why not.
     /// - Returns: Whether it is there now.
-    @discardableResult
-    private func place(
-        _ row: Int,
-        _ digest: SHA256Digest,
-        _ known: IndexRecord.Status?,
-        _ result: inout Result,
+    @discardableResult private func place(
+        _ row: Int, _ digest: SHA256Digest, _ known: IndexRecord.Status?, _ result: inout Result,
         rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Errno?
     ) -> Bool {
         let files = manifest.files
@@ -236,12 +206,8 @@ final class Placement {
     /// - Parameter code: What rename(2) gave. An error does not always mean that nothing was moved: over NFS, the answer
     ///   to a request that was carried out can be lost.
     private func record(
-        of row: Int,
-        _ digest: SHA256Digest,
-        _ known: IndexRecord.Status?,
-        _ name: UnsafePointer<CChar>,
-        _ directory: Int32,
-        code: Errno?
+        of row: Int, _ digest: SHA256Digest, _ known: IndexRecord.Status?, _ name: UnsafePointer<CChar>,
+        _ directory: Int32, code: Errno?
     ) throws(FileError) -> IndexRecord {
         let files = manifest.files
         func failed(_ step: String, _ code: Errno?) -> FileError {
@@ -285,11 +251,8 @@ extension FileStatus {
     ///
     /// - Parameter known: What it was then; `nil` when only the kind is known.
     fileprivate func isSame(as known: IndexRecord.Status?, _ kind: IndexRecord.Kind) -> Bool {
-        guard (self.kind == .link) == (kind == .link), self.kind == .link || self.kind == .file else {
-            return false
-        }
+        guard (self.kind == .link) == (kind == .link), self.kind == .link || self.kind == .file else { return false }
         guard let known else { return true }
-        return device == known.device && inode == known.inode && size == known.size
-            && modified == known.modified
+        return device == known.device && inode == known.inode && size == known.size && modified == known.modified
     }
 }

@@ -27,8 +27,7 @@ struct Pruning: Sendable {
     /// Positions of directories named by an earlier manifest but not by this one.
     func obsoleteDirectories() -> [Int] {
         (0..<index.count).filter { position in
-            index.isDirectory(position)
-                && index.withPath(position) { manifest.directories.row(of: $0) == nil }
+            index.isDirectory(position) && index.withPath(position) { manifest.directories.row(of: $0) == nil }
         }
     }
 
@@ -69,9 +68,7 @@ struct Pruning: Sendable {
         candidates.filter { position in
             index.withPath(position) { path in
                 let next = manifest.files.firstRow(notBefore: path)
-                if next < manifest.files.count,
-                    manifest.files.withPath(next, { PathOrder.isDirectory(path, of: $0) })
-                {
+                if next < manifest.files.count, manifest.files.withPath(next, { PathOrder.isDirectory(path, of: $0) }) {
                     return true
                 }
                 return !manifest.directories.rows(below: Array(path)).isEmpty || isBelowFile(path)
@@ -92,11 +89,7 @@ struct Pruning: Sendable {
             for name in names {
                 let below = path + [0x2F] + Array(name.utf8)
                 guard case .success(let found?) = status(raw, name) else { return false }
-                if found.kind == .directory {
-                    open.append(below)
-                } else if !going.contains(below) {
-                    return false
-                }
+                if found.kind == .directory { open.append(below) } else if !going.contains(below) { return false }
             }
         }
         return true
@@ -131,16 +124,10 @@ struct Pruning: Sendable {
 
 extension BackupDirectory {
     /// The backup of what a run removes or replaces; `nil` for none.
-    static func open(
-        for recipe: RunRecipe,
-        beside destination: Destination
-    ) throws(EngineError) -> BackupDirectory? {
+    static func open(for recipe: RunRecipe, beside destination: Destination) throws(EngineError) -> BackupDirectory? {
         guard let path = recipe.backupDir else { return nil }
-        do throws(FileError) {
-            return try open(path: path, beside: destination)
-        } catch {
-            let status: ExitStatus =
-                [.invalidArgument, .improperLink].contains(error.code) ? .usage : .cannotCreate
+        do throws(FileError) { return try open(path: path, beside: destination) } catch {
+            let status: ExitStatus = [.invalidArgument, .improperLink].contains(error.code) ? .usage : .cannotCreate
             throw EngineError(status, "\(error); nothing was changed", cause: error.cause)
         }
     }
@@ -150,17 +137,14 @@ extension PullRun {
     /// Removes files and directories that an earlier pull installed, and reports it.
     ///
     /// - Returns: The positions of those that could not be removed.
-    @discardableResult
-    mutating func remove(_ positions: [Int], _ survey: inout Survey) -> Set<Int> {
+    @discardableResult mutating func remove(_ positions: [Int], _ survey: inout Survey) -> Set<Int> {
         guard !positions.isEmpty else { return [] }
         let index = survey.index
         let removal = Removal(destination: destination, index: index, backup: survey.pruning.backup)
         let result = removal.remove(positions)
         report.files.removed += result.removed
         report.folders.removed += result.removedDirectories
-        for position in result.gone where !index.isDirectory(position) {
-            journal.removed(index.text(position))
-        }
+        for position in result.gone where !index.isDirectory(position) { journal.removed(index.text(position)) }
         for (position, error) in result.failures {
             journal.notRemoved(index.text(position), reason: "\(error)")
             report.status = .ioError

@@ -51,22 +51,17 @@ struct Removal: Sendable {
                         case .success(let found?): isOurs(found, record, path) ? .ours : .theirs
                         }
                     } ?? .missing
-                } catch {
-                    return .unreachable
-                }
+                } catch { return .unreachable }
             }
         }
     }
 
     /// Whether a file is still what we installed. Its status may have changed though its content has not: somebody has
     /// touched it, or the file system numbers and dates its files anew with each mount, as vfat does. Then it is read.
-    private func isOurs(_ found: FileStatus, _ record: IndexRecord, _ path: UnsafeBufferPointer<UInt8>)
-        -> Bool
-    {
+    private func isOurs(_ found: FileStatus, _ record: IndexRecord, _ path: UnsafeBufferPointer<UInt8>) -> Bool {
         if record.matches(found) { return true }
         guard (found.kind == .link) == (record.kind == .link), found.kind == .link || found.kind == .file,
-            found.size == record.status.size,
-            var reader = try? PlaceReader(destination, isStopped: { false })
+            found.size == record.status.size, var reader = try? PlaceReader(destination, isStopped: { false })
         else { return false }
         let entry = IndexLog.Entry(path: Array(path), digest: record.digest, kind: record.kind)
         return reader.verify(entry) != nil
@@ -78,10 +73,7 @@ struct Removal: Sendable {
         let keeper = backup.map(BackupDirectory.Keeper.init)
         var result = Result()
         var emptied: [[UInt8]] = []
-        func remove(
-            _ position: Int,
-            _ one: (UnsafeBufferPointer<UInt8>) throws(FileError) -> End
-        ) -> End? {
+        func remove(_ position: Int, _ one: (UnsafeBufferPointer<UInt8>) throws(FileError) -> End) -> End? {
             index.withPath(position) { path in
                 do throws(FileError) {
                     let end = try isReachable(path, directories) ? one(path) : .missing
@@ -97,9 +89,7 @@ struct Removal: Sendable {
         }
         for position in positions where !index.isDirectory(position) {
             guard let record = index.record(position) else { continue }
-            let end = remove(position) { path throws(FileError) in
-                try removeFile(path, record, directories, keeper)
-            }
+            let end = remove(position) { path throws(FileError) in try removeFile(path, record, directories, keeper) }
             if end == .removed || end == .missing { result.gone.append(position) }
             if end == .removed { result.removed += 1 }
         }
@@ -116,22 +106,15 @@ struct Removal: Sendable {
     }
 
     /// Whether the directory of a path is there, and neither a link nor a file by now.
-    private func isReachable(
-        _ path: UnsafeBufferPointer<UInt8>,
-        _ directories: Directories
-    ) throws(FileError) -> Bool {
-        do throws(FileError) {
-            return try directories.descriptor(path.parentPath, create: false) != nil
-        } catch {
+    private func isReachable(_ path: UnsafeBufferPointer<UInt8>, _ directories: Directories) throws(FileError) -> Bool {
+        do throws(FileError) { return try directories.descriptor(path.parentPath, create: false) != nil } catch {
             if error.isMissing || error.code == .tooManySymbolicLinkLevels { return false }
             throw error
         }
     }
 
     private func removeFile(
-        _ path: UnsafeBufferPointer<UInt8>,
-        _ record: IndexRecord,
-        _ directories: Directories,
+        _ path: UnsafeBufferPointer<UInt8>, _ record: IndexRecord, _ directories: Directories,
         _ keeper: BackupDirectory.Keeper?
     ) throws(FileError) -> End {
         try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> End in
@@ -149,10 +132,9 @@ struct Removal: Sendable {
         } ?? .missing
     }
 
-    private func removeDirectory(
-        _ path: UnsafeBufferPointer<UInt8>,
-        _ directories: Directories
-    ) throws(FileError) -> End {
+    private func removeDirectory(_ path: UnsafeBufferPointer<UInt8>, _ directories: Directories) throws(FileError)
+        -> End
+    {
         try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> End in
             switch SyncSystem.removeDirectory(leaf, in: directory) {
             case nil: return .removed

@@ -13,9 +13,7 @@ extension RunContext {
         var failures: [RowFailure] = []
         for row in rows where manifest.files.kind(row) == .link || manifest.files.size(row) == 0 {
             if isStopped { break }
-            do throws(FileError) {
-                committer.add(try stageSmallEntry(row))
-            } catch {
+            do throws(FileError) { committer.add(try stageSmallEntry(row)) } catch {
                 failures.append(RowFailure(row: row, disk: error))
             }
         }
@@ -29,17 +27,13 @@ extension RunContext {
         guard manifest.files.kind(row) == .link, let target = manifest.files.linkTarget(row) else {
             return try stage(UnsafeRawBufferPointer(start: nil, count: 0), row, as: file)
         }
-        do {
-            file.name.digest = try sha256(target)
-        } catch {
+        do { file.name.digest = try sha256(target) } catch {
             throw FileError(step: "hash", path: target, remark: "\(error)")
         }
         if let member = try wholes.stage(
-            row,
-            of: manifest.files,
-            file.name.digest,
-            { (leaf, directory) throws(FileError) in try staging.link(to: target, as: leaf, in: directory) }
-        ) {
+            row, of: manifest.files, file.name.digest,
+            { (leaf, directory) throws(FileError) in try staging.link(to: target, as: leaf, in: directory) })
+        {
             return member
         }
         try staging.link(to: target, as: file)
@@ -47,11 +41,9 @@ extension RunContext {
     }
 
     /// Stages a file with these bytes: in its directory if that is assembled in staging, or else as `file`.
-    func stage(
-        _ bytes: UnsafeRawBufferPointer,
-        _ row: Int,
-        as file: @autoclosure () -> Staging.File
-    ) throws(FileError) -> Committer.Staged {
+    func stage(_ bytes: UnsafeRawBufferPointer, _ row: Int, as file: @autoclosure () -> Staging.File) throws(FileError)
+        -> Committer.Staged
+    {
         let executable = manifest.files.kind(row) == .executable
         let digest = manifest.files.digest(row)
         let member = try wholes.stage(row, of: manifest.files, digest) { leaf, directory throws(FileError) in
@@ -59,10 +51,6 @@ extension RunContext {
         }
         if let member { return member }
         let file = file()
-        return Committer.Staged(
-            row: row,
-            file: file,
-            try staging.write(bytes, to: file, executable: executable)
-        )
+        return Committer.Staged(row: row, file: file, try staging.write(bytes, to: file, executable: executable))
     }
 }

@@ -35,15 +35,12 @@ extension Destination {
     /// The error if a fetch cannot fit, on any of the file systems that it goes to; `nil` if it can (F061).
     ///
     /// - Parameter present: **Bytes** of some rows that an interrupted run has written already.
-    func shortage(
-        of rows: [Int],
-        in manifest: Manifest,
-        present: (_ rows: [Int]) -> UInt64
-    ) throws(EngineError) -> EngineError? {
+    func shortage(of rows: [Int], in manifest: Manifest, present: (_ rows: [Int]) -> UInt64) throws(EngineError)
+        -> EngineError?
+    {
         let mounts = self.mounts
         for number in 0...mounts.count {
-            let own =
-                mounts.isEmpty ? rows : rows.filter { manifest.files.withPath($0, fileSystem) == number }
+            let own = mounts.isEmpty ? rows : rows.filter { manifest.files.withPath($0, fileSystem) == number }
             guard !own.isEmpty else { continue }
             let need = SpaceNeed(own, of: manifest, present: present(own))
             let shown = number == 0 ? path : mounts[number - 1].shown

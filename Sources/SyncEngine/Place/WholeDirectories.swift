@@ -54,8 +54,7 @@ final class WholeDirectories: Sendable {
             let rows = wanted[start..<end]
             while opened < open.count, open[opened] < wanted[start] { opened += 1 }
             guard rows.count > 1, rows.count <= mostEntries, opened + rows.count <= open.count,
-                open[opened..<(opened + rows.count)].elementsEqual(rows),
-                rows.allSatisfy({ isSmall($0, files) }),
+                open[opened..<(opened + rows.count)].elementsEqual(rows), rows.allSatisfy({ isSmall($0, files) }),
                 rows.reduce(UInt64(0), { $0 &+ files.size($1) }) <= mostBytes
             else { continue }
             files.withPath(wanted[start]) { path in
@@ -63,18 +62,10 @@ final class WholeDirectories: Sendable {
                 let below = UnsafeBufferPointer(rebasing: path[...slash])
                 // In path order, everything below a directory is contiguous.
                 let neighbours = [start - 1, end].filter(wanted.indices.contains)
-                if neighbours.contains(where: { files.withPath(wanted[$0]) { $0.starts(with: below) } }) {
-                    return
-                }
+                if neighbours.contains(where: { files.withPath(wanted[$0]) { $0.starts(with: below) } }) { return }
                 let staged = Staging.Directory(path: path.parentPath)
                 found.append(
-                    Whole(
-                        firstRow: wanted[start],
-                        lastRow: wanted[end - 1],
-                        count: rows.count,
-                        staged: staged
-                    )
-                )
+                    Whole(firstRow: wanted[start], lastRow: wanted[end - 1], count: rows.count, staged: staged))
             }
         }
         return found
@@ -108,9 +99,7 @@ final class WholeDirectories: Sendable {
     private static func isMissing(_ row: Int, _ files: FileTable, _ directories: Directories) -> Bool {
         files.withPath(row) { path in
             // The destination itself exists. For a link or file in the way, placing reports the error.
-            do throws(FileError) {
-                return try directories.descriptor(path.parentPath, create: false) == nil
-            } catch {
+            do throws(FileError) { return try directories.descriptor(path.parentPath, create: false) == nil } catch {
                 return false
             }
         }
@@ -132,9 +121,7 @@ final class WholeDirectories: Sendable {
     /// - Parameter make: Makes the entry of this name.
     /// - Returns: What the committer wants to know; `nil` when the row is to be staged by itself.
     func stage(
-        _ row: Int,
-        of files: FileTable,
-        _ digest: SHA256Digest,
+        _ row: Int, of files: FileTable, _ digest: SHA256Digest,
         _ make: (_ leaf: UnsafePointer<CChar>, _ directory: Staging.Directory) throws(FileError) -> FileStatus
     ) throws(FileError) -> Committer.Staged? {
         guard let number = number(of: row) else { return nil }
@@ -142,10 +129,7 @@ final class WholeDirectories: Sendable {
         let made = try files.withPath(row) { path throws(FileError) -> FileStatus? in
             guard let slash = path.lastIndex(of: 0x2F), let start = path.baseAddress else { return nil }
             // The arena keeps a NUL behind each path, so the tail is a C string.
-            return try make(
-                UnsafeRawPointer(start + slash + 1).assumingMemoryBound(to: CChar.self),
-                directory
-            )
+            return try make(UnsafeRawPointer(start + slash + 1).assumingMemoryBound(to: CChar.self), directory)
         }
         return made.map { Committer.Staged(row: row, memberOf: number, $0, digest: digest) }
     }

@@ -15,9 +15,7 @@ extension ManifestInHand {
     /// - Throws: ``EngineError``: 65 for bytes that are wrong wherever they come from, 77 when a server refuses them, 69 when
     ///   they cannot be had otherwise.
     package func bring(
-        _ row: Int,
-        spoolDirectory: String,
-        to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void
+        _ row: Int, spoolDirectory: String, to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void
     ) throws(EngineError) {
         let (files, path) = (manifest.files, escaped(manifest.files.path(row)))
         let mismatch = EngineError(.dataInvalid, "\(path): the bytes received do not match the manifest")
@@ -69,12 +67,8 @@ extension ManifestInHand {
                 let pack = manifest.packs[Int(blob.pack)]
                 pieces.append(
                     Piece(
-                        urls: resolve(pack.urls, against: found.bases),
-                        range: blob.range,
-                        objectSize: pack.size,
-                        blobs: [blob]
-                    )
-                )
+                        urls: resolve(pack.urls, against: found.bases), range: blob.range, objectSize: pack.size,
+                        blobs: [blob]))
             }
         }
         var ways: [Way] = []
@@ -110,32 +104,22 @@ extension ManifestInHand {
             case .success(let known): dictionary = known
             case .failure(let error):
                 throw EngineError(
-                    error.transfer?.exitStatus ?? .unavailable,
-                    "\(path): \(error.reason)",
-                    cause: error.transfer?.cause
+                    error.transfer?.exitStatus ?? .unavailable, "\(path): \(error.reason)", cause: error.transfer?.cause
                 )
             case nil: throw EngineError(.dataInvalid, "\(path): the manifest names no dictionary")
             }
         }
         let sink = BlobsSink(piece.range, piece.blobs, dictionary, spool)
         let request = TransferRequest(
-            id: TransferNumbers.next(),
-            urls: urls,
-            range: piece.range == 0..<piece.objectSize ? nil : piece.range,
-            objectSize: piece.objectSize,
-            limit: piece.range.length,
-            priority: .max,
-            reload: reload,
-            referrer: found.referrer
-        )
+            id: TransferNumbers.next(), urls: urls, range: piece.range == 0..<piece.objectSize ? nil : piece.range,
+            objectSize: piece.objectSize, limit: piece.range.length, priority: .max, reload: reload,
+            referrer: found.referrer)
         let transport = isLocal ? source.localTransport : source.transport
         switch transport.run(request, sink: sink, stop: source.stop) {
         case .success:
             guard sink.isComplete else {
                 throw EngineError(
-                    .dataInvalid,
-                    "\(path): \(sink.failure ?? "fewer bytes arrived than the manifest says")"
-                )
+                    .dataInvalid, "\(path): \(sink.failure ?? "fewer bytes arrived than the manifest says")")
             }
         case .failure(let error):
             if let reason = sink.failure { throw EngineError(.dataInvalid, "\(path): \(reason)") }
@@ -168,9 +152,7 @@ private final class BlobsSink: TransferSink {
         (self.range, self.blobs, self.dictionary, self.spool) = (range, blobs, dictionary, spool)
     }
 
-    var isComplete: Bool {
-        state.withLock { $0.failure == nil && $0.taken == range.length && $0.blob == blobs.count }
-    }
+    var isComplete: Bool { state.withLock { $0.failure == nil && $0.taken == range.length && $0.blob == blobs.count } }
 
     /// What was wrong with the bytes.
     var failure: String? { state.withLock(\.failure) }
@@ -199,11 +181,7 @@ private final class BlobsSink: TransferSink {
         do throws(CompressionError) {
             if state.stream == nil {
                 state.stream = try BlobStream(
-                    codec: blob.codec,
-                    dictionary: dictionary,
-                    rawLength: blob.rawLength,
-                    windows: windows
-                )
+                    codec: blob.codec, dictionary: dictionary, rawLength: blob.rawLength, windows: windows)
             }
             guard let stream = state.stream else { return }
             var isKept = true
@@ -217,8 +195,6 @@ private final class BlobsSink: TransferSink {
             guard state.ofBlob == blob.storedLength, state.failure == nil else { return }
             if !stream.isComplete { state.failure = "a blob of it is damaged: it ends too early" }
             (state.stream, state.ofBlob, state.blob) = (nil, 0, state.blob + 1)
-        } catch {
-            state.failure = "\(error)"
-        }
+        } catch { state.failure = "\(error)" }
     }
 }

@@ -22,11 +22,7 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
     ///   - directory: Where a file may be made.
     init(size: UInt64, directory: String) throws(EngineError) {
         self.directory = directory
-        do throws(DigestError) {
-            hasher = try SHA256Hasher()
-        } catch {
-            throw EngineError(.internalError, "\(error)")
-        }
+        do throws(DigestError) { hasher = try SHA256Hasher() } catch { throw EngineError(.internalError, "\(error)") }
         guard size > Self.longestInMemory else {
             file = nil
             return
@@ -34,8 +30,7 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
         let path = "\(directory)/syncagent-\(CurrentProcess.identifier)-\(UInt64.random(in: .min ... .max))"
         guard let opened = Descriptor(opening: path, OpenFlags.newFile.union(.readWrite), mode: 0o600) else {
             throw EngineError(
-                .ioError,
-                "cannot create a file in \(escaped(directory)): \(errnoText); set TMPDIR to another directory"
+                .ioError, "cannot create a file in \(escaped(directory)): \(errnoText); set TMPDIR to another directory"
             )
         }
         removeFile(path)
@@ -55,8 +50,7 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
             if let code = writeAll(piece, to: file.raw, at: count) {
                 failure = EngineError(
                     .ioError,
-                    "cannot write to a file in \(escaped(directory)): \(code); set TMPDIR to another directory"
-                )
+                    "cannot write to a file in \(escaped(directory)): \(code); set TMPDIR to another directory")
                 return false
             }
         } else {
@@ -68,9 +62,7 @@ final class FileSpool: @unchecked Sendable {  // Safe: one of both at a time.
 
     /// Whether exactly the bytes with this digest have arrived; called once, at the end.
     func holds(_ digest: SHA256Digest, size: UInt64) throws(EngineError) -> Bool {
-        do throws(DigestError) {
-            return try hasher.finish() == digest && count == size
-        } catch {
+        do throws(DigestError) { return try hasher.finish() == digest && count == size } catch {
             throw EngineError(.internalError, "\(error)")
         }
     }

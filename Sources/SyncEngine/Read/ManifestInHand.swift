@@ -33,8 +33,7 @@ package struct ManifestInHand: Sendable {
     /// What a path names: a file, a directory with all below it, or everything by `.`.
     ///
     /// - Throws: ``EngineError``: 66 for a path that nothing has.
-    package func rows(below path: String) throws(EngineError) -> (files: Range<Int>, directories: Range<Int>)
-    {
+    package func rows(below path: String) throws(EngineError) -> (files: Range<Int>, directories: Range<Int>) {
         let name = Array(path.split(separator: "/").filter { $0 != "." }.joined(separator: "/").utf8)
         let (files, directories) = (manifest.files.rows(below: name), manifest.directories.rows(below: name))
         guard !(files.isEmpty && directories.isEmpty) || name.isEmpty else { throw unknown(path) }
@@ -55,9 +54,7 @@ package struct ManifestInHand: Sendable {
         let files = manifest.files
         func name(_ path: String) -> String { path.split(separator: "/").last?.lowercased() ?? path }
         let wanted = name(path)
-        if let same = files.indices.first(where: { name(files.path($0)) == wanted }) {
-            return files.path(same)
-        }
+        if let same = files.indices.first(where: { name(files.path($0)) == wanted }) { return files.path(same) }
         var directory = path.split(separator: "/").dropLast()
         while true {
             let rows = files.rows(below: Array(directory.joined(separator: "/").utf8))
@@ -76,11 +73,7 @@ package struct ManifestInHand: Sendable {
             guard let row, let target = manifest.files.linkTarget(row) else { return row }
             var components = path.split(separator: "/").dropLast()
             for component in target.split(separator: "/") where component != "." {
-                if component != ".." {
-                    components.append(component)
-                } else if components.popLast() == nil {
-                    return nil
-                }
+                if component != ".." { components.append(component) } else if components.popLast() == nil { return nil }
             }
             path = components.joined(separator: "/")
         }
@@ -97,11 +90,6 @@ extension PullEngine {
         var releases = releases(source, recipe, isReadOnly: true)
         releases.looksBack = looksBack
         let found = try releases.find(recipe.manifest)
-        return ManifestInHand(
-            manifest: try found.decode(),
-            shown: found.shown,
-            found: found,
-            source: source
-        )
+        return ManifestInHand(manifest: try found.decode(), shown: found.shown, found: found, source: source)
     }
 }

@@ -17,13 +17,9 @@ extension ManifestInHand {
         let isLocal = urls.first?.hasPrefix("file:") == true
         let sink = MemorySink(limit: Int(clamping: range.length), from: range.lowerBound)
         let request = TransferRequest(
-            id: TransferNumbers.next(),
-            urls: urls.filter { $0.hasPrefix("file:") == isLocal },
-            range: range == 0..<pack.size ? nil : range,
-            objectSize: pack.size,
-            limit: range.length,
-            referrer: found.referrer
-        )
+            id: TransferNumbers.next(), urls: urls.filter { $0.hasPrefix("file:") == isLocal },
+            range: range == 0..<pack.size ? nil : range, objectSize: pack.size, limit: range.length,
+            referrer: found.referrer)
         let transport = isLocal ? source.localTransport : source.transport
         let what = "bytes of the pack \(pack.sha256.hex)"
         switch transport.run(request, sink: sink, stop: source.stop) {
@@ -43,22 +39,12 @@ extension ManifestInHand {
         let isLocal = url.hasPrefix("file:")
         let sink = MemorySink(limit: Role.release.limit)
         let request = TransferRequest(
-            id: TransferNumbers.next(),
-            urls: [url],
-            limit: UInt64(Role.release.limit),
-            priority: .max,
-            referrer: found.referrer
-        )
-        switch (isLocal ? source.localTransport : source.transport).run(
-            request,
-            sink: sink,
-            stop: source.stop
-        ) {
+            id: TransferNumbers.next(), urls: [url], limit: UInt64(Role.release.limit), priority: .max,
+            referrer: found.referrer)
+        switch (isLocal ? source.localTransport : source.transport).run(request, sink: sink, stop: source.stop) {
         case .success: return sink.bytes
         case .failure(let error):
-            if source.stop.isStopped {
-                throw EngineError(.interrupted, "stopped while looking at signatures")
-            }
+            if source.stop.isStopped { throw EngineError(.interrupted, "stopped while looking at signatures") }
             if sink.overflowed || error.code == .tooLarge {
                 throw EngineError(.dataInvalid, "\(error.url): it has more than \(Role.release.limit) bytes")
             }

@@ -80,10 +80,7 @@ final class ChunkCopies: Sendable {
         _ = concurrently(min(context.environment.workers, units.count), name: "chunks") { [self] _ in
             guard let copier = try? ChunkReader() else { return }  // No memory: fetched instead.
             let opener = ChunkOpener(
-                index: context.index,
-                staging: context.staging,
-                directories: Directories(context.destination)
-            )
+                index: context.index, staging: context.staging, directories: Directories(context.destination))
             var own: Int?
             while !context.isStopped, let position = queue.next(after: &own) {
                 copy(units[position], copier, opener, onBytes)
@@ -103,16 +100,9 @@ final class ChunkCopies: Sendable {
     /// Rows that may get chunks from here.
     var rows: Set<Int> { Set(units.map(\.row)) }
 
-    private func copy(
-        _ unit: Unit,
-        _ copier: ChunkReader,
-        _ opener: ChunkOpener,
-        _ onBytes: (UInt64) -> Void
-    ) {
+    private func copy(_ unit: Unit, _ copier: ChunkReader, _ opener: ChunkOpener, _ onBytes: (UInt64) -> Void) {
         let part: PartFile
-        do throws(FileError) {
-            part = try parts.part(for: unit.row, whole: false)
-        } catch {
+        do throws(FileError) { part = try parts.part(for: unit.row, whole: false) } catch {
             return fail(unit.row, error)
         }
         let blobs = manifest.files.blobs(unit.row)
@@ -141,14 +131,9 @@ final class ChunkCopies: Sendable {
         func blob(_ position: Int) -> Blob { blobs[blobs.startIndex + position] }
         var start = unit.offset
         for position in unit.blobs.lowerBound..<first { start &+= blob(position).rawLength }
-        var run = Run(
-            blobs: first..<first,
-            place: ChunkSources.Location(file: 0, offset: 0),
-            target: start..<start
-        )
+        var run = Run(blobs: first..<first, place: ChunkSources.Location(file: 0, offset: 0), target: start..<start)
         for position in first..<unit.blobs.upperBound {
-            guard let place = sources.place(of: manifest.files.digest(of: blob(position), in: unit.row))
-            else { break }
+            guard let place = sources.place(of: manifest.files.digest(of: blob(position), in: unit.row)) else { break }
             if position == first { run.place = place }
             let next = run.place.offset &+ (run.target.upperBound - start)
             guard place.file == run.place.file, place.offset == next else { break }
@@ -164,9 +149,9 @@ final class ChunkCopies: Sendable {
     private func share(_ run: Run, _ part: PartFile, _ source: Int32) -> Range<UInt64> {
         let block: UInt64 = 4096
         let none = run.target.lowerBound..<run.target.lowerBound
-        guard run.place.offset % block == run.target.lowerBound % block,
-            !copiesBytes.load(ordering: .relaxed)
-        else { return none }
+        guard run.place.offset % block == run.target.lowerBound % block, !copiesBytes.load(ordering: .relaxed) else {
+            return none
+        }
         let first = (run.target.lowerBound + block - 1) / block * block
         let end = run.target.upperBound / block * block
         guard first < end else { return none }
@@ -184,12 +169,7 @@ final class ChunkCopies: Sendable {
     ///
     /// - Returns: How many chunks are.
     private func put(
-        _ run: Run,
-        _ shared: Range<UInt64>,
-        _ part: PartFile,
-        _ source: Int32,
-        _ row: Int,
-        _ copier: ChunkReader,
+        _ run: Run, _ shared: Range<UInt64>, _ part: PartFile, _ source: Int32, _ row: Int, _ copier: ChunkReader,
         _ onBytes: (UInt64) -> Void
     ) -> Int {
         var complete = 0

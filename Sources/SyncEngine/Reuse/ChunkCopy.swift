@@ -25,9 +25,7 @@ struct ChunkCopy {
     /// Copies the bytes; zeros become holes if the chunk fits the buffer.
     func copy(through buffer: UnsafeMutableRawBufferPointer) -> Result {
         let length = target.upperBound - target.lowerBound
-        guard length <= UInt64(buffer.count) else {
-            return copy(target, through: buffer) { part.write($0, at: $1) }
-        }
+        guard length <= UInt64(buffer.count) else { return copy(target, through: buffer) { part.write($0, at: $1) } }
         let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(length)])
         guard readFully(source, into: bytes, at: from) == bytes.count else { return .cut }
         return part.write(UnsafeRawBufferPointer(bytes), blob: blob).map { .failed($0) } ?? .done
@@ -44,17 +42,14 @@ struct ChunkCopy {
     }
 
     private func copy(
-        _ range: Range<UInt64>,
-        through buffer: UnsafeMutableRawBufferPointer,
+        _ range: Range<UInt64>, through buffer: UnsafeMutableRawBufferPointer,
         _ write: (UnsafeRawBufferPointer, UInt64) -> FileError?
     ) -> Result {
         var offset = range.lowerBound
         while offset < range.upperBound {
             let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
             let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-            guard readFully(source, into: piece, at: from + (offset - target.lowerBound)) == count else {
-                return .cut
-            }
+            guard readFully(source, into: piece, at: from + (offset - target.lowerBound)) == count else { return .cut }
             if let error = write(UnsafeRawBufferPointer(piece), offset) { return .failed(error) }
             offset += UInt64(count)
         }

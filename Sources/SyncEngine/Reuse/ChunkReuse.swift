@@ -18,26 +18,15 @@ struct ChunkReuse {
     init(_ context: RunContext, wanted: [Int], leftovers: [Staging.File]) {
         (self.context, self.wanted, self.leftovers) = (context, wanted, leftovers)
         local = LocalBytes(
-            context.manifest,
-            wanted: wanted,
-            isHere: context.parts.isHere,
-            index: context.index,
-            destination: context.destination,
-            staging: context.staging,
-            leftovers: leftovers,
-            context.environment,
-            isStopped: { context.isStopped }
-        )
+            context.manifest, wanted: wanted, isHere: context.parts.isHere, index: context.index,
+            destination: context.destination, staging: context.staging, leftovers: leftovers, context.environment,
+            isStopped: { context.isStopped })
         ChunkSources.remember(context.manifest, index: context.index, in: context.destination)
         copies = ChunkCopies(context, local.sources, rows: wanted)
     }
 
     /// The plan for what is neither in place nor in local files; see ``LocalBytes/plan(connections:isResumed:gaps:)``.
-    func plan(
-        connections: Int,
-        isResumed: Bool,
-        gaps: (_ row: Int) -> [Range<UInt64>]?
-    ) throws(PlanError) -> Plan {
+    func plan(connections: Int, isResumed: Bool, gaps: (_ row: Int) -> [Range<UInt64>]?) throws(PlanError) -> Plan {
         try local.plan(connections: connections, isResumed: isResumed, gaps: gaps)
     }
 
@@ -52,18 +41,14 @@ struct ChunkReuse {
     ///
     /// - Parameter beside: Work to be done at the same time.
     /// - Returns: Rows that failed, and **bytes** taken from here.
-    func run(
-        _ plan: Plan,
-        _ rounds: FetchRounds,
-        _ origins: RowOrigins,
-        beside: @escaping @Sendable () -> [RowFailure]
-    ) -> (failures: [RowFailure], bytes: UInt64) {
+    func run(_ plan: Plan, _ rounds: FetchRounds, _ origins: RowOrigins, beside: @escaping @Sendable () -> [RowFailure])
+        -> (failures: [RowFailure], bytes: UInt64)
+    {
         context.environment.releaseMemory()  // What looking around and planning took.
         var first = rounds
         first.bases = local.bases
         first.copies = copies
-        var failures = concurrently(3, name: "fetch") {
-            [context, copies, first] part -> [RowFailure] in
+        var failures = concurrently(3, name: "fetch") { [context, copies, first] part -> [RowFailure] in
             switch part {
             case 0: beside()
             case 1: context.isStopped ? [] : first.run(plan)
@@ -71,19 +56,14 @@ struct ChunkReuse {
             }
         }.flatMap { $0 }
         let outcome = copies.outcome
-        if !context.isStopped {
-            failures += fetchMissing(outcome.missing, besides: failures, rounds, origins)
-        }
+        if !context.isStopped { failures += fetchMissing(outcome.missing, besides: failures, rounds, origins) }
         for file in leftovers { context.staging.remove(file) }
         return (failures, outcome.bytes)
     }
 
     /// Fetches chunks that turned out not to be here.
     private func fetchMissing(
-        _ rows: Set<Int>,
-        besides failures: [RowFailure],
-        _ rounds: FetchRounds,
-        _ origins: RowOrigins
+        _ rows: Set<Int>, besides failures: [RowFailure], _ rounds: FetchRounds, _ origins: RowOrigins
     ) -> [RowFailure] {
         let missing = rows.subtracting(failures.map(\.row)).sorted()
         guard !missing.isEmpty else { return [] }
@@ -91,14 +71,8 @@ struct ChunkReuse {
         do throws(PlanError) {
             let (manifest, isHere) = (context.manifest, context.parts.isHere)
             let rule = FetchRounds.rule(
-                for: manifest,
-                wanted: missing,
-                connections: rounds.connections,
-                skipping: isHere
-            )
+                for: manifest, wanted: missing, connections: rounds.connections, skipping: isHere)
             return rounds.run(try makePlan(manifest, wanted: missing, rule: rule, skipping: isHere))
-        } catch {
-            return missing.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) }
-        }
+        } catch { return missing.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) } }
     }
 }

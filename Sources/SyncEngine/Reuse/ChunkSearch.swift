@@ -22,10 +22,7 @@ struct ChunkSearch: ~Copyable {
 
     /// `nil` if out of memory: nothing is then reused.
     init?(
-        _ index: StatIndex,
-        _ destination: Destination,
-        _ staging: Staging?,
-        isStopped: @escaping @Sendable () -> Bool
+        _ index: StatIndex, _ destination: Destination, _ staging: Staging?, isStopped: @escaping @Sendable () -> Bool
     ) {
         guard let reader = try? ChunkReader() else { return nil }
         self.destination = destination
@@ -44,9 +41,7 @@ struct ChunkSearch: ~Copyable {
         for entry in 0..<index.count {
             guard let record = index.record(entry), record.kind != .link else { continue }
             let key = record.digest.firstWord
-            if isMapped.contains(key), found[key] == nil || !isIndexed(found[key]) {
-                found[key] = .indexed(entry)
-            }
+            if isMapped.contains(key), found[key] == nil || !isIndexed(found[key]) { found[key] = .indexed(entry) }
         }
         return found
     }
@@ -59,8 +54,8 @@ struct ChunkSearch: ~Copyable {
             files.withPath(row) { path in
                 let entry = index.position(of: path)
                 guard let file = opener.directories.openFile(path),
-                    let status = withExtendedLifetime(file, { SyncSystem.status(file.raw) }),
-                    status.kind == .file, status.size > 0
+                    let status = withExtendedLifetime(file, { SyncSystem.status(file.raw) }), status.kind == .file,
+                    status.size > 0
                 else { return }
                 if let record = entry.flatMap(index.record), isMapped.contains(record.digest.firstWord),
                     record.matches(status), index.trusts(record)
@@ -74,9 +69,7 @@ struct ChunkSearch: ~Copyable {
     }
 
     /// Calls `body` with a descriptor of an open file.
-    func withDescriptor(_ opened: Opened, _ body: (Int32) -> Void) {
-        _ = opened.file.withDescriptor(opener, body)
-    }
+    func withDescriptor(_ opened: Opened, _ body: (Int32) -> Void) { _ = opened.file.withDescriptor(opener, body) }
 
     private func isIndexed(_ local: ChunkSources.LocalFile?) -> Bool {
         if case .indexed = local { true } else { false }
@@ -87,8 +80,7 @@ struct ChunkSearch: ~Copyable {
     /// - Parameter number: How many are open already.
     func open(_ local: ChunkSources.LocalFile, number: Int) -> Opened? {
         guard let descriptor = opener.open(local),
-            let status = withExtendedLifetime(descriptor, { SyncSystem.status(descriptor.raw) }),
-            status.kind == .file
+            let status = withExtendedLifetime(descriptor, { SyncSystem.status(descriptor.raw) }), status.kind == .file
         else { return nil }
         var isTrusted = false
         if case .indexed(let entry) = local, let record = index.record(entry) {

@@ -58,14 +58,8 @@ struct ChunkSources: Sendable {
     ///   - isStopped: Asked often: files here may be long.
     /// - Complexity: O(records of the map + entries of the index); 32 **bytes** of memory or so a wanted chunk.
     static func find(
-        _ manifest: Manifest,
-        wanted: [Int],
-        isHere: (_ row: Int, _ blob: Int) -> Bool,
-        index: StatIndex,
-        destination: Destination,
-        staging: Staging?,
-        parts: [Staging.File],
-        isStopped: @escaping @Sendable () -> Bool
+        _ manifest: Manifest, wanted: [Int], isHere: (_ row: Int, _ blob: Int) -> Bool, index: StatIndex,
+        destination: Destination, staging: Staging?, parts: [Staging.File], isStopped: @escaping @Sendable () -> Bool
     ) -> ChunkSources {
         var sources = ChunkSources(manifest: manifest)
         let search = ChunkSearch(index, destination, staging, isStopped: isStopped)
@@ -125,8 +119,7 @@ struct ChunkSources: Sendable {
     private mutating func lookAtWholeFiles(with search: borrowing ChunkSearch) {
         for entry in 0..<search.index.count {
             guard let record = search.index.record(entry), record.kind != .link,
-                places[record.digest.firstWord]?.file == Self.nowhere,
-                let length = UInt32(exactly: record.status.size),
+                places[record.digest.firstWord]?.file == Self.nowhere, let length = UInt32(exactly: record.status.size),
                 let found = search.open(.indexed(entry), number: files.count), found.isTrusted
             else { continue }
             let chunk = ChunkMapReader.Record(digest: record.digest, number: length)
@@ -169,10 +162,7 @@ struct ChunkSources: Sendable {
 
     private static func append(_ row: Int, of files: FileTable, to writer: inout ChunkMapWriter) {
         let blobs = files.blobs(row)
-        guard let count = UInt32(exactly: blobs.count), blobs.allSatisfy({ $0.rawLength <= UInt32.max })
-        else {
-            return
-        }
+        guard let count = UInt32(exactly: blobs.count), blobs.allSatisfy({ $0.rawLength <= UInt32.max }) else { return }
         writer.append(ChunkMapReader.Record(digest: files.digest(row), number: count))
         for blob in blobs {
             let digest = files.digest(of: blob, in: row)
@@ -189,9 +179,7 @@ final class ChunkFile: Sendable {
     /// Most files kept open.
     static let mostKept = 128
 
-    init(_ local: ChunkSources.LocalFile, keeping kept: SharedDescriptor?) {
-        (self.local, self.kept) = (local, kept)
-    }
+    init(_ local: ChunkSources.LocalFile, keeping kept: SharedDescriptor?) { (self.local, self.kept) = (local, kept) }
 
     /// Calls `body` with a descriptor of the file; `nil` if it cannot be opened.
     func withDescriptor<R>(_ opener: ChunkOpener, _ body: (Int32) -> R) -> R? {

@@ -17,13 +17,8 @@ struct DeltaBases: Sendable {
 
     /// - Parameter isWanted: Whether a blob must be fetched, by row and position in the row.
     init(
-        _ manifest: Manifest,
-        wanted: [Int],
-        isWanted: (_ row: Int, _ blob: Int) -> Bool,
-        index: StatIndex,
-        destination: Destination,
-        threads: Int,
-        isStopped: @escaping @Sendable () -> Bool
+        _ manifest: Manifest, wanted: [Int], isWanted: (_ row: Int, _ blob: Int) -> Bool, index: StatIndex,
+        destination: Destination, threads: Int, isStopped: @escaping @Sendable () -> Bool
     ) {
         self.manifest = manifest
         self.index = index
@@ -38,10 +33,7 @@ struct DeltaBases: Sendable {
         guard !candidates.isEmpty, index.count > 0 else { return }
         let checks = Self.checks(candidates, manifest, index, destination)
         let found = concurrently(
-            over: checks.count,
-            threads: threads,
-            name: "bases",
-            isStopped: isStopped,
+            over: checks.count, threads: threads, name: "bases", isStopped: isStopped,
             by: { _ in (try ChunkReader(), Self.opener(index, destination)) }
         ) { worker, place -> [Int] in
             let (reader, opener) = worker
@@ -54,17 +46,12 @@ struct DeltaBases: Sendable {
             }
             return right
         }
-        for (place, right) in found {
-            for delta in right { files[delta] = checks[place].file }
-        }
+        for (place, right) in found { for delta in right { files[delta] = checks[place].file } }
     }
 
     /// Deltas by the local file that contains their base.
     private static func checks(
-        _ candidates: [Int],
-        _ manifest: Manifest,
-        _ index: StatIndex,
-        _ destination: Destination
+        _ candidates: [Int], _ manifest: Manifest, _ index: StatIndex, _ destination: Destination
     ) -> [(file: ChunkFile, deltas: [Int])] {
         var deltas: [SHA256Digest: [Int]] = [:]
         for candidate in candidates {
@@ -73,10 +60,8 @@ struct DeltaBases: Sendable {
         guard let search = ChunkSearch(index, destination, nil, isStopped: { false }) else { return [] }
         var checks: [(ChunkFile, [Int])] = []
         for entry in 0..<index.count where !deltas.isEmpty {
-            guard let record = index.record(entry), record.kind != .link,
-                let users = deltas[record.digest],
-                let opened = search.open(.indexed(entry), number: checks.count),
-                opened.size == record.status.size
+            guard let record = index.record(entry), record.kind != .link, let users = deltas[record.digest],
+                let opened = search.open(.indexed(entry), number: checks.count), opened.size == record.status.size
             else { continue }
             deltas[record.digest] = nil
             checks.append((opened.file, users))

@@ -19,15 +19,10 @@ struct LocalBytes: Sendable {
     ///   - destination: `nil` if there is none yet.
     ///   - leftovers: Parts of files that are not wanted any more.
     init(
-        _ manifest: Manifest,
-        wanted: [Int],
-        isHere: @escaping @Sendable (_ row: Int, _ blob: Int) -> Bool = { _, _ in false },
-        index: StatIndex,
-        destination: Destination?,
-        staging: Staging? = nil,
-        leftovers: [Staging.File] = [],
-        _ environment: EngineEnvironment,
-        isStopped: @escaping @Sendable () -> Bool
+        _ manifest: Manifest, wanted: [Int],
+        isHere: @escaping @Sendable (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }, index: StatIndex,
+        destination: Destination?, staging: Staging? = nil, leftovers: [Staging.File] = [],
+        _ environment: EngineEnvironment, isStopped: @escaping @Sendable () -> Bool
     ) {
         (self.manifest, self.wanted, self.isHere) = (manifest, wanted, isHere)
         guard let destination else {
@@ -35,25 +30,12 @@ struct LocalBytes: Sendable {
             return
         }
         let sources = ChunkSources.find(
-            manifest,
-            wanted: wanted,
-            isHere: isHere,
-            index: index,
-            destination: destination,
-            staging: staging,
-            parts: leftovers,
-            isStopped: isStopped
-        )
+            manifest, wanted: wanted, isHere: isHere, index: index, destination: destination, staging: staging,
+            parts: leftovers, isStopped: isStopped)
         self.sources = sources
         bases = DeltaBases(
-            manifest,
-            wanted: wanted,
-            isWanted: { !isHere($0, $1) && !sources.has(row: $0, blob: $1) },
-            index: index,
-            destination: destination,
-            threads: environment.workers,
-            isStopped: isStopped
-        )
+            manifest, wanted: wanted, isWanted: { !isHere($0, $1) && !sources.has(row: $0, blob: $1) }, index: index,
+            destination: destination, threads: environment.workers, isStopped: isStopped)
     }
 
     /// **Bytes** of a wanted file found in local chunks.
@@ -67,26 +49,14 @@ struct LocalBytes: Sendable {
     ///
     /// - Parameter isResumed: Whether an interrupted run left something: then gaps are what it has fetched, and are
     ///   hardly ever read again. A run that is killed every minute still comes to an end.
-    func plan(
-        connections: Int,
-        isResumed: Bool = false,
-        gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil }
-    ) throws(PlanError) -> Plan {
+    func plan(connections: Int, isResumed: Bool = false, gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil })
+        throws(PlanError) -> Plan
+    {
         let skipping = { isHere($0, $1) || sources.has(row: $0, blob: $1) }
-        var rule = FetchRounds.rule(
-            for: manifest,
-            wanted: wanted,
-            connections: connections,
-            skipping: skipping
-        )
+        var rule = FetchRounds.rule(for: manifest, wanted: wanted, connections: connections, skipping: skipping)
         if isResumed { (rule.maximumGap, rule.wastePercent) = (32 << 10, 1) }
         return try makePlan(
-            manifest,
-            wanted: wanted,
-            rule: rule,
-            gaps: gaps,
-            skipping: skipping,
-            delta: { bases?.delta(row: $0, blob: $1) }
-        )
+            manifest, wanted: wanted, rule: rule, gaps: gaps, skipping: skipping,
+            delta: { bases?.delta(row: $0, blob: $1) })
     }
 }

@@ -25,11 +25,8 @@ struct LocalCopies: Sendable {
         guard !candidates.isEmpty else { return ([], 0) }
         let manifest = context.manifest
         let done = concurrently(
-            over: candidates.count,
-            threads: context.environment.workers,
-            name: "reuse",
-            isStopped: { context.isStopped },
-            by: { try LocalCopier(context, lane: $0) }
+            over: candidates.count, threads: context.environment.workers, name: "reuse",
+            isStopped: { context.isStopped }, by: { try LocalCopier(context, lane: $0) }
         ) { copier, place -> Int? in
             let row = candidates[place].row
             let staged =
@@ -57,9 +54,7 @@ struct LocalCopies: Sendable {
         var candidates: [Candidate] = []
         for (file, size) in leftovers where !file.name.isPart {
             let rows = rowsByDigest[file.name.digest] ?? []
-            let place = rows.lastIndex { row in
-                manifest.files.withPath(row) { context.staging.fits(file, $0) }
-            }
+            let place = rows.lastIndex { row in manifest.files.withPath(row) { context.staging.fits(file, $0) } }
             if let place, manifest.files.size(rows[place]) == size {
                 candidates.append(Candidate(row: rows[place], source: .staged(file)))
                 rowsByDigest[file.name.digest]?.remove(at: place)
@@ -68,16 +63,10 @@ struct LocalCopies: Sendable {
             }
         }
         let sources = index.sources(
-            of: rowsByDigest.values.flatMap(\.self),
-            wanted: wanted,
-            in: manifest,
-            below: context.destination,
-            isStopped: context.environment.isStopped
-        )
+            of: rowsByDigest.values.flatMap(\.self), wanted: wanted, in: manifest, below: context.destination,
+            isStopped: context.environment.isStopped)
         for (digest, entry) in sources {
-            for row in rowsByDigest[digest] ?? [] {
-                candidates.append(Candidate(row: row, source: .indexed(entry)))
-            }
+            for row in rowsByDigest[digest] ?? [] { candidates.append(Candidate(row: row, source: .indexed(entry))) }
         }
         return candidates.sorted { $0.row < $1.row }
     }
@@ -91,10 +80,7 @@ extension StatIndex {
     ///   - rows: Files that are not empty.
     ///   - wanted: Rows that are missing or differ, ascending.
     func sources(
-        of rows: [Int],
-        wanted: [Int],
-        in manifest: Manifest,
-        below destination: Destination,
+        of rows: [Int], wanted: [Int], in manifest: Manifest, below destination: Destination,
         isStopped: @escaping @Sendable () -> Bool
     ) -> [SHA256Digest: Int] {
         var open = Set(rows.map { manifest.files.digest($0) })
@@ -108,9 +94,9 @@ extension StatIndex {
             let isRight = withPath(position) { path -> Bool in
                 // What cannot be reached is of no use.
                 let there = try? directories.withLeaf(of: path) { (try? status($0, $1).get()) ?? nil }
-                guard let there = (there ?? nil) ?? nil, there.kind == .file,
-                    there.size == record.status.size
-                else { return false }
+                guard let there = (there ?? nil) ?? nil, there.kind == .file, there.size == record.status.size else {
+                    return false
+                }
                 if record.matches(there), trusts(record) { return true }
                 if let row = manifest.files.row(of: path), manifest.files.digest(row) == record.digest {
                     let place = wanted.indices.partitioningIndex { wanted[$0] >= row }
@@ -153,14 +139,12 @@ private final class LocalCopier {
         defer { withExtendedLifetime(reading) {} }
         guard let status = status(reading.raw), status.kind == .file, status.size == size else { return nil }
         let file = context.newFile(row, lane: lane, digest: digest)
-        guard let writing = staging.create(file, executable: files.kind(row) == .executable) else {
-            return nil
-        }
+        guard let writing = staging.create(file, executable: files.kind(row) == .executable) else { return nil }
         let isCloned = cloneFile(reading.raw, to: writing.raw) == nil
         // A clone has the bytes that are read here when its source has not changed since.
         guard transfer(from: reading.raw, to: isCloned ? nil : writing.raw, size: size) == digest,
-            !isCloned || SyncSystem.status(reading.raw) == status,
-            let found = SyncSystem.status(writing.raw), found.size == size
+            !isCloned || SyncSystem.status(reading.raw) == status, let found = SyncSystem.status(writing.raw),
+            found.size == size
         else {
             // It may be right: the next run looks.
             if !context.isStopped { staging.remove(file) }
@@ -172,8 +156,7 @@ private final class LocalCopier {
     /// Takes a staged left-over when its bytes are right.
     func check(_ file: Staging.File, of row: Int) -> (file: Staging.File, status: FileStatus)? {
         let size = files.size(row)
-        guard let reading = staging.open(file),
-            transfer(from: reading.raw, to: nil, size: size) == files.digest(row),
+        guard let reading = staging.open(file), transfer(from: reading.raw, to: nil, size: size) == files.digest(row),
             staging.renew(reading.raw, executable: files.kind(row) == .executable) == nil,
             let found = status(reading.raw), found.size == size
         else {
@@ -187,9 +170,7 @@ private final class LocalCopier {
     /// Hashes `size` **bytes** of `source`, and writes them to `target` where there is one.
     private func transfer(from source: Int32, to target: Int32?, size: UInt64) -> SHA256Digest? {
         sha256(of: source, 0..<size, with: &hasher, through: buffer, isStopped: { context.isStopped }) {
-            piece,
-            offset in
-            target.map { writeAll(piece, to: $0, at: offset) == nil } ?? true
+            piece, offset in target.map { writeAll(piece, to: $0, at: offset) == nil } ?? true
         }
     }
 }

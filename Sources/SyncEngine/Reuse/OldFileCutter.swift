@@ -39,16 +39,14 @@ struct OldFileCutter: ~Copyable {
                 let rest = size - offset - UInt64(held.count)
                 let end = held.count + Int(min(UInt64(buffer.count - held.count), rest))
                 let free = UnsafeMutableRawBufferPointer(rebasing: buffer[held.count..<end])
-                guard readFully(file, into: free, at: offset + UInt64(held.count)) == free.count else {
-                    return
-                }
+                guard readFully(file, into: free, at: offset + UInt64(held.count)) == free.count else { return }
                 held = 0..<end
             }
             let length = cutter.firstChunk(of: UnsafeRawBufferPointer(rebasing: buffer[held]))
             guard length > 0, let number = UInt32(exactly: length),
                 let digest = try? hasher.digest(  // No memory: what was found stays.
-                    of: UnsafeRawBufferPointer(rebasing: buffer[held.prefix(length)])
-                ), take(ChunkMapReader.Record(digest: digest, number: number), offset)
+                    of: UnsafeRawBufferPointer(rebasing: buffer[held.prefix(length)])),
+                take(ChunkMapReader.Record(digest: digest, number: number), offset)
             else { return }
             held = (held.lowerBound + length)..<held.upperBound
             offset += UInt64(length)

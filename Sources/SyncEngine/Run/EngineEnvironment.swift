@@ -67,18 +67,10 @@ package struct EngineEnvironment: Sendable {
     package var stop: StopRequest
 
     package init(
-        transport: any Transport,
-        localTransport: any Transport,
-        now: @escaping @Sendable () -> Int64,
-        random: @escaping @Sendable () -> UInt64,
-        workers: Int,
-        process: Int32,
-        store: SyncStore,
-        stateDirectory: String,
-        events: EventRecorder,
-        progress: @escaping @Sendable (PullProgress) -> Void = { _ in },
-        hooks: (any GroupHook)? = nil,
-        stop: StopRequest = StopRequest()
+        transport: any Transport, localTransport: any Transport, now: @escaping @Sendable () -> Int64,
+        random: @escaping @Sendable () -> UInt64, workers: Int, process: Int32, store: SyncStore,
+        stateDirectory: String, events: EventRecorder, progress: @escaping @Sendable (PullProgress) -> Void = { _ in },
+        hooks: (any GroupHook)? = nil, stop: StopRequest = StopRequest()
     ) {
         ledger = OriginLedger(transport)
         self.localTransport = localTransport
@@ -184,9 +176,7 @@ package final class StopRequest: Sendable {
 /// Keeps the C heap small: one heap per processor, at most 8, and large blocks are returned when freed.
 ///
 /// To be called once, before there are threads. mallopt(3); without effect where the C library has no such thing.
-package func boundHeaps(processors: Int) {
-    Heap.bound(arenas: min(max(processors, 1), 8), large: 1 << 20)
-}
+package func boundHeaps(processors: Int) { Heap.bound(arenas: min(max(processors, 1), 8), large: 1 << 20) }
 
 /// Returns memory of the last phase: free pages of the heaps, and code that has run. malloc_trim(3), madvise(2). Takes
 /// well below a millisecond.
@@ -200,7 +190,5 @@ extension EngineEnvironment {
     var isStopped: @Sendable () -> Bool { { [stop] in stop.isStopped } }
 
     /// At the end of a phase.
-    func releaseMemory() {
-        if releasesMemory { SyncEngine.releaseMemory() }
-    }
+    func releaseMemory() { if releasesMemory { SyncEngine.releaseMemory() } }
 }

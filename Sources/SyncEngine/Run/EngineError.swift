@@ -46,18 +46,12 @@ package struct EngineError: Error, Sendable, Equatable {
 /// A local place, or the error that it cannot be created or written to.
 ///
 /// - Parameter what: What was tried, followed by a colon and a blank.
-func usable<R: ~Copyable>(
-    _ place: @autoclosure () throws(FileError) -> R,
-    _ what: String = ""
-) throws(EngineError) -> R {
-    do throws(FileError) { return try place() } catch { throw EngineError(cannotUse: error, what) }
-}
+func usable<R: ~Copyable>(_ place: @autoclosure () throws(FileError) -> R, _ what: String = "") throws(EngineError) -> R
+{ do throws(FileError) { return try place() } catch { throw EngineError(cannotUse: error, what) } }
 
 extension TransferError {
     /// What a command ends with that this error ended.
     var exitStatus: ExitStatus { cause.isRefusal ? .refused : .unavailable }
 }
 
-extension EngineError: CustomStringConvertible {
-    package var description: String { message }
-}
+extension EngineError: CustomStringConvertible { package var description: String { message } }

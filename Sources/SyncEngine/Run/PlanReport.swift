@@ -102,9 +102,7 @@ extension PlanReport {
     private static let mostCuts: UInt64 = 64
 
     /// The exit status of the pull, as far as it can be known.
-    package var status: ExitStatus {
-        refusal?.status ?? (obstructed.isEmpty ? .done : .incomplete)
-    }
+    package var status: ExitStatus { refusal?.status ?? (obstructed.isEmpty ? .done : .incomplete) }
 
     /// The fields of the `plan` event.
     package func write(to line: inout JSONLine) {

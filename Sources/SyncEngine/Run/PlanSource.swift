@@ -34,12 +34,8 @@ extension PlanReport {
                     places[prefix] = sources.count
                     sources.append(
                         Source(
-                            prefix: String(prefix),
-                            example: (url, request.size),
-                            objects: 1,
-                            requests: index == 0 ? 1 : 0
-                        )
-                    )
+                            prefix: String(prefix), example: (url, request.size), objects: 1,
+                            requests: index == 0 ? 1 : 0))
                 }
             }
         }

@@ -12,10 +12,9 @@ extension PullEngine {
     ///   right included, and of directories to remove.
     /// - Returns: The plan. What the pull would refuse although it can be planned is in ``PlanReport/refusal``.
     /// - Throws: ``EngineError``, as the pull would, where there is nothing to plan.
-    package func plan(
-        _ recipe: RunRecipe,
-        telling tell: ((PlannedFile) -> Void)? = nil
-    ) throws(EngineError) -> PlanReport {
+    package func plan(_ recipe: RunRecipe, telling tell: ((PlannedFile) -> Void)? = nil) throws(EngineError)
+        -> PlanReport
+    {
         let found = try find(recipe)
         var recipe = recipe
         recipe.note(found)
@@ -26,15 +25,10 @@ extension PullEngine {
         if let holder = environment.store.holder(of: session) {
             refusals.append(
                 EngineError(
-                    .busy,
-                    "Session '\(escaped(session))' is busy (process \(holder)). Wait for it, or stop it."
-                )
-            )
+                    .busy, "Session '\(escaped(session))' is busy (process \(holder)). Wait for it, or stop it."))
         }
         let space: FileSystemSpace?
-        do throws(FileError) {
-            space = try Destination.prospect(path)
-        } catch {
+        do throws(FileError) { space = try Destination.prospect(path) } catch {
             space = nil
             refusals.append(EngineError(cannotUse: error))
         }
@@ -55,26 +49,13 @@ extension PullEngine {
 
         var survey: Survey?
         if let destination {
-            var found = try Survey(
-                recipe,
-                manifest,
-                rows: rows,
-                in: destination,
-                index,
-                mends: false,
-                environment
-            )
+            var found = try Survey(recipe, manifest, rows: rows, in: destination, index, mends: false, environment)
             found.foresee()
-            if recipe.prune,
-                let refusal = found.pruning.refusal(recipe, removing: found.obsolete.count)
-            {
+            if recipe.prune, let refusal = found.pruning.refusal(recipe, removing: found.obsolete.count) {
                 pruneRefusal = refusal.reason
                 refusals.append(refusal.error)
             }
-            let straying = UpwardLinks(manifest, destination, index).straying(
-                found.left(of: found.unnamed),
-                rows: rows
-            )
+            let straying = UpwardLinks(manifest, destination, index).straying(found.left(of: found.unnamed), rows: rows)
             if let link = straying.first(where: { index.record($0)?.installed != true }) {
                 refusals.append(PullRun.straying(link, index, path))
             }
@@ -92,23 +73,14 @@ extension PullEngine {
         let left = survey.map { index.without($0.blocking) } ?? index
         let sources = destination.map {
             left.sources(
-                of: wanted.filter { manifest.files.kind($0) != .link && manifest.files.size($0) > 0 },
-                wanted: wanted,
-                in: manifest,
-                below: $0,
-                isStopped: environment.isStopped
-            )
+                of: wanted.filter { manifest.files.kind($0) != .link && manifest.files.size($0) > 0 }, wanted: wanted,
+                in: manifest, below: $0, isStopped: environment.isStopped)
         }
         let copied = wanted.filter { sources?[manifest.files.digest($0)] != nil }
         let rest = wanted.without(Set(copied))
         let local = LocalBytes(
-            manifest.sharingBlobs(among: wanted),
-            wanted: rest,
-            index: left,
-            destination: destination,
-            environment,
-            isStopped: environment.isStopped
-        )
+            manifest.sharingBlobs(among: wanted), wanted: rest, index: left, destination: destination, environment,
+            isStopped: environment.isStopped)
         let directories = (
             missing: survey?.missingDirectories ?? recipe.selectedDirectories(of: manifest, with: rows),
             going: survey.map { $0.pruning.existing($0.formerDirectories) } ?? []
@@ -129,9 +101,7 @@ extension PullEngine {
         do throws(PlanError) { plan = try local.plan(connections: recipe.plannedConnections) } catch {
             throw EngineError(.dataInvalid, "the manifest's numbers do not fit: \(error)")
         }
-        func bytes(_ rows: some Sequence<Int>) -> UInt64 {
-            rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
-        }
+        func bytes(_ rows: some Sequence<Int>) -> UInt64 { rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) } }
         let needsDictionary =
             plan.slots.contains(where: \.codec.needsDictionary) && !found.isDictionaryHere(of: manifest)
         let dictionaryBytes = needsDictionary ? manifest.dictionary?.blob.storedLength ?? 0 : 0
@@ -140,43 +110,22 @@ extension PullEngine {
         let manifestRequests = environment.transport.totals.requests
         let inventory = survey?.inventory ?? Inventory(records: RecordColumn(manifest.files), wanted: rows)
         return PlanReport(
-            project: manifest.project,
-            revision: manifest.revision,
-            destination: path,
-            files: rows.count,
-            unchanged: inventory.records.count,
-            wanted: wanted.count,
-            replaced: inventory.foreign.intersection(wanted).count,
-            missingDirectories: directories.missing.count,
+            project: manifest.project, revision: manifest.revision, destination: path, files: rows.count,
+            unchanged: inventory.records.count, wanted: wanted.count,
+            replaced: inventory.foreign.intersection(wanted).count, missingDirectories: directories.missing.count,
             prunableDirectories: directories.going.count,
-            obstructed: (inventory.obstructed.map(\.error) + (survey?.takenDirectories ?? [])).map {
-                "\($0)"
-            },
-            prunable: survey?.obsolete.count ?? 0,
-            prunes: recipe.prune,
-            pruneRefusal: pruneRefusal,
-            refusal: refusals.first,
-            totalBytes: bytes(rows),
+            obstructed: (inventory.obstructed.map(\.error) + (survey?.takenDirectories ?? [])).map { "\($0)" },
+            prunable: survey?.obsolete.count ?? 0, prunes: recipe.prune, pruneRefusal: pruneRefusal,
+            refusal: refusals.first, totalBytes: bytes(rows),
             unchangedBytes: bytes(rows.lazy.filter(inventory.records.has)),
-            reusedBytes: rest.reduce(bytes(copied)) { $0 &+ local.bytes(of: $1) },
-            leftoverBytes: leftoverBytes,
-            deltaBytes: plan.deltaBytes,
-            dictionaryBytes: dictionaryBytes,
-            packBytes: plan.packBytes,
-            looseBytes: plan.looseBytes,
-            gapBytes: plan.gapBytes,
-            packRequests: plan.spans.count - plan.loose.count,
-            looseRequests: plan.loose.count,
-            requestsAvoided: plan.requestsAvoided,
-            manifestRequests: manifestRequests,
+            reusedBytes: rest.reduce(bytes(copied)) { $0 &+ local.bytes(of: $1) }, leftoverBytes: leftoverBytes,
+            deltaBytes: plan.deltaBytes, dictionaryBytes: dictionaryBytes, packBytes: plan.packBytes,
+            looseBytes: plan.looseBytes, gapBytes: plan.gapBytes, packRequests: plan.spans.count - plan.loose.count,
+            looseRequests: plan.loose.count, requestsAvoided: plan.requestsAvoided, manifestRequests: manifestRequests,
             requestCount: PlanReport.requestCount(
-                plan,
-                before: manifestRequests &+ (dictionaryBytes > 0 ? 1 : 0),
-                least: leftoverBytes > 0 ? manifestRequests : nil
-            ),
-            requests: plan.spans.map { PlanReport.Request($0, of: plan, manifest) },
-            referrer: found.referrer
-        )
+                plan, before: manifestRequests &+ (dictionaryBytes > 0 ? 1 : 0),
+                least: leftoverBytes > 0 ? manifestRequests : nil),
+            requests: plan.spans.map { PlanReport.Request($0, of: plan, manifest) }, referrer: found.referrer)
     }
 
     /// Tells of every file and link in the order of their paths, those included that go.
@@ -185,21 +134,14 @@ extension PullEngine {
     ///   - survey: `nil` without a destination.
     ///   - sources: Paths of local files with a content.
     private func tellFiles(
-        _ rows: [Int],
-        of manifest: Manifest,
-        _ survey: Survey?,
-        _ sources: [SHA256Digest: String],
-        _ local: LocalBytes,
-        prunes: Bool,
-        _ tell: (PlannedFile) -> Void
+        _ rows: [Int], of manifest: Manifest, _ survey: Survey?, _ sources: [SHA256Digest: String], _ local: LocalBytes,
+        prunes: Bool, _ tell: (PlannedFile) -> Void
     ) {
         let files = manifest.files
         let index = survey?.index ?? .empty
         let inventory = survey?.inventory ?? Inventory(records: RecordColumn(files), wanted: rows)
         let reasons = Dictionary(
-            inventory.obstructed.map { ($0.row, $0.error.reason) },
-            uniquingKeysWith: { first, _ in first }
-        )
+            inventory.obstructed.map { ($0.row, $0.error.reason) }, uniquingKeysWith: { first, _ in first })
         let makingRoom = Set(survey?.blocking ?? [])
         let directories = survey.map { Directories($0.pruning.destination) }
         var gone = (survey?.obsolete ?? [])[...]

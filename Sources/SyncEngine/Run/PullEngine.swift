@@ -36,9 +36,7 @@ package struct PullEngine: Sendable {
     /// - Throws: ``EngineError`` when nothing could be tried: no manifest, no destination, busy, refused.
     package func pull(_ recipe: RunRecipe) throws(EngineError) -> PullReport {
         let started = environment.now()
-        do throws(EngineError) {
-            return try pull(recipe, started: started)
-        } catch {
+        do throws(EngineError) { return try pull(recipe, started: started) } catch {
             record(error, of: recipe, began: started)
             throw error
         }
@@ -52,9 +50,7 @@ package struct PullEngine: Sendable {
         let found = try releases(source, recipe).find(recipe.manifest)
         // After a crash these hooks get the whole list of files.
         let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
-        if wantsFiles, found.release == nil, recipe.isOfDefaultChannel {
-            source.keep(found.location, found.digest)
-        }
+        if wantsFiles, found.release == nil, recipe.isOfDefaultChannel { source.keep(found.location, found.digest) }
         var recipe = recipe
         recipe.note(found)
         let lease = try lease(&recipe, project: found.project)
@@ -65,18 +61,13 @@ package struct PullEngine: Sendable {
 
     /// The caller holds the session.
     func work(
-        on found: FoundManifest,
-        _ recipe: RunRecipe,
-        recorded: StoredRun? = nil,
-        started: Int64,
+        on found: FoundManifest, _ recipe: RunRecipe, recorded: StoredRun? = nil, started: Int64,
         _ progress: ProgressCount
     ) throws(EngineError) -> PullReport {
         progress.enter(.looking)
         environment.releaseMemory()  // What fetching and reading the manifest took.
         let path = try Self.destinationPath(recipe, project: found.project)
-        if !recipe.groups.isEmpty || !recipe.hooks.isEmpty || recipe.hasPatterns,
-            try Self.openIfPresent(path) == nil
-        {
+        if !recipe.groups.isEmpty || !recipe.hooks.isEmpty || recipe.hasPatterns, try Self.openIfPresent(path) == nil {
             // Checked first, so that a name missing in the manifest leaves no directory behind.
             let manifest = try found.decode()
             try recipe.requireGroups(of: manifest)
@@ -84,21 +75,12 @@ package struct PullEngine: Sendable {
             if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
         }
         let destination = try usable(
-            Destination.open(path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask)
-        )
+            Destination.open(path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask))
         let lock = try Self.lock(destination)
-        if recorded == nil {
-            try settle(recipe.session ?? found.project, in: destination, resuming: true)
-        }
+        if recorded == nil { try settle(recipe.session ?? found.project, in: destination, resuming: true) }
         var run = PullRun(
-            recipe: recipe,
-            environment: environment,
-            found: found,
-            destination: destination,
-            started: started,
-            progress: progress,
-            recorded: recorded
-        )
+            recipe: recipe, environment: environment, found: found, destination: destination, started: started,
+            progress: progress, recorded: recorded)
         let report = try run.run()
         _ = consume lock
         return report
@@ -114,41 +96,30 @@ package struct PullEngine: Sendable {
     static func isAtWork(in destination: Destination) -> EngineError {
         let holder = destination.lockHolder().map { " (process \($0))" } ?? ""
         return EngineError(
-            .busy,
-            "\(escaped(destination.path)): another syncagent is at work there\(holder); wait for it"
-        )
+            .busy, "\(escaped(destination.path)): another syncagent is at work there\(holder); wait for it")
     }
 
     func manifestSource(caching: Bool) throws(EngineError) -> ManifestSource {
         var cache: ManifestCache?
         if caching {
             cache = try ManifestCache(
-                stateDirectory: environment.stateDirectory,
-                limit: environment.manifestLimits.ownTextBytes
+                stateDirectory: environment.stateDirectory, limit: environment.manifestLimits.ownTextBytes
             ) { [store = environment.store] in
                 // If the store cannot tell, it is kept; 'syncagent gc' removes it.
                 (try? store.isNeeded($0)) ?? true
             }
         }
         return ManifestSource(
-            transport: environment.transport,
-            localTransport: environment.localTransport,
-            cache: cache,
+            transport: environment.transport, localTransport: environment.localTransport, cache: cache,
             parts: cache?.parts ?? PartCache(stateDirectory: environment.stateDirectory, isReadOnly: true),
-            stop: environment.stop,
-            limits: environment.manifestLimits
-        )
+            stop: environment.stop, limits: environment.manifestLimits)
     }
 
     /// Where manifests come from, with the signatures that are asked for.
     func releases(_ source: ManifestSource, _ recipe: RunRecipe, isReadOnly: Bool = false) -> ReleaseSource {
         ReleaseSource(
-            source: source,
-            pins: PinStore(stateDirectory: environment.stateDirectory),
-            isReadOnly: isReadOnly,
-            environment: environment,
-            wanted: WantedRelease(recipe)
-        )
+            source: source, pins: PinStore(stateDirectory: environment.stateDirectory), isReadOnly: isReadOnly,
+            environment: environment, wanted: WantedRelease(recipe))
     }
 
     /// The manifest, only to be read; nothing is stored.
@@ -174,9 +145,7 @@ package struct PullEngine: Sendable {
     }
 
     static func openIfPresent(_ path: String, usesState: Bool = true) throws(EngineError) -> Destination? {
-        do throws(FileError) {
-            return try Destination.open(path: path, create: false, usesState: usesState)
-        } catch {
+        do throws(FileError) { return try Destination.open(path: path, create: false, usesState: usesState) } catch {
             if error.isMissing { return nil }
             throw EngineError(cannotUse: error)
         }

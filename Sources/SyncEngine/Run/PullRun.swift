@@ -34,13 +34,8 @@ struct PullRun {
     var isSummarized = false
 
     init(
-        recipe: RunRecipe,
-        environment: EngineEnvironment,
-        found: FoundManifest,
-        destination: Destination,
-        started: Int64,
-        progress: ProgressCount,
-        recorded: StoredRun?
+        recipe: RunRecipe, environment: EngineEnvironment, found: FoundManifest, destination: Destination,
+        started: Int64, progress: ProgressCount, recorded: StoredRun?
     ) {
         self.recipe = recipe
         facts = recorded?.facts ?? found.facts
@@ -57,9 +52,7 @@ struct PullRun {
         let index = try PullEngine.index(of: destination)
         try Self.requireOwner(index, of: destination.path, project: found.project)
         let completion = unchangedSinceCompletion(index)
-        let promised =
-            recorded == nil
-            ? try stored(environment.store.promisedHooks(of: session, to: recipe)) : []
+        let promised = recorded == nil ? try stored(environment.store.promisedHooks(of: session, to: recipe)) : []
         let names: [String]
         var manifest: Manifest?
         var named: NamedHooks?
@@ -97,26 +90,17 @@ struct PullRun {
             }
             report.obsolete = index.obsoleteFiles
             return try finish(completion, groups)
-        } catch {
-            throw failed(error)
-        }
+        } catch { throw failed(error) }
     }
 
-    static func requireOwner(
-        _ index: StatIndex,
-        of path: String,
-        project: String
-    ) throws(EngineError) {
-        let owner = index.owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(
-            String.init
-        )
+    static func requireOwner(_ index: StatIndex, of path: String, project: String) throws(EngineError) {
+        let owner = index.owner.split(separator: "\n", omittingEmptySubsequences: false).first.map(String.init)
         guard let owner, !owner.isEmpty, owner != project else { return }
         throw EngineError(
             .cannotCreate,
             "\(escaped(path)) belongs to project \(escaped(owner)), not \(escaped(project));"
                 + " choose another directory with --into, or, if the set was renamed, remove \(escaped(path))/.syncagent: files "
-                + "stay, and what is right is not fetched again"
-        )
+                + "stay, and what is right is not fetched again")
     }
 
     // MARK: Nothing to do
@@ -125,8 +109,7 @@ struct PullRun {
     /// written.
     private func unchangedSinceCompletion(_ index: StatIndex) -> StatIndex.Completion? {
         guard let completion = index.completion, completion.manifest == found.digest,
-            completion.selection == recipe.selectionMark,
-            !recipe.prune || hasNothingToPrune(index, completion),
+            completion.selection == recipe.selectionMark, !recipe.prune || hasNothingToPrune(index, completion),
             index.isCurrent(in: destination, threads: environment.workers)
         else { return nil }
         return completion
@@ -137,11 +120,9 @@ struct PullRun {
         UInt64(index.count - index.namedDirectories) == completion.files && IndexLog.read(destination).isEmpty
     }
 
-    private mutating func unchanged(
-        _ completion: StatIndex.Completion,
-        _ manifest: Manifest,
-        _ index: StatIndex
-    ) throws(EngineError) -> RowStates {
+    private mutating func unchanged(_ completion: StatIndex.Completion, _ manifest: Manifest, _ index: StatIndex)
+        throws(EngineError) -> RowStates
+    {
         report.files.total = Int(clamping: completion.files)
         report.bytes.total = completion.totalBytes
         report.obsolete = index.obsoleteFiles
@@ -167,16 +148,12 @@ struct PullRun {
         try makeRoom(&survey, files)
         let tasks = environment.live.begin(files.states)
         leaveObstructed(&survey, &files)
-        do throws(EngineError) {
-            if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) }
-        } catch {
+        do throws(EngineError) { if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) } } catch {
             // The next process of a stopped run finds in the log what is in place, and counts it.
             if environment.stop.reason.map({ $0 == .late }) ?? true { count(files.states) }
             throw error
         }
-        if recipe.prune, !hasSyncFailed,
-            !environment.stop.isStopped || files.states.count(.pending) == 0
-        {
+        if recipe.prune, !hasSyncFailed, !environment.stop.isStopped || files.states.count(.pending) == 0 {
             // When every file is in place, a stop no longer prevents the run's end, nor this.
             prune(&survey)
         }
@@ -188,9 +165,7 @@ struct PullRun {
         keepReasons(files)
         if !hasUnsyncedFiles, !environment.stop.isStopped || !survey.inventory.wanted.isEmpty {
             count(files.states)
-            do throws(EngineError) {
-                try writeIndex(survey, directories, files)
-            } catch {
+            do throws(EngineError) { try writeIndex(survey, directories, files) } catch {
                 // The disk's failure has been reported: the next pull checks what the log names.
                 guard report.status == .ioError, report.files.failed > 0 else { throw error }
             }
@@ -205,17 +180,8 @@ struct PullRun {
         let log = IndexLog.read(destination)
         let index = try fold(log, into: index)
         let survey = try Survey(
-            recipe,
-            manifest,
-            rows: files.rows,
-            in: destination,
-            index,
-            logged: Set(log.map(\.path)),
-            backup: try BackupDirectory.open(for: recipe, beside: destination),
-            mends: true,
-            environment,
-            progress
-        )
+            recipe, manifest, rows: files.rows, in: destination, index, logged: Set(log.map(\.path)),
+            backup: try BackupDirectory.open(for: recipe, beside: destination), mends: true, environment, progress)
         if recipe.prune, let refusal = survey.pruning.refusal(recipe, removing: survey.obsolete.count) {
             survey.restore()
             throw refusal.error
@@ -228,22 +194,14 @@ struct PullRun {
         survey.directories.announce(survey.missingDirectories)
         if !survey.inventory.wanted.isEmpty || !survey.obsolete.isEmpty { survey.directories.prepare() }
         if recipe.prune { survey.directories.prepare(former: survey.formerDirectories) }
-        remove(
-            survey.blocking + survey.pruning.blockingDirectories(survey.formerDirectories),
-            &survey
-        )
+        remove(survey.blocking + survey.pruning.blockingDirectories(survey.formerDirectories), &survey)
         try removeStraying(&survey, files.rows)
         guard !survey.gone.isEmpty, !survey.inventory.obstructed.isEmpty else { return }
         // What was in the way may have been ours.
         let taken = survey.inventory.obstructed.filter { $0.error.trouble == .inTheWay }
         let again = InventoryScan(
-            manifest: files.manifest,
-            rows: taken.map(\.row),
-            destination: destination,
-            index: survey.index,
-            logged: survey.logged,
-            environment: environment,
-            progress: progress
+            manifest: files.manifest, rows: taken.map(\.row), destination: destination, index: survey.index,
+            logged: survey.logged, environment: environment, progress: progress
         ).run()
         survey.inventory.obstructed.removeAll { $0.error.trouble == .inTheWay }
         survey.inventory.obstructed += again.obstructed
@@ -262,39 +220,23 @@ struct PullRun {
         survey.inventory.wanted.removeAll { files.states[$0] == .failed }
     }
 
-    private mutating func fetch(
-        _ survey: inout Survey,
-        _ files: inout RunFiles,
-        _ tasks: TaskTracker
-    ) throws(EngineError) {
+    private mutating func fetch(_ survey: inout Survey, _ files: inout RunFiles, _ tasks: TaskTracker)
+        throws(EngineError)
+    {
         let wanted = survey.inventory.wanted
         let manifest = files.manifest.sharingBlobs(among: wanted)
         progress.begin(
-            .fetching,
-            files: wanted.count,
-            bytes: wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
-        )
+            .fetching, files: wanted.count, bytes: wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) })
         let origins = RowOrigins()
         let context = try RunContext(
-            manifest,
-            wanted: wanted,
-            destination,
-            survey.index,
-            environment,
-            backup: survey.pruning.backup
+            manifest, wanted: wanted, destination, survey.index, environment, backup: survey.pruning.backup
         ) { [journal, progress] rows in
             for row in rows { journal.installed(row, of: manifest, from: origins[row]) }
             tasks.installed(rows) { origins[$0] == .reused }
             progress.add(files: rows.count)
         }
         let step = BringStep(
-            context,
-            wanted: wanted,
-            from: found,
-            origins: origins,
-            connections: recipe.plannedConnections,
-            progress
-        )
+            context, wanted: wanted, from: found, origins: origins, connections: recipe.plannedConnections, progress)
         let (journal, total) = (journal, report.files.total)
         let unchanged = files.states.count(.unchanged)
         var outcome = BringStep.Outcome()
@@ -306,9 +248,7 @@ struct PullRun {
         // What came counts even if the rest cannot be fetched.
         report.bytes.reused = outcome.reusedBytes
         survey.inventory.records.take(outcome.records)
-        for row in outcome.records.rows {
-            files.states[row] = origins[row] == .reused ? .reused : .installed
-        }
+        for row in outcome.records.rows { files.states[row] = origins[row] == .reused ? .reused : .installed }
         hasSyncFailed = context.disk.syncFailure != nil
         hasUnsyncedFiles = outcome.leftUnsynced
         try result.get()
@@ -353,46 +293,30 @@ struct PullRun {
         guard !states.reasons.isEmpty else { return }
         let tasks = states.reasons.sorted { $0.key < $1.key }.prefix(SyncStore.mostTasks).map { row, reason in
             StoredTask(
-                path: table.path(row),
-                digest: table.digest(row),
-                state: states[row] == .cancelled ? .cancelled : .failed,
-                reason: reason
-            )
+                path: table.path(row), digest: table.digest(row),
+                state: states[row] == .cancelled ? .cancelled : .failed, reason: reason)
         }
         try? environment.store.record(tasks, of: report.run, now: environment.now())
     }
 
-    private func writeIndex(
-        _ survey: Survey,
-        _ directories: NamedDirectories.Outcome,
-        _ files: RunFiles
-    ) throws(EngineError) {
+    private func writeIndex(_ survey: Survey, _ directories: NamedDirectories.Outcome, _ files: RunFiles)
+        throws(EngineError)
+    {
         // The log goes: from then on only the events say what this run has put in place (S25).
         try stored(environment.events.flush(synced: environment.isDurable && report.changed > 0))
         let (manifest, records) = (files.manifest, survey.inventory.records)
         let isComplete = directories.failures.isEmpty && files.rows.allSatisfy { records.has($0) }
         let completion = recipe.selectionMark.map {
             StatIndex.Completion(
-                manifest: manifest.digest,
-                selection: $0,
-                totalBytes: files.bytes,
-                files: UInt64(files.rows.count)
-            )
+                manifest: manifest.digest, selection: $0, totalBytes: files.bytes, files: UInt64(files.rows.count))
         }
         let merged = IndexMerge(
-            manifest: manifest,
-            records: records,
-            old: survey.index,
-            gone: survey.gone,
-            directories: directories.records
+            manifest: manifest, records: records, old: survey.index, gone: survey.gone, directories: directories.records
         )
         do throws(FileError) {
             try merged.write(
-                to: destination,
-                owner: ([manifest.project] + manifest.groups.map(\.name)).joined(separator: "\n"),
-                completion: isComplete ? completion : nil,
-                durable: environment.isDurable
-            )
+                to: destination, owner: ([manifest.project] + manifest.groups.map(\.name)).joined(separator: "\n"),
+                completion: isComplete ? completion : nil, durable: environment.isDurable)
             IndexLog.remove(destination)
         } catch {
             // Files are in place and verified; the next run hashes them again. Most likely the disk is full.

@@ -37,13 +37,8 @@ struct RunContext: Sendable {
     /// - Parameter onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
     /// - Throws: ``EngineError``: 73 without staging, 74 without a thread.
     init(
-        _ manifest: Manifest,
-        wanted: [Int],
-        _ destination: Destination,
-        _ index: StatIndex,
-        _ environment: EngineEnvironment,
-        backup: BackupDirectory?,
-        onCommitted: @escaping @Sendable ([Int]) -> Void
+        _ manifest: Manifest, wanted: [Int], _ destination: Destination, _ index: StatIndex,
+        _ environment: EngineEnvironment, backup: BackupDirectory?, onCommitted: @escaping @Sendable ([Int]) -> Void
     ) throws(EngineError) {
         (self.environment, self.manifest) = (environment, manifest)
         (self.destination, self.index) = (destination, index)
@@ -53,27 +48,11 @@ struct RunContext: Sendable {
         (wholes, disk) = (WholeDirectories(), DiskState())
         do throws(ThreadError) {
             committer = try Committer(
-                manifest: manifest,
-                destination: destination,
-                staging: staging,
-                isDurable: environment.isDurable,
-                verifications: environment.verifications,
-                wholes: wholes,
-                backup: backup,
-                disk: disk,
-                isStopped: environment.isStopped,
-                synchronize: environment.synchronize,
-                onCommitted: onCommitted
-            )
-        } catch {
-            throw EngineError(.ioError, "\(error)")
-        }
+                manifest: manifest, destination: destination, staging: staging, isDurable: environment.isDurable,
+                verifications: environment.verifications, wholes: wholes, backup: backup, disk: disk,
+                isStopped: environment.isStopped, synchronize: environment.synchronize, onCommitted: onCommitted)
+        } catch { throw EngineError(.ioError, "\(error)") }
         partialBlobs = PartialBlobs(manifest: manifest, staging: staging, lane: lane)
-        parts = PartFiles(
-            manifest: manifest,
-            staging: staging,
-            lane: lane,
-            isStopped: environment.isStopped
-        )
+        parts = PartFiles(manifest: manifest, staging: staging, lane: lane, isStopped: environment.isStopped)
     }
 }

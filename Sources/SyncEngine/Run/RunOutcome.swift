@@ -13,9 +13,7 @@ extension PullRun {
         let former = try followed()
         let run: String
         if let recorded {
-            run = try stored(
-                environment.store.take(run: recorded.identifier, now: environment.now()).identifier
-            )
+            run = try stored(environment.store.take(run: recorded.identifier, now: environment.now()).identifier)
             isTakenUp = recorded.started != nil
         } else {
             let prepared = PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups)
@@ -27,22 +25,15 @@ extension PullRun {
         report.run = run
         journal = RunJournal(environment: environment, session: session, run: run)
         journal.open()
-        journal.started(
-            found,
-            destination: destination.path,
-            userData: facts.userData,
-            recipe,
-            former: former
-        )
+        journal.started(found, destination: destination.path, userData: facts.userData, recipe, former: former)
     }
 
     /// The session's previous request, if it followed another channel.
     private func followed() throws(EngineError) -> RunRecipe? {
         guard recipe.revision == nil else { return nil }
         let runs = try stored(environment.store.runs(session: session, limit: 3))
-        let last = runs.first {
-            $0.identifier != recorded?.identifier && ($0.result == .ok || $0.result == .partial)
-        }?.recipe
+        let last = runs.first { $0.identifier != recorded?.identifier && ($0.result == .ok || $0.result == .partial) }?
+            .recipe
         guard let last, last.revision == nil, last.channel != recipe.channel else { return nil }
         return last
     }
@@ -69,10 +60,7 @@ extension PullRun {
     }
 
     /// Ends a run for which nothing changed: the manifest is not even decoded.
-    mutating func finish(
-        _ completion: StatIndex.Completion?,
-        _ groups: [String]
-    ) throws(EngineError) -> PullReport {
+    mutating func finish(_ completion: StatIndex.Completion?, _ groups: [String]) throws(EngineError) -> PullReport {
         report.files.total = Int(clamping: completion?.files ?? 0)
         report.files.unchanged = report.files.total
         report.bytes.total = completion?.totalBytes ?? 0
@@ -96,8 +84,7 @@ extension PullRun {
         }
         if environment.stop.reason == .late, pending > 0 {
             let here = report.files.total - missing
-            let what =
-                "\(here) of \(report.files.total) files are in place; the next pull continues from there"
+            let what = "\(here) of \(report.files.total) files are in place; the next pull continues from there"
             throw .late(what, report.changed == 0 ? .unavailable : .incomplete)
         }
         if let reason = environment.stop.reason, pending > 0 {

@@ -32,9 +32,7 @@ extension PullEngine {
         let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
         if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
             throw EngineError(
-                .usage,
-                "\(found.shown): a user name in the URL cannot be kept; put it into the credentials file"
-            )
+                .usage, "\(found.shown): a user name in the URL cannot be kept; put it into the credentials file")
         }
         let manifest = try found.decode()
         try recipe.requireGroups(of: manifest)
@@ -93,9 +91,7 @@ extension PullEngine {
         guard let destination = try Self.openIfPresent(path), destination.state >= 0 else {
             guard files else { return 0 }
             throw EngineError(
-                .cannotCreate,
-                "\(escaped(path)) has none of its files; mount the right one, or leave --files out"
-            )
+                .cannotCreate, "\(escaped(path)) has none of its files; mount the right one, or leave --files out")
         }
         let lock = try Self.lock(destination)
         if !keepsStaging {
@@ -125,12 +121,8 @@ extension PullEngine {
     package func names(_ paths: [String], _ run: StoredRun) throws(EngineError) -> Bool {
         let project = try stored(environment.store.session(run.session)?.project)
         let found = try manifestSource(caching: true).recorded(
-            run.manifest,
-            project: project ?? "",
-            location: run.location,
-            WantedRelease(run.recipe),
-            isPublic: run.facts.isPublic
-        )
+            run.manifest, project: project ?? "", location: run.location, WantedRelease(run.recipe),
+            isPublic: run.facts.isPublic)
         let files = try found.decode().files
         return paths.contains { !files.rows(below: Array($0.utf8)).isEmpty }
     }
@@ -143,21 +135,13 @@ extension PullEngine {
         let progress = ProgressCount(environment)
         defer { progress.end() }
         let session = try stored(environment.store.session(run.session))
-        guard let session else {
-            throw EngineError(.internalError, "run \(run.identifier) has no session")
-        }
+        guard let session else { throw EngineError(.internalError, "run \(run.identifier) has no session") }
         var recipe = run.recipe
         recipe.destination = session.destination
-        recipe.hooks = try stored(
-            environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook)
-        )
+        recipe.hooks = try stored(environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook))
         let found = try releases(manifestSource(caching: true), recipe).recorded(
-            run.manifest,
-            project: session.project,
-            location: run.location,
-            isPublic: run.facts.isPublic,
-            isSigned: run.facts.isSigned
-        )
+            run.manifest, project: session.project, location: run.location, isPublic: run.facts.isPublic,
+            isSigned: run.facts.isSigned)
         return try work(on: found, recipe, recorded: run, started: started, progress)
     }
 
@@ -166,8 +150,7 @@ extension PullEngine {
     ///
     /// - Parameter run: Only this run of it.
     /// - Returns: Whether there was anything to do.
-    @discardableResult
-    package func settle(_ session: String, run: String? = nil) throws(EngineError) -> Bool {
+    @discardableResult package func settle(_ session: String, run: String? = nil) throws(EngineError) -> Bool {
         let found = try recording { () throws(StoreError) -> StoredSession? in
             let runs = try Self.unsettledRuns(of: session, in: environment.store)
             guard runs.contains(where: { run == nil || $0.identifier == run }) else { return nil }
@@ -176,9 +159,7 @@ extension PullEngine {
         guard let found else { return false }
         guard let destination = try Self.openIfPresent(found.destination) else {
             throw EngineError(
-                .cannotCreate,
-                "\(escaped(found.destination)) is gone; its hooks are kept until it is back"
-            )
+                .cannotCreate, "\(escaped(found.destination)) is gone; its hooks are kept until it is back")
         }
         let lock = try Self.lock(destination)
         try settle(session, run: run, in: destination, resuming: false)
@@ -187,12 +168,9 @@ extension PullEngine {
     }
 
     /// The runs with work for ``settle(_:run:)``: those that owe hooks first, oldest first.
-    package static func unsettledRuns(of session: String, in store: SyncStore) throws(StoreError)
-        -> [StoredRun]
-    {
+    package static func unsettledRuns(of session: String, in store: SyncStore) throws(StoreError) -> [StoredRun] {
         var runs: [StoredRun] = []
-        for hook in try store.owedHooks(session: session)
-        where !runs.contains(where: { $0.identifier == hook.run }) {
+        for hook in try store.owedHooks(session: session) where !runs.contains(where: { $0.identifier == hook.run }) {
             runs.append(try store.run(hook.run))
         }
         let complete = try completeRuns(of: session, in: store)
@@ -201,26 +179,19 @@ extension PullEngine {
     }
 
     /// Open runs whose groups are all complete.
-    private static func completeRuns(of session: String, in store: SyncStore) throws(StoreError)
-        -> [StoredRun]
-    {
+    private static func completeRuns(of session: String, in store: SyncStore) throws(StoreError) -> [StoredRun] {
         var complete: [StoredRun] = []
         for run in try store.runs(session: session, onlyOpen: true)
-        where try store.groups(of: run.identifier).allSatisfy({ $0.state == .completed }) {
-            complete.append(run)
-        }
+        where try store.groups(of: run.identifier).allSatisfy({ $0.state == .completed }) { complete.append(run) }
         return complete
     }
 
     /// - Parameters:
     ///   - run: Only this run.
     ///   - resuming: Whether paused runs count, too, because the session is to be resumed.
-    func settle(
-        _ session: String,
-        run only: String? = nil,
-        in destination: Destination,
-        resuming: Bool
-    ) throws(EngineError) {
+    func settle(_ session: String, run only: String? = nil, in destination: Destination, resuming: Bool)
+        throws(EngineError)
+    {
         try recording { () throws(StoreError) in
             let store = environment.store
             guard try store.session(session) != nil else { return }
@@ -267,9 +238,7 @@ extension PullEngine {
         if !isSummarized { journal.summary(report, otherBytes: report.bytes.received) }
         var last = report
         last.elapsedMilliseconds = environment.now().subtractingReportingOverflow(run.created).partialValue
-        do throws(EngineError) {
-            try journal.finish(last, work: isSummarized ? nil : report)
-        } catch {
+        do throws(EngineError) { try journal.finish(last, work: isSummarized ? nil : report) } catch {
             return  // The next one ends it.
         }
     }

@@ -42,11 +42,7 @@ package struct VerifyReport: Sendable {
 
     /// Counts what is in a destination besides the manifest's files, our own directories excepted. What cannot be entered is
     /// not counted.
-    fileprivate mutating func addExtra(
-        of manifest: Manifest,
-        in destination: Destination,
-        _ isStopped: () -> Bool
-    ) {
+    fileprivate mutating func addExtra(of manifest: Manifest, in destination: Destination, _ isStopped: () -> Bool) {
         let directories = Directories(destination)
         var paths: [String] = []
         var open: [[UInt8]] = [[]]
@@ -75,11 +71,8 @@ package struct VerifyReport: Sendable {
         line.field("bytes", bytes)
         line.field("differing", problems.count)
         line.field("extra", extra)
-        if let release {
-            line.object("signed") { release.write(to: &$0) }
-        }
-        for (key, list) in [("problems", problems), ("notes", notes)] where key == "problems" || !list.isEmpty
-        {
+        if let release { line.object("signed") { release.write(to: &$0) } }
+        for (key, list) in [("problems", problems), ("notes", notes)] where key == "problems" || !list.isEmpty {
             line.list(key, list) { problem, line in
                 line.field("path", problem.path)
                 line.field("reason", problem.reason)
@@ -115,10 +108,7 @@ extension PullEngine {
         let findings = Monitor<(bytes: UInt64, problems: [Int: PlaceReader.Finding])>((0, [:]))
         let isStopped = environment.isStopped
         let seen = concurrently(
-            over: rows.count,
-            threads: environment.workers,
-            name: "verify",
-            isStopped: isStopped,
+            over: rows.count, threads: environment.workers, name: "verify", isStopped: isStopped,
             by: { _ in try PlaceReader(destination, isStopped: isStopped) }
         ) { reader, place in
             let finding = reader.inspect(rows[place], of: manifest, index)
@@ -133,17 +123,9 @@ extension PullEngine {
         }
         if isStopped() { throw EngineError(.interrupted, "stopped after \(seen) of \(rows.count) files") }
         guard seen == rows.count else {
-            throw EngineError(
-                .internalError,
-                "OpenSSL has no SHA-256; \(rows.count - seen) files were not read"
-            )
+            throw EngineError(.internalError, "OpenSSL has no SHA-256; \(rows.count - seen) files were not read")
         }
-        let named = NamedDirectories(
-            manifest: manifest,
-            destination: destination,
-            index: .empty,
-            rows: directories
-        )
+        let named = NamedDirectories(manifest: manifest, destination: destination, index: .empty, rows: directories)
         let places = Directories(destination)
         for row in directories {
             var finding: PlaceReader.Finding? =

@@ -55,9 +55,7 @@ package final class EventRecorder: Sendable {
     func tell(_ event: SyncEvent) {
         let full = state.withLock { state -> EventLog? in
             defer { listener(event) }
-            guard let log = state.recording?.log, log.gather(event.json.bytes, time: event.time) else {
-                return nil
-            }
+            guard let log = state.recording?.log, log.gather(event.json.bytes, time: event.time) else { return nil }
             return log
         }
         // Not under the lock: the transport's thread must not wait for the store.
@@ -101,9 +99,7 @@ package final class EventRecorder: Sendable {
             return (true, !state.hasThread)
         }
         guard needsThread else { return waits }
-        do throws(ThreadError) {
-            try WorkerThread(name: "hops") { [self] in recordHops() }
-        } catch {
+        do throws(ThreadError) { try WorkerThread(name: "hops") { [self] in recordHops() } } catch {
             // Then this thread has to wait.
             recordOnce(idleTime: 0)
             state.withLock { $0.hasThread = false }
@@ -111,15 +107,12 @@ package final class EventRecorder: Sendable {
         return true
     }
 
-    private func recordHops() {
-        while recordOnce(idleTime: Self.idleTime) {}
-    }
+    private func recordHops() { while recordOnce(idleTime: Self.idleTime) {} }
 
     /// Records what somebody waits for.
     ///
     /// - Returns: Whether there was somebody within the time, in **milliseconds**; if not, the thread is gone.
-    @discardableResult
-    private func recordOnce(idleTime: Int) -> Bool {
+    @discardableResult private func recordOnce(idleTime: Int) -> Bool {
         var looks = 0
         let (waiting, log) = state.wait(every: idleTime) { state -> ([@Sendable () -> Void], EventLog?)? in
             looks += 1
@@ -135,10 +128,7 @@ package final class EventRecorder: Sendable {
     }
 
     /// Records pending events together with `events` in one transaction of the caller's, then reports them.
-    func tell(
-        _ events: [SyncEvent],
-        recordedBy record: ([[UInt8]]) throws(StoreError) -> Void
-    ) throws(StoreError) {
+    func tell(_ events: [SyncEvent], recordedBy record: ([[UInt8]]) throws(StoreError) -> Void) throws(StoreError) {
         // Under the lock, so that no other event comes in between.
         let failure = state.withLock { state -> StoreError? in
             do throws(StoreError) {
@@ -150,9 +140,7 @@ package final class EventRecorder: Sendable {
                 }
                 for event in events { listener(event) }
                 return nil
-            } catch {
-                return error
-            }
+            } catch { return error }
         }
         if let failure { throw failure }
     }

@@ -21,9 +21,7 @@ extension PullRun {
     /// - Returns: Whether every hook did its work.
     /// - Throws: ``EngineError`` when the store cannot take it; then the hooks are called by the next pull.
     func completeGroups(_ manifest: Manifest, _ states: RowStates) throws(EngineError) -> Bool {
-        var ends = [
-            CompletedGroup(name: RunRecipe.groupOfAll, result: report.result, changed: report.changed)
-        ]
+        var ends = [CompletedGroup(name: RunRecipe.groupOfAll, result: report.result, changed: report.changed)]
         let selected = Set(recipe.completing(manifest.groups.map(\.name)))
         for group in manifest.groups where selected.contains(group.name) {
             // Not kept: there can be thousands of groups, and as many rows in each.
@@ -43,14 +41,8 @@ extension PullRun {
                 let selection = group.flatMap { manifest.rows(of: $0, isStopped: environment.isStopped) }
                 if group != nil, selection == nil { break }
                 let input = HookReport(
-                    manifest: manifest,
-                    report: report,
-                    group: end,
-                    destination: destination.path,
-                    userData: facts.userData,
-                    states: states,
-                    rows: selection
-                )
+                    manifest: manifest, report: report, group: end, destination: destination.path,
+                    userData: facts.userData, states: states, rows: selection)
                 let earlier = try earlierRows(hook, manifest, states)
                 allSucceeded = try hooks.run(hook, input.input(for: hook, earlier: earlier)) && allSucceeded
             }
@@ -59,14 +51,12 @@ extension PullRun {
     }
 
     /// Files that earlier runs, or earlier work on this one, put in place and a batch hook has not accepted.
-    private func earlierRows(
-        _ hook: StoredHook,
-        _ manifest: Manifest,
-        _ states: RowStates
-    ) throws(StoreError) -> Set<Int> {
-        guard hook.batch != nil,
-            let work = try environment.store.untold(hook, includingOwn: isTakenUp)
-        else { return [] }
+    private func earlierRows(_ hook: StoredHook, _ manifest: Manifest, _ states: RowStates) throws(StoreError) -> Set<
+        Int
+    > {
+        guard hook.batch != nil, let work = try environment.store.untold(hook, includingOwn: isTakenUp) else {
+            return []
+        }
         let files = UntoldFiles(manifest: manifest, store: environment.store, session: hook.session)
         let here = manifest.files.indices.filter { states[$0] == .unchanged }
         let known = try files.among(here, work)

@@ -31,9 +31,7 @@ struct HookInput {
     ///   - rows: The files, in the order of their paths.
     ///   - size: Most files of a batch.
     init(
-        batchesOf rows: [Int],
-        size: Int,
-        isLate: Bool = false,
+        batchesOf rows: [Int], size: Int, isLate: Bool = false,
         report: @escaping (_ rows: ArraySlice<Int>, _ batch: HookBatch) -> [UInt8]
     ) {
         let size = max(1, size)

@@ -21,15 +21,12 @@ extension PullEngine {
             if changed == .some(nil), hook.ended == StoredHook.replayed {
                 return HookInput(
                     obstacle: "the changes of run \(run.identifier) are no longer on record: "
-                        + "a session keeps its latest 16 MiB of events"
-                )
+                        + "a session keeps its latest 16 MiB of events")
             }
             // If the events of that time are gone, all files that are there, so that none is missed.
             let rows = (changed ?? nil) ?? here
             return report.input(manifest, rows, size: size)
-        } catch {
-            return HookInput(obstacle: "the files are no longer known: \(error.message)")
-        }
+        } catch { return HookInput(obstacle: "the files are no longer known: \(error.message)") }
     }
 
     /// The manifest of a run. If that is no longer kept, the one of the session's latest run, which names what is there
@@ -38,16 +35,11 @@ extension PullEngine {
         let source = try manifestSource(caching: true)
         func recorded(_ run: StoredRun) throws(EngineError) -> Manifest {
             try source.recorded(
-                run.manifest,
-                project: project,
-                location: run.location,
-                WantedRelease(run.recipe),
+                run.manifest, project: project, location: run.location, WantedRelease(run.recipe),
                 isPublic: run.facts.isPublic
             ).decode()
         }
-        do throws(EngineError) {
-            return try recorded(run)
-        } catch {
+        do throws(EngineError) { return try recorded(run) } catch {
             let latest = try stored(environment.store.runs(session: run.session, limit: 1).first)
             guard let latest, latest.identifier != run.identifier else { throw error }
             return try recorded(latest)
@@ -55,12 +47,9 @@ extension PullEngine {
     }
 
     /// The hook's files that are in place.
-    private func presentRows(
-        _ hook: StoredHook,
-        _ run: StoredRun,
-        _ manifest: Manifest,
-        in destination: Destination
-    ) throws(EngineError) -> [Int] {
+    private func presentRows(_ hook: StoredHook, _ run: StoredRun, _ manifest: Manifest, in destination: Destination)
+        throws(EngineError) -> [Int]
+    {
         let stop = environment.stop
         var rows = try run.recipe.selectedRows(of: manifest, stop)
         if hook.group != RunRecipe.groupOfAll {
@@ -68,13 +57,8 @@ extension PullEngine {
             rows.removeAll { !ofGroup.contains($0) }
         }
         let scan = InventoryScan(
-            manifest: manifest,
-            rows: rows,
-            destination: destination,
-            index: StatIndex.read(from: destination),
-            mends: false,
-            environment: environment
-        )
+            manifest: manifest, rows: rows, destination: destination, index: StatIndex.read(from: destination),
+            mends: false, environment: environment)
         return rows.filter(scan.run().records.has)
     }
 }

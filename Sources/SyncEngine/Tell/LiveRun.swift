@@ -48,10 +48,7 @@ package final class LiveRun: Sendable {
     /// Starts writing for a run. Without a thread nothing is written: that must not fail a pull.
     func open(run: String, session: String, _ environment: EngineEnvironment) {
         let recording = Recording(
-            run: run,
-            epoch: try? environment.store.run(run).epoch,
-            files: environment.store.liveFiles(of: session)
-        )
+            run: run, epoch: try? environment.store.run(run).epoch, files: environment.store.liveFiles(of: session))
         state.withLock { $0 = State(recording: recording) }
         let thread = try? WorkerThread(name: "record") { [self] in work(environment) }
         state.withLock { $0.thread = thread }
@@ -124,11 +121,9 @@ package final class LiveRun: Sendable {
         }
     }
 
-    private static func rates(
-        _ transfers: [TransferStatus],
-        _ samples: [TransferID: Sample],
-        milliseconds: Int64
-    ) -> [TransferID: Sample] {
+    private static func rates(_ transfers: [TransferStatus], _ samples: [TransferID: Sample], milliseconds: Int64)
+        -> [TransferID: Sample]
+    {
         var next: [TransferID: Sample] = [:]
         for transfer in transfers {
             let before = samples[transfer.id]
@@ -145,12 +140,8 @@ package final class LiveRun: Sendable {
     // MARK: The record
 
     private func record(
-        _ transfers: [TransferStatus],
-        more: Int,
-        _ samples: [TransferID: Sample],
-        _ state: State,
-        _ environment: EngineEnvironment,
-        now: Int64
+        _ transfers: [TransferStatus], more: Int, _ samples: [TransferID: Sample], _ state: State,
+        _ environment: EngineEnvironment, now: Int64
     ) -> [UInt8] {
         let (counts, totals) = (state.tasks?.counts() ?? [:], environment.transport.totals)
         return JSONLine.object { line in
@@ -169,9 +160,7 @@ package final class LiveRun: Sendable {
             line.field("bytes_total", state.total.bytes)
             line.field("bytes_received", totals.bytesReceived)
             line.field("requests_sent", totals.requests)
-            if let progress = state.progress {
-                line.object("progress") { progress.write(to: &$0) }
-            }
+            if let progress = state.progress { line.object("progress") { progress.write(to: &$0) } }
             line.list("requests", transfers) { transfer, line in
                 let subject = environment.events.subjects.subject(of: transfer.id)
                 transfer.write(to: &line, subject, rate: samples[transfer.id]?.rate ?? 0, now: now)

@@ -33,8 +33,7 @@ struct NamedHooks {
         let selected = Set(recipe.groups)
         var seen = Set(recipe.hooks)
         var unknownNames: Set<String> = []
-        for group in manifest.groups
-        where !recipe.hasPatterns && (selected.isEmpty || selected.contains(group.name)) {
+        for group in manifest.groups where !recipe.hasPatterns && (selected.isEmpty || selected.contains(group.name)) {
             for name in group.hooks {
                 guard var hook = known[name] else {
                     guard unknownNames.insert(name).inserted else { continue }
@@ -69,8 +68,7 @@ struct NamedHooks {
                     } else {
                         $0.field("more", more)
                     }
-                }.of(session: session, run: run)
-            )
+                }.of(session: session, run: run))
         }
     }
 }

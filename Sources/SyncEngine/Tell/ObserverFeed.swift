@@ -28,15 +28,12 @@ package final class ObserverFeed: Sendable {
     ///   - names: The events it wants; empty for all.
     ///   - failed: Called at most once, with the first failure.
     package init(
-        _ observer: any EventObserver,
-        names: Set<String> = [],
+        _ observer: any EventObserver, names: Set<String> = [],
         failed: @escaping @Sendable (PluginError) -> Void = { _ in }
     ) {
         (self.observer, self.names, self.failed) = (observer, names, failed)
         // Not joined: a hanging observer must not prevent the end.
-        do throws(ThreadError) {
-            _ = try WorkerThread(name: "observer") { [self] in work() }
-        } catch {
+        do throws(ThreadError) { _ = try WorkerThread(name: "observer") { [self] in work() } } catch {
             // The observer gets nothing; a run does not depend on it.
             state.change { state in
                 state.isClosed = true
@@ -63,8 +60,7 @@ package final class ObserverFeed: Sendable {
     ///
     /// - Parameter patience: Waits no longer.
     /// - Returns: Whether it has had all of them.
-    @discardableResult
-    package func close(patience: Duration) -> Bool {
+    @discardableResult package func close(patience: Duration) -> Bool {
         state.change { $0.isClosed = true }
         let ticks = max(1, Int(patience / .milliseconds(20)))
         var passed = 0
@@ -78,9 +74,7 @@ package final class ObserverFeed: Sendable {
     private func work() {
         var hasFailed = false
         while let batch = next() {
-            do throws(PluginError) {
-                try observer.observe(batch)
-            } catch {
+            do throws(PluginError) { try observer.observe(batch) } catch {
                 if !hasFailed { failed(error) }
                 hasFailed = true
             }
@@ -96,9 +90,7 @@ package final class ObserverFeed: Sendable {
             state.waiting.removeFirst(batch.count)
             if state.dropped > 0 {
                 let name = EventName.observerDropped
-                let json = JSONLine.event(name) { [count = state.dropped] in
-                    $0.field("count", count)
-                }
+                let json = JSONLine.event(name) { [count = state.dropped] in $0.field("count", count) }
                 batch.append(ObservedEvent(name: name.rawValue, json: json.text))
                 state.dropped = 0
             }

@@ -33,22 +33,15 @@ struct OwedHooks {
         let receipt = hook.batch == nil ? try receipt(of: hook) : nil
         for round in 1...Self.attemptLimit {
             let attempt = try store.started(hook: hook.identifier, now: environment.now())
-            if hook.attempt > 0, hook.ended != StoredHook.replayed,
-                receipt?.file.exists(in: destination) == true
-            {
+            if hook.attempt > 0, hook.ended != StoredHook.replayed, receipt?.file.exists(in: destination) == true {
                 // It did its work, and only the record of that was lost.
                 let now = environment.now()
                 try store.finished(hook: hook.identifier, .succeeded, ended: "receipt", now: now)
                 return true
             }
             let told = RunJournal.Hook(
-                group: hook.group,
-                program: program,
-                attempt: attempt,
-                batch: hook.batch,
-                batches: input.calls,
-                otherManifest: input.otherManifest
-            )
+                group: hook.group, program: program, attempt: attempt, batch: hook.batch, batches: input.calls,
+                otherManifest: input.otherManifest)
             journal.started(told)
             try environment.events.flush()
             let end = input.run(invocation(of: hook, attempt: attempt, number: receipt?.number), by: runner)
@@ -59,17 +52,11 @@ struct OwedHooks {
             let isLast = round == Self.attemptLimit
             let next = self.input(after: outcome, isLast: isLast)
             // While it is owed, that a person asked for it counts: a receipt of earlier does not.
-            let isReplay =
-                hook.ended == StoredHook.replayed && (next == .askedForRetry || next == .interrupted)
+            let isReplay = hook.ended == StoredHook.replayed && (next == .askedForRetry || next == .interrupted)
             let now = environment.now()
             try store.finished(
-                hook: hook.identifier,
-                next,
-                ended: isReplay ? StoredHook.replayed : word,
-                output: outcome.output,
-                due: next == .askedForRetry && isLast ? now.saturatingAdd(Self.processWait) : nil,
-                now: now
-            )
+                hook: hook.identifier, next, ended: isReplay ? StoredHook.replayed : word, output: outcome.output,
+                due: next == .askedForRetry && isLast ? now.saturatingAdd(Self.processWait) : nil, now: now)
             guard next == .askedForRetry, !isLast else { return outcome.succeeded }
             wait(environment.hookRetryWait(round))
             if environment.stop.isStopped { return false }
@@ -97,9 +84,7 @@ struct OwedHooks {
 
     /// Whether its group has other hooks with a single call, whatever their state.
     private func isOneOfSeveral(_ hook: StoredHook) throws(StoreError) -> Bool {
-        if let known = sharedGroups.withLock({ $0 }), known.run == hook.run {
-            return known.groups.contains(hook.group)
-        }
+        if let known = sharedGroups.withLock({ $0 }), known.run == hook.run { return known.groups.contains(hook.group) }
         var (seen, shared): (Set<String>, Set<String>) = ([], [])
         for other in try environment.store.hooks(run: hook.run, limit: .max) where other.batch == nil {
             if !seen.insert(other.group).inserted { shared.insert(other.group) }
@@ -111,23 +96,14 @@ struct OwedHooks {
     /// - Parameter number: The hook's own, where it needs it for its receipt.
     private func invocation(of hook: StoredHook, attempt: Int, number: Int64?) -> HookInvocation {
         var variables = [
-            "SYNCAGENT_SESSION": hook.session,
-            "SYNCAGENT_RUN_ID": hook.run,
-            "SYNCAGENT_GROUP": hook.group,
-            "SYNCAGENT_RESULT": hook.result?.rawValue ?? "",
-            "SYNCAGENT_CHANGED": String(hook.changed),
-            "SYNCAGENT_DESTINATION": destination.path,
-            "SYNCAGENT_ATTEMPT": String(attempt),
+            "SYNCAGENT_SESSION": hook.session, "SYNCAGENT_RUN_ID": hook.run, "SYNCAGENT_GROUP": hook.group,
+            "SYNCAGENT_RESULT": hook.result?.rawValue ?? "", "SYNCAGENT_CHANGED": String(hook.changed),
+            "SYNCAGENT_DESTINATION": destination.path, "SYNCAGENT_ATTEMPT": String(attempt),
         ]
         if let number { variables["SYNCAGENT_HOOK"] = String(number) }
         return HookInvocation(
-            arguments: hook.arguments,
-            directory: destination.path,
-            environment: variables,
-            input: [],
-            timeout: hook.timeout,
-            isStopped: environment.isStopped
-        )
+            arguments: hook.arguments, directory: destination.path, environment: variables, input: [],
+            timeout: hook.timeout, isStopped: environment.isStopped)
     }
 
     /// Waits, or until a stop is requested.

@@ -69,8 +69,7 @@ package struct PullReport: Sendable {
             .ioError where files.failed == 0 && folders.failed > 0:
             (folders.failed == 1 ? "1 directory" : "\(folders.failed) directories") + " could not be made"
         case .ioError where files.failed == 0 && notRemoved > 0:
-            (notRemoved == 1 ? "1 file or directory" : "\(notRemoved) files or directories")
-                + " could not be removed"
+            (notRemoved == 1 ? "1 file or directory" : "\(notRemoved) files or directories") + " could not be removed"
         case .incomplete, .ioError, .refused, .unavailable:
             (files.failed == 1 ? "1 file" : "\(files.failed) files") + " could not be fetched"
                 + (reason.map { ": \($0)" } ?? "")

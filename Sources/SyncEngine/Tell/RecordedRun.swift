@@ -17,25 +17,17 @@ extension EngineEnvironment {
     /// - Parameters:
     ///   - isHeld: Whether this process works on it from here on.
     ///   - isBehind: Whether this process is calling hooks of the session: the run waits for them.
-    func begin(
-        _ prepared: PreparedRun,
-        in destination: Destination,
-        isHeld: Bool,
-        isBehind: Bool = false
-    ) throws(EngineError) -> StartedRun {
+    func begin(_ prepared: PreparedRun, in destination: Destination, isHeld: Bool, isBehind: Bool = false)
+        throws(EngineError) -> StartedRun
+    {
         // A command can be repeated after a power cut; an acknowledged request must not be lost.
         let hasHooks = !prepared.recipe.hooks.isEmpty
         var start = try start(prepared, destination)
         start.recipe.paused = start.recipe.paused && !isHeld
         return try recording { () throws(StoreError) in
             try store.begin(
-                start,
-                now: now(),
-                isHeld: isHeld,
-                continuing: true,
-                isBehind: isBehind,
-                durability: isHeld && !hasHooks ? .eventual : .synced
-            )
+                start, now: now(), isHeld: isHeld, continuing: true, isBehind: isBehind,
+                durability: isHeld && !hasHooks ? .eventual : .synced)
         }
     }
 
@@ -44,18 +36,12 @@ extension EngineEnvironment {
         let found = prepared.found
         var recipe = prepared.recipe
         let path =
-            if let destination {
-                destination.path
-            } else {
+            if let destination { destination.path } else {
                 try PullEngine.destinationPath(recipe, project: found.project)
             }
         var request = SessionRequest(
-            identifier: prepared.session,
-            project: found.project,
-            destination: path,
-            device: destination?.device ?? 0,
-            inode: destination?.inode ?? 0
-        )
+            identifier: prepared.session, project: found.project, destination: path, device: destination?.device ?? 0,
+            inode: destination?.inode ?? 0)
         request.label = recipe.label
         recipe.manifest = found.location
         let groups = Set(prepared.groups)
@@ -87,9 +73,9 @@ extension PullEngine {
     /// recorded is no other error.
     func record(_ error: EngineError, of recipe: RunRecipe, began: Int64) {
         // Whoever stopped it knows; whoever was in the way has a run of its own on record.
-        guard !error.isOnRecord, error.status != .busy,
-            environment.stop.reason.map({ $0 == .late }) ?? true
-        else { return }
+        guard !error.isOnRecord, error.status != .busy, environment.stop.reason.map({ $0 == .late }) ?? true else {
+            return
+        }
         var report = PullReport()
         report.result = .failed
         report.status = error.status
@@ -97,12 +83,8 @@ extension PullEngine {
         report.bytes.received = environment.transport.totals.bytesReceived
         report.elapsedMilliseconds = environment.now() - began
         let event = environment.store.recordTry(
-            recipe,
-            error.after(environment.stop.reason),
-            report,
-            now: environment.now(),
-            random: environment.random()
-        )?.event
+            recipe, error.after(environment.stop.reason), report, now: environment.now(), random: environment.random())?
+            .event
         if let event { environment.events.tellOnly(event) }
     }
 }
@@ -116,10 +98,7 @@ extension SyncStore {
     ///   - random: Part of the run's name.
     /// - Returns: The run that says it, and its last event.
     package func recordTry(
-        _ recipe: RunRecipe,
-        _ error: EngineError,
-        _ report: PullReport = PullReport(),
-        now: Int64,
+        _ recipe: RunRecipe, _ error: EngineError, _ report: PullReport = PullReport(), now: Int64,
         random: UInt64 = .random(in: .min ... .max)
     ) -> (run: StoredRun, event: SyncEvent)? {
         do throws(StoreError) {
@@ -134,17 +113,9 @@ extension SyncStore {
                 return RunJournal.last(told, error: error.message, at: now)
             }
             let run = try recordTry(
-                of: session.identifier,
-                run: report.run,
-                recipe,
-                error: error.message,
-                cause: error.cause,
-                exitStatus: error.status.rawValue,
-                work: SessionTotals(report),
-                event: { event($0).json.bytes },
-                began: now.saturatingSubtract(report.elapsedMilliseconds),
-                now: now
-            )
+                of: session.identifier, run: report.run, recipe, error: error.message, cause: error.cause,
+                exitStatus: error.status.rawValue, work: SessionTotals(report), event: { event($0).json.bytes },
+                began: now.saturatingSubtract(report.elapsedMilliseconds), now: now)
             return run.map { ($0, event($0.identifier)) }
         } catch {
             // Whoever tried is told what went wrong all the same.
@@ -173,16 +144,9 @@ extension RunJournal {
         try recording { () throws(StoreError) in
             try environment.events.tell([event]) { lines throws(StoreError) in
                 try store.finish(
-                    run: run,
-                    result: report.result,
-                    counts: report.counts,
-                    error: error?.message,
-                    cause: error?.cause,
-                    exitStatus: report.status.rawValue,
-                    work: work.map(SessionTotals.init),
-                    events: lines,
-                    now: environment.now()
-                )
+                    run: run, result: report.result, counts: report.counts, error: error?.message, cause: error?.cause,
+                    exitStatus: report.status.rawValue, work: work.map(SessionTotals.init), events: lines,
+                    now: environment.now())
             }
             try environment.events.close()
         }
@@ -220,11 +184,7 @@ extension RunJournal {
 
 extension PullEngine {
     /// The last event of a run that fails without an engine at work on it, `pull.finished`: a JSON line.
-    package static func lastEvent(
-        ofFailed run: StoredRun,
-        _ error: EngineError,
-        now: Int64
-    ) -> [UInt8] {
+    package static func lastEvent(ofFailed run: StoredRun, _ error: EngineError, now: Int64) -> [UInt8] {
         var report = PullReport(run, .failed)
         report.status = error.status
         return RunJournal.last(report, error: error.message, at: now).json.bytes
@@ -247,15 +207,9 @@ extension EngineError {
 }
 
 /// What the store says, with its errors converted.
-func stored<R>(_ value: @autoclosure () throws(StoreError) -> R) throws(EngineError) -> R {
-    try recording(value)
-}
+func stored<R>(_ value: @autoclosure () throws(StoreError) -> R) throws(EngineError) -> R { try recording(value) }
 
 /// Calls the store and converts its errors.
 func recording<R>(_ body: () throws(StoreError) -> R) throws(EngineError) -> R {
-    do throws(StoreError) {
-        return try body()
-    } catch {
-        throw EngineError(error)
-    }
+    do throws(StoreError) { return try body() } catch { throw EngineError(error) }
 }

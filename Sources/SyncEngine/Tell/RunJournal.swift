@@ -19,35 +19,23 @@ struct RunJournal: Sendable {
     let run: String
 
     private func event(
-        _ name: EventName,
-        note: String? = nil,
-        failure: FileFailure? = nil,
+        _ name: EventName, note: String? = nil, failure: FileFailure? = nil,
         _ fill: @escaping @Sendable (inout JSONLine) -> Void
     ) -> SyncEvent {
-        SyncEvent(name, time: environment.now(), note: note, failure: failure, fields: fill)
-            .of(session: session, run: run)
+        SyncEvent(name, time: environment.now(), note: note, failure: failure, fields: fill).of(
+            session: session, run: run)
     }
 
     private func tell(
-        _ name: EventName,
-        note: String? = nil,
-        failure: FileFailure? = nil,
+        _ name: EventName, note: String? = nil, failure: FileFailure? = nil,
         _ fill: @escaping @Sendable (inout JSONLine) -> Void
-    ) {
-        environment.events.tell(event(name, note: note, failure: failure, fill))
-    }
+    ) { environment.events.tell(event(name, note: note, failure: failure, fill)) }
 
     /// - Parameter former: The previous request, if the session followed another channel.
     func started(
-        _ found: FoundManifest,
-        destination: String,
-        userData: String?,
-        _ recipe: RunRecipe,
-        former: RunRecipe?
+        _ found: FoundManifest, destination: String, userData: String?, _ recipe: RunRecipe, former: RunRecipe?
     ) {
-        func words(_ channel: String?) -> String {
-            channel.map { "the channel \($0)" } ?? "the default channel"
-        }
+        func words(_ channel: String?) -> String { channel.map { "the channel \($0)" } ?? "the default channel" }
         let note = former.map {
             "\(escaped(destination)) now follows \(words(recipe.channel)) instead of \(words($0.channel))"
         }
@@ -68,13 +56,9 @@ struct RunJournal: Sendable {
     func revision(_ revision: UInt64, _ finding: RevisionCheck.Finding) {
         let (reason, installed, note): (String, UInt64, String) =
             switch finding {
-            case .older(let known):
-                ("older", known, "revision \(revision), older than \(known), which was installed")
+            case .older(let known): ("older", known, "revision \(revision), older than \(known), which was installed")
             case .repeated:
-                (
-                    "repeated", revision,
-                    "the same revision as the installed one, \(revision), but is a different one"
-                )
+                ("repeated", revision, "the same revision as the installed one, \(revision), but is a different one")
             }
         tell(.manifestRevision, note: "the manifest has \(note)") {
             $0.field("reason", reason)
@@ -141,12 +125,7 @@ struct RunJournal: Sendable {
         var owed: [StoredHook] = []
         try environment.events.tell(events) { lines throws(StoreError) in
             owed = try environment.store.complete(
-                groups,
-                of: run,
-                events: lines,
-                counts: report.counts,
-                now: environment.now()
-            )
+                groups, of: run, events: lines, counts: report.counts, now: environment.now())
         }
         return owed
     }
@@ -206,11 +185,8 @@ struct RunJournal: Sendable {
     ///   - origins: What each server delivered.
     ///   - otherBytes: **Bytes** of which that is not known.
     func summary(
-        _ report: PullReport,
-        tasks steps: TaskTracker.Steps? = nil,
-        stopped: StopReason? = nil,
-        origins: [String: OriginLedger.Entry] = [:],
-        otherBytes: UInt64
+        _ report: PullReport, tasks steps: TaskTracker.Steps? = nil, stopped: StopReason? = nil,
+        origins: [String: OriginLedger.Entry] = [:], otherBytes: UInt64
     ) {
         tell(.runSummary) { line in
             line.field("elapsed_ms", report.elapsedMilliseconds)
@@ -224,9 +200,7 @@ struct RunJournal: Sendable {
                 $0.field("removed", report.files.removed)
                 $0.field("failed", report.files.failed)
             }
-            if let steps {
-                line.object("tasks") { steps.write(to: &$0) }
-            }
+            if let steps { line.object("tasks") { steps.write(to: &$0) } }
             line.list("origins", origins.sorted(by: { $0.key < $1.key })) { pair, line in
                 let (origin, entry) = pair
                 line.field("origin", origin)
@@ -254,12 +228,7 @@ struct RunJournal: Sendable {
     /// The last event; its fields are the contract's, in that order.
     ///
     /// - Parameter error: Why the run came to nothing, where it did.
-    static func last(
-        _ report: PullReport,
-        error: String?,
-        stopped: StopReason? = nil,
-        at time: Int64
-    ) -> SyncEvent {
+    static func last(_ report: PullReport, error: String?, stopped: StopReason? = nil, at time: Int64) -> SyncEvent {
         SyncEvent(.pullFinished, time: time) {
             report.write(to: &$0)
             if report.status != .done, stopped == nil || error != nil {

@@ -12,10 +12,7 @@ package struct SyncEvent: Sendable {
     private let fill: @Sendable (inout JSONLine) -> Void
 
     package init(
-        _ name: EventName,
-        time: Int64,
-        note: String? = nil,
-        failure: FileFailure? = nil,
+        _ name: EventName, time: Int64, note: String? = nil, failure: FileFailure? = nil,
         fields: @escaping @Sendable (inout JSONLine) -> Void = { _ in }
     ) {
         (self.name, self.time, self.note, self.failure) = (name, time, note, failure)

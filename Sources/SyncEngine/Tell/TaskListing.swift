@@ -46,13 +46,8 @@ package struct TaskListing: Sendable {
     ///   - glob: Only tasks whose path matches, as in a group of a manifest.
     /// - Throws: ``EngineError`` with status 66 when its manifest is not kept any more.
     package init(
-        _ run: StoredRun,
-        project: String,
-        store: SyncStore,
-        stateDirectory: String,
-        requests: [UInt64: Request],
-        state: TaskState? = nil,
-        glob: String? = nil
+        _ run: StoredRun, project: String, store: SyncStore, stateDirectory: String, requests: [UInt64: Request],
+        state: TaskState? = nil, glob: String? = nil
     ) throws(EngineError) {
         self.run = run
         self.requests = requests
@@ -75,34 +70,24 @@ package struct TaskListing: Sendable {
         marks = all
     }
 
-    private static func manifest(
-        of run: StoredRun,
-        project: String,
-        _ stateDirectory: String
-    ) throws(EngineError) -> Manifest {
+    private static func manifest(of run: StoredRun, project: String, _ stateDirectory: String) throws(EngineError)
+        -> Manifest
+    {
         var limits = ManifestLimits(ownText: 1 << 30)
         // The run has accepted its URLs; nothing is fetched here.
         limits.schemes = nil
         let nobody = NoTransport()
-        let cache = try ManifestCache(stateDirectory: stateDirectory, limit: limits.ownTextBytes) { _ in true
-        }
+        let cache = try ManifestCache(stateDirectory: stateDirectory, limit: limits.ownTextBytes) { _ in true }
         let source = ManifestSource(
-            transport: nobody,
-            localTransport: nobody,
-            cache: cache,
-            parts: PartCache(stateDirectory: stateDirectory, isReadOnly: true),
-            stop: StopRequest(),
-            limits: limits
-        )
+            transport: nobody, localTransport: nobody, cache: cache,
+            parts: PartCache(stateDirectory: stateDirectory, isReadOnly: true), stop: StopRequest(), limits: limits)
         do throws(EngineError) {
-            return try source.recorded(run.manifest, project: project, location: run.location, isPublic: nil)
-                .decode()
+            return try source.recorded(run.manifest, project: project, location: run.location, isPublic: nil).decode()
         } catch {
             throw EngineError(
                 .noInput,
                 "the manifest of run \(run.identifier) is no longer kept, so the names of its files are unknown; "
-                    + "'syncagent events' shows what happened to them"
-            )
+                    + "'syncagent events' shows what happened to them")
         }
     }
 
@@ -139,14 +124,9 @@ package struct TaskListing: Sendable {
 /// Fetches nothing: a listing sends no requests.
 private struct NoTransport: Transport {
     func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
+        _ request: TransferRequest, sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) {
-        completion(
-            .failure(TransferError(code: .unreachable, url: request.urls.first ?? "", detail: "not asked"))
-        )
-    }
+    ) { completion(.failure(TransferError(code: .unreachable, url: request.urls.first ?? "", detail: "not asked"))) }
 
     func resume(_ id: TransferID) {}
     func cancel(_ id: TransferID) {}

@@ -25,9 +25,7 @@ final class TaskTracker: Sendable {
 
         /// The field `tasks` of `run.summary`.
         func write(to line: inout JSONLine) {
-            for input in TaskInput.allCases {
-                if let count = taken[input] { line.field(input.rawValue, count) }
-            }
+            for input in TaskInput.allCases { if let count = taken[input] { line.field(input.rawValue, count) } }
             line.field("refused", refused)
         }
 
@@ -48,9 +46,7 @@ final class TaskTracker: Sendable {
     ///   - rows: What looking at the destination has found.
     ///   - files: Where the record is kept; `nil` for nowhere.
     init(_ rows: RowStates, files: LiveFiles?, run: String) {
-        let earlier = files?.tasks().flatMap {
-            $0.run == run && $0.marks.count == rows.states.count ? $0.marks : nil
-        }
+        let earlier = files?.tasks().flatMap { $0.run == run && $0.marks.count == rows.states.count ? $0.marks : nil }
         var steps = Steps()
         var (states, marks): ([TaskState], [Mark]) = ([], [])
         states.reserveCapacity(rows.states.count)
@@ -60,9 +56,7 @@ final class TaskTracker: Sendable {
             let next = Self.first(found, before?.state ?? .waiting, &steps)
             states.append(next)
             marks.append(
-                found == .unselected
-                    ? .unselected : Mark(next, isReused: before == .reused || found == .reused)
-            )
+                found == .unselected ? .unselected : Mark(next, isReused: before == .reused || found == .reused))
         }
         state = Mutex(State(states: states, marks: marks, steps: steps))
         // What cannot be written is just not shown.
@@ -72,9 +66,7 @@ final class TaskTracker: Sendable {
     private static let again: [TaskInput] = [.resumed, .retried, .lost]
     private static let kept: [TaskInput] = [.resumed, .retried, .unchanged]
 
-    private static func first(_ found: RowStates.State, _ before: TaskState, _ steps: inout Steps)
-        -> TaskState
-    {
+    private static func first(_ found: RowStates.State, _ before: TaskState, _ steps: inout Steps) -> TaskState {
         switch found {
         case .unselected: return before
         case .pending, .failed, .cancelled: return steps.walk(before, again)
@@ -88,9 +80,7 @@ final class TaskTracker: Sendable {
     var steps: Steps { state.withLock(\.steps) }
 
     /// Rows are assigned to a transfer, which is queued.
-    func give(_ rows: [Int], to transfer: UInt64) {
-        file?.give(rows, to: UInt32(truncatingIfNeeded: transfer))
-    }
+    func give(_ rows: [Int], to transfer: UInt64) { file?.give(rows, to: UInt32(truncatingIfNeeded: transfer)) }
 
     /// The transfer of rows sends a request, or waits for its server or a retry.
     func note(_ input: TaskInput, _ rows: [Int]) {
@@ -132,10 +122,7 @@ final class TaskTracker: Sendable {
 
     /// - Parameter origins: Rows in other states are left alone.
     private func step(
-        _ rows: [Int],
-        _ inputs: [TaskInput],
-        from origins: [TaskState] = TaskState.allCases,
-        isReused: Bool = false
+        _ rows: [Int], _ inputs: [TaskInput], from origins: [TaskState] = TaskState.allCases, isReused: Bool = false
     ) {
         var changed: [Mark: [Int]] = [:]
         state.withLock { state in

@@ -24,9 +24,7 @@ extension SyncEvent {
                 }
             }
         case .mirrored(let transfer, let from, let to):
-            self.init(.taskRedirected, time: time) {
-                $0.hop(transfer, subject, "mirror", 0, from, to) { _ in }
-            }
+            self.init(.taskRedirected, time: time) { $0.hop(transfer, subject, "mirror", 0, from, to) { _ in } }
         case .retrying(let transfer, let url, let reason, let attempt, let wait):
             let milliseconds = Int64(wait / .milliseconds(1))
             // Waits below a second are not worth a line.
@@ -46,9 +44,7 @@ extension SyncEvent {
             }
         case .waitingForConnectivity(let transfer, let url, let reason, let wait, let patience):
             let milliseconds = Int64(wait / .milliseconds(1))
-            let until = patience.map {
-                time.addingReportingOverflow(Int64($0 / .milliseconds(1))).partialValue
-            }
+            let until = patience.map { time.addingReportingOverflow(Int64($0 / .milliseconds(1))).partialValue }
             // One line per server, not one per file.
             var note = "waiting for \(OriginLedger.origin(url) ?? url): \(reason)"
             if let until { note += "; trying until \(SystemTime.timeOfDay(at: until)), Ctrl-C stops" }
@@ -74,9 +70,8 @@ extension TransferEvent {
     /// The transfer concerned; `nil` for none.
     var transfer: TransferID? {
         switch self {
-        case .asked(let id), .redirected(let id, _, _, _, _), .rewritten(let id, _, _, _, _),
-            .mirrored(let id, _, _), .retrying(let id, _, _, _, _), .sourcePenalised(let id, _, _),
-            .waitingForConnectivity(let id, _, _, _, _):
+        case .asked(let id), .redirected(let id, _, _, _, _), .rewritten(let id, _, _, _, _), .mirrored(let id, _, _),
+            .retrying(let id, _, _, _, _), .sourcePenalised(let id, _, _), .waitingForConnectivity(let id, _, _, _, _):
             id
         case .pluginFailed: nil
         }
@@ -96,12 +91,7 @@ extension TransferEvent {
 extension JSONLine {
     /// A request that goes to another URL.
     fileprivate mutating func hop(
-        _ id: TransferID,
-        _ subject: TransferSubject?,
-        _ reason: String,
-        _ hop: Int,
-        _ from: String,
-        _ to: String,
+        _ id: TransferID, _ subject: TransferSubject?, _ reason: String, _ hop: Int, _ from: String, _ to: String,
         _ cause: (inout JSONLine) -> Void
     ) {
         transfer(id, subject)

@@ -30,19 +30,13 @@ package struct PinStore: Sendable {
     private static func owner(_ name: String) -> Substring { name.prefix { $0 != "." } }
 
     static func digest(_ text: String) throws(EngineError) -> SHA256Digest {
-        do throws(DigestError) {
-            return try sha256(text)
-        } catch {
-            throw EngineError(.internalError, "\(error)")
-        }
+        do throws(DigestError) { return try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
     }
 
     /// The pin of a project; `nil` if there is none.
     ///
     /// - Throws: ``EngineError`` when there is one that cannot be read: without it nothing of the project is accepted.
-    package func pin(_ project: String) throws(EngineError) -> TrustPin? {
-        try read(path(project))
-    }
+    package func pin(_ project: String) throws(EngineError) -> TrustPin? { try read(path(project)) }
 
     /// The pin of the project pulled from a place; `nil` if there is none.
     ///
@@ -53,13 +47,9 @@ package struct PinStore: Sendable {
         var (found, doubt) = (TrustPin?.none, EngineError?.none)
         for name in names where Self.isPin(name) {
             do throws(EngineError) {
-                if let pin = try read("\(directory)/\(name)"), pin.places.contains(place) {
-                    found = found ?? pin
-                }
+                if let pin = try read("\(directory)/\(name)"), pin.places.contains(place) { found = found ?? pin }
             } catch {
-                let marks = names.filter {
-                    $0.hasSuffix(Self.placeEnding) && Self.owner($0) == Self.owner(name)
-                }
+                let marks = names.filter { $0.hasSuffix(Self.placeEnding) && Self.owner($0) == Self.owner(name) }
                 if marks.contains(Self.mark(Self.owner(name), place)) { throw error }
                 // Older versions left no marks of places: any place may be the damaged pin's.
                 if marks.isEmpty { doubt = doubt ?? error }
@@ -73,9 +63,7 @@ package struct PinStore: Sendable {
     package func all() throws(EngineError) -> (pins: [TrustPin], damage: [EngineError]) {
         var (pins, damage) = ([TrustPin](), [EngineError]())
         for name in try names() where Self.isPin(name) {
-            do throws(EngineError) {
-                if let pin = try read("\(directory)/\(name)") { pins.append(pin) }
-            } catch {
+            do throws(EngineError) { if let pin = try read("\(directory)/\(name)") { pins.append(pin) } } catch {
                 damage.append(error)
             }
         }
@@ -86,26 +74,19 @@ package struct PinStore: Sendable {
 
     /// What is in the directory, sorted.
     private func names() throws(EngineError) -> [String] {
-        do throws(Errno) {
-            if let names = try directoryEntries(directory) { return names.sorted() }
-        } catch {
+        do throws(Errno) { if let names = try directoryEntries(directory) { return names.sorted() } } catch {
             throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(error)")
         }
         // A link that leads nowhere: the disk with the pins is missing, which does not mean that nothing is pinned.
         guard case .success(nil) = status(currentDirectory, directory) else {
-            throw EngineError(
-                .ioError,
-                "cannot read the pins in \(escaped(directory)): \(Errno.noSuchFileOrDirectory)"
-            )
+            throw EngineError(.ioError, "cannot read the pins in \(escaped(directory)): \(Errno.noSuchFileOrDirectory)")
         }
         return []
     }
 
     private func read(_ path: String) throws(EngineError) -> TrustPin? {
         let bytes: [UInt8]
-        do throws(FileError) {
-            bytes = try readFile(path, trust: .state, limit: TrustPin.fileLimit)
-        } catch {
+        do throws(FileError) { bytes = try readFile(path, trust: .state, limit: TrustPin.fileLimit) } catch {
             if error.isMissing { return nil }
             throw EngineError(.ioError, "cannot read a pin: \(error)")
         }
@@ -120,8 +101,7 @@ package struct PinStore: Sendable {
             .refused,
             "\(escaped(path)) is damaged, or a newer syncagent wrote it (\(reason)); its project is not "
                 + "trusted. Use the newer one, or remove the file and pin the project again with --trust",
-            cause: .signature
-        )
+            cause: .signature)
     }
 
     /// Replaces a pin.
@@ -145,9 +125,7 @@ package struct PinStore: Sendable {
                 guard let folder = openDirectory(directory), synchronize(folder.raw) == nil else {
                     throw .last("sync", directory)
                 }
-            } catch {
-                throw EngineError(cannotUse: error, "cannot keep what is trusted: ")
-            }
+            } catch { throw EngineError(cannotUse: error, "cannot keep what is trusted: ") }
             return true
         }
     }
@@ -191,8 +169,6 @@ package struct PinStore: Sendable {
                 pauseThread(milliseconds: 5)
             }
             return file
-        } catch {
-            throw EngineError(cannotUse: error, "the state directory: ")
-        }
+        } catch { throw EngineError(cannotUse: error, "the state directory: ") }
     }
 }

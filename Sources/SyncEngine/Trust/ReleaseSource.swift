@@ -24,9 +24,7 @@ struct ReleaseSource {
     var looksBack = false
 
     private var choice: TrustChoice { environment.trust }
-    private var anchoring: TrustAnchoring {
-        TrustAnchoring(source: source, pins: pins, environment: environment)
-    }
+    private var anchoring: TrustAnchoring { TrustAnchoring(source: source, pins: pins, environment: environment) }
 
     /// How often it starts over because another process has stored something newer.
     private static let attempts = 5
@@ -35,68 +33,42 @@ struct ReleaseSource {
         let location = ManifestSource.named(given)
         if let anchored = try anchoring.anchored(location) { return try signed(location, anchored) }
         let place = try PinStore.digest(location.withoutSecretsOfPlace)
-        if let pin = try pins.pin(at: place) {
-            return try signed(location, BelievedPin(pin: pin, kept: pin))
-        }
+        if let pin = try pins.pin(at: place) { return try signed(location, BelievedPin(pin: pin, kept: pin)) }
         let found = try source.find(given, wanted)
-        if let pin = try pins.pin(found.project) {
-            return try signed(location, BelievedPin(pin: pin, kept: pin))
-        }
+        if let pin = try pins.pin(found.project) { return try signed(location, BelievedPin(pin: pin, kept: pin)) }
         if let anchor = choice.pins[found.project] {
             let believed = try anchoring.begin(anchor, .configuration, location)
             guard believed.pin.project == found.project else {
                 throw refused(
-                    "the pin of \(escaped(found.project)) in the configuration is for \(believed.pin.project)"
-                )
+                    "the pin of \(escaped(found.project)) in the configuration is for \(believed.pin.project)")
             }
             return try signed(location, believed)
         }
         guard !choice.requiresSignature else {
             throw refused(
                 "\(found.shown): \(escaped(found.project)) is not pinned, and the configuration refuses unsigned "
-                    + "releases; pin it with --trust"
-            )
+                    + "releases; pin it with --trust")
         }
         return found
     }
 
     /// The manifest of an earlier run. What was signed then is installed now.
-    func recorded(
-        _ digest: SHA256Digest,
-        project: String,
-        location: String,
-        isPublic: Bool?,
-        isSigned: Bool
-    ) throws(EngineError) -> FoundManifest {
+    func recorded(_ digest: SHA256Digest, project: String, location: String, isPublic: Bool?, isSigned: Bool)
+        throws(EngineError) -> FoundManifest
+    {
         let pin = try pins.pin(project)
         if !isSigned, pin != nil {
             throw refused(
                 "this run of \(escaped(project)) was requested before the project was pinned, and its release is not signed; "
-                    + "pull it again"
-            )
+                    + "pull it again")
         }
         var found: FoundManifest
         if isSigned, source.cache?.body(digest) == nil {
             do throws(Failure) {
-                found = try source.manifest(
-                    digest,
-                    size: nil,
-                    at: manifestURL(location),
-                    location,
-                    reload: false
-                )
-                .found
-            } catch {
-                throw error.told
-            }
+                found = try source.manifest(digest, size: nil, at: manifestURL(location), location, reload: false).found
+            } catch { throw error.told }
         } else {
-            found = try source.recorded(
-                digest,
-                project: project,
-                location: location,
-                wanted,
-                isPublic: isPublic
-            )
+            found = try source.recorded(digest, project: project, location: location, wanted, isPublic: isPublic)
         }
         if isSigned, let pin { found.add(pin.root.content.mirrors) }
         return found
@@ -137,8 +109,7 @@ struct ReleaseSource {
             switch self {
             case .refused(let refusal, let url): ReleaseSource.refused(url, refusal)
             case .engine(let error), .settled(let error): error
-            case .overtaken:
-                EngineError(.busy, "other pulls of the project keep changing the pin; pull again")
+            case .overtaken: EngineError(.busy, "other pulls of the project keep changing the pin; pull again")
             }
         }
     }
@@ -147,13 +118,10 @@ struct ReleaseSource {
         EngineError(
             refusal.cause.isSilence ? .unavailable : .refused,
             "\(redacted(url: url)): \(refusal.message); nothing was changed",
-            cause: refusal.cause.isSilence ? .unreachable : .signature
-        )
+            cause: refusal.cause.isSilence ? .unreachable : .signature)
     }
 
-    private func refused(_ message: String) -> EngineError {
-        EngineError(.refused, message, cause: .signature)
-    }
+    private func refused(_ message: String) -> EngineError { EngineError(.refused, message, cause: .signature) }
 
     /// Asks one place after the other until one is accepted.
     private func signed(_ location: String, _ believed: BelievedPin) throws(EngineError) -> FoundManifest {
@@ -168,9 +136,7 @@ struct ReleaseSource {
         for (number, place) in places.enumerated() {
             var (asked, attempts) = (Asked(place, within: patience, until: last), 0)
             while true {
-                do throws(Failure) {
-                    return try check(&asked, location, &believed, now: now)
-                } catch {
+                do throws(Failure) { return try check(&asked, location, &believed, now: now) } catch {
                     if case .settled(let settled) = error { throw settled }
                     if case .overtaken = error, attempts < Self.attempts {
                         attempts += 1
@@ -192,11 +158,7 @@ struct ReleaseSource {
                     }
                     // The pull ends with the error of one of the places.
                     let isAnother = (cause.cause.isSilence ? refusal ?? other : refusal) != nil
-                    if cause.cause.isSilence {
-                        other = other ?? error.told
-                    } else {
-                        refusal = refusal ?? error.told
-                    }
+                    if cause.cause.isSilence { other = other ?? error.told } else { refusal = refusal ?? error.told }
                     // An unreachable place may be back the next time, or this machine was offline.
                     if places.count > 1, ![.clock, .unreachable].contains(cause.cause) {
                         try penalise(place, &believed, now)
@@ -204,8 +166,7 @@ struct ReleaseSource {
                     if places.count > 1 || cause.cause != .unreachable {
                         let next = SuspendingClock.now < last ? places[(number + 1)...].first : nil
                         environment.events.tell(
-                            .refused(url, cause, asking: next, isAnother: isAnother, at: environment.now())
-                        )
+                            .refused(url, cause, asking: next, isAnother: isAnother, at: environment.now()))
                     }
                 }
                 break
@@ -224,11 +185,7 @@ struct ReleaseSource {
         }
         var (first, last) = ([String](), [String]())
         for place in places {
-            if pin.isPenalised(try Self.digest(place), now: now) {
-                last.append(place)
-            } else {
-                first.append(place)
-            }
+            if pin.isPenalised(try Self.digest(place), now: now) { last.append(place) } else { first.append(place) }
         }
         return first + last
     }
@@ -243,47 +200,30 @@ struct ReleaseSource {
         pin.penalise(try Self.digest(place), now: now)
         guard believed.kept != nil else { return believed.pin = pin }
         // If another process was faster, the next pull asks there once more.
-        do throws(Failure) { try keep(pin, &believed) } catch {
-            if case .engine(let error) = error { throw error }
-        }
+        do throws(Failure) { try keep(pin, &believed) } catch { if case .engine(let error) = error { throw error } }
     }
 
     /// Checks the statements of one place, and its manifest.
-    private func check(
-        _ asked: inout Asked,
-        _ location: String,
-        _ believed: inout BelievedPin,
-        now: Int64
-    ) throws(Failure) -> FoundManifest {
+    private func check(_ asked: inout Asked, _ location: String, _ believed: inout BelievedPin, now: Int64)
+        throws(Failure) -> FoundManifest
+    {
         var check = TrustCheck(
-            believed.pin,
-            now: now,
-            grace: choice.grace,
-            channel: wanted.channel,
-            revision: wanted.revision,
-            looksBack: looksBack
-        )
+            believed.pin, now: now, grace: choice.grace, channel: wanted.channel, revision: wanted.revision,
+            looksBack: looksBack)
         while true {
             switch check.want {
-            case .manifest(let digest, let size):
-                return try finish(digest, size, &check, asked, location, &believed)
+            case .manifest(let digest, let size): return try finish(digest, size, &check, asked, location, &believed)
             case .fresh:
                 let name = FreshStatement.name(wanted.channel)
                 try take(&check, name, Role.fresh.limit, &asked, &believed)
-            case .root(let number):
-                try take(&check, "\(number).root", Role.root.limit, &asked, &believed)
-            case .release(let revision):
-                try take(&check, "\(revision).release", Role.release.limit, &asked, &believed)
+            case .root(let number): try take(&check, "\(number).root", Role.root.limit, &asked, &believed)
+            case .release(let revision): try take(&check, "\(revision).release", Role.release.limit, &asked, &believed)
             }
         }
     }
 
     private func take(
-        _ check: inout TrustCheck,
-        _ name: String,
-        _ limit: Int,
-        _ asked: inout Asked,
-        _ believed: inout BelievedPin
+        _ check: inout TrustCheck, _ name: String, _ limit: Int, _ asked: inout Asked, _ believed: inout BelievedPin
     ) throws(Failure) {
         let place = asked.place
         let url = resolve("trust/\(name)", against: place)
@@ -311,14 +251,9 @@ struct ReleaseSource {
         guard refusal.cause == .removed else {
             // Without a newer root, it concerns what was fetched before.
             guard served.bytes == nil, case .root = check.want else { throw .refused(refusal, url: url) }
-            throw .refused(
-                refusal,
-                url: resolve("trust/" + FreshStatement.name(wanted.channel), against: place)
-            )
+            throw .refused(refusal, url: resolve("trust/" + FreshStatement.name(wanted.channel), against: place))
         }
-        throw .settled(
-            wanted.isMissing(redacted(url: place), source.channels(besides: place)?.names, wasRemoved: true)
-        )
+        throw .settled(wanted.isMissing(redacted(url: place), source.channels(besides: place)?.names, wasRemoved: true))
     }
 
     /// Whether something missing is a name that was never accepted rather than an attack: a channel, or a revision.
@@ -333,9 +268,7 @@ struct ReleaseSource {
     private func keep(_ pin: TrustPin, _ believed: inout BelievedPin) throws(Failure) {
         defer { believed.pin = pin }
         guard !isReadOnly, pin != believed.kept else { return }
-        let isKept = try engine { [kept = believed.kept] () throws(EngineError) in
-            try pins.keep(pin, inPlaceOf: kept)
-        }
+        let isKept = try engine { [kept = believed.kept] () throws(EngineError) in try pins.keep(pin, inPlaceOf: kept) }
         guard isKept else { throw .overtaken }
         believed.kept = pin
         if let news = believed.news.take() { environment.events.tell(news(environment.now())) }
@@ -343,11 +276,7 @@ struct ReleaseSource {
 
     /// The manifest that the statements agree on.
     private func finish(
-        _ digest: SHA256Digest,
-        _ size: UInt64,
-        _ check: inout TrustCheck,
-        _ asked: Asked,
-        _ location: String,
+        _ digest: SHA256Digest, _ size: UInt64, _ check: inout TrustCheck, _ asked: Asked, _ location: String,
         _ believed: inout BelievedPin
     ) throws(Failure) -> FoundManifest {
         let place = asked.place
@@ -357,10 +286,8 @@ struct ReleaseSource {
                 TrustRefusal(
                     .older,
                     "the newest root of \(project) there is \(number), and root \(anchor.content.number), which --trust "
-                        + "names, does not follow it; if that one is right, run: syncagent trust forget \(project)"
-                ),
-                url: place
-            )
+                        + "names, does not follow it; if that one is right, run: syncagent trust forget \(project)"),
+                url: place)
         }
         let project = check.pin.project
         let name = "signed \(project)" + (wanted.name.map { " \($0)" } ?? "")
@@ -372,21 +299,11 @@ struct ReleaseSource {
             try accept(&check, manifest, place)
         } else {
             let came = try source.manifest(
-                digest,
-                size: size,
-                at: place,
-                location,
-                reload: asked.reload,
-                within: choice.patience
-            )
+                digest, size: size, at: place, location, reload: asked.reload, within: choice.patience)
             found = came.found
             try accept(&check, engine { () throws(EngineError) in try came.found.decode() }, place)
             let entry = ManifestCache.Entry(
-                digest: digest,
-                validator: Validator(),
-                isCompressed: true,
-                project: project
-            )
+                digest: digest, validator: Validator(), isCompressed: true, project: project)
             source.cache?.remember(entry, body: came.body, for: name)
         }
         let pin = try engine { () throws(EngineError) in
@@ -406,12 +323,8 @@ struct ReleaseSource {
     private func accept(_ check: inout TrustCheck, _ manifest: Manifest?, _ place: String) throws(Failure) {
         do throws(TrustRefusal) {
             try check.accept(
-                project: manifest?.project ?? check.pin.project,
-                revision: manifest?.revision ?? check.track.revision
-            )
-        } catch {
-            throw .refused(error, url: place)
-        }
+                project: manifest?.project ?? check.pin.project, revision: manifest?.revision ?? check.track.revision)
+        } catch { throw .refused(error, url: place) }
     }
 
     private func engine<R>(_ work: () throws(EngineError) -> R) throws(Failure) -> R {

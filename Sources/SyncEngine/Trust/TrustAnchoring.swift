@@ -39,11 +39,9 @@ struct TrustAnchoring {
 
     /// The pin for an anchor: the stored one, if it started from, has passed, or may yet reach this root; else a new
     /// one.
-    func begin(
-        _ anchor: TrustChoice.Anchor,
-        _ basis: TrustPin.Basis,
-        _ location: String
-    ) throws(EngineError) -> BelievedPin {
+    func begin(_ anchor: TrustChoice.Anchor, _ basis: TrustPin.Basis, _ location: String) throws(EngineError)
+        -> BelievedPin
+    {
         if case .fingerprint(let digest) = anchor,
             let pin = try pins.all().pins.first(where: { $0.roots.contains(digest) })
         {
@@ -66,22 +64,17 @@ struct TrustAnchoring {
         guard new.root.content.number > kept.root.content.number else {
             throw refused(
                 "\(new.project) is pinned to another root, SHA256:\(kept.root.statement.digest); if this one is right, run: "
-                    + "syncagent trust forget \(new.project)"
-            )
+                    + "syncagent trust forget \(new.project)")
         }
         return BelievedPin(pin: kept, kept: kept, anchor: new.root)
     }
 
-    private func pin(
-        _ anchor: TrustChoice.Anchor,
-        _ basis: TrustPin.Basis,
-        _ location: String
-    ) throws(EngineError) -> TrustPin {
+    private func pin(_ anchor: TrustChoice.Anchor, _ basis: TrustPin.Basis, _ location: String) throws(EngineError)
+        -> TrustPin
+    {
         let end = SuspendingClock.now + choice.patience
         func make(_ bytes: [UInt8], _ shown: String) throws(EngineError) -> TrustPin {
-            do throws(TrustRefusal) {
-                return try TrustPin(root: bytes, basis: basis, now: environment.now())
-            } catch {
+            do throws(TrustRefusal) { return try TrustPin(root: bytes, basis: basis, now: environment.now()) } catch {
                 throw refused("\(shown): \(error.message)")
             }
         }
@@ -105,8 +98,7 @@ struct TrustAnchoring {
                 throw refused(
                     count == 0
                         ? "\(shown) is not there: the set published there is not signed"
-                        : "none of the \(count) roots there is SHA256:\(digest)"
-                )
+                        : "none of the \(count) roots there is SHA256:\(digest)")
             }
             throw refused("none of the first \(TrustCheck.mostRoots) roots is SHA256:\(digest)")
         case .first:
@@ -126,17 +118,13 @@ struct TrustAnchoring {
                 if follows != true { first = pin }
                 last = pin
             }
-            guard let first else {
-                throw refused("\(missing) is not there: the set published there is not signed")
-            }
+            guard let first else { throw refused("\(missing) is not there: the set published there is not signed") }
             return first
         }
     }
 
     /// The newest root, as the place itself has it, which nobody has verified; 0 if it says nothing.
-    private func newestNumber(_ location: String, until end: SuspendingClock.Instant) throws(EngineError)
-        -> UInt64
-    {
+    private func newestNumber(_ location: String, until end: SuspendingClock.Instant) throws(EngineError) -> UInt64 {
         let bytes = try statement(FreshStatement.name(nil), .fresh, location, until: end).bytes
         guard let bytes, let statement = try? SignedStatement(bytes, limit: Role.fresh.limit),
             let fresh = try? FreshStatement(json: statement.json)
@@ -144,18 +132,11 @@ struct TrustAnchoring {
         return fresh.root
     }
 
-    private func root(_ number: UInt64, _ location: String, until end: SuspendingClock.Instant)
-        throws(EngineError) -> (bytes: [UInt8]?, shown: String)
-    {
-        try statement("\(number).root", .root, location, until: end)
-    }
+    private func root(_ number: UInt64, _ location: String, until end: SuspendingClock.Instant) throws(EngineError) -> (
+        bytes: [UInt8]?, shown: String
+    ) { try statement("\(number).root", .root, location, until: end) }
 
-    private func statement(
-        _ name: String,
-        _ role: Role,
-        _ location: String,
-        until end: SuspendingClock.Instant
-    )
+    private func statement(_ name: String, _ role: Role, _ location: String, until end: SuspendingClock.Instant)
         throws(EngineError) -> (bytes: [UInt8]?, shown: String)
     {
         let url = resolve("trust/\(name)", against: manifestURL(location))
@@ -164,12 +145,8 @@ struct TrustAnchoring {
             // Without the first root there is nothing; behind the last one there may be nothing to deny.
             if name == "1.root", let denied = served.refusal { throw ManifestSource.refusal(denied) }
             return (served.bytes, redacted(url: url))
-        } catch {
-            throw error.told
-        }
+        } catch { throw error.told }
     }
 
-    private func refused(_ message: String) -> EngineError {
-        EngineError(.refused, message, cause: .signature)
-    }
+    private func refused(_ message: String) -> EngineError { EngineError(.refused, message, cause: .signature) }
 }

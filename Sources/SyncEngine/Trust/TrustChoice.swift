@@ -64,8 +64,7 @@ package struct WantedRelease: Sendable, Equatable {
             return EngineError(
                 .noInput,
                 "\(place): revision \(revision) is not available there; revisions are kept from the first "
-                    + "'publish --sign' or 'publish --channel' on"
-            )
+                    + "'publish --sign' or 'publish --channel' on")
         }
         let there =
             switch names {
@@ -78,8 +77,7 @@ package struct WantedRelease: Sendable, Equatable {
             .noInput,
             wasRemoved
                 ? "\(place): the publisher has removed the channel \(channel); \(there); use --channel to follow another one"
-                : "\(place): there is no channel \(channel); \(there)"
-        )
+                : "\(place): there is no channel \(channel); \(there)")
     }
 }
 

@@ -17,13 +17,9 @@ extension SyncEvent {
     /// - Parameters:
     ///   - next: The place that is asked now; `nil` for none.
     ///   - isAnother: Whether it is not what the pull ends with.
-    static func refused(
-        _ url: String,
-        _ refusal: TrustRefusal,
-        asking next: String?,
-        isAnother: Bool,
-        at time: Int64
-    ) -> SyncEvent {
+    static func refused(_ url: String, _ refusal: TrustRefusal, asking next: String?, isAnother: Bool, at time: Int64)
+        -> SyncEvent
+    {
         let url = redacted(url: url)
         let asking = next.map { "; asking \(redacted(url: $0))" }
         let note = asking ?? (isAnother ? "" : nil)
@@ -37,8 +33,7 @@ extension SyncEvent {
     /// An expired statement was accepted.
     static func stale(_ grace: TrustPin.Grace, _ pin: TrustPin, at time: Int64) -> SyncEvent {
         let until = timestamp(milliseconds: grace.until)
-        let note =
-            "\(pin.project): the statement that this is the newest expired at \(until); --stale accepts it"
+        let note = "\(pin.project): the statement that this is the newest expired at \(until); --stale accepts it"
         return SyncEvent(.trustStale, time: time, note: note) {
             $0.field("project", pin.project)
             $0.field("until", until)

@@ -7,14 +7,11 @@ extension ManifestDecoder {
     /// Takes `x-deltas` or `x-user-data` of a file entry, or skips any other key that starts with `x-`.
     ///
     /// Values of such keys can be anything: one of another shape is ignored, as by a reader that does not know it.
-    mutating func readExtension(
-        _ key: UnsafeBufferPointer<UInt8>,
-        seen: inout Set<[UInt8]>
-    ) throws(ManifestFault) -> [Delta] {
+    mutating func readExtension(_ key: UnsafeBufferPointer<UInt8>, seen: inout Set<[UInt8]>) throws(ManifestFault)
+        -> [Delta]
+    {
         guard key.elementsEqual(Self.deltasKey), !seen.contains(Self.deltasKey) else {
-            if let text = try readUserData(key, isOfFile: true, seen: &seen) {
-                files.userData[files.count] = text
-            }
+            if let text = try readUserData(key, isOfFile: true, seen: &seen) { files.userData[files.count] = text }
             return []
         }
         return try readOrSkip(Self.deltasKey, &seen) { (decoder: inout Self) throws(ManifestFault) in
@@ -23,10 +20,7 @@ extension ManifestDecoder {
     }
 
     /// Takes `x-directories`, `x-chunking` or `x-user-data` of the top level, or skips any other key that starts with `x-`.
-    mutating func readTopExtension(
-        _ key: UnsafeBufferPointer<UInt8>,
-        seen: inout Set<[UInt8]>
-    ) throws(ManifestFault) {
+    mutating func readTopExtension(_ key: UnsafeBufferPointer<UInt8>, seen: inout Set<[UInt8]>) throws(ManifestFault) {
         if key.elementsEqual(Self.directoriesKey) {
             try reader.insert(key, into: &seen)
             return try readDirectories()
@@ -43,9 +37,7 @@ extension ManifestDecoder {
 
     /// Reads a value in our way, and again as anything; `nil` when it is not of our shape.
     mutating func readOrSkip<Value>(
-        _ key: [UInt8],
-        _ seen: inout Set<[UInt8]>,
-        _ read: (inout Self) throws(ManifestFault) -> Value
+        _ key: [UInt8], _ seen: inout Set<[UInt8]>, _ read: (inout Self) throws(ManifestFault) -> Value
     ) throws(ManifestFault) -> Value? {
         let start = reader
         var value: Value?
@@ -116,17 +108,10 @@ extension ManifestDecoder {
         let (end, overflow) = start.addingReportingOverflow(try nextNumber())
         guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
         let digest = try readDigest()
-        guard try !reader.nextElement(), !overflow, let blob = UInt32(exactly: blob),
-            let pack = UInt32(exactly: pack)
+        guard try !reader.nextElement(), !overflow, let blob = UInt32(exactly: blob), let pack = UInt32(exactly: pack)
         else { throw ManifestFault("not a delta", "") }
         return Delta(
-            blob: blob,
-            pack: pack,
-            offset: offset,
-            storedLength: stored,
-            baseFile: .zero,
-            base: start..<end,
-            baseDigest: digest
-        )
+            blob: blob, pack: pack, offset: offset, storedLength: stored, baseFile: .zero, base: start..<end,
+            baseDigest: digest)
     }
 }

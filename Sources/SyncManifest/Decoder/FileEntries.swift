@@ -18,8 +18,7 @@ struct FileKeys: OptionSet {
     init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// The key with this spelling; the length tells most of them apart.
-    @inline(__always)
-    init?(_ key: UnsafeBufferPointer<UInt8>) {
+    @inline(__always) init?(_ key: UnsafeBufferPointer<UInt8>) {
         switch key.count {
         case 4 where equals(key, "path"): self = .path
         case 4 where equals(key, "size"): self = .size
@@ -126,10 +125,7 @@ extension ManifestDecoder {
         if row.size == 0 {
             place.enter("sha256")
             guard row.digest == Self.digestOfNothing else {
-                throw ManifestFault(
-                    "the file is empty, but this is not the SHA-256 of nothing",
-                    "publish it again"
-                )
+                throw ManifestFault("the file is empty, but this is not the SHA-256 of nothing", "publish it again")
             }
             place.enter("blobs")
             guard blobs == 0 else { throw ManifestFault("an empty file has blobs", "leave “blobs” out") }
@@ -146,8 +142,7 @@ extension ManifestDecoder {
     }
 
     private mutating func finishLink(_ row: FileTable.Pending, _ seen: FileKeys) throws(ManifestFault) {
-        for member in [FileKeys.size, .sha256, .executable, .blobs, .urls, .mode] where seen.contains(member)
-        {
+        for member in [FileKeys.size, .sha256, .executable, .blobs, .urls, .mode] where seen.contains(member) {
             place.enter(member.name)
             throw ManifestFault("a link has “\(member.name)”", "leave it out, or leave out “link”")
         }
@@ -170,9 +165,7 @@ extension ManifestDecoder {
         }
     }
 
-    private mutating func readPath() throws(ManifestFault) -> FileTable.Text {
-        try store(try readCheckedPath())
-    }
+    private mutating func readPath() throws(ManifestFault) -> FileTable.Text { try store(try readCheckedPath()) }
 
     mutating func readCheckedPath() throws(ManifestFault) -> UnsafeBufferPointer<UInt8> {
         let path = try reader.string()
@@ -180,9 +173,7 @@ extension ManifestDecoder {
         return path
     }
 
-    private mutating func readLink() throws(ManifestFault) {
-        files.texts.append(try store(try reader.string()))
-    }
+    private mutating func readLink() throws(ManifestFault) { files.texts.append(try store(try reader.string())) }
 
     private mutating func readURLs() throws(ManifestFault) {
         try reader.beginArray()
@@ -203,23 +194,19 @@ extension ManifestDecoder {
         return number
     }
 
-    mutating func store(
-        _ text: UnsafeBufferPointer<UInt8>,
-        in table: WritableKeyPath<Self, FileTable> = \.files
-    ) throws(ManifestFault) -> FileTable.Text {
+    mutating func store(_ text: UnsafeBufferPointer<UInt8>, in table: WritableKeyPath<Self, FileTable> = \.files)
+        throws(ManifestFault) -> FileTable.Text
+    {
         let length = files.arena.count + directories.arena.count + text.count
         guard length < limits.textBytes, let stored = self[keyPath: table].store(text) else {
             throw ManifestFault(
-                "paths and URLs together have more than \(limits.textBytes) bytes",
-                "split the set, or raise the limit"
-            )
+                "paths and URLs together have more than \(limits.textBytes) bytes", "split the set, or raise the limit")
         }
         return stored
     }
 
     private static let digestOfNothing = SHA256Digest(
-        hex: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    )
+        hex: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 }
 
 extension FileTable.Text {
@@ -277,9 +264,7 @@ extension ManifestDecoder {
         let text = try reader.string()
         if let mode = FileTraits.mode(text) { return mode }
         throw ManifestFault(
-            "the mode is \(quoted(text))",
-            "write three octal digits, such as 644; set-id bits are never carried"
-        )
+            "the mode is \(quoted(text))", "write three octal digits, such as 644; set-id bits are never carried")
     }
 
     mutating func readTime() throws(ManifestFault) -> Int64 {
@@ -288,8 +273,7 @@ extension ManifestDecoder {
         if let time = FileTraits.time(text) { return time }
         throw ManifestFault(
             "\(quoted(text)) is not a time that can be kept",
-            "write UTC from 1678 to 2261, such as 2026-11-20T02:00:00Z, with at most nine digits of a fraction"
-        )
+            "write UTC from 1678 to 2261, such as 2026-11-20T02:00:00Z, with at most nine digits of a fraction")
     }
 
     /// An older reader refuses the number instead of giving files other modes than their publisher wished.
@@ -297,8 +281,6 @@ extension ManifestDecoder {
         guard version < 4, let keepsTraits else { return }
         place = keepsTraits
         throw ManifestFault(
-            "version \(version) has no “mode” and no “mtime”",
-            "write “\(Self.formatName)4” in “format”"
-        )
+            "version \(version) has no “mode” and no “mtime”", "write “\(Self.formatName)4” in “format”")
     }
 }

@@ -15,21 +15,13 @@ package struct ManifestAssembly {
     private let digest: SHA256Digest
 
     /// Reads the manifest's own text, uncompressed; `digest` is its SHA-256.
-    package init(
-        _ bytes: UnsafeRawBufferPointer,
-        digest: SHA256Digest,
-        limits: ManifestLimits = .standard
-    ) throws(ManifestError) {
+    package init(_ bytes: UnsafeRawBufferPointer, digest: SHA256Digest, limits: ManifestLimits = .standard)
+        throws(ManifestError)
+    {
         self.digest = digest
         var decoder = ManifestDecoder(bytes.assumingMemoryBound(to: UInt8.self), limits: limits)
-        do throws(ManifestFault) {
-            try decoder.readDocument()
-        } catch {
-            throw decoder.error(error)
-        }
-        do throws(ManifestFault) {
-            if !decoder.parts.isEmpty { try decoder.checkParts() }
-        } catch {
+        do throws(ManifestFault) { try decoder.readDocument() } catch { throw decoder.error(error) }
+        do throws(ManifestFault) { if !decoder.parts.isEmpty { try decoder.checkParts() } } catch {
             throw decoder.lateError(error)
         }
         decoder.forgetText()
@@ -37,17 +29,11 @@ package struct ManifestAssembly {
         guard !decoder.parts.isEmpty else { return }
         try TableChecks.checkPacks(decoder.packs)
         packs.reserveCapacity(decoder.packs.count)
-        for (index, pack) in decoder.packs.enumerated() {
-            packs[pack.sha256] = UInt32(truncatingIfNeeded: index)
-        }
+        for (index, pack) in decoder.packs.enumerated() { packs[pack.sha256] = UInt32(truncatingIfNeeded: index) }
     }
 
     /// The same, of an array.
-    package init(
-        _ text: [UInt8],
-        digest: SHA256Digest,
-        limits: ManifestLimits = .standard
-    ) throws(ManifestError) {
+    package init(_ text: [UInt8], digest: SHA256Digest, limits: ManifestLimits = .standard) throws(ManifestError) {
         self = try text.withUnsafeBufferPointer { bytes throws(ManifestError) in
             try ManifestAssembly(UnsafeRawBufferPointer(bytes), digest: digest, limits: limits)
         }
@@ -80,12 +66,8 @@ package struct ManifestAssembly {
         let numbers: [UInt32]
         do throws(ManifestFault) {
             numbers = try decoder.readPart(bytes.assumingMemoryBound(to: UInt8.self), packs)
-        } catch {
-            throw decoder.error(error)
-        }
-        do throws(ManifestFault) {
-            try decoder.renumberPacks(numbers, from: first)
-        } catch {
+        } catch { throw decoder.error(error) }
+        do throws(ManifestFault) { try decoder.renumberPacks(numbers, from: first) } catch {
             throw decoder.lateError(error)
         }
         decoder.forgetText()
@@ -98,9 +80,7 @@ package struct ManifestAssembly {
         guard decoder.partStarts.count == decoder.parts.count else {
             throw ManifestError(
                 path: "$.parts[\(decoder.partStarts.count)]",
-                reason: "the manifest is in parts, and this one is not here",
-                remedy: "read it with its parts"
-            )
+                reason: "the manifest is in parts, and this one is not here", remedy: "read it with its parts")
         }
         return try TableChecks.finish(decoder, digest: digest)
     }

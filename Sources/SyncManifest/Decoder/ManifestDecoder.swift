@@ -42,9 +42,7 @@ struct ManifestDecoder {
     }
 
     /// Lets go of the text that was read.
-    mutating func forgetText() {
-        reader = JSONReader(UnsafeBufferPointer(start: nil, count: 0), limits: limits)
-    }
+    mutating func forgetText() { reader = JSONReader(UnsafeBufferPointer(start: nil, count: 0), limits: limits) }
 
     /// Reads everything.
     mutating func readDocument() throws(ManifestFault) {
@@ -82,11 +80,8 @@ struct ManifestDecoder {
         guard seen.contains(other) else { return }
         place.enter(section: other.name)
         throw ManifestFault(
-            version >= 3
-                ? "the entries are in “\(entries.name)” as well"
-                : "version \(version) has no “\(other.name)”",
-            "put the entries into “\(entries.name)”, or write the other version in “format”"
-        )
+            version >= 3 ? "the entries are in “\(entries.name)” as well" : "version \(version) has no “\(other.name)”",
+            "put the entries into “\(entries.name)”, or write the other version in “format”")
     }
 
     /// Gives a fault its JSON path alone: it was found when the text had been read.
@@ -101,13 +96,8 @@ struct ManifestDecoder {
         var line = 1
         for byte in before where byte == 0x0A { line += 1 }
         return ManifestError(
-            path: place.text,
-            reason: fault.reason,
-            remedy: fault.remedy,
-            offset: reader.position,
-            line: line,
-            column: reader.position - lineStart + 1
-        )
+            path: place.text, reason: fault.reason, remedy: fault.remedy, offset: reader.position, line: line,
+            column: reader.position - lineStart + 1)
     }
 
     /// Says plainly what was given in place of a manifest, where its first bytes show it.
@@ -116,9 +106,7 @@ struct ManifestDecoder {
         let most = min(limits.manifestBytes, limits.ownTextBytes)
         guard bytes.count <= most else {
             throw ManifestFault(
-                "the manifest has \(bytes.count) bytes, above the limit of \(most)",
-                ManifestLimits.remedy
-            )
+                "the manifest has \(bytes.count) bytes, above the limit of \(most)", ManifestLimits.remedy)
         }
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
             throw ManifestFault("the text starts with a byte order mark", "save it as UTF-8 without one")
@@ -128,11 +116,7 @@ struct ManifestDecoder {
         }
         switch reader.peek() {
         case nil: throw ManifestFault("the manifest is empty", "fetch or write it again")
-        case 0x3C:
-            throw ManifestFault(
-                "this is a web page, not JSON",
-                "check the URL, and whether it requires a login"
-            )
+        case 0x3C: throw ManifestFault("this is a web page, not JSON", "check the URL, and whether it requires a login")
         default: break
         }
     }
@@ -154,23 +138,17 @@ struct ManifestDecoder {
     private mutating func readFormat() throws(ManifestFault) {
         let name = try reader.string()
         let isOurs = name.starts(with: Self.formatName.utf8)
-        if isOurs, let digit = name.last, name.count == Self.formatName.utf8.count + 1,
-            (0x31...0x34).contains(digit)
-        {
+        if isOurs, let digit = name.last, name.count == Self.formatName.utf8.count + 1, (0x31...0x34).contains(digit) {
             version = Int(digit - 0x30)
             return
         }
         throw ManifestFault(
             "the format is \(quoted(name)), and this program reads “\(Self.formatName)1” to “\(Self.formatName)4”",
-            isOurs ? "use a newer syncagent" : "give it a syncagent manifest"
-        )
+            isOurs ? "use a newer syncagent" : "give it a syncagent manifest")
     }
 
     /// Skips a key that starts with `x-`; refuses any other that is not known.
-    mutating func skipForeign(
-        _ key: UnsafeBufferPointer<UInt8>,
-        seen: inout Set<[UInt8]>
-    ) throws(ManifestFault) {
+    mutating func skipForeign(_ key: UnsafeBufferPointer<UInt8>, seen: inout Set<[UInt8]>) throws(ManifestFault) {
         place.enter("")
         place.foreign = Array(key.prefix(400))
         guard key.starts(with: [0x78, 0x2D]) else {
@@ -185,9 +163,7 @@ struct ManifestDecoder {
     mutating func readDigest() throws(ManifestFault) -> SHA256Digest {
         let text = try reader.string()
         guard let digest = SHA256Digest(hex: text) else {
-            let what =
-                text.count == 64
-                ? "has a character that is not a hexadecimal digit" : "has \(text.count) bytes"
+            let what = text.count == 64 ? "has a character that is not a hexadecimal digit" : "has \(text.count) bytes"
             throw ManifestFault("the SHA-256 \(what)", "write 64 hexadecimal digits")
         }
         return digest
@@ -200,9 +176,7 @@ struct ManifestDecoder {
         let used = reader.bytes.count + files.memoryBytes + directories.memoryBytes + otherBytes + more
         guard used <= limits.memoryBytes else {
             throw ManifestFault(
-                "the manifest takes more than \(limits.memoryBytes >> 20) MiB of memory",
-                ManifestLimits.remedy
-            )
+                "the manifest takes more than \(limits.memoryBytes >> 20) MiB of memory", ManifestLimits.remedy)
         }
     }
 
@@ -229,9 +203,8 @@ struct TopLevelKeys: OptionSet {
     static let dictionary = TopLevelKeys(rawValue: 256)
 
     private static let spellings: [(key: TopLevelKeys, name: StaticString)] = [
-        (.format, "format"), (.project, "project"), (.revision, "revision"), (.created, "created"),
-        (.packs, "packs"), (.files, "files"), (.groups, "groups"), (.parts, "parts"),
-        (.dictionary, "dictionary"),
+        (.format, "format"), (.project, "project"), (.revision, "revision"), (.created, "created"), (.packs, "packs"),
+        (.files, "files"), (.groups, "groups"), (.parts, "parts"), (.dictionary, "dictionary"),
     ]
 
     init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -253,11 +226,9 @@ extension ManifestDecoder {
     private static let longestOfFile = 4 << 10
 
     /// Takes `x-user-data` as JSON text on one line, or skips any other key that starts with `x-` and gives `nil`.
-    mutating func readUserData(
-        _ key: UnsafeBufferPointer<UInt8>,
-        isOfFile: Bool = false,
-        seen: inout Set<[UInt8]>
-    ) throws(ManifestFault) -> String? {
+    mutating func readUserData(_ key: UnsafeBufferPointer<UInt8>, isOfFile: Bool = false, seen: inout Set<[UInt8]>)
+        throws(ManifestFault) -> String?
+    {
         let isOurs = key.elementsEqual(Self.userDataKey)
         let start = reader.position
         try skipForeign(key, seen: &seen)
@@ -267,8 +238,7 @@ extension ManifestDecoder {
         guard text.count <= limit else {
             throw ManifestFault(
                 "“x-user-data” has \(text.count) bytes, above the limit of \(limit)",
-                "shorten it, or put it elsewhere and give its URL here"
-            )
+                "shorten it, or put it elsewhere and give its URL here")
         }
         otherBytes += 80 + text.count
         try checkMemory()

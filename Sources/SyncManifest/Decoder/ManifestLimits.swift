@@ -51,10 +51,7 @@ package struct ManifestLimits: Sendable {
         ownTextBytes = ownText
         partBytes = max(partBytes, ownText)
         // The text, as long a compressed form of it, and its table.
-        memoryBytes = max(
-            memoryBytes,
-            ownText.multipliedReportingOverflow(by: 3).overflow ? .max : ownText * 3
-        )
+        memoryBytes = max(memoryBytes, ownText.multipliedReportingOverflow(by: 3).overflow ? .max : ownText * 3)
         manifestBytes = max(manifestBytes, memoryBytes)
     }
 }

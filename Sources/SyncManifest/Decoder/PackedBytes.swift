@@ -75,16 +75,13 @@ extension ManifestDecoder {
             guard blob.storedLength == blob.rawLength else {
                 throw ManifestFault(
                     "the raw length \(blob.rawLength) is not the stored length \(blob.storedLength), "
-                        + "and the codec is “none”",
-                    "name the codec, or make them equal"
-                )
+                        + "and the codec is “none”", "name the codec, or make them equal")
             }
         } else {
             guard blob.rawLength / blob.codec.highestRatio <= blob.storedLength else {
                 throw ManifestFault(
                     "\(blob.storedLength) bytes of \(blob.codec.name) cannot hold \(blob.rawLength)",
-                    "correct the lengths"
-                )
+                    "correct the lengths")
             }
         }
     }
@@ -100,17 +97,12 @@ extension ManifestDecoder {
             sum = next
             if blobs.count > 1, blob.digestIndex == nil {
                 place.element = index
-                throw ManifestFault(
-                    "one of several blobs has no SHA-256 of its own",
-                    "add it as the 6th member"
-                )
+                throw ManifestFault("one of several blobs has no SHA-256 of its own", "add it as the 6th member")
             }
         }
         guard sum == row.size else {
             throw ManifestFault(
-                "the blobs give \(sum) bytes, and the file has \(row.size)",
-                "correct “size” or the raw lengths"
-            )
+                "the blobs give \(sum) bytes, and the file has \(row.size)", "correct “size” or the raw lengths")
         }
         guard blobs.count == 1, let own = blobs.first?.digestIndex else { return }
         guard files.blobDigests.last == row.digest else {
@@ -148,10 +140,7 @@ extension ManifestDecoder {
                 let isList = key.count == 4
                 place.enter(isList ? "urls" : "url")
                 guard urls == nil else {
-                    throw ManifestFault(
-                        "the pack's location is given twice",
-                        "write one of “url” and “urls”, once"
-                    )
+                    throw ManifestFault("the pack's location is given twice", "write one of “url” and “urls”, once")
                 }
                 urls = isList ? try readPackURLs() : [try readURL()]
             } else if equals(key, "size") {
@@ -205,18 +194,15 @@ extension ManifestDecoder {
             place.part = 3
             throw ManifestFault(
                 "the dictionary has \(max(blob.rawLength, blob.storedLength)) bytes, above the limit of "
-                    + "\(Manifest.SharedDictionary.longest)",
-                "make a shorter one"
-            )
+                    + "\(Manifest.SharedDictionary.longest)", "make a shorter one")
         }
         dictionary = Manifest.SharedDictionary(blob: blob, digest: digest)
     }
 
     /// Reads a blob that is no file's: it names its SHA-256, and is decoded without the dictionary.
-    mutating func readOwnBlob(
-        _ what: String,
-        refusal: String
-    ) throws(ManifestFault) -> (blob: Blob, digest: SHA256Digest) {
+    mutating func readOwnBlob(_ what: String, refusal: String) throws(ManifestFault) -> (
+        blob: Blob, digest: SHA256Digest
+    ) {
         var blob = try readBlob()
         guard blob.digestIndex != nil, let digest = files.blobDigests.popLast() else {
             throw ManifestFault("\(what) has no SHA-256", "add it as the 6th member")
@@ -233,17 +219,12 @@ extension ManifestDecoder {
     func checkOwnBlob(_ what: String, _ blob: Blob) throws(ManifestFault) {
         let number = Int(blob.pack)
         guard number < packs.count else {
-            throw ManifestFault(
-                "pack \(number) does not exist; “packs” has \(packs.count)",
-                "count packs from 0"
-            )
+            throw ManifestFault("pack \(number) does not exist; “packs” has \(packs.count)", "count packs from 0")
         }
         guard blob.range.upperBound <= packs[number].size else {
             throw ManifestFault(
-                "\(what) ends at byte \(blob.range.upperBound), and pack \(number) has "
-                    + "\(packs[number].size)",
-                "correct the offset, the length or the pack's size"
-            )
+                "\(what) ends at byte \(blob.range.upperBound), and pack \(number) has " + "\(packs[number].size)",
+                "correct the offset, the length or the pack's size")
         }
     }
 
@@ -253,10 +234,7 @@ extension ManifestDecoder {
         place = JSONPosition()
         place.enter(section: "dictionary")
         guard version >= 3 else {
-            throw ManifestFault(
-                "version \(version) has no “dictionary”",
-                "write “\(Self.formatName)3” in “format”"
-            )
+            throw ManifestFault("version \(version) has no “dictionary”", "write “\(Self.formatName)3” in “format”")
         }
         try checkOwnBlob("the dictionary", dictionary.blob)
         place = JSONPosition()
@@ -268,7 +246,6 @@ extension ManifestDecoder {
         place = needsDictionary.place
         throw ManifestFault(
             "the blob is “\(needsDictionary.codec.name)”, but there is no “dictionary”",
-            "name it, and write “\(Self.formatName)3” in “format”"
-        )
+            "name it, and write “\(Self.formatName)3” in “format”")
     }
 }

@@ -85,19 +85,14 @@ extension ManifestDecoder {
             entries += part.files
             guard entries <= limits.entries else {
                 throw ManifestFault(
-                    "more than \(limits.entries) entries in all parts",
-                    "split the set, or raise the limit"
-                )
+                    "more than \(limits.entries) entries in all parts", "split the set, or raise the limit")
             }
             // Both forms of a text are held in memory, and nothing else says how long the stored one may be.
-            let (sum, overflow) = bytes.addingReportingOverflow(
-                max(part.blob.rawLength, part.blob.storedLength)
-            )
+            let (sum, overflow) = bytes.addingReportingOverflow(max(part.blob.rawLength, part.blob.storedLength))
             guard !overflow, sum <= UInt64(limits.manifestBytes) else {
                 throw ManifestFault(
                     "the texts together have more than \(limits.manifestBytes) bytes",
-                    "split the set, or raise the limit"
-                )
+                    "split the set, or raise the limit")
             }
             bytes = sum
             place.enter("blob")
@@ -105,8 +100,7 @@ extension ManifestDecoder {
             guard longest <= UInt64(limits.partBytes) else {
                 throw ManifestFault(
                     "the part has \(longest) bytes, above the limit of \(limits.partBytes)",
-                    "publish the set again, or raise the limit with --max-manifest"
-                )
+                    "publish the set again, or raise the limit with --max-manifest")
             }
             try checkOwnBlob("the part", part.blob)
             if let delta = part.delta, !isUseful(delta, part) { parts[index].delta = nil }
@@ -120,10 +114,9 @@ extension ManifestDecoder {
     /// Reads the next part's text: `{"packs": ["sha256", …], "files": […]}`.
     ///
     /// - Returns: The numbers that the part's own packs have in the root, for ``renumberPacks(_:from:)``.
-    mutating func readPart(
-        _ bytes: UnsafeBufferPointer<UInt8>,
-        _ numbers: [SHA256Digest: UInt32]
-    ) throws(ManifestFault) -> [UInt32] {
+    mutating func readPart(_ bytes: UnsafeBufferPointer<UInt8>, _ numbers: [SHA256Digest: UInt32]) throws(ManifestFault)
+        -> [UInt32]
+    {
         place = JSONPosition()
         place.document = partStarts.count
         reader = JSONReader(bytes, limits: limits)
@@ -185,9 +178,7 @@ extension ManifestDecoder {
     func checkPartHasRoom() throws(ManifestFault) {
         guard entriesHere < entriesPromised else {
             throw ManifestFault(
-                "the part has more entries than the \(entriesPromised) that the manifest says",
-                "publish the set again"
-            )
+                "the part has more entries than the \(entriesPromised) that the manifest says", "publish the set again")
         }
     }
 
@@ -196,8 +187,7 @@ extension ManifestDecoder {
             place.enter(section: "files")
             throw ManifestFault(
                 "the part has \(entriesHere) of the \(entriesPromised) entries that the manifest says",
-                "publish the set again"
-            )
+                "publish the set again")
         }
     }
 
@@ -210,19 +200,14 @@ extension ManifestDecoder {
         guard isOrdered else {
             place.enter("path")
             throw ManifestFault(
-                "the path sorts before that of the previous entry",
-                "write the entries of all parts in path order"
-            )
+                "the path sorts before that of the previous entry", "write the entries of all parts in path order")
         }
     }
 
     /// Blobs of a part count in its own packs; from here on in the manifest's.
     ///
     /// - Parameter first: How many blobs and deltas there were before the part.
-    mutating func renumberPacks(
-        _ packs: [UInt32],
-        from first: (blob: Int, delta: Int)
-    ) throws(ManifestFault) {
+    mutating func renumberPacks(_ packs: [UInt32], from first: (blob: Int, delta: Int)) throws(ManifestFault) {
         files.deltaColumn.renumberPacks(from: first.delta, packs)
         let wrong = files.blobs.withUnsafeMutableBufferPointer { blobs -> Int? in
             for index in first.blob..<max(first.blob, blobs.count) {
@@ -241,7 +226,6 @@ extension ManifestDecoder {
         place.part = 0
         throw ManifestFault(
             "pack \(files.blobs[wrong].pack) does not exist; “packs” of the part has \(packs.count)",
-            "count packs of the part from 0"
-        )
+            "count packs of the part from 0")
     }
 }

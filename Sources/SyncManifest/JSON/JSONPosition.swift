@@ -41,8 +41,7 @@ struct JSONPosition {
     mutating func leaveSection() { enter(section: "") }
 
     /// Goes to a key of the same entry.
-    @inline(__always)
-    mutating func enter(_ member: StaticString) {
+    @inline(__always) mutating func enter(_ member: StaticString) {
         self.member = member
         element = -1
         part = -1

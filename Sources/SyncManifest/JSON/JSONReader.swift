@@ -28,8 +28,7 @@ package struct JSONReader {
     // MARK: Structure
 
     /// Skips white space and returns the next byte, which stays unread; `nil` at the end.
-    @inline(__always)
-    mutating func peek() -> UInt8? {
+    @inline(__always) mutating func peek() -> UInt8? {
         while position < bytes.count {
             let byte = bytes[position]
             guard byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 else { return byte }
@@ -66,10 +65,7 @@ package struct JSONReader {
     /// Makes sure that nothing but white space follows.
     package mutating func end() throws(ManifestFault) {
         if peek() != nil {
-            throw ManifestFault(
-                "text follows the end of the JSON value",
-                "remove everything after the last “}”"
-            )
+            throw ManifestFault("text follows the end of the JSON value", "remove everything after the last “}”")
         }
     }
 
@@ -82,8 +78,7 @@ package struct JSONReader {
         isFirst = true
     }
 
-    @inline(__always)
-    private mutating func next(closedBy close: UInt8) throws(ManifestFault) -> Bool {
+    @inline(__always) private mutating func next(closedBy close: UInt8) throws(ManifestFault) -> Bool {
         let byte = peek()
         if byte == close {
             position += 1
@@ -123,14 +118,11 @@ package struct JSONReader {
         }
         if position < bytes.count {
             switch bytes[position] {
-            case 0x2E, 0x45, 0x65:
-                throw ManifestFault("a number with a fraction or exponent", "write an integer")
+            case 0x2E, 0x45, 0x65: throw ManifestFault("a number with a fraction or exponent", "write an integer")
             default: break
             }
         }
-        if isTooLarge {
-            throw ManifestFault("a number above 9223372036854775807", "write an integer below 2^63")
-        }
+        if isTooLarge { throw ManifestFault("a number above 9223372036854775807", "write an integer below 2^63") }
         return value
     }
 
@@ -146,9 +138,7 @@ package struct JSONReader {
     mutating func take(_ word: StaticString) -> Bool {
         let length = word.utf8CodeUnitCount
         guard bytes.count - position >= length else { return false }
-        guard equals(UnsafeBufferPointer(rebasing: bytes[position..<(position + length)]), word) else {
-            return false
-        }
+        guard equals(UnsafeBufferPointer(rebasing: bytes[position..<(position + length)]), word) else { return false }
         position += length
         return true
     }
@@ -178,8 +168,7 @@ package struct JSONReader {
 }
 
 /// Whether bytes spell a word.
-@inline(__always)
-func equals(_ bytes: UnsafeBufferPointer<UInt8>, _ word: StaticString) -> Bool {
+@inline(__always) func equals(_ bytes: UnsafeBufferPointer<UInt8>, _ word: StaticString) -> Bool {
     guard bytes.count == word.utf8CodeUnitCount else { return false }
     let letters = word.utf8Start
     for index in 0..<bytes.count where bytes[index] != letters[index] { return false }
@@ -257,14 +246,10 @@ extension JSONReader {
     }
 
     /// Goes past one character that stands for itself.
-    @inline(__always)
-    private mutating func step(over byte: UInt8) throws(ManifestFault) {
+    @inline(__always) private mutating func step(over byte: UInt8) throws(ManifestFault) {
         if byte < 0x80 {
             guard byte >= 0x20 else {
-                throw ManifestFault(
-                    "a control character inside a string",
-                    "write it as an escape, such as \\n"
-                )
+                throw ManifestFault("a control character inside a string", "write it as an escape, such as \\n")
             }
             position += 1
         } else {
@@ -293,10 +278,7 @@ extension JSONReader {
                 scratch.append(unit)
             }
         default:
-            throw ManifestFault(
-                "an unknown escape in a string",
-                "use \\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX"
-            )
+            throw ManifestFault("an unknown escape in a string", "use \\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX")
         }
     }
 
@@ -317,10 +299,7 @@ extension JSONReader {
         var value: UInt32 = 0
         for _ in 0..<4 {
             guard let digit = hexadecimalValue(bytes[position]) else {
-                throw ManifestFault(
-                    "a broken \\u escape in a string",
-                    "write four hexadecimal digits after \\u"
-                )
+                throw ManifestFault("a broken \\u escape in a string", "write four hexadecimal digits after \\u")
             }
             value = value << 4 | UInt32(digit)
             position += 1
@@ -426,10 +405,7 @@ extension JSONReader {
     /// Notes a key that was seen; refuses the second time, and too many.
     func insert(_ key: UnsafeBufferPointer<UInt8>, into seen: inout Set<[UInt8]>) throws(ManifestFault) {
         guard seen.count < maximumExtensionMembers else {
-            throw ManifestFault(
-                "more than \(maximumExtensionMembers) extension keys in one object",
-                "use fewer"
-            )
+            throw ManifestFault("more than \(maximumExtensionMembers) extension keys in one object", "use fewer")
         }
         guard key.count <= Self.longestKey else {
             throw ManifestFault("a key of more than \(Self.longestKey) bytes", "shorten it")

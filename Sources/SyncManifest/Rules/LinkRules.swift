@@ -10,25 +10,18 @@ enum LinkRules {
     private static let remedy = "point to a file inside the tree, relative to the link"
 
     /// - Returns: Directories, from the root of the tree, that must be real ones for the target to be safe.
-    static func check(
-        target: UnsafeBufferPointer<UInt8>,
-        of path: UnsafeBufferPointer<UInt8>
-    ) throws(ManifestFault) -> [[UInt8]] {
+    static func check(target: UnsafeBufferPointer<UInt8>, of path: UnsafeBufferPointer<UInt8>) throws(ManifestFault)
+        -> [[UInt8]]
+    {
         guard !target.isEmpty else { throw ManifestFault("the link has no target", remedy) }
         guard target.count <= PathRules.pathBytes else {
             throw ManifestFault(
-                "the link's target has \(target.count) bytes, above the limit of \(PathRules.pathBytes)",
-                remedy
-            )
+                "the link's target has \(target.count) bytes, above the limit of \(PathRules.pathBytes)", remedy)
         }
-        if target[0] == 0x2F {
-            throw ManifestFault("the link's target \(quoted(target)) is absolute", remedy)
-        }
+        if target[0] == 0x2F { throw ManifestFault("the link's target \(quoted(target)) is absolute", remedy) }
         if PathRules.hasUnsafeCharacter(target) {
             throw ManifestFault(
-                "the link's target \(quoted(target)) has a control or bidirectional formatting character",
-                remedy
-            )
+                "the link's target \(quoted(target)) has a control or bidirectional formatting character", remedy)
         }
         /// Directories between the root of the tree and where the text leads so far.
         var depth = path.count { $0 == 0x2F }
@@ -48,8 +41,7 @@ enum LinkRules {
                         guard mustBeReal.count < mostTurns else {
                             throw ManifestFault(
                                 "the link's target \(quoted(target)) goes up again from more than \(mostTurns) places",
-                                remedy
-                            )
+                                remedy)
                         }
                         mustBeReal.append(here)
                     }
@@ -74,15 +66,13 @@ enum LinkRules {
         return mustBeReal
     }
 
-    private static func check(
-        _ component: UnsafeBufferPointer<UInt8>,
-        of target: UnsafeBufferPointer<UInt8>
-    ) throws(ManifestFault) {
+    private static func check(_ component: UnsafeBufferPointer<UInt8>, of target: UnsafeBufferPointer<UInt8>)
+        throws(ManifestFault)
+    {
         guard component.count <= PathRules.componentBytes else {
             throw ManifestFault(
                 "a component of the link's target has \(component.count) bytes, above \(PathRules.componentBytes)",
-                remedy
-            )
+                remedy)
         }
         if PathRules.isReserved(component) {
             throw ManifestFault("the link's target \(quoted(target)) is under “.syncagent”", remedy)

@@ -10,9 +10,7 @@ package enum ManifestRules {
         do throws(ManifestFault) {
             _ = try PathRules.check(path)
             return nil
-        } catch {
-            return error.reason
-        }
+        } catch { return error.reason }
     }
 
     /// What ``judge(link:at:)`` found.
@@ -24,16 +22,13 @@ package enum ManifestRules {
     }
 
     /// Judges a link by its own path and its target, both as bytes.
-    package static func judge(
-        link target: UnsafeBufferPointer<UInt8>,
-        at path: UnsafeBufferPointer<UInt8>
-    ) -> LinkVerdict {
+    package static func judge(link target: UnsafeBufferPointer<UInt8>, at path: UnsafeBufferPointer<UInt8>)
+        -> LinkVerdict
+    {
         guard String(validating: target, as: UTF8.self) != nil else {
             return .refused("the link's target is not UTF-8")
         }
-        do throws(ManifestFault) {
-            return .allowed(directories: try LinkRules.check(target: target, of: path))
-        } catch {
+        do throws(ManifestFault) { return .allowed(directories: try LinkRules.check(target: target, of: path)) } catch {
             return .refused(error.reason)
         }
     }
@@ -50,22 +45,17 @@ package enum ManifestRules {
 
     /// Why text cannot be a URL in a manifest, or `nil`.
     package static func objection(url: String) -> String? {
-        check(url) { bytes throws(ManifestFault) in
-            try URLRules.check(bytes, limit: ManifestLimits.standard.urlBytes)
-        }
+        check(url) { bytes throws(ManifestFault) in try URLRules.check(bytes, limit: ManifestLimits.standard.urlBytes) }
     }
 
-    private static func check(
-        _ text: String,
-        _ rule: (UnsafeBufferPointer<UInt8>) throws(ManifestFault) -> Void
-    ) -> String? {
+    private static func check(_ text: String, _ rule: (UnsafeBufferPointer<UInt8>) throws(ManifestFault) -> Void)
+        -> String?
+    {
         Array(text.utf8).withUnsafeBufferPointer { bytes in
             do throws(ManifestFault) {
                 try rule(bytes)
                 return nil
-            } catch {
-                return error.reason
-            }
+            } catch { return error.reason }
         }
     }
 }

@@ -8,16 +8,8 @@ extension TableChecks {
     /// with equal hashes are compared as text.
     static func checkNormalisation(_ files: FileTable, _ entry: EntryPlaces) throws(ManifestError) {
         for pair in collisions(in: files, all: hasSingletons(files), form: { $0 }) {
-            if pair.isDirectory {
-                throw directory(files, entry, pair.first, pair.second)
-            }
-            throw repeated(
-                files,
-                entry,
-                pair.second,
-                pair.first,
-                "is, after Unicode normalisation, the same as"
-            )
+            if pair.isDirectory { throw directory(files, entry, pair.first, pair.second) }
+            throw repeated(files, entry, pair.second, pair.first, "is, after Unicode normalisation, the same as")
         }
     }
 
@@ -57,9 +49,7 @@ extension TableChecks {
     /// Calls `body` with the length in **bytes**, and a hash, of every directory above a path and of the path
     /// itself. `/` takes part in no normalisation, so components are hashed one by one.
     private static func forEachPrefix(
-        of path: UnsafeBufferPointer<UInt8>,
-        _ form: (String) -> String,
-        _ body: (_ length: Int, _ hash: Int) -> Void
+        of path: UnsafeBufferPointer<UInt8>, _ form: (String) -> String, _ body: (_ length: Int, _ hash: Int) -> Void
     ) {
         var hash = 0
         var start = 0
@@ -73,13 +63,9 @@ extension TableChecks {
         }
     }
 
-    private static func text(_ files: FileTable, _ row: Int, _ length: Int?, _ form: (String) -> String)
-        -> [String]
-    {
+    private static func text(_ files: FileTable, _ row: Int, _ length: Int?, _ form: (String) -> String) -> [String] {
         files.withPath(row) { path in
-            path.prefix(length ?? path.count).split(separator: 0x2F).map {
-                form(String(decoding: $0, as: UTF8.self))
-            }
+            path.prefix(length ?? path.count).split(separator: 0x2F).map { form(String(decoding: $0, as: UTF8.self)) }
         }
     }
 
@@ -123,8 +109,7 @@ extension Manifest {
     package func caseCollisions() -> [PathCollision] {
         let all = allPaths
         return TableChecks.collisions(in: all, all: true, form: caseFolded).filter { pair in
-            all.isConflict(pair)
-                && !(all.kind(pair.first) == .directory && all.kind(pair.second) == .directory)
+            all.isConflict(pair) && !(all.kind(pair.first) == .directory && all.kind(pair.second) == .directory)
         }
     }
 }

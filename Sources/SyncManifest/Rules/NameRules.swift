@@ -8,9 +8,7 @@ enum NameRules {
         guard let first = name.first else { throw ManifestFault("the \(what) is empty", "give it a name") }
         guard name.count <= identifierBytes else {
             throw ManifestFault(
-                "the \(what) has \(name.count) bytes, above the limit of \(identifierBytes)",
-                "shorten it"
-            )
+                "the \(what) has \(name.count) bytes, above the limit of \(identifierBytes)", "shorten it")
         }
         let isPlain = name.allSatisfy { byte in
             switch byte {
@@ -21,8 +19,7 @@ enum NameRules {
         guard isPlain, first != 0x2E, first != 0x2D else {
             throw ManifestFault(
                 "the \(what) \(quoted(name)) is not an identifier",
-                "use letters, digits, “.”, “_” and “-”, and start with a letter, a digit or “_”"
-            )
+                "use letters, digits, “.”, “_” and “-”, and start with a letter, a digit or “_”")
         }
         return String(decoding: name, as: UTF8.self)
     }
@@ -51,9 +48,7 @@ enum NameRules {
         }
         guard matches() else {
             throw ManifestFault(
-                "\(quoted(text)) is not a date and time",
-                "write it as in RFC 3339, such as 2026-11-20T02:00:00Z"
-            )
+                "\(quoted(text)) is not a date and time", "write it as in RFC 3339, such as 2026-11-20T02:00:00Z")
         }
         return String(decoding: text, as: UTF8.self)
     }
@@ -72,7 +67,6 @@ package func windowsProblem(_ name: UnsafeBufferPointer<UInt8>) -> String? {
     guard (3...4).contains(stem.count) else { return nil }
     let device = String(decoding: stem, as: UTF8.self).uppercased()
     let digits = device.hasPrefix("COM") || device.hasPrefix("LPT") ? device.dropFirst(3) : ""
-    let isDevice =
-        ["CON", "PRN", "AUX", "NUL"].contains(device) || ("1"..."9").contains(digits) && digits.count == 1
+    let isDevice = ["CON", "PRN", "AUX", "NUL"].contains(device) || ("1"..."9").contains(digits) && digits.count == 1
     return isDevice ? "is a device's name" : nil
 }

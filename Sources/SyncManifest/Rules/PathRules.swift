@@ -11,20 +11,12 @@ enum PathRules {
     ///
     /// - Returns: Whether it is ASCII throughout.
     static func check(_ path: UnsafeBufferPointer<UInt8>) throws(ManifestFault) -> Bool {
-        guard !path.isEmpty else {
-            throw ManifestFault("the path is empty", "name a file below the destination")
-        }
+        guard !path.isEmpty else { throw ManifestFault("the path is empty", "name a file below the destination") }
         guard path.count <= pathBytes else {
-            throw ManifestFault(
-                "the path has \(path.count) bytes, above the limit of \(pathBytes)",
-                "shorten it"
-            )
+            throw ManifestFault("the path has \(path.count) bytes, above the limit of \(pathBytes)", "shorten it")
         }
         if path[0] == 0x2F {
-            throw ManifestFault(
-                "the path \(quoted(path)) is absolute",
-                "write it relative to the destination"
-            )
+            throw ManifestFault("the path \(quoted(path)) is absolute", "write it relative to the destination")
         }
         var start = 0
         var bits: UInt8 = 0
@@ -44,37 +36,31 @@ enum PathRules {
         return false
     }
 
-    @inline(__always)
-    private static func checkComponent(
-        _ path: UnsafeBufferPointer<UInt8>,
-        _ range: Range<Int>
-    ) throws(ManifestFault) {
+    @inline(__always) private static func checkComponent(_ path: UnsafeBufferPointer<UInt8>, _ range: Range<Int>)
+        throws(ManifestFault)
+    {
         let length = range.count
         guard length > 0 else {
             let isLast = range.lowerBound == path.count
             throw ManifestFault(
                 "the path \(quoted(path)) \(isLast ? "ends in “/”" : "has an empty component")",
-                "write single slashes, and none at the end"
-            )
+                "write single slashes, and none at the end")
         }
         guard length <= componentBytes else {
             throw ManifestFault(
                 "a component of the path \(quoted(path)) has \(length) bytes, above the limit of \(componentBytes)",
-                "shorten it"
-            )
+                "shorten it")
         }
         let component = UnsafeBufferPointer(rebasing: path[range])
         guard component[0] == 0x2E || component[0] >= 0x80 else { return }
         if length == 1 || length == 2 && component[1] == 0x2E, component[0] == 0x2E {
             throw ManifestFault(
-                "the path \(quoted(path)) has the component \(quoted(component))",
-                "write the path without “.” and “..”"
+                "the path \(quoted(path)) has the component \(quoted(component))", "write the path without “.” and “..”"
             )
         }
         if isReserved(component) {
             throw ManifestFault(
-                "the path \(quoted(path)) is under “.syncagent”",
-                "leave out this directory, which belongs to the agent"
+                "the path \(quoted(path)) is under “.syncagent”", "leave out this directory, which belongs to the agent"
             )
         }
     }

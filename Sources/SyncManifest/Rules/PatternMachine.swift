@@ -65,9 +65,7 @@ package final class PatternMachine: Sendable {
                 kept[word] |= bit
                 free[word] |= bit
             case .character:
-                for byte in 0..<256 where byte != 0x2F && byte & 0xC0 != 0x80 {
-                    steps[byte * words + word] |= bit
-                }
+                for byte in 0..<256 where byte != 0x2F && byte & 0xC0 != 0x80 { steps[byte * words + word] |= bit }
                 characters[(state + 1) / 64] |= 1 << UInt64((state + 1) % 64)
             }
         }
@@ -78,9 +76,7 @@ package final class PatternMachine: Sendable {
 
     /// Whether the whole text is meant.
     package func matches(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard text.count >= suffix.count, text.suffix(suffix.count).elementsEqual(suffix) else {
-            return false
-        }
+        guard text.count >= suffix.count, text.suffix(suffix.count).elementsEqual(suffix) else { return false }
         return words == 1 ? matchesInOneWord(text) : matchesInWords(text)
     }
 

@@ -20,20 +20,14 @@ enum TableChecks {
         try checkPacks(decoder.packs)
         try checkBlobs(files, decoder.packs, entry)
         guard let total = files.totalSize, total <= UInt64(Int64.max) else {
-            throw ManifestError(
-                path: "$.files",
-                reason: "the sizes add up to more than 2^63",
-                remedy: "correct them"
-            )
+            throw ManifestError(path: "$.files", reason: "the sizes add up to more than 2^63", remedy: "correct them")
         }
         for (index, directory) in decoder.linkedDirectories
         where !files.hasDirectory(directory) && !directories.names(directory) {
             throw ManifestError(
                 path: entry.path(number: index) + ".link",
-                reason:
-                    "the target goes up from \(quoted(directory)), which is not a directory of this manifest",
-                remedy: "write “..” only at the front"
-            )
+                reason: "the target goes up from \(quoted(directory)), which is not a directory of this manifest",
+                remedy: "write “..” only at the front")
         }
         try checkPatterns([files, directories], decoder.groups, decoder.limits)
         files.dropUselessDeltas(decoder.packs)
@@ -41,27 +35,17 @@ enum TableChecks {
         let declared = Set(decoder.groups.map(\.name))
         let implied = Set(files.impliedGroups + directories.impliedGroups).subtracting(declared).sorted()
         return Manifest(
-            project: decoder.project ?? "",
-            revision: decoder.revision,
-            created: decoder.created,
-            digest: digest,
+            project: decoder.project ?? "", revision: decoder.revision, created: decoder.created, digest: digest,
             packs: decoder.packs,
-            groups: decoder.groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) },
-            files: files,
-            directories: directories,
-            chunking: decoder.chunking,
-            userData: decoder.userData,
-            parts: decoder.parts,
-            dictionary: decoder.dictionary
-        )
+            groups: decoder.groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) }, files: files,
+            directories: directories, chunking: decoder.chunking, userData: decoder.userData, parts: decoder.parts,
+            dictionary: decoder.dictionary)
     }
 
     static func isOrdered(_ files: FileTable) -> Bool {
         files.arena.withUnsafeBufferPointer { arena in
             for row in files.indices.dropFirst()
-            where PathOrder.compare(files.path(row - 1, in: arena), files.path(row, in: arena)) > 0 {
-                return false
-            }
+            where PathOrder.compare(files.path(row - 1, in: arena), files.path(row, in: arena)) > 0 { return false }
             return true
         }
     }
@@ -71,10 +55,7 @@ enum TableChecks {
         var order = files.indices.map { UInt32(truncatingIfNeeded: $0) }
         files.arena.withUnsafeBufferPointer { arena in
             order.sort { a, b in
-                let difference = PathOrder.compare(
-                    files.path(Int(a), in: arena),
-                    files.path(Int(b), in: arena)
-                )
+                let difference = PathOrder.compare(files.path(Int(a), in: arena), files.path(Int(b), in: arena))
                 return difference == 0 ? a < b : difference < 0
             }
         }
@@ -88,9 +69,7 @@ enum TableChecks {
                 let previous = files.path(row - 1, in: arena)
                 let path = files.path(row, in: arena)
                 if PathOrder.isDirectory(previous, of: path) { return (row - 1, row, false) }
-                if previous.count == path.count, PathOrder.compare(previous, path) == 0 {
-                    return (row, row - 1, true)
-                }
+                if previous.count == path.count, PathOrder.compare(previous, path) == 0 { return (row, row - 1, true) }
             }
             return nil
         }
@@ -100,34 +79,21 @@ enum TableChecks {
             : directory(files, entry, found.row, found.other)
     }
 
-    static func repeated(
-        _ files: FileTable,
-        _ entry: EntryPlaces,
-        _ row: Int,
-        _ other: Int,
-        _ how: String
-    ) -> ManifestError {
+    static func repeated(_ files: FileTable, _ entry: EntryPlaces, _ row: Int, _ other: Int, _ how: String)
+        -> ManifestError
+    {
         let (first, second) = entry.number(row) < entry.number(other) ? (row, other) : (other, row)
         return ManifestError(
-            path: entry.path(second) + ".path",
-            reason: "\(quoted(files.path(row))) \(how) \(entry.path(first)).path",
-            remedy: "keep one of them"
-        )
+            path: entry.path(second) + ".path", reason: "\(quoted(files.path(row))) \(how) \(entry.path(first)).path",
+            remedy: "keep one of them")
     }
 
-    static func directory(
-        _ files: FileTable,
-        _ entry: EntryPlaces,
-        _ row: Int,
-        _ other: Int
-    ) -> ManifestError {
+    static func directory(_ files: FileTable, _ entry: EntryPlaces, _ row: Int, _ other: Int) -> ManifestError {
         let what = files.kind(row) == .link ? "a link" : "a file"
         return ManifestError(
             path: entry.path(row) + ".path",
-            reason:
-                "\(quoted(files.path(row))) is \(what), and \(entry.path(other)).path needs a directory there",
-            remedy: "rename one of them"
-        )
+            reason: "\(quoted(files.path(row))) is \(what), and \(entry.path(other)).path needs a directory there",
+            remedy: "rename one of them")
     }
 
     static func checkPacks(_ packs: [Manifest.Pack]) throws(ManifestError) {
@@ -135,20 +101,16 @@ enum TableChecks {
         for (index, pack) in packs.enumerated() {
             if let other = first.updateValue(index, forKey: pack.sha256) {
                 throw ManifestError(
-                    path: "$.packs[\(index)].sha256",
-                    reason: "the pack is the same as $.packs[\(other)]",
-                    remedy: "keep one, with all its URLs in “urls”"
-                )
+                    path: "$.packs[\(index)].sha256", reason: "the pack is the same as $.packs[\(other)]",
+                    remedy: "keep one, with all its URLs in “urls”")
             }
         }
     }
 
     /// Blobs lie in packs that exist (V47, V54).
-    private static func checkBlobs(
-        _ files: FileTable,
-        _ packs: [Manifest.Pack],
-        _ entry: EntryPlaces
-    ) throws(ManifestError) {
+    private static func checkBlobs(_ files: FileTable, _ packs: [Manifest.Pack], _ entry: EntryPlaces)
+        throws(ManifestError)
+    {
         let limits = packs.map(\.size)
         for row in files.indices {
             for (index, blob) in files.blobs(row).enumerated() {
@@ -156,16 +118,13 @@ enum TableChecks {
                     throw ManifestError(
                         path: "\(entry.path(row)).blobs[\(index)][0]",
                         reason: "pack \(blob.pack) does not exist; “packs” has \(limits.count)",
-                        remedy: "count packs from 0"
-                    )
+                        remedy: "count packs from 0")
                 }
                 guard blob.range.upperBound <= limits[Int(blob.pack)] else {
                     throw ManifestError(
                         path: "\(entry.path(row)).blobs[\(index)]",
                         reason: "the blob ends at byte \(blob.range.upperBound), and pack \(blob.pack) has "
-                            + "\(limits[Int(blob.pack)])",
-                        remedy: "correct the offset, the length or the pack's size"
-                    )
+                            + "\(limits[Int(blob.pack)])", remedy: "correct the offset, the length or the pack's size")
                 }
             }
         }
@@ -173,11 +132,9 @@ enum TableChecks {
 
     /// Patterns that begin with a wildcard are tried on every path: too many of them, or too long ones on long paths,
     /// would take hours (V53).
-    private static func checkPatterns(
-        _ tables: [FileTable],
-        _ groups: [Manifest.Group],
-        _ limits: ManifestLimits
-    ) throws(ManifestError) {
+    private static func checkPatterns(_ tables: [FileTable], _ groups: [Manifest.Group], _ limits: ManifestLimits)
+        throws(ManifestError)
+    {
         var budget = PatternBudget(limits)
         for (index, group) in groups.enumerated() {
             for (number, pattern) in group.include.enumerated() {
@@ -188,10 +145,8 @@ enum TableChecks {
                 }
                 guard let reason else { continue }
                 throw ManifestError(
-                    path: "$.groups[\(index)].include[\(number)]",
-                    reason: reason,
-                    remedy: "begin patterns with a directory, or use “group” in the files"
-                )
+                    path: "$.groups[\(index)].include[\(number)]", reason: reason,
+                    remedy: "begin patterns with a directory, or use “group” in the files")
             }
         }
     }
@@ -224,23 +179,18 @@ extension TableChecks {
         var directories = named
         if !isOrdered(named) { directories = named.reordered(pathOrder(of: named)) }
         for row in directories.indices.dropFirst()
-        where directories.withPath(row, { path in directories.withPath(row - 1) { $0.elementsEqual(path) } })
-        {
+        where directories.withPath(row, { path in directories.withPath(row - 1) { $0.elementsEqual(path) } }) {
             throw refusal(directories, row, "is named twice", "keep one of them")
         }
         // What is below a file stands behind it, and nothing else in between.
         var file = 0
         for row in directories.indices {
             let isInTheWay = directories.withPath(row) { path in
-                while file < files.count, files.withPath(file, { PathOrder.compare($0, path) < 0 }) {
-                    file += 1
-                }
+                while file < files.count, files.withPath(file, { PathOrder.compare($0, path) < 0 }) { file += 1 }
                 if file < files.count, files.withPath(file, { $0.elementsEqual(path) }) { return true }
                 return file > 0 && files.withPath(file - 1) { PathOrder.isDirectory($0, of: path) }
             }
-            if isInTheWay {
-                throw refusal(directories, row, "is a file or a link, or below one", "rename one of them")
-            }
+            if isInTheWay { throw refusal(directories, row, "is a file or a link, or below one", "rename one of them") }
         }
         directories.sortGroups()
         return directories
@@ -251,20 +201,12 @@ extension TableChecks {
         let all = files.merged(with: directories)
         for pair in collisions(in: all, all: true, form: { $0 }) where all.isConflict(pair) {
             throw refusal(
-                all,
-                pair.second,
-                "is the same as \(quoted(all.path(pair.first))) after Unicode normalisation",
-                "rename one of them"
-            )
+                all, pair.second, "is the same as \(quoted(all.path(pair.first))) after Unicode normalisation",
+                "rename one of them")
         }
     }
 
-    private static func refusal(
-        _ table: FileTable,
-        _ row: Int,
-        _ reason: String,
-        _ remedy: String
-    ) -> ManifestError {
+    private static func refusal(_ table: FileTable, _ row: Int, _ reason: String, _ remedy: String) -> ManifestError {
         ManifestError(path: "$.x-directories", reason: "\(quoted(table.path(row))) \(reason)", remedy: remedy)
     }
 }
@@ -298,9 +240,7 @@ extension FileTable {
 
     /// Whether two rows that meet cannot both be there: directories are there for others, and meet each other in peace
     /// where only case is folded.
-    func isConflict(_ pair: PathCollision) -> Bool {
-        !(pair.isDirectory && kind(pair.first) == .directory)
-    }
+    func isConflict(_ pair: PathCollision) -> Bool { !(pair.isDirectory && kind(pair.first) == .directory) }
 }
 
 extension Manifest {
@@ -324,8 +264,7 @@ extension Manifest {
             let isWanted = directories.withPath(row) { path in
                 let below = files.rows(below: Array(path))
                 let hasDirectories =
-                    row + 1 < directories.count
-                    && directories.withPath(row + 1) { PathOrder.isDirectory(path, of: $0) }
+                    row + 1 < directories.count && directories.withPath(row + 1) { PathOrder.isDirectory(path, of: $0) }
                 guard below.isEmpty, !hasDirectories else {
                     let next = rows.indices.partitioningIndex { rows[$0] >= below.lowerBound }
                     if next < rows.count, below.contains(rows[next]) { return true }

@@ -19,12 +19,7 @@ package struct Delta: Sendable, Equatable {
     package var baseDigest: SHA256Digest
 
     package init(
-        blob: UInt32,
-        pack: UInt32,
-        offset: UInt64,
-        storedLength: UInt64,
-        baseFile: SHA256Digest,
-        base: Range<UInt64>,
+        blob: UInt32, pack: UInt32, offset: UInt64, storedLength: UInt64, baseFile: SHA256Digest, base: Range<UInt64>,
         baseDigest: SHA256Digest
     ) {
         self.blob = blob
@@ -58,10 +53,7 @@ struct DeltaColumn: Sendable {
 
     /// Adds the deltas of a row; rows come in ascending order.
     mutating func append(_ deltas: some Collection<Delta>, row: Int) {
-        guard !deltas.isEmpty, let number = UInt32(exactly: row), let start = UInt32(exactly: all.count)
-        else {
-            return
-        }
+        guard !deltas.isEmpty, let number = UInt32(exactly: row), let start = UInt32(exactly: all.count) else { return }
         rows.append(number)
         starts.append(start)
         all.append(contentsOf: deltas)

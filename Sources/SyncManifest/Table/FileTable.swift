@@ -86,9 +86,7 @@ package struct FileTable: Sendable {
 
     /// Copies bytes into the arena, with a NUL behind; `nil` when 4 GiB are full.
     mutating func store(_ bytes: UnsafeBufferPointer<UInt8>) -> Text? {
-        guard let offset = UInt32(exactly: arena.count), let length = UInt32(exactly: bytes.count) else {
-            return nil
-        }
+        guard let offset = UInt32(exactly: arena.count), let length = UInt32(exactly: bytes.count) else { return nil }
         arena.append(contentsOf: bytes)
         arena.append(0)
         return Text(offset: offset, length: length)
@@ -163,9 +161,7 @@ package struct FileTable: Sendable {
     package func digest(_ index: Int) -> SHA256Digest { digests[index] }
 
     /// What is kept of a row besides its content.
-    package func traits(_ index: Int) -> FileTraits {
-        index < traitColumn.count ? traitColumn[index] : .none
-    }
+    package func traits(_ index: Int) -> FileTraits { index < traitColumn.count ? traitColumn[index] : .none }
 
     /// Whether modes, or times, of some rows are kept.
     package var keepsTraits: (modes: Bool, times: Bool) {
@@ -201,9 +197,7 @@ package struct FileTable: Sendable {
     }
 
     /// URLs of the file alone, as written, best first.
-    package func urls(_ index: Int) -> [String] {
-        kinds[index] == .link ? [] : texts(of: index).map(string)
-    }
+    package func urls(_ index: Int) -> [String] { kinds[index] == .link ? [] : texts(of: index).map(string) }
 
     /// Where a link points, as written.
     package func linkTarget(_ index: Int) -> String? {
@@ -232,9 +226,9 @@ package struct FileTable: Sendable {
     package var memoryBytes: Int {
         // Measured: a million small files, two million links, a million chunks.
         let further = max(0, blobs.count - kinds.count)
-        return arena.count + kinds.count * 112 + blobs.count * 48 + further * 72 + blobDigests.count * 32
-            + texts.count * 8 + traitColumn.count * MemoryLayout<FileTraits>.stride
-            + deltaColumn.all.count * Self.deltaBytes + names.count * 128
+        return arena.count + kinds.count * 112 + blobs.count * 48 + further * 72 + blobDigests.count * 32 + texts.count
+            * 8 + traitColumn.count * MemoryLayout<FileTraits>.stride + deltaColumn.all.count * Self.deltaBytes + names
+            .count * 128
     }
 
     /// **Bytes** of memory of a delta, about.
@@ -273,21 +267,15 @@ package struct FileTable: Sendable {
     var impliedGroups: [String] { names }
 
     /// The path as text; built anew at each call.
-    package func path(_ index: Int) -> String {
-        withPath(index) { String(decoding: $0, as: UTF8.self) }
-    }
+    package func path(_ index: Int) -> String { withPath(index) { String(decoding: $0, as: UTF8.self) } }
 
     /// The path's bytes, valid during `body`; a NUL stands directly behind them.
-    package func withPath<R, Failure: Error>(
-        _ index: Int,
-        _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R
-    ) throws(Failure) -> R {
-        try arena.withUnsafeBufferPointer { arena throws(Failure) in try body(path(index, in: arena)) }
-    }
+    package func withPath<R, Failure: Error>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R)
+        throws(Failure) -> R
+    { try arena.withUnsafeBufferPointer { arena throws(Failure) in try body(path(index, in: arena)) } }
 
     /// The path's bytes in the arena, for loops that hold the arena open.
-    @inline(__always)
-    func path(_ index: Int, in arena: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
+    @inline(__always) func path(_ index: Int, in arena: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
         let start = Int(pathOffsets[index])
         return UnsafeBufferPointer(rebasing: arena[start..<(start + Int(pathLengths[index]))])
     }

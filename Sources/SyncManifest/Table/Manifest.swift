@@ -153,12 +153,7 @@ package struct Blob: Sendable, Equatable {
     package var rawLength: UInt64
 
     package init(
-        pack: UInt32,
-        codec: Codec,
-        digestIndex: UInt32? = nil,
-        offset: UInt64,
-        storedLength: UInt64,
-        rawLength: UInt64
+        pack: UInt32, codec: Codec, digestIndex: UInt32? = nil, offset: UInt64, storedLength: UInt64, rawLength: UInt64
     ) {
         self.pack = pack
         self.codec = codec

@@ -30,12 +30,7 @@ package struct ManifestDifference: Sendable, Equatable {
         package var aspects: [Aspect]
 
         package init(
-            kind: Kind,
-            path: String,
-            from: String? = nil,
-            size: UInt64,
-            fetch: UInt64 = 0,
-            aspects: [Aspect] = []
+            kind: Kind, path: String, from: String? = nil, size: UInt64, fetch: UInt64 = 0, aspects: [Aspect] = []
         ) {
             (self.kind, self.path, self.from, self.size, self.fetch) = (kind, path, from, size, fetch)
             self.aspects = aspects
@@ -80,9 +75,7 @@ package struct ManifestDifference: Sendable, Equatable {
         findRenames(added, gone, former, files)
         compareDirectories(old.directories, new.directories)
         fetchBytes = changes.reduce(0) { $0.addingReportingOverflow($1.fetch).partialValue }
-        if holdings.needsDictionary, let dictionary = new.dictionary,
-            dictionary.digest != old.dictionary?.digest
-        {
+        if holdings.needsDictionary, let dictionary = new.dictionary, dictionary.digest != old.dictionary?.digest {
             fetchBytes = fetchBytes.addingReportingOverflow(dictionary.blob.storedLength).partialValue
         }
     }
@@ -91,9 +84,7 @@ package struct ManifestDifference: Sendable, Equatable {
         if a == old.count { return 1 }
         if b == new.count { return -1 }
         return old.withPath(a) { left in
-            new.withPath(b) { right in
-                PathOrder.precedes(left, right) ? -1 : PathOrder.precedes(right, left) ? 1 : 0
-            }
+            new.withPath(b) { right in PathOrder.precedes(left, right) ? -1 : PathOrder.precedes(right, left) ? 1 : 0 }
         }
     }
 
@@ -105,8 +96,7 @@ package struct ManifestDifference: Sendable, Equatable {
             case .kind: wasLink != isLink
             case .content: !wasLink && !isLink && old.digest(a) != new.digest(b)
             case .target: wasLink && isLink && old.linkTarget(a) != new.linkTarget(b)
-            case .mode:
-                before.mode != after.mode || !wasLink && !isLink && old.kind(a) != new.kind(b)
+            case .mode: before.mode != after.mode || !wasLink && !isLink && old.kind(a) != new.kind(b)
             case .time: before.modified != after.modified
             }
         }
@@ -134,18 +124,15 @@ package struct ManifestDifference: Sendable, Equatable {
 
     /// A file that is gone and one that is new are one file with a new name when their content is the same.
     private mutating func findRenames(
-        _ added: [Int],
-        _ gone: [SHA256Digest: ArraySlice<Int>],
-        _ former: FileTable,
-        _ files: FileTable
+        _ added: [Int], _ gone: [SHA256Digest: ArraySlice<Int>], _ former: FileTable, _ files: FileTable
     ) {
         var gone = gone
         var renamed: Set<String> = []
         for index in added {
             let path = changes[index].path
             let row = Array(path.utf8).withUnsafeBufferPointer { files.row(of: $0) }
-            guard let row, files.kind(row) != .link, files.size(row) > 0,
-                let old = gone[files.digest(row)]?.first, former.kind(old) != .link
+            guard let row, files.kind(row) != .link, files.size(row) > 0, let old = gone[files.digest(row)]?.first,
+                former.kind(old) != .link
             else { continue }
             gone[files.digest(row)]?.removeFirst()
             let from = former.path(old)
@@ -171,19 +158,14 @@ private struct Holdings {
     /// **Bytes** to fetch for a row; from now on its content is here.
     mutating func fetch(_ row: Int, of manifest: Manifest) -> UInt64 {
         let files = manifest.files
-        guard files.kind(row) != .link, files.size(row) > 0, !content.contains(files.digest(row)) else {
-            return 0
-        }
+        guard files.kind(row) != .link, files.size(row) > 0, !content.contains(files.digest(row)) else { return 0 }
         var sum: UInt64 = files.blobs(row).isEmpty ? files.size(row) : 0
         var deltas = files.deltas(row)
         for (index, blob) in files.blobs(row).enumerated() {
             guard content.insert(files.digest(of: blob, in: row)).inserted else { continue }
             while let first = deltas.first, Int(first.blob) < index { deltas.removeFirst() }
-            let delta = deltas.first.flatMap {
-                Int($0.blob) == index && content.contains($0.baseFile) ? $0 : nil
-            }
-            sum =
-                sum.addingReportingOverflow(min(delta?.storedLength ?? .max, blob.storedLength)).partialValue
+            let delta = deltas.first.flatMap { Int($0.blob) == index && content.contains($0.baseFile) ? $0 : nil }
+            sum = sum.addingReportingOverflow(min(delta?.storedLength ?? .max, blob.storedLength)).partialValue
             if delta == nil, blob.codec.needsDictionary { needsDictionary = true }
         }
         content.insert(files.digest(row))

@@ -12,15 +12,10 @@ extension Manifest {
     /// As ``selection(groups:)``; `nil` when it was stopped. Matching patterns can take seconds.
     ///
     /// - Parameter isStopped: Asked often.
-    package func selection(
-        groups names: [String],
-        isStopped: () -> Bool
-    ) throws(UnknownGroup) -> RowSelection? {
+    package func selection(groups names: [String], isStopped: () -> Bool) throws(UnknownGroup) -> RowSelection? {
         guard let wanted = try groups(named: names) else { return RowSelection(all: files.count) }
         var selection = RowSelection(none: files.count)
-        for group in wanted {
-            guard files.add(group, to: &selection, isStopped) else { return nil }
-        }
+        for group in wanted { guard files.add(group, to: &selection, isStopped) else { return nil } }
         return selection
     }
 
@@ -57,17 +52,13 @@ extension FileTable {
     }
 
     func add(_ group: Manifest.Group, to selection: inout RowSelection, _ isStopped: () -> Bool) -> Bool {
-        if let number = number(ofGroup: group.name) {
-            forEachRow(ofGroup: number) { selection.insert($0) }
-        }
+        if let number = number(ofGroup: group.name) { forEachRow(ofGroup: number) { selection.insert($0) } }
         for pattern in group.include {
             let glob = Glob(pattern)
             let isWhole = arena.withUnsafeBufferPointer { arena in
                 for row in rows(below: glob.literalPrefix) {
                     if row & 255 == 0, isStopped() { return false }
-                    if !selection.contains(row), glob.matches(path(row, in: arena)) {
-                        selection.insert(row)
-                    }
+                    if !selection.contains(row), glob.matches(path(row, in: arena)) { selection.insert(row) }
                 }
                 return !isStopped()
             }

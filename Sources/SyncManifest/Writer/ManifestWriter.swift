@@ -18,14 +18,8 @@ package struct ManifestWriter: Sendable {
     /// Starts a manifest. A revision of 0 is left out, and so is what is `nil`. The version of the format is the lowest that
     /// has parts, a dictionary, or modes and times.
     package init(
-        project: String,
-        revision: UInt64,
-        created: String?,
-        chunking: ChunkParameters? = nil,
-        isInParts: Bool = false,
-        dictionary: Manifest.SharedDictionary? = nil,
-        userData: String? = nil,
-        keepsTraits: Bool = false
+        project: String, revision: UInt64, created: String?, chunking: ChunkParameters? = nil, isInParts: Bool = false,
+        dictionary: Manifest.SharedDictionary? = nil, userData: String? = nil, keepsTraits: Bool = false
     ) {
         self.isInParts = isInParts
         put("{\"format\":\"syncagent-manifest/")
@@ -80,11 +74,8 @@ package struct ManifestWriter: Sendable {
     }
 
     /// Adds a directory; they come before packs, in path order.
-    package mutating func directory(
-        path: UnsafeBufferPointer<UInt8>,
-        traits: FileTraits = .none,
-        group: String? = nil
-    ) {
+    package mutating func directory(path: UnsafeBufferPointer<UInt8>, traits: FileTraits = .none, group: String? = nil)
+    {
         if isFirst { put(",\n\"x-directories\":[") }
         next()
         put("{\"path\":")
@@ -115,15 +106,9 @@ package struct ManifestWriter: Sendable {
     /// Adds a file, its blobs in file order with the digest of each one's raw bytes; their `digestIndex` is not
     /// looked at.
     package mutating func file(
-        path: UnsafeBufferPointer<UInt8>,
-        size: UInt64,
-        digest: SHA256Digest,
-        executable: Bool,
-        blobs: some Collection<(blob: Blob, digest: SHA256Digest)>,
-        urls: [String] = [],
-        group: String? = nil,
-        traits: FileTraits = .none,
-        deltas: some Collection<Delta> = EmptyCollection()
+        path: UnsafeBufferPointer<UInt8>, size: UInt64, digest: SHA256Digest, executable: Bool,
+        blobs: some Collection<(blob: Blob, digest: SHA256Digest)>, urls: [String] = [], group: String? = nil,
+        traits: FileTraits = .none, deltas: some Collection<Delta> = EmptyCollection()
     ) {
         enter(.files)
         next()
@@ -166,8 +151,7 @@ package struct ManifestWriter: Sendable {
             put(needsComma ? ",[" : "[")
             needsComma = true
             for number in [
-                UInt64(delta.blob), UInt64(delta.pack), delta.offset, delta.storedLength,
-                delta.base.lowerBound,
+                UInt64(delta.blob), UInt64(delta.pack), delta.offset, delta.storedLength, delta.base.lowerBound,
                 delta.base.upperBound - delta.base.lowerBound,
             ] {
                 put(number)
@@ -181,9 +165,7 @@ package struct ManifestWriter: Sendable {
 
     /// Adds a link with its target as written.
     package mutating func link(
-        path: UnsafeBufferPointer<UInt8>,
-        target: UnsafeBufferPointer<UInt8>,
-        group: String? = nil,
+        path: UnsafeBufferPointer<UInt8>, target: UnsafeBufferPointer<UInt8>, group: String? = nil,
         traits: FileTraits = .none
     ) {
         enter(.files)
@@ -338,9 +320,7 @@ package struct ManifestWriter: Sendable {
         bytes.append(0x22)
         let start = bytes.count
         bytes.append(contentsOf: repeatElement(0x30, count: 64))
-        bytes.withUnsafeMutableBufferPointer { buffer in
-            digest.writeHex { buffer[start + $0] = $1 }
-        }
+        bytes.withUnsafeMutableBufferPointer { buffer in digest.writeHex { buffer[start + $0] = $1 } }
         bytes.append(0x22)
     }
 

@@ -68,15 +68,12 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
     case condition(String)
 
     private static let known: [RestReason] = [
-        .userStop, .userCancel, .agentRestart, .quarantined, .superseded, .policy, .notBefore, .queue,
-        .connectivity,
+        .userStop, .userCancel, .agentRestart, .quarantined, .superseded, .policy, .notBefore, .queue, .connectivity,
         .retry, .sessionBusy, .destinationBusy, .resources, .state, .error,
     ]
 
     /// Never fails: what has no meaning here is a condition's name.
-    public init(rawValue: String) {
-        self = Self.known.first { $0.rawValue == rawValue } ?? .condition(rawValue)
-    }
+    public init(rawValue: String) { self = Self.known.first { $0.rawValue == rawValue } ?? .condition(rawValue) }
 
     /// As the store and the control API have it.
     public var rawValue: String {

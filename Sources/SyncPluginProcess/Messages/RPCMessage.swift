@@ -20,9 +20,7 @@ enum RPCMessage: Sendable, Equatable {
         switch (value["result"], value["error"]) {
         case (let result?, nil): self = .answer(id, .result(result))
         case (nil, let error?):
-            guard let code = error["code"]?.integer, let message = error["message"]?.string else {
-                return nil
-            }
+            guard let code = error["code"]?.integer, let message = error["message"]?.string else { return nil }
             self = .answer(id, .error(RPCError(code: code, message: message, data: error["data"] ?? .null)))
         default: return nil
         }

@@ -74,12 +74,8 @@ package struct PluginCredentials: CredentialProvider {
                 let region = try text("region"), let service = try text("service")
             else { return nil }
             return .sigV4(
-                accessKey: accessKey,
-                secretKey: secretKey,
-                sessionToken: try text("session_token"),
-                region: region,
-                service: service
-            )
+                accessKey: accessKey, secretKey: secretKey, sessionToken: try text("session_token"), region: region,
+                service: service)
         case "headers":
             switch WireText.headers(value["headers"]) {
             case .success(let fields): return fields.isEmpty ? nil : .headers(fields)
@@ -116,16 +112,12 @@ package struct PluginHook: GroupHook {
         let report = try client.directory.file(holding: invocation.input, for: client)
         defer { removeFile(report) }
         return try client.call(
-            "hook.run",
-            timeout: .seconds(max(1, invocation.timeout)),
-            isStopped: invocation.isStopped
+            "hook.run", timeout: .seconds(max(1, invocation.timeout)), isStopped: invocation.isStopped
         ) { line in
             line.field("arguments", invocation.arguments.dropFirst())
             line.field("directory", invocation.directory)
             line.object("environment") { line in
-                for (name, value) in invocation.environment.sorted(by: { $0.key < $1.key }) {
-                    line.field(name, value)
-                }
+                for (name, value) in invocation.environment.sorted(by: { $0.key < $1.key }) { line.field(name, value) }
             }
             line.field("report_path", report)
             line.field("timeout", invocation.timeout)
@@ -156,12 +148,8 @@ package struct PluginHook: GroupHook {
 
     private func ended(_ end: HookOutcome.End, _ output: String, isTransient: Bool = false) -> HookOutcome {
         HookOutcome(
-            end: end,
-            output: String(decoding: output.utf8.prefix(Self.mostOutput), as: UTF8.self),
-            milliseconds: 0,
-            outputBytes: UInt64(output.utf8.count),
-            isTransient: isTransient
-        )
+            end: end, output: String(decoding: output.utf8.prefix(Self.mostOutput), as: UTF8.self), milliseconds: 0,
+            outputBytes: UInt64(output.utf8.count), isTransient: isTransient)
     }
 }
 
@@ -216,10 +204,7 @@ package struct PluginVerifier: FileVerifier {
                 }
             }
             guard let list = answer["verdicts"]?.array, list.count == batch.count else {
-                throw client.failure(
-                    .badAnswer,
-                    "its answer has no list 'verdicts' with one entry for each file"
-                )
+                throw client.failure(.badAnswer, "its answer has no list 'verdicts' with one entry for each file")
             }
             for value in list { verdicts.append(try verdict(value)) }
         }
@@ -229,8 +214,7 @@ package struct PluginVerifier: FileVerifier {
     private func verdict(_ value: JSONValue) throws(PluginError) -> FileVerdict {
         switch value["verdict"]?.string {
         case "accepted": return .accepted
-        case "refused":
-            return .refused(reason: reason(value["reason"]) ?? "the plugin \(client.name) says so")
+        case "refused": return .refused(reason: reason(value["reason"]) ?? "the plugin \(client.name) says so")
         default: throw client.failure(.badAnswer, "a verdict that is not one of accepted, refused")
         }
     }

@@ -28,9 +28,7 @@ package struct PluginResolver: RequestResolver {
             }
             guard let dispositions = result["dispositions"]?.array, dispositions.count == batch.count else {
                 throw client.failure(
-                    .badAnswer,
-                    "its answer has no list 'dispositions' with one entry for each request"
-                )
+                    .badAnswer, "its answer has no list 'dispositions' with one entry for each request")
             }
             answers += dispositions.map(disposition)
         }
@@ -62,9 +60,7 @@ package struct PluginResolver: RequestResolver {
             return .cancel(reason: reason(value["reason"]) ?? "the plugin \(client.name) says so")
         case "replace": return replacement(value)
         default:
-            client.warn(
-                "a disposition that is not one of continue, replace, cancel; the request goes out unchanged"
-            )
+            client.warn("a disposition that is not one of continue, replace, cancel; the request goes out unchanged")
             return .proceed
         }
     }
@@ -92,12 +88,7 @@ package struct PluginResolver: RequestResolver {
 }
 
 /// Takes the first elements off that are neither too many nor together too large; at least one.
-func takeBatch<E>(
-    _ rest: inout ArraySlice<E>,
-    most: Int,
-    bytes: Int,
-    size: (E) -> Int
-) -> ArraySlice<E> {
+func takeBatch<E>(_ rest: inout ArraySlice<E>, most: Int, bytes: Int, size: (E) -> Int) -> ArraySlice<E> {
     var (count, sum) = (0, 0)
     for element in rest.prefix(most) {
         sum += size(element)

@@ -20,9 +20,7 @@ final class PrivateDirectory: Sendable {
 
     /// Removes it when nothing is in it any more. It is made again when it is needed again.
     func remove() {
-        state.withLock { state in
-            if let path = state.path, removeDirectory(path) == nil { state.path = nil }
-        }
+        state.withLock { state in if let path = state.path, removeDirectory(path) == nil { state.path = nil } }
     }
 
     /// A name in it that was not given before.
@@ -34,9 +32,7 @@ final class PrivateDirectory: Sendable {
                 let why = errnoText
                 throw client.failure(.unavailable, "cannot make a directory in '\(escaped(parent))': \(why)")
             }
-            do throws(FileError) {
-                try checkParent(of: path)
-            } catch {
+            do throws(FileError) { try checkParent(of: path) } catch {
                 removeDirectory(path)
                 throw client.failure(.unavailable, error.description)
             }

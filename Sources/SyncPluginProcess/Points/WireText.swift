@@ -5,9 +5,7 @@ import SyncPlugins
 enum WireText {
     /// Whether it is an absolute http or https URL with a host, in printable ASCII.
     static func isWebURL(_ text: String) -> Bool {
-        guard text.utf8.count <= 32 << 10, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            return false
-        }
+        guard text.utf8.count <= 32 << 10, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return false }
         for scheme in ["http://", "https://"] where text.lowercased().hasPrefix(scheme) {
             return text.dropFirst(scheme.count).first.map { !"/?#".contains($0) } ?? false
         }
@@ -22,9 +20,7 @@ enum WireText {
         }
         var fields: [HeaderField] = []
         for (name, value) in members.sorted(by: { $0.key < $1.key }) {
-            guard isToken(name) else {
-                return .failure(Refusal("a header's name is not a token (RFC 9110 5.6.2)"))
-            }
+            guard isToken(name) else { return .failure(Refusal("a header's name is not a token (RFC 9110 5.6.2)")) }
             guard !framing.contains(name.lowercased()) else {
                 return .failure(Refusal("the header \(name) may not be set by a plugin"))
             }
@@ -44,8 +40,7 @@ enum WireText {
     /// What a message is framed by, and what the transport decides about.
     private static let framing: Set<String> = [
         "connection", "content-length", "expect", "host", "if-none-match", "if-modified-since", "if-range",
-        "keep-alive", "proxy-authorization", "proxy-connection", "range", "te", "trailer",
-        "transfer-encoding",
+        "keep-alive", "proxy-authorization", "proxy-connection", "range", "te", "trailer", "transfer-encoding",
         "upgrade", "accept-encoding",
     ]
 

@@ -26,9 +26,7 @@ final class Inbox<Command: Sendable>: Sendable {
     ///   - body: What the thread does.
     /// - Throws: ``InboxRefusal``; then the command is not taken.
     func start(
-        with command: Command,
-        _ configuration: PluginConfiguration,
-        _ name: String,
+        with command: Command, _ configuration: PluginConfiguration, _ name: String,
         _ body: @escaping @Sendable () -> Void
     ) throws(InboxRefusal) {
         try state.withLock { state throws(InboxRefusal) in

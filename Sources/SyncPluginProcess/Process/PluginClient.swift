@@ -38,13 +38,11 @@ package final class PluginClient: Sendable {
     package var name: String { configuration.program.name }
 
     /// Starts a request. Its completion is called exactly once.
-    @discardableResult
-    package func start(_ request: PluginRequest) -> PluginRequest.ID {
+    @discardableResult package func start(_ request: PluginRequest) -> PluginRequest.ID {
         let number = numbers.nextRequest()
         do throws(InboxRefusal) {
             try inbox.start(with: .request(number, request), configuration, "plugin-\(name)") {
-                [configuration, inbox, numbers] in
-                PluginWorker(configuration, inbox, numbers).run()
+                [configuration, inbox, numbers] in PluginWorker(configuration, inbox, numbers).run()
             }
         } catch {
             switch error {
@@ -70,19 +68,15 @@ package final class PluginClient: Sendable {
     ///   - parameters: Fills a JSON object.
     /// - Throws: ``PluginError``; `refused` when the plugin answered with an error.
     package func call(
-        _ method: String,
-        timeout: Duration? = nil,
-        isStopped: (@Sendable () -> Bool)? = nil,
+        _ method: String, timeout: Duration? = nil, isStopped: (@Sendable () -> Bool)? = nil,
         _ parameters: (inout JSONLine) -> Void
     ) throws(PluginError) -> JSONValue {
         let slot = Monitor<Result<RPCAnswer, PluginError>?>(nil)
         let id = start(
             PluginRequest(
-                method: method,
-                parameters: JSONLine.object(parameters),
+                method: method, parameters: JSONLine.object(parameters),
                 timeout: timeout ?? configuration.limits.request
-            ) { answer in slot.change { $0 = answer } }
-        )
+            ) { answer in slot.change { $0 = answer } })
         var isCancelled = false
         // It always comes, also of a request that was given up.
         let answer = slot.wait(every: isStopped == nil ? nil : 100) { answer in
@@ -102,10 +96,9 @@ package final class PluginClient: Sendable {
     ///
     /// - Throws: ``PluginError``.
     package func describe() throws(PluginError) -> PluginDescription {
-        let answer = try call(
-            Self.describeMethod,
-            timeout: configuration.limits.start + configuration.limits.request
-        ) { _ in }
+        let answer = try call(Self.describeMethod, timeout: configuration.limits.start + configuration.limits.request) {
+            _ in
+        }
         switch PluginProtocol.check(answer, for: configuration.point) {
         case .success(let description): return description
         case .failure(let fault): throw failure(.badAnswer, fault.message)

@@ -58,10 +58,7 @@ package struct PluginConfiguration: Sendable {
     package var startThread = WorkerThread.system
 
     package init(
-        program: PluginProgram,
-        point: PluginPoint?,
-        environment: [String: String],
-        version: String,
+        program: PluginProgram, point: PluginPoint?, environment: [String: String], version: String,
         notice: @escaping @Sendable (PluginNotice) -> Void
     ) {
         self.program = program

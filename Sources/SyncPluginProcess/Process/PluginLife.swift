@@ -10,9 +10,7 @@ extension PluginWorker {
     func startIfWanted() {
         guard requests.count > 0, !isClosing, !restart.isGivenUp, restart.notBefore <= now else { return }
         lacksProcess = false
-        do throws(PluginError) {
-            try configuration.program.check(destination: configuration.destination)
-        } catch {
+        do throws(PluginError) { try configuration.program.check(destination: configuration.destination) } catch {
             giveUp(error.message)
             return
         }
@@ -37,8 +35,7 @@ extension PluginWorker {
     }
 
     private var variables: [String] {
-        HookEnvironment.minimal(configuration.environment)
-            + ["SYNCAGENT_PLUGIN_PROTOCOL=\(PluginProtocol.version)"]
+        HookEnvironment.minimal(configuration.environment) + ["SYNCAGENT_PLUGIN_PROTOCOL=\(PluginProtocol.version)"]
     }
 
     /// No process or memory is to be had for now (F095), or it is no program.
@@ -67,8 +64,7 @@ extension PluginWorker {
     /// `initialize` was answered.
     func initialized(_ answer: RPCAnswer) {
         switch answer {
-        case .error(let error):
-            giveUp("it refused to start: \(error.text)")
+        case .error(let error): giveUp("it refused to start: \(error.text)")
         case .result(let result):
             switch PluginProtocol.check(result, for: configuration.point) {
             case .failure(let fault): giveUp(fault.message)
@@ -176,9 +172,7 @@ extension PluginWorker {
             tell(.ended, reason)
         }
         for request in lost { request.completion(.failure(unavailable("\(reason), before it answered"))) }
-        if restart.isGivenUp, !isClosing {
-            giveUp("it is not started again; last failure: \(reason)")
-        }
+        if restart.isGivenUp, !isClosing { giveUp("it is not started again; last failure: \(reason)") }
     }
 
     private func breakOff(_ reason: String) {

@@ -30,10 +30,8 @@ extension PluginProgram {
         } else {
             guard Self.isName(text) else {
                 throw PluginError(
-                    plugin: escaped(text),
-                    code: .unavailable,
-                    message: "a plugin is a name (letters, digits, - _ .) or an absolute path"
-                )
+                    plugin: escaped(text), code: .unavailable,
+                    message: "a plugin is a name (letters, digits, - _ .) or an absolute path")
             }
             name = text
             path = "\(directory)/\(Self.prefix)\(text)"
@@ -52,25 +50,18 @@ extension PluginProgram {
     }
 
     private static func isName(_ text: String) -> Bool {
-        guard let first = text.utf8.first, first != UInt8(ascii: "."), first != UInt8(ascii: "-") else {
-            return false
-        }
-        return text.utf8.count <= 100
-            && text.utf8.allSatisfy { isAlphanumeric($0) || "-_.".utf8.contains($0) }
+        guard let first = text.utf8.first, first != UInt8(ascii: "."), first != UInt8(ascii: "-") else { return false }
+        return text.utf8.count <= 100 && text.utf8.allSatisfy { isAlphanumeric($0) || "-_.".utf8.contains($0) }
     }
 
     /// Makes sure that it may be run: an executable file outside the destination that nobody else can change.
     ///
     /// - Throws: ``PluginError`` with code `unavailable`.
     package func check(destination: String?) throws(PluginError) {
-        do throws(ProgramError) {
-            try physicalProgram(path, role: "plugin", destination: destination)
-        } catch {
+        do throws(ProgramError) { try physicalProgram(path, role: "plugin", destination: destination) } catch {
             throw PluginError(
-                plugin: name,
-                code: .unavailable,
-                message: error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message
-            )
+                plugin: name, code: .unavailable,
+                message: error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message)
         }
     }
 }
@@ -94,8 +85,8 @@ final class PluginChild {
     /// - Throws: ``ProgramError``; nothing is left running.
     init(start path: String, variables: [String], limits: PluginLimits) throws(ProgramError) {
         // A pipe has a reader that does not wait; here the plugin reads, and we must not wait when we write.
-        guard let input = Pipe(), let output = Pipe(), let error = Pipe(),
-            setBlocking(input.reader.raw, true) == nil, setBlocking(input.writer.raw, false) == nil
+        guard let input = Pipe(), let output = Pipe(), let error = Pipe(), setBlocking(input.reader.raw, true) == nil,
+            setBlocking(input.writer.raw, false) == nil
         else { throw .system("make pipes for", path, .last) }
         var start = ProgramStart([path], variables: variables)
         start.input = input.reader.raw
@@ -103,18 +94,11 @@ final class PluginChild {
         start.error = error.writer.raw
         start.mask = 0o077
         start.limits = ProgramStart.Limits(
-            addressSpace: limits.addressSpace,
-            data: limits.memory,
-            processorTime: limits.processorTime,
-            descriptors: limits.descriptors
-        )
+            addressSpace: limits.addressSpace, data: limits.memory, processorTime: limits.processorTime,
+            descriptors: limits.descriptors)
         do throws(FileError) {
-            program = try withExtendedLifetime((input, output, error)) { () throws(FileError) in
-                try start.start()
-            }
-        } catch {
-            throw ProgramError(error)
-        }
+            program = try withExtendedLifetime((input, output, error)) { () throws(FileError) in try start.start() }
+        } catch { throw ProgramError(error) }
         writer = input.writer
         outputReader = output.reader
         errorReader = error.reader
@@ -127,8 +111,7 @@ final class PluginChild {
         program.signalGroup(.kill)
         return switch program.reap() {
         case .exited(let status): status == 0 ? "it exited by itself" : "it exited with status \(status)"
-        case .signalled(let number):
-            "it was killed by signal \(number) (\(Signal(rawValue: number)))"
+        case .signalled(let number): "it was killed by signal \(number) (\(Signal(rawValue: number)))"
         case .unknown, nil: "it ended"
         }
     }

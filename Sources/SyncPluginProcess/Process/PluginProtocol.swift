@@ -5,23 +5,18 @@ package import SyncPlugins
 package enum PluginProtocol {
     package static let version = 1
 
-    struct Fault: Error {
-        let message: String
-    }
+    struct Fault: Error { let message: String }
 
     /// Looks at an answer to `initialize`.
     static func check(_ answer: JSONValue, for point: PluginPoint?) -> Result<PluginDescription, Fault> {
-        func fault(_ message: String) -> Result<PluginDescription, Fault> {
-            .failure(Fault(message: message))
-        }
+        func fault(_ message: String) -> Result<PluginDescription, Fault> { .failure(Fault(message: message)) }
         guard let spoken = answer["protocol"]?.integer else {
             return fault("its answer to initialize has no number 'protocol'")
         }
         guard spoken == Int64(version) else {
             return fault(
                 "it speaks version \(spoken) of the plugin protocol, and this program version \(version); "
-                    + (spoken > Int64(version) ? "update syncagent" : "update the plugin")
-            )
+                    + (spoken > Int64(version) ? "update syncagent" : "update the plugin"))
         }
         guard let name = answer["name"]?.string, let points = answer["points"]?.array else {
             return fault("its answer to initialize has no 'name' or no list 'points'")
@@ -29,19 +24,14 @@ package enum PluginProtocol {
         let served = points.compactMap(\.string).compactMap(PluginPoint.init(rawValue:))
         if let point, !served.contains(point) {
             let known = served.map(\.rawValue).joined(separator: ", ")
-            return fault(
-                "it does not serve \(point.rawValue); it serves: \(known.isEmpty ? "nothing" : known)"
-            )
+            return fault("it does not serve \(point.rawValue); it serves: \(known.isEmpty ? "nothing" : known)")
         }
         let concurrency = answer["concurrency"]?.integer ?? 8
         return .success(
             PluginDescription(
                 name: escaped(String(name.prefix(100))),
-                version: answer["version"]?.string.map { escaped(String($0.prefix(100))) },
-                points: served,
-                concurrency: Int(min(max(concurrency, 1), 64))
-            )
-        )
+                version: answer["version"]?.string.map { escaped(String($0.prefix(100))) }, points: served,
+                concurrency: Int(min(max(concurrency, 1), 64))))
     }
 }
 

@@ -3,9 +3,7 @@ package import SyncPlugins
 
 package struct PluginRequest: Sendable {
     /// Names a request for the life of its ``PluginClient``.
-    package struct ID: Hashable, Sendable {
-        let number: Int64
-    }
+    package struct ID: Hashable, Sendable { let number: Int64 }
 
     /// Such as `resolver.resolve`.
     package var method: String

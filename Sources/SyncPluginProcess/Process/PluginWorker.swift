@@ -27,9 +27,7 @@ final class PluginWorker {
     }
 
     /// The steps of an end, each for as long as ``PluginLimits/shutdown``.
-    enum EndStage {
-        case asked, inputClosed, terminated, killed
-    }
+    enum EndStage { case asked, inputClosed, terminated, killed }
 
     let configuration: PluginConfiguration
     let inbox: Inbox<Command>
@@ -200,10 +198,8 @@ final class PluginWorker {
     private func wait() {
         let hasInput = queueStart < queue.count
         var entries = [
-            PollEntry(inbox.pipe.reader),
-            PollEntry(hasInput ? child?.input ?? -1 : -1, for: .writing),
-            PollEntry(outputIsClosed ? -1 : child?.output ?? -1),
-            PollEntry(errorIsClosed ? -1 : child?.error ?? -1),
+            PollEntry(inbox.pipe.reader), PollEntry(hasInput ? child?.input ?? -1 : -1, for: .writing),
+            PollEntry(outputIsClosed ? -1 : child?.output ?? -1), PollEntry(errorIsClosed ? -1 : child?.error ?? -1),
             PollEntry(child?.program.ended ?? -1),
         ]
         guard waitForAny(of: &entries, atMost: timeToWait) else {
@@ -297,8 +293,7 @@ extension PluginWorker {
             unansweredSince = nil
             request.completion(.success(answer))
         case .nobodyAnyMore: unansweredSince = nil
-        case .nobody:
-            tellRarely("it answered a request that was not sent, or was answered before: \(number)", size)
+        case .nobody: tellRarely("it answered a request that was not sent, or was answered before: \(number)", size)
         }
     }
 
@@ -329,9 +324,7 @@ extension PluginWorker {
     }
 
     /// Output that nobody asked for is bounded, however well formed.
-    private func useUnasked(_ size: Int) {
-        if !unasked.use(size + 64, at: now) { makeEnd("it floods its output") }
-    }
+    private func useUnasked(_ size: Int) { if !unasked.use(size + 64, at: now) { makeEnd("it floods its output") } }
 
     func readErrors() {
         guard let child, !errorIsClosed else { return }
@@ -343,9 +336,7 @@ extension PluginWorker {
                     errorIsClosed = true
                     return
                 }
-                errorLog.take(UnsafeRawBufferPointer(rebasing: buffer[..<count]), at: now) {
-                    tell(.output, $0)
-                }
+                errorLog.take(UnsafeRawBufferPointer(rebasing: buffer[..<count]), at: now) { tell(.output, $0) }
             }
         }
     }

@@ -77,7 +77,5 @@ extension Duration {
     var secondsValue: Double { self / .seconds(1) }
 
     /// Whole **milliseconds**, rounded up, so that waiting for it does not end before it; a day at most.
-    var pollMilliseconds: Int32 {
-        self > .zero ? Int32(clamping: min(self, .seconds(86_400)).milliseconds + 1) : 0
-    }
+    var pollMilliseconds: Int32 { self > .zero ? Int32(clamping: min(self, .seconds(86_400)).milliseconds + 1) : 0 }
 }

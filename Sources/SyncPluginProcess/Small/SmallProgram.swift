@@ -25,25 +25,15 @@ package struct SmallProgram: Sendable {
     ///   - isStopped: Whether it is to be ended early.
     /// - Throws: ``/SyncPlugins/PluginError`` for a program that is not there, or that others could change.
     package init(
-        _ arguments: [String],
-        relativeTo directory: String = "/",
-        destination: String?,
-        limit: Duration,
-        environment: [String: String],
-        isStopped: @escaping @Sendable () -> Bool = { false }
+        _ arguments: [String], relativeTo directory: String = "/", destination: String?, limit: Duration,
+        environment: [String: String], isStopped: @escaping @Sendable () -> Bool = { false }
     ) throws(PluginError) {
         let name = arguments.first ?? ""
         do throws(ProgramError) {
-            let path = try resolveProgram(
-                name,
-                relativeTo: directory,
-                destination: destination ?? "/dev/null"
-            )
+            let path = try resolveProgram(name, relativeTo: directory, destination: destination ?? "/dev/null")
             try physicalProgram(path, role: "program", destination: destination)
             self.arguments = [path] + arguments.dropFirst()
-        } catch {
-            throw PluginError(plugin: Self.name(of: name), code: .unavailable, message: error.message)
-        }
+        } catch { throw PluginError(plugin: Self.name(of: name), code: .unavailable, message: error.message) }
         self.limit = limit
         self.isStopped = isStopped
         self.environment = HookEnvironment.minimal(environment)
@@ -52,9 +42,7 @@ package struct SmallProgram: Sendable {
     /// What events and messages call it: the name of its file.
     package var name: String { Self.name(of: arguments.first ?? "") }
 
-    private static func name(of path: String) -> String {
-        path.split(separator: "/").last.map(String.init) ?? path
-    }
+    private static func name(of path: String) -> String { path.split(separator: "/").last.map(String.init) ?? path }
 
     enum Answer: Sendable, Equatable {
         case yes
@@ -78,12 +66,7 @@ package struct SmallProgram: Sendable {
         var start = ProgramStart(arguments, variables: environment + variables)
         start.input = input
         let (end, output, errors) = BriefProgram.run(
-            start,
-            deadline: limit,
-            keeping: Self.kept,
-            keepsErrors: true,
-            isStopped: isStopped
-        )
+            start, deadline: limit, keeping: Self.kept, keepsErrors: true, isStopped: isStopped)
         switch end {
         case .exited(0): return .yes
         case .exited(1): return .no(Self.firstLine(output) ?? Self.firstLine(errors))
@@ -91,8 +74,7 @@ package struct SmallProgram: Sendable {
             let words = Self.firstLine(errors) ?? Self.firstLine(output)
             return .trouble("it exited with status \(status)" + (words.map { ": \($0)" } ?? ""))
         case .signalled(let number): return .trouble("it was killed by signal \(number)")
-        case .timedOut:
-            return .trouble("it has not answered within \(limit.components.seconds) s and was ended")
+        case .timedOut: return .trouble("it has not answered within \(limit.components.seconds) s and was ended")
         case .stopped: return .trouble(Self.stopped)
         case .unknown: return .trouble("its exit status is not known")
         case .notRun(let reason): return .trouble("it cannot be started: \(reason)")
@@ -159,11 +141,7 @@ package struct ProgramVerifier: FileVerifier {
 
     package func verify(_ files: [StagedFile]) -> [FileVerdict] {
         let found = concurrently(
-            over: files.count,
-            threads: instances,
-            name: "verify",
-            isStopped: { false },
-            by: { _ in self }
+            over: files.count, threads: instances, name: "verify", isStopped: { false }, by: { _ in self }
         ) { verifier, position in verifier.verdict(files[position]) }
         return found.sorted { $0.place < $1.place }.map(\.result)
     }
@@ -175,11 +153,9 @@ package struct ProgramVerifier: FileVerifier {
         let answer = program.ask(
             reading: bytes.raw,
             variables: [
-                "SYNCAGENT_PATH=\(file.path)", "SYNCAGENT_FILE=\(file.stagedPath)",
-                "SYNCAGENT_SIZE=\(file.size)",
+                "SYNCAGENT_PATH=\(file.path)", "SYNCAGENT_FILE=\(file.stagedPath)", "SYNCAGENT_SIZE=\(file.size)",
                 "SYNCAGENT_SHA256=\(file.sha256)",
-            ]
-        )
+            ])
         return switch answer {
         case .yes: .accepted
         case .no(let reason): .refused(reason: reason ?? "\(program.name) refuses it")
@@ -206,8 +182,7 @@ package final class ProgramCondition: Condition {
     ///   - interval: How long an answer is believed.
     ///   - clock: Tells the time.
     package init(
-        _ program: SmallProgram,
-        interval: Duration = ProgramCondition.interval,
+        _ program: SmallProgram, interval: Duration = ProgramCondition.interval,
         clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
         self.program = program

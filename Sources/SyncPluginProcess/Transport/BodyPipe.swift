@@ -37,7 +37,5 @@ final class BodyPipe {
     func close() { descriptor = nil }
 
     /// Reads what is there; ended once nobody has it open for writing.
-    func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
-        readSome(reader, into: buffer)
-    }
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult { readSome(reader, into: buffer) }
 }

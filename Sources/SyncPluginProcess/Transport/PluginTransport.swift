@@ -30,8 +30,7 @@ package final class PluginTransport: Transport {
     ///   - retries: When a transfer is tried again.
     ///   - events: Told of retries and mirrors, on the pump's thread.
     package init(
-        _ client: PluginClient,
-        retries: Retries = Retries(),
+        _ client: PluginClient, retries: Retries = Retries(),
         events: @escaping @Sendable (TransferEvent) -> Void = { _ in }
     ) {
         self.client = client
@@ -42,22 +41,15 @@ package final class PluginTransport: Transport {
     deinit { inbox.post(.stop) }
 
     package func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
+        _ request: TransferRequest, sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
         func refuse(_ code: TransferError.Code, _ detail: String) {
-            completion(
-                .failure(TransferError(code: code, url: request.urls.first ?? "", detail: detail))
-            )
+            completion(.failure(TransferError(code: code, url: request.urls.first ?? "", detail: detail)))
         }
         do throws(InboxRefusal) {
-            try inbox.start(
-                with: .start(request, sink, completion),
-                client.configuration,
-                "pump-\(client.name)"
-            ) { [client, inbox, counts, retries, events] in
-                TransferPump(client, inbox, counts, retries, events).run()
+            try inbox.start(with: .start(request, sink, completion), client.configuration, "pump-\(client.name)") {
+                [client, inbox, counts, retries, events] in TransferPump(client, inbox, counts, retries, events).run()
             }
         } catch {
             switch error {

@@ -10,18 +10,14 @@ enum TransferAnswer {
         guard status == 206 ? offset != nil : offset ?? 0 == 0 else { return nil }
         if let size = value["object_size"], !size.isNull, size.unsigned == nil { return nil }
         return ResponseHead(
-            status: Int(status),
-            bodyOffset: offset ?? 0,
-            objectSize: value["object_size"]?.unsigned,
+            status: Int(status), bodyOffset: offset ?? 0, objectSize: value["object_size"]?.unsigned,
             validator: Validator(etag: line(value["etag"]), lastModified: line(value["last_modified"])),
-            contentType: line(value["content_type"])?.lowercased()
-        )
+            contentType: line(value["content_type"])?.lowercased())
     }
 
     /// A text that goes into a header again.
     private static func line(_ value: JSONValue?) -> String? {
-        guard let text = value?.string, !text.isEmpty, text.utf8.count <= 1_000, text.isOneLine
-        else { return nil }
+        guard let text = value?.string, !text.isEmpty, text.utf8.count <= 1_000, text.isOneLine else { return nil }
         return text
     }
 
@@ -37,19 +33,14 @@ enum TransferAnswer {
     private static let named: [String: TransferError.Code] = Dictionary(
         uniqueKeysWithValues: [
             .unreachable, .timedOut, .tls, .redirectRefused, .refusedByPolicy, .badAnswer, .authentication,
-        ].map { (code: TransferError.Code) in (code.name, code) }
-    )
+        ].map { (code: TransferError.Code) in (code.name, code) })
 
     /// Requests that were sent, 0...1,000.
-    static func requests(_ value: JSONValue) -> Int? {
-        value["requests"]?.integer.map { Int(min(max($0, 0), 1_000)) }
-    }
+    static func requests(_ value: JSONValue) -> Int? { value["requests"]?.integer.map { Int(min(max($0, 0), 1_000)) } }
 
     /// Where the plugin was led; `nil` when it does not say.
     static func url(_ value: JSONValue) -> String? {
-        guard let text = value["url"]?.string, text.utf8.count <= 32 << 10, text.isOneLine else {
-            return nil
-        }
+        guard let text = value["url"]?.string, text.utf8.count <= 32 << 10, text.isOneLine else { return nil }
         return text
     }
 

@@ -11,9 +11,7 @@ extension TransferPump {
         let isPart = transfer.start > 0 || request.range != nil
         func refuse(_ detail: String) { fail(transfer, attempt, .badAnswer, detail, requests: 1) }
 
-        guard var head = TransferAnswer.head(value) else {
-            return refuse("the plugin's transport.head is malformed")
-        }
+        guard var head = TransferAnswer.head(value) else { return refuse("the plugin's transport.head is malformed") }
         if head.status == 304, isPart || request.knownValidator?.isEmpty ?? true {
             return refuse("304 in reply to an unconditional request")
         }
@@ -21,12 +19,8 @@ extension TransferPump {
         if let told = head.objectSize, let expected = request.objectSize, told != expected {
             return refuse("the object has \(told) bytes, expected \(expected)")
         }
-        if head.bodyOffset > transfer.start {
-            return refuse("a part that begins too late, at byte \(head.bodyOffset)")
-        }
-        if head.status == 206, let before = transfer.validator?.etag, let tag = head.validator.etag,
-            before != tag
-        {
+        if head.bodyOffset > transfer.start { return refuse("a part that begins too late, at byte \(head.bodyOffset)") }
+        if head.status == 206, let before = transfer.validator?.etag, let tag = head.validator.etag, before != tag {
             return refuse("a part of another version of the object")
         }
         attempt.head = head
@@ -36,8 +30,7 @@ extension TransferPump {
         let wanted = transfer.sink.begin(head)
         transfer.wanted = wanted
         attempt.position = head.bodyOffset
-        attempt.end =
-            head.status == 304 ? 0 : request.range?.upperBound ?? head.objectSize ?? request.objectSize
+        attempt.end = head.status == 304 ? 0 : request.range?.upperBound ?? head.objectSize ?? request.objectSize
         if let size = head.objectSize, let end = attempt.end { attempt.end = min(end, size) }
         guard wanted >= head.bodyOffset || head.status == 304 else {
             // The sink has forgotten what it had.
@@ -75,11 +68,7 @@ extension TransferPump {
     }
 
     /// Gives bytes at ``TransferAttempt/position`` to the sink: neither those it has, nor any beyond the end or limit.
-    private func deliver(
-        _ transfer: PluginTransfer,
-        _ attempt: TransferAttempt,
-        _ piece: UnsafeRawBufferPointer
-    ) {
+    private func deliver(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ piece: UnsafeRawBufferPointer) {
         var bytes = piece
         var isLast = false
         if let end = attempt.end {
@@ -101,11 +90,8 @@ extension TransferPump {
     }
 
     /// Offers bytes at the attempt's position; `false` when the transfer ended. What is not taken is kept.
-    private func offer(
-        _ transfer: PluginTransfer,
-        _ attempt: TransferAttempt,
-        _ piece: UnsafeRawBufferPointer
-    ) -> Bool {
+    private func offer(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ piece: UnsafeRawBufferPointer) -> Bool
+    {
         var bytes = piece
         let wanted = transfer.wanted ?? attempt.position
         if wanted > attempt.position {
@@ -146,8 +132,7 @@ extension TransferPump {
         // Takes what is in the pipe after the answer.
         if attempt.head != nil { while takePiece(transfer, attempt) {} }
         guard transfer.attempt === attempt, !attempt.isPaused else { return }
-        let isComplete =
-            attempt.head.map { _ in attempt.end.map { attempt.position >= $0 } ?? false } ?? false
+        let isComplete = attempt.head.map { _ in attempt.end.map { attempt.position >= $0 } ?? false } ?? false
         switch answer {
         case .success(.result(let value)):
             if attempt.head == nil {
@@ -158,13 +143,7 @@ extension TransferPump {
                 succeed(transfer, attempt, value)
             } else {
                 let requests = TransferAnswer.requests(value) ?? 1
-                fail(
-                    transfer,
-                    attempt,
-                    .unreachable,
-                    "the body ends at byte \(attempt.position)",
-                    requests: requests
-                )
+                fail(transfer, attempt, .unreachable, "the body ends at byte \(attempt.position)", requests: requests)
             }
         case .success(.error(let error)):
             if isComplete || isPastEnd(transfer, attempt) {
@@ -174,13 +153,7 @@ extension TransferPump {
                 fail(transfer, attempt, TransferAnswer.code(error), error.text, requests: requests)
             }
         case .failure(let error):
-            fail(
-                transfer,
-                attempt,
-                error.code == .timedOut ? .timedOut : .unreachable,
-                error.description,
-                requests: 0
-            )
+            fail(transfer, attempt, error.code == .timedOut ? .timedOut : .unreachable, error.description, requests: 0)
         }
     }
 
@@ -201,22 +174,13 @@ extension TransferPump {
         transfer.completion(
             .success(
                 TransferReport(
-                    response: head,
-                    sourceIndex: attempt.source,
-                    currentURL: place,
-                    requests: transfer.requests,
-                    bytesReceived: transfer.received
-                )
-            )
-        )
+                    response: head, sourceIndex: attempt.source, currentURL: place, requests: transfer.requests,
+                    bytesReceived: transfer.received)))
     }
 
     /// Ends an attempt without success: the transfer is tried again, or has failed.
     func fail(
-        _ transfer: PluginTransfer,
-        _ attempt: TransferAttempt,
-        _ code: TransferError.Code,
-        _ detail: String,
+        _ transfer: PluginTransfer, _ attempt: TransferAttempt, _ code: TransferError.Code, _ detail: String,
         requests: Int
     ) {
         count(transfer, requests)
@@ -233,8 +197,7 @@ extension TransferPump {
         } else {
             transfer.deadSources.insert(source)
         }
-        guard transfer.failures < retries.most, transfer.deadSources.count < transfer.request.urls.count
-        else {
+        guard transfer.failures < retries.most, transfer.deadSources.count < transfer.request.urls.count else {
             finish(transfer, code, detail)
             return
         }
@@ -251,13 +214,8 @@ extension TransferPump {
         queue.append(transfer.request.id)
         events(
             .retrying(
-                transfer.request.id,
-                url: redacted(url: transfer.request.urls[source]),
-                reason: detail,
-                attempt: transfer.failures + 1,
-                after: delay
-            )
-        )
+                transfer.request.id, url: redacted(url: transfer.request.urls[source]), reason: detail,
+                attempt: transfer.failures + 1, after: delay))
     }
 
     func count(_ transfer: PluginTransfer, _ requests: Int) {

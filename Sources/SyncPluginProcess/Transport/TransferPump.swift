@@ -43,11 +43,8 @@ final class TransferPump {
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 64)
 
     init(
-        _ client: PluginClient,
-        _ inbox: Inbox<Command>,
-        _ totals: Monitor<TransferTotals>,
-        _ retries: PluginTransport.Retries,
-        _ events: @escaping @Sendable (TransferEvent) -> Void
+        _ client: PluginClient, _ inbox: Inbox<Command>, _ totals: Monitor<TransferTotals>,
+        _ retries: PluginTransport.Retries, _ events: @escaping @Sendable (TransferEvent) -> Void
     ) {
         self.client = client
         self.inbox = inbox
@@ -63,12 +60,10 @@ final class TransferPump {
 
     func run() {
         client.start(
-            PluginRequest(method: PluginClient.describeMethod, parameters: JSONLine.object { _ in }) {
-                [inbox] answer in
+            PluginRequest(method: PluginClient.describeMethod, parameters: JSONLine.object { _ in }) { [inbox] answer in
                 guard case .success(.result(let value)) = answer else { return }
                 inbox.post(.concurrency(Int(min(max(value["concurrency"]?.integer ?? 8, 1), 64))))
-            }
-        )
+            })
         while !isStopping {
             for command in inbox.takeAll() { take(command) }
             expire()
@@ -93,9 +88,7 @@ final class TransferPump {
                 queue.append(request.id)
             }
         case .resume(let id):
-            guard let transfer = transfers[id], let attempt = transfer.attempt, attempt.isPaused else {
-                return
-            }
+            guard let transfer = transfers[id], let attempt = transfer.attempt, attempt.isPaused else { return }
             attempt.isPaused = false
             attempt.lastSign = now
             attempt.lastByte = now
@@ -122,9 +115,7 @@ final class TransferPump {
 
     /// The attempt that a message is about, unless it is over.
     private func current(_ id: TransferID, _ number: Int) -> (PluginTransfer, TransferAttempt)? {
-        guard let transfer = transfers[id], let attempt = transfer.attempt, attempt.number == number else {
-            return nil
-        }
+        guard let transfer = transfers[id], let attempt = transfer.attempt, attempt.number == number else { return nil }
         return (transfer, attempt)
     }
 
@@ -136,9 +127,7 @@ final class TransferPump {
             var best: Int?
             for (index, id) in queue.enumerated() {
                 guard let transfer = transfers[id], transfer.notBefore <= now else { continue }
-                if let best, let other = transfers[queue[best]],
-                    other.request.priority >= transfer.request.priority
-                {
+                if let best, let other = transfers[queue[best]], other.request.priority >= transfer.request.priority {
                     continue
                 }
                 best = index
@@ -160,9 +149,7 @@ final class TransferPump {
         }
         transfer.lastSource = source
         let pipe: BodyPipe
-        do throws(PluginError) {
-            pipe = try BodyPipe(in: client.directory, for: client)
-        } catch {
+        do throws(PluginError) { pipe = try BodyPipe(in: client.directory, for: client) } catch {
             // Descriptors may be short for now (F095).
             return again(transfer, source, .unreachable, error.description)
         }
@@ -175,14 +162,10 @@ final class TransferPump {
         let id = transfer.request.id
         attempt.id = client.start(
             PluginRequest(
-                method: "transport.fetch",
-                parameters: parameters(transfer, url, pipe.path),
+                method: "transport.fetch", parameters: parameters(transfer, url, pipe.path),
                 notified: { [inbox, number = attempts] method, value in
                     inbox.post(.told(id, attempt: number, method, value))
-                },
-                completion: { [inbox, number = attempts] in inbox.post(.answered(id, attempt: number, $0)) }
-            )
-        )
+                }, completion: { [inbox, number = attempts] in inbox.post(.answered(id, attempt: number, $0)) }))
     }
 
     private func parameters(_ transfer: PluginTransfer, _ url: String, _ path: String) -> JSONLine {
@@ -221,14 +204,13 @@ final class TransferPump {
         var entries = [PollEntry(inbox.pipe.reader)]
         var readers: [PluginTransfer] = []
         for transfer in transfers.values {
-            guard let attempt = transfer.attempt, attempt.head != nil, !attempt.isPaused, !attempt.isBodyOver
-            else { continue }
+            guard let attempt = transfer.attempt, attempt.head != nil, !attempt.isPaused, !attempt.isBodyOver else {
+                continue
+            }
             readers.append(transfer)
             entries.append(PollEntry(attempt.pipe.reader))
         }
-        for abandoned in abandonedPipes {
-            entries.append(PollEntry(abandoned.pipe.reader))
-        }
+        for abandoned in abandonedPipes { entries.append(PollEntry(abandoned.pipe.reader)) }
         guard waitForAny(of: &entries, atMost: timeToWait) else { return }
         if entries[0].isReady { inbox.pipe.drain() }
         for (index, transfer) in readers.enumerated() where entries[index + 1].isReady {
@@ -286,11 +268,7 @@ final class TransferPump {
         attempt.pipe.removeName()
         if attempt.answer == nil, let id = attempt.id { client.cancel(id) }
         let isOpenedByPlugin = attempt.received > 0 || attempt.answer != nil
-        if isOpenedByPlugin {
-            attempt.pipe.close()
-        } else {
-            abandonedPipes.append((attempt.pipe, now + patience))
-        }
+        if isOpenedByPlugin { attempt.pipe.close() } else { abandonedPipes.append((attempt.pipe, now + patience)) }
     }
 
     /// Ends a transfer without success.
@@ -302,9 +280,7 @@ final class TransferPump {
         transfers[transfer.request.id] = nil
         queue.removeAll { $0 == transfer.request.id }
         let url = transfer.request.urls.isEmpty ? "" : transfer.request.urls[transfer.lastSource ?? 0]
-        transfer.completion(
-            .failure(TransferError(code: code, url: url, detail: detail, requests: transfer.requests))
-        )
+        transfer.completion(.failure(TransferError(code: code, url: url, detail: detail, requests: transfer.requests)))
     }
 
     /// Remembers where a URL led, so that blame for that place finds the URL.

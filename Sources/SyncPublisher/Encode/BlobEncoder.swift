@@ -36,9 +36,7 @@ struct BlobEncoder: ~Copyable {
         let hasher = try calling { try SHA256Hasher() }
         let compressor = try calling { try BlobCompressor(level: level) }
         let withDictionary =
-            if let dictionary { try calling { try BlobCompressor(with: dictionary) } } else {
-                nil as BlobCompressor?
-            }
+            if let dictionary { try calling { try BlobCompressor(with: dictionary) } } else { nil as BlobCompressor? }
         self.hasher = hasher
         self.compressor = compressor
         self.withDictionary = withDictionary
@@ -64,34 +62,25 @@ struct BlobEncoder: ~Copyable {
     /// Compresses `raw` into `target`, which has room for as many bytes.
     ///
     /// - Returns: How it is stored, or `nil` when storing it as it is costs little more.
-    mutating func compress(
-        _ raw: UnsafeRawBufferPointer,
-        into target: UnsafeMutableRawBufferPointer
-    ) throws(PublishError) -> Encoded? {
+    mutating func compress(_ raw: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
+        throws(PublishError) -> Encoded?
+    {
         let limit = Self.limit(raw.count)
         guard limit > 0, target.count >= limit else { return nil }
         if raw.count >= Self.probedSize, try !isPromising(raw) { return nil }
         let room = UnsafeMutableRawBufferPointer(rebasing: target[..<limit])
         let plain = try calling { try compressor.encode(raw, into: room) }
-        if plain != nil || raw.count <= Self.shortSize,
-            let codec = withDictionary?.codec,
+        if plain != nil || raw.count <= Self.shortSize, let codec = withDictionary?.codec,
             let length = try encodeWithDictionary(raw, most: plain.map { $0 - max($0 / 32, 8) } ?? limit)
         {
             target.copyMemory(from: UnsafeRawBufferPointer(rebasing: other[..<length]))
-            return Encoded(
-                length: length,
-                codec: codec,
-                saved: (plain ?? raw.count) - length
-            )
+            return Encoded(length: length, codec: codec, saved: (plain ?? raw.count) - length)
         }
         return plain.map { Encoded(length: $0, codec: compressor.codec) }
     }
 
     /// Encodes into ``other``; `nil` without a dictionary, and if the frame would exceed `most` **bytes**.
-    private mutating func encodeWithDictionary(
-        _ raw: UnsafeRawBufferPointer,
-        most: Int
-    ) throws(PublishError) -> Int? {
+    private mutating func encodeWithDictionary(_ raw: UnsafeRawBufferPointer, most: Int) throws(PublishError) -> Int? {
         guard withDictionary != nil, most > 0 else { return nil }
         if other.count < most {
             other.deallocate()

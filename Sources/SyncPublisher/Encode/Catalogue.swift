@@ -53,9 +53,7 @@ final class Catalogue: Sendable {
     /// Enters a stored blob, unless it has an entry.
     ///
     /// - Returns: Its number, or `nil` after 2³² blobs.
-    func add(_ place: Entry) -> UInt32? {
-        state.withLock { state in state.find(place.digest) ?? state.append(place) }
-    }
+    func add(_ place: Entry) -> UInt32? { state.withLock { state in state.find(place.digest) ?? state.append(place) } }
 
     /// Moves a blob to another pack.
     func move(_ number: UInt32, toPack pack: UInt32, offset: UInt64) {

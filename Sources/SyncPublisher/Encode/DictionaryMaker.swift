@@ -94,22 +94,15 @@ struct DictionaryMaker {
         max(leastSaving.bytes, found.storedContent * leastSaving.percent / 100)
     }
 
-    private mutating func attempt(_ found: DictionarySamples.Found, capacity: Int) throws(PublishError)
-        -> Trial?
-    {
+    private mutating func attempt(_ found: DictionarySamples.Found, capacity: Int) throws(PublishError) -> Trial? {
         let toTry = found.others.reduce(0) { $0 + UInt64($1.count) }
         onTrial(0, toTry)
         effort += 2 * UInt64(found.bytes.count) + toTry
-        let bytes = found.bytes.withUnsafeBytes {
-            trainDictionary($0, sizes: found.sizes, capacity: capacity)
-        }
+        let bytes = found.bytes.withUnsafeBytes { trainDictionary($0, sizes: found.sizes, capacity: capacity) }
         guard let bytes else { return nil }
         let dictionary = try SetDictionary(bytes, level: options.level)
         var encoder = try BlobEncoder(level: options.level, dictionary: dictionary.encoding)
-        let buffer = UnsafeMutableRawBufferPointer.allocate(
-            byteCount: DictionarySamples.pieceSize,
-            alignment: 16
-        )
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: DictionarySamples.pieceSize, alignment: 16)
         defer { buffer.deallocate() }
         var (raw, saved) = (0, 0)
         for piece in found.others {

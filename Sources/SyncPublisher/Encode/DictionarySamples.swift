@@ -68,15 +68,14 @@ struct DictionarySamples {
         guard let files = base?.manifest.files else { return true }
         return tree.withPath(index) { path in
             let row = files.firstRow(notBefore: path)
-            guard row < files.count, files.kind(row) != .link,
-                files.size(row) == tree.entries[index].stamp.size
-            else { return true }
+            guard row < files.count, files.kind(row) != .link, files.size(row) == tree.entries[index].stamp.size else {
+                return true
+            }
             return files.withPath(row) { !$0.elementsEqual(path) }
         }
     }
 
-    private func look(_ subject: (files: [Int], total: Double), wanted: Double) throws(PublishError) -> Found
-    {
+    private func look(_ subject: (files: [Int], total: Double), wanted: Double) throws(PublishError) -> Found {
         let (files, total) = subject
         var encoder = try BlobEncoder(level: level)
         let raw = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceSize, alignment: 16)

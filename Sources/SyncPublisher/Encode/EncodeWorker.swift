@@ -36,17 +36,12 @@ struct EncodeWorker: ~Copyable {
     /// The body of a worker's thread.
     static func run(_ source: Source) {
         do throws(PublishError) {
-            let encoder = try BlobEncoder(
-                level: source.options.level,
-                dictionary: source.dictionary?.encoding
-            )
+            let encoder = try BlobEncoder(level: source.options.level, dictionary: source.dictionary?.encoding)
             var worker = EncodeWorker(source, encoder)
             while let (number, job) = source.pipeline.take() {
                 source.pipeline.finish(number, try worker.work(number, job))
             }
-        } catch {
-            source.pipeline.fail(error)
-        }
+        } catch { source.pipeline.fail(error) }
     }
 
     private mutating func work(_ number: Int, _ job: EncodeJob) throws(PublishError) -> EncodeResult {
@@ -68,12 +63,7 @@ struct EncodeWorker: ~Copyable {
             // The run ends with an error that names all of them; nothing of it may get into a pack.
             if source.refusesKey(file, bytes) { bytes = UnsafeRawBufferPointer(start: nil, count: 0) }
             let digest = try encoder.digest(bytes)
-            var blob = EncodedBlob(
-                digest: digest,
-                rawLength: bytes.count,
-                codec: .identity,
-                stored: used..<used
-            )
+            var blob = EncodedBlob(digest: digest, rawLength: bytes.count, codec: .identity, stored: used..<used)
             if !bytes.isEmpty, source.purpose == .packing,
                 source.catalogue.claim(digest, order: Self.order(number, blobs.count))
             {
@@ -92,12 +82,9 @@ struct EncodeWorker: ~Copyable {
         return .files(first: files.lowerBound, blobs, buffer)
     }
 
-    private mutating func encode(
-        _ segment: PooledBuffer,
-        _ range: Range<Int>,
-        _ number: Int,
-        _ file: Int
-    ) throws(PublishError) -> EncodeResult {
+    private mutating func encode(_ segment: PooledBuffer, _ range: Range<Int>, _ number: Int, _ file: Int)
+        throws(PublishError) -> EncodeResult
+    {
         let bytes = segment[range]
         let digest = try encoder.digest(bytes)
         var blob = EncodedBlob(digest: digest, rawLength: range.count, codec: .identity, stored: 0..<0)
@@ -126,11 +113,8 @@ struct EncodeWorker: ~Copyable {
         let target = UnsafeMutableRawBufferPointer(rebasing: raw[..<size])
         let count = readFully(opened.raw, into: target, at: 0)
         let code = Errno.last
-        let isSame =
-            source.root.isUnchanged(opened.raw, entry) && source.root.endsAsSeen(opened.raw, entry)
-        guard isSame, count == size || count < 0 else {
-            throw .changed(source.tree.path(file))
-        }
+        let isSame = source.root.isUnchanged(opened.raw, entry) && source.root.endsAsSeen(opened.raw, entry)
+        guard isSame, count == size || count < 0 else { throw .changed(source.tree.path(file)) }
         guard count == size else { throw .reading(source.tree.path(file), "read", code: code) }
         return UnsafeRawBufferPointer(target)
     }

@@ -21,11 +21,7 @@ final class JobBuffers: Sendable {
 
     init(size: Int) { self.size = size }
 
-    deinit {
-        state.withLock { state in
-            for memory in state.free { memory.start.deallocate() }
-        }
-    }
+    deinit { state.withLock { state in for memory in state.free { memory.start.deallocate() } } }
 
     /// Takes a buffer, which returns by itself.
     func take() -> PooledBuffer {
@@ -63,7 +59,5 @@ final class PooledBuffer: @unchecked Sendable {  // Safe: filled before a lock h
     var bytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: start, count: pool.size) }
 
     /// A part of it, for reading.
-    subscript(range: Range<Int>) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: bytes[range])
-    }
+    subscript(range: Range<Int>) -> UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: bytes[range]) }
 }

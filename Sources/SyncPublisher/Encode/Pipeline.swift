@@ -57,8 +57,7 @@ final class Pipeline: Sendable {
         state.wait(for: Self.work) { state -> (number: Int, job: EncodeJob)?? in
             if state.failure == nil, state.taken == state.submitted, !state.closed { return nil }
             let number = state.taken
-            guard state.failure == nil, number < state.submitted,
-                case .waiting(let job) = state.slots[number % window]
+            guard state.failure == nil, number < state.submitted, case .waiting(let job) = state.slots[number % window]
             else { return .some(nil) }
             state.slots[number % window] = .running
             state.taken += 1

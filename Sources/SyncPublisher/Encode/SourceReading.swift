@@ -8,35 +8,23 @@ struct SourceReading {
     let source: EncodeWorker.Source
 
     init(
-        _ root: SourceRoot,
-        _ tree: SourceTree,
-        _ catalogue: Catalogue,
-        _ options: PublishOptions,
-        _ dictionary: SetDictionary?,
-        for purpose: Collector.Purpose
+        _ root: SourceRoot, _ tree: SourceTree, _ catalogue: Catalogue, _ options: PublishOptions,
+        _ dictionary: SetDictionary?, for purpose: Collector.Purpose
     ) {
         let largest = max(1 << 20, options.chunkThreshold, options.chunks.maximum)
         source = EncodeWorker.Source(
-            root: root,
-            tree: tree,
-            catalogue: catalogue,
-            pipeline: Pipeline(window: 4 + 4 * options.jobs),
+            root: root, tree: tree, catalogue: catalogue, pipeline: Pipeline(window: 4 + 4 * options.jobs),
             results: JobBuffers(size: largest),
-            segments: JobBuffers(size: max(SourceReader.segmentSize, 2 * options.chunks.maximum)),
-            options: options,
-            dictionary: dictionary,
-            purpose: purpose
-        )
+            segments: JobBuffers(size: max(SourceReader.segmentSize, 2 * options.chunks.maximum)), options: options,
+            dictionary: dictionary, purpose: purpose)
     }
 
     /// Reads it all.
     ///
     /// - Returns: Most **bytes** of pooled buffers alive at once.
-    func run(
-        _ collector: inout Collector,
-        isCancelled: () -> Bool,
-        progress: (PublishProgress) -> Void
-    ) throws(PublishError) -> Int {
+    func run(_ collector: inout Collector, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
+        throws(PublishError) -> Int
+    {
         let source = source
         var threads: [WorkerThread] = []
         defer { for thread in threads { thread.join() } }

@@ -63,8 +63,8 @@ struct BasePlace {
         if let served { return served.release.flatMap(SignedOutput.Known.init) }
         guard let trust else { return nil }
         let limit = Role.release.limit
-        return (try? readFile("\(revision).release", in: trust.raw, trust: Self.foreign, limit: limit))
-            .flatMap(SignedOutput.Known.init)
+        return (try? readFile("\(revision).release", in: trust.raw, trust: Self.foreign, limit: limit)).flatMap(
+            SignedOutput.Known.init)
     }
 
     /// Reads the manifest, with its parts.
@@ -79,12 +79,8 @@ struct BasePlace {
                 bytes = try readFile(path, trust: .input, limit: limit)
             }
         } catch {
-            if error.isMissing {
-                throw .notFound("there is no base manifest \(shown(path))", remedy)
-            }
-            guard let remark = error.remark else {
-                throw .reading(path, "open the base manifest", code: error.code)
-            }
+            if error.isMissing { throw .notFound("there is no base manifest \(shown(path))", remedy) }
+            guard let remark = error.remark else { throw .reading(path, "open the base manifest", code: error.code) }
             throw .invalidBase("the base manifest \(shown(path)) cannot be used: \(remark)", remedy)
         }
         do {
@@ -101,25 +97,19 @@ struct BasePlace {
             return try assembly.finish()
         } catch let error where error is ManifestError || error is CompressionError {
             throw .invalidBase("\(shown(path)): \(error)", remedy)
-        } catch {
-            return try calling { throw error }
-        }
+        } catch { return try calling { throw error } }
     }
 
     /// The raw bytes of one part, or of the dictionary, their SHA-256 checked.
     ///
     /// - Parameter what: What is read, for people.
-    func read(
-        _ what: String,
-        _ blob: Blob,
-        _ digest: SHA256Digest,
-        _ pack: Manifest.Pack
-    ) throws(PublishError) -> [UInt8] {
+    func read(_ what: String, _ blob: Blob, _ digest: SHA256Digest, _ pack: Manifest.Pack) throws(PublishError)
+        -> [UInt8]
+    {
         guard let stored = stored(blob, pack) else {
             throw .invalidBase(
                 "\(shown(path)): \(what) is in the pack \(pack.sha256.hex), which is not here",
-                "bring the packs of the base into the output directory, or publish with --no-base"
-            )
+                "bring the packs of the base into the output directory, or publish with --no-base")
         }
         let decoded = stored.withUnsafeBytes { bytes -> [UInt8]? in
             // What cannot be decoded counts as no bytes at all, whose digest does not match.
@@ -130,8 +120,7 @@ struct BasePlace {
         guard UInt64(raw.count) == blob.rawLength, found == digest else {
             throw .invalidBase(
                 "\(shown(path)): \(what) is not what the manifest says; its pack is \(pack.sha256.hex)",
-                "repair the pack, or publish with --no-base"
-            )
+                "repair the pack, or publish with --no-base")
         }
         return raw
     }
@@ -146,11 +135,9 @@ struct BasePlace {
     }
 
     private static func read(_ file: Int32, _ blob: Blob) -> [UInt8]? {
-        guard let count = Int(exactly: blob.storedLength), let size = status(file)?.size,
-            blob.storedLength <= size
+        guard let count = Int(exactly: blob.storedLength), let size = status(file)?.size, blob.storedLength <= size
         else { return nil }
         var bytes = [UInt8](repeating: 0, count: count)
-        return bytes.withUnsafeMutableBytes { readFully(file, into: $0, at: blob.offset) } == count
-            ? bytes : nil
+        return bytes.withUnsafeMutableBytes { readFully(file, into: $0, at: blob.offset) } == count ? bytes : nil
     }
 }

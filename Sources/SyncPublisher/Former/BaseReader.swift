@@ -30,10 +30,7 @@ final class BaseReader {
     ///   - readers: How many share the limit of open packs. A pack that could not be opened would count as missing, and what is
     ///     published would depend on the number of jobs.
     init(
-        _ base: Manifest,
-        dictionary: DecodingDictionary?,
-        _ output: OutputDirectory,
-        served: ServedBase? = nil,
+        _ base: Manifest, dictionary: DecodingDictionary?, _ output: OutputDirectory, served: ServedBase? = nil,
         readers: Int
     ) throws(PublishError) {
         mostPacks = max(1, Self.mostPacks / max(1, readers))
@@ -92,9 +89,7 @@ final class BaseReader {
                 }
             }
             return try raw.withUnsafeBytes { try hasher.digest(of: $0) } == digest ? raw : nil
-        } catch {
-            return nil
-        }
+        } catch { return nil }
     }
 
     private func stored(_ blob: Blob) -> [UInt8]? {

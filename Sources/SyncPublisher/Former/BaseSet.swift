@@ -23,11 +23,9 @@ struct BaseSet {
     /// Loads the base named by the options; `nil` if there is none.
     ///
     /// - Parameter ownPlace: Where files are unless the options say otherwise; see ``PublishChoices``.
-    static func load(
-        _ options: PublishOptions,
-        _ output: OutputDirectory,
-        ownPlace: String
-    ) throws(PublishError) -> BaseSet? {
+    static func load(_ options: PublishOptions, _ output: OutputDirectory, ownPlace: String) throws(PublishError)
+        -> BaseSet?
+    {
         switch options.base {
         case .none: return nil
         case .inOutput:
@@ -40,8 +38,7 @@ struct BaseSet {
                 ?? BasePlace(.top, "manifest.json", of: output)
             let remedy = "repair it, publish with --no-base, or name another output directory"
             return try BaseSet(place.manifest(remedy: remedy), at: place, options, ownPlace)
-        case .served(let served):
-            return try BaseSet(served.manifest, at: BasePlace(served, output), options, ownPlace)
+        case .served(let served): return try BaseSet(served.manifest, at: BasePlace(served, output), options, ownPlace)
         case .manifest(let path):
             let place = BasePlace(elsewhere: path, output)
             let manifest = try place.manifest(remedy: "name a manifest that this program can read")
@@ -49,12 +46,9 @@ struct BaseSet {
         }
     }
 
-    private init(
-        _ manifest: Manifest,
-        at place: BasePlace,
-        _ options: PublishOptions,
-        _ ownPlace: String
-    ) throws(PublishError) {
+    private init(_ manifest: Manifest, at place: BasePlace, _ options: PublishOptions, _ ownPlace: String)
+        throws(PublishError)
+    {
         (self.manifest, self.place) = (manifest, place)
         packs = manifest.packs
         // A set without packs does not reuse the base's.
@@ -72,9 +66,7 @@ struct BaseSet {
                     packs[index].urls = [options.packURLPrefix + name]
                 } else {
                     usable[index] = false
-                    warnings.append(
-                        "pack \(name) has \(size) bytes instead of \(pack.size); it is made again"
-                    )
+                    warnings.append("pack \(name) has \(size) bytes instead of \(pack.size); it is made again")
                 }
             } else if try isTakenOver(pack) {
                 hashed.insert(index)
@@ -90,17 +82,14 @@ struct BaseSet {
             warnings.append(
                 far.count == 1
                     ? "pack \(name) is not here; it must stay where the base is served"
-                    : "\(far.count) packs are not here; they must stay where the base is served"
-            )
+                    : "\(far.count) packs are not here; they must stay where the base is served")
         }
         readDictionary()
     }
 
     /// Takes a pack over from where the base is.
     private func isTakenOver(_ pack: Manifest.Pack) throws(PublishError) -> Bool {
-        guard let file = place.openElsewhere(pack.sha256), status(file.raw)?.size == pack.size else {
-            return false
-        }
+        guard let file = place.openElsewhere(pack.sha256), status(file.raw)?.size == pack.size else { return false }
         return try place.output.adopt(file.raw, asPack: pack.sha256)
     }
 
@@ -111,10 +100,7 @@ struct BaseSet {
     ///   - isRemembered: Whether to keep what was read in ``PublishOptions/packStamps``, for the next time.
     ///   - progress: Gets the **bytes** read, and those to read.
     mutating func checkPacks(
-        _ options: PublishOptions,
-        isRemembered: Bool,
-        isCancelled: () -> Bool,
-        progress: (UInt64, UInt64) -> Void
+        _ options: PublishOptions, isRemembered: Bool, isCancelled: () -> Bool, progress: (UInt64, UInt64) -> Void
     ) throws(PublishError) {
         var known: [SHA256Digest: SourceTree.FileStamp] = [:]
         if options.trustsStamps, let path = options.packStamps {
@@ -161,9 +147,7 @@ struct BaseSet {
             let name = Array((checked[index].digest.hex + ".pack").utf8)
             name.withUnsafeBufferPointer { add($0, checked[index].stamp, checked[index].digest) }
         }
-        if let code {
-            warnings.append("cannot write \(shown(path)): \(code); the next publish reads every pack again")
-        }
+        if let code { warnings.append("cannot write \(shown(path)): \(code); the next publish reads every pack again") }
     }
 
     private mutating func drop(_ index: Int, _ reason: String) {
@@ -182,8 +166,7 @@ struct BaseSet {
         if let pack = manifest.dictionary.map({ manifest.packs[Int($0.blob.pack)] }) {
             warnings.append(
                 "the dictionary of the base is missing or damaged (pack \(pack.sha256.hex)); what is new is stored "
-                    + "without one"
-            )
+                    + "without one")
         }
     }
 
@@ -195,17 +178,11 @@ struct BaseSet {
         for row in manifest.files.indices {
             for blob in manifest.files.blobs(row) where usable[Int(blob.pack)] {
                 guard !blob.codec.needsDictionary || isDictionaryUsable,
-                    let stored = UInt32(exactly: blob.storedLength),
-                    let raw = UInt32(exactly: blob.rawLength)
+                    let stored = UInt32(exactly: blob.storedLength), let raw = UInt32(exactly: blob.rawLength)
                 else { continue }
                 let place = Catalogue.Entry(
-                    digest: manifest.files.digest(of: blob, in: row),
-                    pack: blob.pack,
-                    codec: blob.codec,
-                    offset: blob.offset,
-                    storedLength: stored,
-                    rawLength: raw
-                )
+                    digest: manifest.files.digest(of: blob, in: row), pack: blob.pack, codec: blob.codec,
+                    offset: blob.offset, storedLength: stored, rawLength: raw)
                 guard catalogue.add(place) != nil else { throw .tooManyBlobs }
             }
         }
@@ -216,7 +193,6 @@ extension PublishError {
     static var tooManyBlobs: Self {
         .refusedEntries(
             "the source has more than 4294967295 different blobs",
-            "publish it as several projects, or raise the chunk size"
-        )
+            "publish it as several projects, or raise the chunk size")
     }
 }

@@ -29,10 +29,7 @@ final class DeltaEncoder: @unchecked Sendable {  // Safe: one thread of `make` h
 
     /// Makes the delta of a task, whose blob is stored already; `nil` if it cannot be made.
     func encode(
-        _ task: DeltaPlan.Task,
-        in file: borrowing Descriptor,
-        _ place: Catalogue.Entry,
-        _ regions: FormerRegions
+        _ task: DeltaPlan.Task, in file: borrowing Descriptor, _ place: Catalogue.Entry, _ regions: FormerRegions
     ) throws(PublishError) -> Made? {
         var raw = [UInt8](repeating: 0, count: Int(place.rawLength))
         let count = raw.withUnsafeMutableBytes { readFully(file.raw, into: $0, at: task.target.lowerBound) }

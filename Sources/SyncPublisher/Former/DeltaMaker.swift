@@ -27,11 +27,9 @@ struct DeltaMaker {
     /// Makes and writes deltas.
     ///
     /// - Returns: Deltas by index in the tree, their packs counted as the catalogue does; and their **bytes**.
-    func run(
-        _ tasks: [DeltaPlan.Task],
-        _ writer: PackWriter,
-        isCancelled: () -> Bool
-    ) throws(PublishError) -> (deltas: [Int: [Delta]], bytes: UInt64) {
+    func run(_ tasks: [DeltaPlan.Task], _ writer: PackWriter, isCancelled: () -> Bool) throws(PublishError) -> (
+        deltas: [Int: [Delta]], bytes: UInt64
+    ) {
         var deltas: [Int: [Delta]] = [:]
         var bytes: UInt64 = 0
         guard !tasks.isEmpty else { return (deltas, bytes) }
@@ -43,12 +41,7 @@ struct DeltaMaker {
         let count = max(1, min(options.jobs, tasks.count))
         for _ in 0..<count {
             let reader = try BaseReader(
-                base.manifest,
-                dictionary: dictionary,
-                output,
-                served: base.place.served,
-                readers: count
-            )
+                base.manifest, dictionary: dictionary, output, served: base.place.served, readers: count)
             encoders.append(try DeltaEncoder(reader, level: options.level))
         }
         var regions = FormerRegions()
@@ -72,15 +65,9 @@ struct DeltaMaker {
                 bytes += UInt64(made.bytes.count)
                 deltas[task.file, default: []].append(
                     Delta(
-                        blob: blob,
-                        pack: place.pack,
-                        offset: place.offset,
-                        storedLength: UInt64(made.bytes.count),
-                        baseFile: base.manifest.files.digest(task.former.row),
-                        base: made.base,
-                        baseDigest: made.baseDigest
-                    )
-                )
+                        blob: blob, pack: place.pack, offset: place.offset, storedLength: UInt64(made.bytes.count),
+                        baseFile: base.manifest.files.digest(task.former.row), base: made.base,
+                        baseDigest: made.baseDigest))
             }
         }
         try writer.cut()
@@ -133,17 +120,12 @@ struct DeltaMaker {
     }
 
     /// Makes the deltas of a batch, each encoder on a thread of its own; `nil` for those that cannot be made.
-    private func make(
-        _ batch: [DeltaPlan.Task],
-        _ regions: FormerRegions,
-        _ encoders: [DeltaEncoder]
-    ) throws(PublishError) -> [DeltaEncoder.Made?] {
+    private func make(_ batch: [DeltaPlan.Task], _ regions: FormerRegions, _ encoders: [DeltaEncoder])
+        throws(PublishError) -> [DeltaEncoder.Made?]
+    {
         let hasFailed = StopFlag()
         let results = concurrently(
-            over: batch.count,
-            threads: encoders.count,
-            name: "delta",
-            isStopped: { hasFailed.isSet },
+            over: batch.count, threads: encoders.count, name: "delta", isStopped: { hasFailed.isSet },
             by: { encoders[$0] }
         ) { [root, tree, places] encoder, index -> Result<DeltaEncoder.Made?, PublishError> in
             do throws(PublishError) {
@@ -166,12 +148,9 @@ struct DeltaMaker {
 /// Otherwise new deltas are made, from the base to this revision; keeping older ones would let the manifest grow.
 ///
 /// - Returns: By index in the tree, their packs counted as in the base.
-func carriedDeltas(
-    _ tree: SourceTree,
-    _ ledger: Ledger,
-    _ places: [Catalogue.Entry],
-    _ base: BaseSet?
-) -> [Int: [Delta]] {
+func carriedDeltas(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.Entry], _ base: BaseSet?) -> [Int:
+    [Delta]]
+{
     guard let base, base.manifest.files.count == tree.count else { return [:] }
     let files = base.manifest.files
     var found: [Int: [Delta]] = [:]
@@ -182,8 +161,7 @@ func carriedDeltas(
         guard files.kind(index) != .link else { continue }
         let blobs = ledger.blobs(index)
         let digest =
-            ledger.digests[index] ?? blobs.first.map { places[Int($0)].digest }
-            ?? ManifestEntries.digestOfNothing
+            ledger.digests[index] ?? blobs.first.map { places[Int($0)].digest } ?? ManifestEntries.digestOfNothing
         guard digest == files.digest(index) else { return [:] }
         let kept = files.deltas(index).filter { base.usable[Int($0.pack)] && Int($0.blob) < blobs.count }
         if !kept.isEmpty { found[index] = Array(kept) }

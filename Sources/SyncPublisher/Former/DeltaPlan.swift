@@ -66,8 +66,7 @@ struct DeltaPlan {
             let target = offset..<(offset + UInt64(place.rawLength))
             offset = target.upperBound
             while anchor < anchors.count, anchors[anchor].new.upperBound <= target.lowerBound { anchor += 1 }
-            guard isNew(number), UInt64(place.rawLength) <= Delta.longestBlob,
-                place.storedLength >= Self.shortest
+            guard isNew(number), UInt64(place.rawLength) <= Delta.longestBlob, place.storedLength >= Self.shortest
             else { continue }
             let before = anchor > 0 ? anchors[anchor - 1] : (new: 0..<0, old: 0..<0)
             let end = anchor < anchors.count ? anchors[anchor].old.lowerBound : oldSize
@@ -78,15 +77,8 @@ struct DeltaPlan {
             guard !base.isEmpty else { continue }
             tasks.append(
                 Task(
-                    file: file,
-                    former: former,
-                    blob: position,
-                    number: number,
-                    target: target,
-                    base: base,
-                    region: isLong ? region : nil
-                )
-            )
+                    file: file, former: former, blob: position, number: number, target: target, base: base,
+                    region: isLong ? region : nil))
         }
         return tasks
     }
@@ -120,11 +112,9 @@ struct DeltaPlan {
     static func width(_ target: Range<UInt64>) -> UInt64 { target.upperBound - target.lowerBound + slack }
 
     /// The part of a region around the place where the blob would be without insertions.
-    private static func narrowed(
-        _ region: Range<UInt64>,
-        _ target: Range<UInt64>,
-        shift: (new: UInt64, old: UInt64)
-    ) -> Range<UInt64> {
+    private static func narrowed(_ region: Range<UInt64>, _ target: Range<UInt64>, shift: (new: UInt64, old: UInt64))
+        -> Range<UInt64>
+    {
         let (place, overflow) = (target.lowerBound - shift.new).addingReportingOverflow(shift.old)
         guard !overflow else { return region.lowerBound..<region.lowerBound }
         let width = width(target)

@@ -32,9 +32,7 @@ struct FormerVersions {
     ///
     /// - Complexity: O(log *n*) for *n* files, and O(*n* log *n*) once, at the first path that is new.
     mutating func version(of path: UnsafeBufferPointer<UInt8>) -> Version? {
-        guard let row = files.row(of: path) else {
-            return row(likest: path).map { Version(row: $0, isGuess: true) }
-        }
+        guard let row = files.row(of: path) else { return row(likest: path).map { Version(row: $0, isGuess: true) } }
         return hasContent(row) ? Version(row: row, isGuess: false) : nil
     }
 
@@ -45,9 +43,7 @@ struct FormerVersions {
         var index = 0
         return files.indices.filter { row in
             let isHere = files.withPath(row) { former in
-                while index < tree.count, tree.withPath(index, { PathOrder.precedes($0, former) }) {
-                    index += 1
-                }
+                while index < tree.count, tree.withPath(index, { PathOrder.precedes($0, former) }) { index += 1 }
                 return index < tree.count && tree.withPath(index) { $0.elementsEqual(former) }
             }
             return !isHere && hasContent(row)
@@ -68,24 +64,20 @@ struct FormerVersions {
             let shared = files.withPath(row) { Self.shared($0, path) }
             if shared > best?.shared ?? 0 { best = (row, shared) }
         }
-        guard let best, files.withPath(best.row, { best.shared * 2 >= max($0.count, path.count) }) else {
-            return nil
-        }
+        guard let best, files.withPath(best.row, { best.shared * 2 >= max($0.count, path.count) }) else { return nil }
         return best.row
     }
 
-    private static func precedesByEnd(
-        _ one: UnsafeBufferPointer<UInt8>,
-        _ other: UnsafeBufferPointer<UInt8>
-    ) -> Bool { one.reversed().lexicographicallyPrecedes(other.reversed()) }
+    private static func precedesByEnd(_ one: UnsafeBufferPointer<UInt8>, _ other: UnsafeBufferPointer<UInt8>) -> Bool {
+        one.reversed().lexicographicallyPrecedes(other.reversed())
+    }
 
     private static func neighbours(of place: Int, in rows: [Int]) -> ArraySlice<Int> {
         rows[max(0, place - 1)..<min(rows.count, place + 1)]
     }
 
     /// **Bytes** that two paths share at their starts and ends.
-    private static func shared(_ one: UnsafeBufferPointer<UInt8>, _ other: UnsafeBufferPointer<UInt8>) -> Int
-    {
+    private static func shared(_ one: UnsafeBufferPointer<UInt8>, _ other: UnsafeBufferPointer<UInt8>) -> Int {
         let most = min(one.count, other.count)
         let first = zip(one, other).prefix { $0 == $1 }.count
         let last = zip(one.reversed(), other.reversed()).prefix { $0 == $1 }.count

@@ -84,9 +84,7 @@ package final class ServedBase: Sendable, Equatable {
             guard let bytes = bytes(piece) else { return }
             state.withLock { state in
                 var all = state.held[piece.pack.sha256] ?? []
-                let place = all.indices.partitioningIndex {
-                    all[$0].range.lowerBound > piece.range.lowerBound
-                }
+                let place = all.indices.partitioningIndex { all[$0].range.lowerBound > piece.range.lowerBound }
                 all.insert((piece.range, bytes), at: place)
                 state.held[piece.pack.sha256] = all
             }
@@ -98,24 +96,19 @@ package final class ServedBase: Sendable, Equatable {
         let length = piece.range.upperBound - piece.range.lowerBound
         guard piece.range.upperBound <= piece.pack.size, warning == nil else { return false }
         let fits = state.withLock { state in
-            guard state.requests < Self.mostRequests, length <= Self.mostBytes - state.bytes else {
-                return false
-            }
+            guard state.requests < Self.mostRequests, length <= Self.mostBytes - state.bytes else { return false }
             (state.requests, state.bytes) = (state.requests + 1, state.bytes + length)
             return true
         }
         if !fits {
-            warn(
-                "a publish reads at most \(ByteCount(Self.mostBytes)) of its packs, in \(Self.mostRequests) requests"
-            )
+            warn("a publish reads at most \(ByteCount(Self.mostBytes)) of its packs, in \(Self.mostRequests) requests")
         }
         return fits
     }
 
     private func warn(_ reason: String) {
         state.withLock { state in
-            state.warning =
-                state.warning ?? "\(shown): \(reason); what changed is stored with fewer deltas"
+            state.warning = state.warning ?? "\(shown): \(reason); what changed is stored with fewer deltas"
         }
     }
 

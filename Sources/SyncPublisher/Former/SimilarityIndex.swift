@@ -90,9 +90,7 @@ package struct SimilarityIndex: Sendable {
         for byte in raw where sampler.isSampled(behind: byte) {
             let (slot, tag) = place(sampler.hash)
             let position = slots[slot] & Self.positions
-            if position != 0, position != Self.ambiguous, slots[slot] & ~Self.positions == tag {
-                hits.append(position)
-            }
+            if position != 0, position != Self.ambiguous, slots[slot] & ~Self.positions == tag { hits.append(position) }
         }
         hits.sort()
         var best = (first: 0, count: 0)

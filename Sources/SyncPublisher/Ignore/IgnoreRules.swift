@@ -20,14 +20,10 @@ struct IgnoreRules {
         for (name, text) in options.givenPatterns { try add(text, shown(name)) }
         for path in options.excludeFrom {
             let bytes: [UInt8]
-            do throws(FileError) {
-                bytes = try readFile(path, trust: .input, limit: IgnoreFile.maximumSize)
-            } catch {
+            do throws(FileError) { bytes = try readFile(path, trust: .input, limit: IgnoreFile.maximumSize) } catch {
                 throw PublishError(
-                    error.isMissing ? .notFound : .cannotRead,
-                    "the pattern file \(shown(path)): \(error.reason)",
-                    "name a text file with one pattern per line"
-                )
+                    error.isMissing ? .notFound : .cannotRead, "the pattern file \(shown(path)): \(error.reason)",
+                    "name a text file with one pattern per line")
             }
             try add(bytes, shown(path))
         }
@@ -40,55 +36,39 @@ struct IgnoreRules {
     /// Descends into a directory; `file` is its `.syncignore`, open.
     mutating func enter(_ file: Int32?, _ path: [UInt8]) throws(PublishError) {
         guard let file else { return levels.append(nil) }
-        let name = shown(
-            path.isEmpty ? Array(IgnoreFile.name.utf8) : path + Array("/\(IgnoreFile.name)".utf8)
-        )
+        let name = shown(path.isEmpty ? Array(IgnoreFile.name.utf8) : path + Array("/\(IgnoreFile.name)".utf8))
         let bytes: [UInt8]
-        do throws(FileError) {
-            bytes = try readFile(file, limit: IgnoreFile.maximumSize, shown: name)
-        } catch {
+        do throws(FileError) { bytes = try readFile(file, limit: IgnoreFile.maximumSize, shown: name) } catch {
             throw .cannotRead("\(name): \(error.reason)", "correct it, or remove it")
         }
         levels.append(try parse(bytes, path, name))
     }
 
-    mutating func leave() {
-        if let level = levels.removeLast() { memory -= level.memory }
-    }
+    mutating func leave() { if let level = levels.removeLast() { memory -= level.memory } }
 
     /// What the first file that speaks of it says of an entry of the deepest directory: `true` to leave it out, `false` to
     /// keep it, `nil` where none does.
-    func verdict(
-        on path: UnsafeBufferPointer<UInt8>,
-        isDirectory: Bool,
-        _ budget: inout PatternBudget
-    ) throws(PublishError) -> Bool? {
+    func verdict(on path: UnsafeBufferPointer<UInt8>, isDirectory: Bool, _ budget: inout PatternBudget)
+        throws(PublishError) -> Bool?
+    {
         func verdict(_ file: IgnoreFile) throws(PublishError) -> Bool? {
             var work = 0
             let verdict = file.verdict(on: path, isDirectory: isDirectory, &work)
             if let reason = budget.spend(work) { throw .tooMuchMatching(reason) }
             return verdict
         }
-        for level in levels.reversed() {
-            if let level, let verdict = try verdict(level) { return verdict }
-        }
-        for file in named.reversed() {
-            if let verdict = try verdict(file) { return verdict }
-        }
+        for level in levels.reversed() { if let level, let verdict = try verdict(level) { return verdict } }
+        for file in named.reversed() { if let verdict = try verdict(file) { return verdict } }
         return nil
     }
 
-    private mutating func parse(
-        _ bytes: [UInt8],
-        _ directory: [UInt8],
-        _ name: String
-    ) throws(PublishError) -> IgnoreFile {
+    private mutating func parse(_ bytes: [UInt8], _ directory: [UInt8], _ name: String) throws(PublishError)
+        -> IgnoreFile
+    {
         let file: IgnoreFile
         do throws(IgnoreFile.Refusal) {
             file = try IgnoreFile(bytes, directory: directory, mostMemory: Self.mostMemory - memory)
-        } catch {
-            throw .refusedEntries("\(name):\(error.line): \(error.reason)", error.remedy)
-        }
+        } catch { throw .refusedEntries("\(name):\(error.line): \(error.reason)", error.remedy) }
         memory += file.memory
         return file
     }
@@ -99,7 +79,6 @@ extension PublishError {
     static func tooMuchMatching(_ reason: String) -> Self {
         .refusedEntries(
             "the patterns of what is left out take too long: \(reason)",
-            "use fewer wildcards, or leave out whole directories by their names"
-        )
+            "use fewer wildcards, or leave out whole directories by their names")
     }
 }

@@ -17,8 +17,7 @@ struct FileURLs: Sendable, Equatable {
             guard let reason = ManifestRules.objection(url: prefix + encoded) else { continue }
             throw .refusedEntries(
                 "\(shown(Array(path))) cannot be reached by a URL: \(reason)",
-                "shorten its name, or publish without file URLs"
-            )
+                "shorten its name, or publish without file URLs")
         }
         return prefixes.map { $0 + encoded }
     }
@@ -33,8 +32,7 @@ struct FileURLs: Sendable, Equatable {
         if url.contains("?") {
             throw refusal(
                 "a query cannot be followed by the path of a file",
-                "leave it out; machines that pull can add one with --rewrite"
-            )
+                "leave it out; machines that pull can add one with --rewrite")
         }
         let prefix = url.hasSuffix("/") ? url : url + "/"
         if let reason = ManifestRules.objection(url: prefix + "x") {
@@ -42,10 +40,7 @@ struct FileURLs: Sendable, Equatable {
         }
         let isAbsolute = ["//", "http://", "https://"].contains { prefix.lowercased().hasPrefix($0) }
         guard mayBeRelative || isAbsolute else {
-            throw refusal(
-                "a mirror is on another server, and this URL has no host",
-                "write one such as \(example)"
-            )
+            throw refusal("a mirror is on another server, and this URL has no host", "write one such as \(example)")
         }
         return prefix
     }

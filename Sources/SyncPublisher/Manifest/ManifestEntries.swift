@@ -25,11 +25,7 @@ struct ManifestEntries {
     /// Writes one entry.
     ///
     /// - Parameter number: The number that the text gives to a pack of the catalogue.
-    func write(
-        _ index: Int,
-        to writer: inout ManifestWriter,
-        number: (UInt32) -> UInt32?
-    ) throws(PublishError) {
+    func write(_ index: Int, to writer: inout ManifestWriter, number: (UInt32) -> UInt32?) throws(PublishError) {
         let entry = tree.entries[index]
         if let target = tree.linkTargets[index] {
             target.withUnsafeBufferPointer { target in
@@ -40,16 +36,10 @@ struct ManifestEntries {
         var blobs: [(blob: Blob, digest: SHA256Digest)] = []
         for blob in ledger.blobs(index) {
             let place = places[Int(blob)]
-            guard let pack = number(place.pack) else {
-                throw .bug("a file needs a dropped pack")
-            }
+            guard let pack = number(place.pack) else { throw .bug("a file needs a dropped pack") }
             let blob = Blob(
-                pack: pack,
-                codec: place.codec,
-                offset: place.offset,
-                storedLength: UInt64(place.storedLength),
-                rawLength: UInt64(place.rawLength)
-            )
+                pack: pack, codec: place.codec, offset: place.offset, storedLength: UInt64(place.storedLength),
+                rawLength: UInt64(place.rawLength))
             blobs.append((blob, place.digest))
         }
         let deltas = (deltas[index] ?? []).compactMap { delta -> Delta? in
@@ -61,16 +51,9 @@ struct ManifestEntries {
         let digest = digest(of: index) ?? .zero
         try tree.withPath(index) { path throws(PublishError) in
             writer.file(
-                path: path,
-                size: entry.stamp.size,
-                digest: digest,
-                executable: entry.kind == .executable,
-                blobs: blobs,
+                path: path, size: entry.stamp.size, digest: digest, executable: entry.kind == .executable, blobs: blobs,
                 // Empty files need no URL.
-                urls: entry.stamp.size > 0 ? try urls.urls(of: path) : [],
-                traits: tree.traits(index),
-                deltas: deltas
-            )
+                urls: entry.stamp.size > 0 ? try urls.urls(of: path) : [], traits: tree.traits(index), deltas: deltas)
         }
     }
 

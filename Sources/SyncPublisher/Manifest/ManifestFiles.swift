@@ -27,20 +27,11 @@ struct ManifestFiles {
 
     /// Generates the text once and passes it on in pieces of about 256 KiB.
     private func forEachPiece(
-        revision: UInt64,
-        created: String?,
-        _ take: (UnsafeRawBufferPointer) throws(PublishError) -> Void
+        revision: UInt64, created: String?, _ take: (UnsafeRawBufferPointer) throws(PublishError) -> Void
     ) throws(PublishError) {
         var writer = ManifestWriter(
-            project: project,
-            revision: revision,
-            created: created,
-            chunking: chunking,
-            isInParts: parts != nil,
-            dictionary: dictionary,
-            userData: userData,
-            keepsTraits: !entries.tree.kept.isEmpty
-        )
+            project: project, revision: revision, created: created, chunking: chunking, isInParts: parts != nil,
+            dictionary: dictionary, userData: userData, keepsTraits: !entries.tree.kept.isEmpty)
         for directory in entries.tree.directories {
             directory.path.withUnsafeBufferPointer { writer.directory(path: $0, traits: directory.traits) }
             if writer.pending >= 256 << 10 { try writer.drain(take) }
@@ -71,11 +62,7 @@ struct ManifestFiles {
     ///
     /// - Parameter beforePlacing: Gets the SHA-256 of the text.
     func write(
-        to output: OutputDirectory,
-        revision: UInt64,
-        created: String?,
-        isKept: Bool,
-        isNewest: Bool,
+        to output: OutputDirectory, revision: UInt64, created: String?, isKept: Bool, isNewest: Bool,
         beforePlacing: (SHA256Digest) throws(PublishError) -> Void
     ) throws(PublishError) -> (digest: SHA256Digest, size: UInt64, compressed: UInt64) {
         let text = try output.makeTemporary(.top)
@@ -93,21 +80,13 @@ struct ManifestFiles {
         let frame = try output.makeTemporary(.top)
         let compressed = try compress(text.descriptor.raw, size, to: frame.descriptor.raw, output)
         try beforePlacing(digest)
-        try output.placeManifest(
-            text,
-            compressed: frame,
-            keeping: isKept ? revision : nil,
-            isNewest: isNewest
-        )
+        try output.placeManifest(text, compressed: frame, keeping: isKept ? revision : nil, isNewest: isNewest)
         return (digest, size, compressed)
     }
 
-    private func compress(
-        _ source: Int32,
-        _ size: UInt64,
-        to target: Int32,
-        _ output: OutputDirectory
-    ) throws(PublishError) -> UInt64 {
+    private func compress(_ source: Int32, _ size: UInt64, to target: Int32, _ output: OutputDirectory)
+        throws(PublishError) -> UInt64
+    {
         var written: UInt64 = 0
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { piece.deallocate() }

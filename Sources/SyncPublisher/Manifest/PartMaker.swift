@@ -48,12 +48,7 @@ struct PartMaker: ~Copyable {
         var known: Int?
     }
 
-    init(
-        _ entries: ManifestEntries,
-        packs: [SHA256Digest],
-        _ base: BaseSet?,
-        deltas: Bool
-    ) throws(PublishError) {
+    init(_ entries: ManifestEntries, packs: [SHA256Digest], _ base: BaseSet?, deltas: Bool) throws(PublishError) {
         let hasher = try calling { try SHA256Hasher() }
         compressor = try calling { try ZstdCompressor(level: ManifestFiles.level) }
         self.hasher = hasher
@@ -64,10 +59,8 @@ struct PartMaker: ~Copyable {
     }
 
     /// Makes all parts. `moves` gets the **bytes** that are needed of each of the base's packs, and says which are written anew.
-    mutating func run(
-        _ writer: PackWriter,
-        moving moves: ([Int: UInt64]) -> Set<Int>
-    ) throws(PublishError) -> MadeParts {
+    mutating func run(_ writer: PackWriter, moving moves: ([Int: UInt64]) -> Set<Int>) throws(PublishError) -> MadeParts
+    {
         var drafts = try drafts()
         let moved = moves(live(drafts))
         for index in drafts.indices {
@@ -95,12 +88,9 @@ struct PartMaker: ~Copyable {
     }
 
     /// Writes a part as a delta for readers that have the base's part; `nil` if that saves little.
-    private mutating func delta(
-        of draft: Draft,
-        _ part: Manifest.Part,
-        _ base: BaseSet,
-        _ writer: PackWriter
-    ) throws(PublishError) -> Manifest.PartDelta? {
+    private mutating func delta(of draft: Draft, _ part: Manifest.Part, _ base: BaseSet, _ writer: PackWriter)
+        throws(PublishError) -> Manifest.PartDelta?
+    {
         let row = entries.tree.withPath(draft.rows.lowerBound) { base.manifest.files.firstRow(notBefore: $0) }
         var (index, end) = (-1, 0)
         repeat {
@@ -113,11 +103,7 @@ struct PartMaker: ~Copyable {
             former.blob.rawLength + part.blob.rawLength <= Manifest.PartDelta.longestTexts,
             // A pack that cannot be read gives no text, and so no delta.
             let prefix = try? base.place.read(
-                "part \(index)",
-                former.blob,
-                former.digest,
-                base.manifest.packs[Int(former.blob.pack)]
-            )
+                "part \(index)", former.blob, former.digest, base.manifest.packs[Int(former.blob.pack)])
         else { return nil }
         let most = Int(part.blob.storedLength) * 3 / 4
         let text = try text(of: draft.rows)
@@ -125,11 +111,7 @@ struct PartMaker: ~Copyable {
         guard let stored = frame else { return nil }
         let place = try writer.append(stored)
         return Manifest.PartDelta(
-            pack: place.pack,
-            offset: place.offset,
-            storedLength: UInt64(stored.count),
-            base: former.digest
-        )
+            pack: place.pack, offset: place.offset, storedLength: UInt64(stored.count), base: former.digest)
     }
 
     private func live(_ drafts: [Draft]) -> [Int: UInt64] {
@@ -144,8 +126,9 @@ struct PartMaker: ~Copyable {
     /// Where each part starts and ends, its digest, and whether the base has it in a usable pack.
     private mutating func drafts() throws(PublishError) -> [Draft] {
         var known: [SHA256Digest: Int] = [:]
-        for (index, part) in (base?.manifest.parts ?? []).enumerated()
-        where base?.usable[Int(part.blob.pack)] == true { known[part.digest] = index }
+        for (index, part) in (base?.manifest.parts ?? []).enumerated() where base?.usable[Int(part.blob.pack)] == true {
+            known[part.digest] = index
+        }
         var drafts: [Draft] = []
         for rows in borders() {
             let text = try text(of: rows)
@@ -161,10 +144,7 @@ struct PartMaker: ~Copyable {
         var start = 0
         for index in entries.tree.entries.indices {
             let isBorder = entries.tree.withPath(index) { path in
-                cutter.isBorder(
-                    before: path,
-                    weight: 110 + path.count + 100 * entries.ledger.blobs(index).count
-                )
+                cutter.isBorder(before: path, weight: 110 + path.count + 100 * entries.ledger.blobs(index).count)
             }
             guard isBorder else { continue }
             parts.append(start..<index)
@@ -206,16 +186,13 @@ extension PublishRun {
     }
 
     /// Makes the parts and puts their packs in place.
-    mutating func makeParts(_ entries: ManifestEntries, _ writer: PackWriter) throws(PublishError)
-        -> MadeParts
-    {
+    mutating func makeParts(_ entries: ManifestEntries, _ writer: PackWriter) throws(PublishError) -> MadeParts {
         let packs = (base?.packs ?? []).map(\.sha256) + writer.finished.map(\.sha256)
         var maker = try PartMaker(entries, packs: packs, base, deltas: options.deltas)
         let (options, base) = (options, base)
         let made = try maker.run(try PackWriter(output, packSize: options.packSize)) { live in
             guard options.repack else { return [] }
-            return PackUsage(base, [], Ledger(count: 0), parts: live, packSize: options.packSize)
-                .worthRepacking
+            return PackUsage(base, [], Ledger(count: 0), parts: live, packSize: options.packSize).worthRepacking
         }
         report.parts = made.all.count
         report.partsWritten = made.all.count { $0.isNew }

@@ -32,9 +32,7 @@ struct PublishChoices: Sendable, Equatable {
             }
             guard mirrors.count < ManifestLimits.standard.urlsPerFile else {
                 throw .usage(
-                    "there are \(mirrors.count) mirrors",
-                    "choose the best; a manifest names at most 64 places"
-                )
+                    "there are \(mirrors.count) mirrors", "choose the best; a manifest names at most 64 places")
             }
         } else {
             mirrors = former.mirrors
@@ -42,8 +40,7 @@ struct PublishChoices: Sendable, Equatable {
         switch options.filesURL {
         case .asBase: filesURL = former.filesURL
         case .none: filesURL = nil
-        case .at(let url):
-            filesURL = try FileURLs.prefix(url, option: "the files' URL", mayBeRelative: true)
+        case .at(let url): filesURL = try FileURLs.prefix(url, option: "the files' URL", mayBeRelative: true)
         }
         differsFromBase =
             base != nil
@@ -52,10 +49,7 @@ struct PublishChoices: Sendable, Equatable {
         if options.isLoose == nil, isLoose { kept.append("--loose") }
         if options.preserve == nil, !preserve.isEmpty { kept.append("--preserve \(preserve.text)") }
         if options.groups == nil, !groups.isEmpty {
-            kept.append(
-                (groups.count == 1 ? "the group " : "the groups ")
-                    + groups.map(\.name).joined(separator: ", ")
-            )
+            kept.append((groups.count == 1 ? "the group " : "the groups ") + groups.map(\.name).joined(separator: ", "))
         }
         if options.mirrors == nil, !mirrors.isEmpty {
             kept.append(mirrors.count == 1 ? "1 mirror" : "\(mirrors.count) mirrors")
@@ -86,10 +80,7 @@ struct PublishChoices: Sendable, Equatable {
             // All packs of a set have the same mirrors; packs elsewhere have none.
             mirrors =
                 base.packs.last { $0.urls.count > 1 }.map { pack in
-                    Array(
-                        Self.prefixes(pack.urls, suffix: packURLPrefix + pack.sha256.hex + ".pack")
-                            .dropFirst()
-                    )
+                    Array(Self.prefixes(pack.urls, suffix: packURLPrefix + pack.sha256.hex + ".pack").dropFirst())
                 } ?? []
         }
     }
@@ -106,9 +97,7 @@ struct PublishChoices: Sendable, Equatable {
 
     /// The prefixes of URLs with a suffix; none if one ends otherwise.
     private static func prefixes(_ urls: [String], suffix: String) -> [String] {
-        let prefixes = urls.compactMap { url in
-            url.hasSuffix(suffix) ? String(url.dropLast(suffix.count)) : nil
-        }
+        let prefixes = urls.compactMap { url in url.hasSuffix(suffix) ? String(url.dropLast(suffix.count)) : nil }
         return prefixes.count == urls.count ? prefixes : []
     }
 
@@ -131,13 +120,10 @@ enum ProjectName {
             if let reason = ManifestRules.objection(identifier: wanted, what: "project") {
                 throw .usage(reason, "choose a name such as com.example.tower")
             }
-            if options.base == .inOutput, let base, base.project != wanted,
-                !options.permits.contains(.otherProject)
-            {
+            if options.base == .inOutput, let base, base.project != wanted, !options.permits.contains(.otherProject) {
                 throw .usage(
                     "\(shown(options.output)) holds the project \(shown(base.project)), not \(shown(wanted))",
-                    "name another output directory, or give the set its new name with --rename"
-                )
+                    "name another output directory, or give the set its new name with --rename")
             }
             return wanted
         }
@@ -153,8 +139,7 @@ enum ProjectName {
         guard ManifestRules.objection(identifier: text, what: "project") == nil else {
             throw .usage(
                 "cannot make a project name from \(shown(options.directory))",
-                "name it with --project, such as com.example.tower"
-            )
+                "name it with --project, such as com.example.tower")
         }
         return text
     }
@@ -163,19 +148,15 @@ enum ProjectName {
 extension PublishRun {
     /// Says that the set in the output gets another name, which the options permit by now.
     mutating func checkRename() throws(PublishError) {
-        guard options.base == .inOutput, let former = base?.manifest.project, former != project else {
-            return
-        }
+        guard options.base == .inOutput, let former = base?.manifest.project, former != project else { return }
         guard try !output.hasChannels() else {
             throw .usage(
                 "\(shown(options.output)) has channels, and what they point at is called \(shown(former))",
-                "name another output directory"
-            )
+                "name another output directory")
         }
         report.warnings.append(
             "the set is called \(project) from now on, and no longer \(shown(former)): a directory into which \(shown(former)) "
-                + "was pulled takes it once its .syncagent is removed; the files stay, and are not fetched again"
-        )
+                + "was pulled takes it once its .syncagent is removed; the files stay, and are not fetched again")
     }
 }
 
@@ -185,10 +166,7 @@ enum GroupWarnings {
     ///
     /// - Throws: ``PublishError`` when readers would refuse so many patterns, and after a stop request.
     static func make(
-        _ groups: [Manifest.Group],
-        base: [Manifest.Group],
-        _ tree: SourceTree,
-        _ limits: ManifestLimits,
+        _ groups: [Manifest.Group], base: [Manifest.Group], _ tree: SourceTree, _ limits: ManifestLimits,
         isCancelled: () -> Bool
     ) throws(PublishError) -> [String] {
         var lines: [String] = []
@@ -198,19 +176,14 @@ enum GroupWarnings {
         }
         let lost = base.map(\.name).filter { name in !groups.contains { $0.name == name } }
         if !lost.isEmpty {
-            lines.append(
-                "the base declares groups that this manifest does not: \(shown(lost.joined(separator: ", ")))"
-            )
+            lines.append("the base declares groups that this manifest does not: \(shown(lost.joined(separator: ", ")))")
         }
         return lines
     }
 
     /// As a reader of the manifest counts what its patterns cost: what is refused there must not be published.
     private static func selectsAnything(
-        _ group: Manifest.Group,
-        _ tree: SourceTree,
-        _ budget: inout PatternBudget,
-        _ isCancelled: () -> Bool
+        _ group: Manifest.Group, _ tree: SourceTree, _ budget: inout PatternBudget, _ isCancelled: () -> Bool
     ) throws(PublishError) -> Bool {
         var selects = false
         for pattern in group.include {
@@ -224,8 +197,7 @@ enum GroupWarnings {
             if let reason {
                 throw .refusedEntries(
                     "group \(shown(group.name)), \(shown(pattern)): \(reason)",
-                    "begin patterns with a directory: no reader would take this manifest"
-                )
+                    "begin patterns with a directory: no reader would take this manifest")
             }
             guard !selects else { continue }
             for index in below {

@@ -30,13 +30,7 @@ struct Collector {
         case counting
     }
 
-    init(
-        _ tree: SourceTree,
-        _ catalogue: Catalogue,
-        _ writer: PackWriter,
-        _ base: Manifest?,
-        for purpose: Purpose
-    ) {
+    init(_ tree: SourceTree, _ catalogue: Catalogue, _ writer: PackWriter, _ base: Manifest?, for purpose: Purpose) {
         self.tree = tree
         self.catalogue = catalogue
         self.writer = writer
@@ -47,12 +41,8 @@ struct Collector {
 
     var progress: PublishProgress {
         PublishProgress(
-            step: purpose == .packing ? .reading : .hashing,
-            files: files,
-            totalFiles: tree.fileCount,
-            bytes: bytes,
-            totalBytes: tree.totalSize
-        )
+            step: purpose == .packing ? .reading : .hashing, files: files, totalFiles: tree.fileCount, bytes: bytes,
+            totalBytes: tree.totalSize)
     }
 
     mutating func take(_ result: EncodeResult) throws(PublishError) {
@@ -69,8 +59,7 @@ struct Collector {
         case .chunk(let file, let blob, let buffer):
             try pass(before: file)
             try add(blob, buffer)
-        case .endOfFile(let file, let digest):
-            try close(file, digest)
+        case .endOfFile(let file, let digest): try close(file, digest)
         }
     }
 
@@ -84,19 +73,12 @@ struct Collector {
         if let known = catalogue.find(blob.digest) { return ledger.append(blob: known) }
         guard !blob.stored.isEmpty, let stored = UInt32(exactly: blob.stored.count),
             let raw = UInt32(exactly: blob.rawLength)
-        else {
-            throw .bug("a blob came without its bytes")
-        }
+        else { throw .bug("a blob came without its bytes") }
         saved += UInt64(blob.saved)
         let place = try writer.append(buffer[blob.stored])
         let entry = Catalogue.Entry(
-            digest: blob.digest,
-            pack: place.pack,
-            codec: blob.codec,
-            offset: place.offset,
-            storedLength: stored,
-            rawLength: raw
-        )
+            digest: blob.digest, pack: place.pack, codec: blob.codec, offset: place.offset, storedLength: stored,
+            rawLength: raw)
         guard let number = catalogue.add(entry) else { throw .tooManyBlobs }
         ledger.append(blob: number)
     }
@@ -106,13 +88,8 @@ struct Collector {
         guard catalogue.find(blob.digest) == nil else { return }
         unplaced += UInt64(blob.rawLength)
         let place = Catalogue.Entry(
-            digest: blob.digest,
-            pack: .max,
-            codec: .identity,
-            offset: 0,
-            storedLength: 0,
-            rawLength: UInt32(clamping: blob.rawLength)
-        )
+            digest: blob.digest, pack: .max, codec: .identity, offset: 0, storedLength: 0,
+            rawLength: UInt32(clamping: blob.rawLength))
         guard catalogue.add(place) != nil else { throw .tooManyBlobs }
     }
 

@@ -7,14 +7,10 @@ struct Ledger {
     private var ends: [UInt32]
     private var blobs: [UInt32] = []
 
-    init(count: Int) {
-        ends = Array(repeating: 0, count: count)
-    }
+    init(count: Int) { ends = Array(repeating: 0, count: count) }
 
     /// The blobs of an entry, in file order.
-    func blobs(_ index: Int) -> ArraySlice<UInt32> {
-        blobs[(index == 0 ? 0 : Int(ends[index - 1]))..<Int(ends[index])]
-    }
+    func blobs(_ index: Int) -> ArraySlice<UInt32> { blobs[(index == 0 ? 0 : Int(ends[index - 1]))..<Int(ends[index])] }
 
     /// Adds a blob to the entry that is closed next.
     mutating func append(blob: UInt32) { blobs.append(blob) }

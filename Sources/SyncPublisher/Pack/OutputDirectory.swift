@@ -45,8 +45,7 @@ final class OutputDirectory {
         guard let top = SharedDescriptor(openDirectory(path)) else {
             throw .cannotCreate(
                 "cannot open the output directory \(shown(path)): \(errnoText)",
-                "name a directory that this user may write to"
-            )
+                "name a directory that this user may write to")
         }
         folders[.top] = top
         lock = try OutputLock(top, path: path)
@@ -57,9 +56,7 @@ final class OutputDirectory {
     }
 
     /// Refuses folders that are links: what is meant to be in them would be somewhere else.
-    func checkFolders() throws(PublishError) {
-        for folder in Folder.allCases { _ = try found(folder) }
-    }
+    func checkFolders() throws(PublishError) { for folder in Folder.allCases { _ = try found(folder) } }
 
     /// Opens a folder; `nil` if it does not exist.
     private func found(_ folder: Folder) throws(PublishError) -> SharedDescriptor? {
@@ -74,21 +71,17 @@ final class OutputDirectory {
         guard code == .noSuchFileOrDirectory || code == .notDirectory else {
             throw .cannotRead(
                 "cannot open \(shown(display(folder))): \(code)",
-                "check its permissions; the published set is unchanged"
-            )
+                "check its permissions; the published set is unchanged")
         }
         return nil
     }
 
     /// Refuses an entry that is a symbolic link: it is no part of the set.
     func refuseLink(_ folder: Folder, _ name: String) throws(PublishError) {
-        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .link else {
-            return
-        }
+        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .link else { return }
         throw .refused(
             "\(shown(display(folder, name))) is a symbolic link, which may lead anywhere",
-            "put what it leads to in its place, or mount a directory there with mount --bind"
-        )
+            "put what it leads to in its place, or mount a directory there with mount --bind")
     }
 
     /// -1, which every call refuses, for a folder that is missing or cannot be used.
@@ -98,23 +91,17 @@ final class OutputDirectory {
     private func made(_ folder: Folder) throws(PublishError) -> Int32 {
         if let code = makeDirectory(folder.rawValue, in: descriptor(.top)), code != .fileExists {
             throw .cannotCreate(
-                "cannot create \(shown(display(folder))): \(code)",
-                "make the output directory writable"
-            )
+                "cannot create \(shown(display(folder))): \(code)", "make the output directory writable")
         }
         guard let found = try found(folder) else {
             throw .cannotCreate(
-                "\(shown(display(folder))) is not a directory",
-                "remove it, or name another output directory"
-            )
+                "\(shown(display(folder))) is not a directory", "remove it, or name another output directory")
         }
         return found.raw
     }
 
     /// Creates `packs/`, if it is missing.
-    func makePacks() throws(PublishError) {
-        if access == .publishing { _ = try made(.packs) }
-    }
+    func makePacks() throws(PublishError) { if access == .publishing { _ = try made(.packs) } }
 
     // MARK: Signatures
 
@@ -122,11 +109,7 @@ final class OutputDirectory {
     ///
     /// - Parameter isReplaced: Whether what has the name gives way, from one moment to the next.
     func give(
-        _ source: String,
-        from: Folder = .top,
-        _ name: String,
-        in folder: Folder,
-        replacing isReplaced: Bool = true
+        _ source: String, from: Folder = .top, _ name: String, in folder: Folder, replacing isReplaced: Bool = true
     ) throws(PublishError) {
         let directory = try made(folder)
         guard isReplaced || !exists(name, in: directory) else { return }
@@ -143,9 +126,7 @@ final class OutputDirectory {
             } else {
                 try replace(name, with: try readFile(file.raw, limit: .max, shown: source), in: directory)
             }
-        } catch {
-            throw .writing(display(folder, name), "write", code: error.code)
-        }
+        } catch { throw .writing(display(folder, name), "write", code: error.code) }
         if let code = synchronize(directory) { throw .writing(display(folder), "sync", code: code) }
     }
 
@@ -158,9 +139,7 @@ final class OutputDirectory {
     func put(_ bytes: [UInt8], _ name: String, in folder: Folder) throws(PublishError) {
         guard read(folder, name, limit: bytes.count) != bytes else { return }
         let directory = try made(folder)
-        do throws(FileError) {
-            try replace(name, with: bytes, in: directory)
-        } catch {
+        do throws(FileError) { try replace(name, with: bytes, in: directory) } catch {
             throw .writing(display(folder, name), error.step, code: error.code)
         }
         if let code = synchronize(directory) { throw .writing(display(folder), "sync", code: code) }
@@ -194,19 +173,11 @@ final class OutputDirectory {
     ///
     /// - Parameter limit: Most **bytes** it may have.
     func contents(_ folder: Folder, _ name: String, limit: Int) throws(FileError) -> [UInt8] {
-        try readFile(
-            name,
-            in: descriptor(folder),
-            trust: Self.trust,
-            limit: limit,
-            shown: display(folder, name)
-        )
+        try readFile(name, in: descriptor(folder), trust: Self.trust, limit: limit, shown: display(folder, name))
     }
 
     /// The same; `nil` if there is none that can be read.
-    func read(_ folder: Folder, _ name: String, limit: Int) -> [UInt8]? {
-        try? contents(folder, name, limit: limit)
-    }
+    func read(_ folder: Folder, _ name: String, limit: Int) -> [UInt8]? { try? contents(folder, name, limit: limit) }
 
     /// What a zstd frame holds; `nil` if it cannot be read.
     func text(ofFrame name: String, in folder: Folder = .top) -> [UInt8]? {
@@ -225,8 +196,7 @@ final class OutputDirectory {
         do throws(Errno) { return try directoryEntries(directory.raw) } catch {
             throw .cannotRead(
                 "cannot read \(shown(display(folder))): \(error)",
-                "check its permissions; the published set is unchanged"
-            )
+                "check its permissions; the published set is unchanged")
         }
     }
 
@@ -266,9 +236,7 @@ final class OutputDirectory {
         let name = "\(Self.prefix)\(temporaries)\(Self.suffix)"
         let flags = OpenFlags.newFile.union(.readWrite)
         let file = Descriptor(opening: name, in: descriptor(folder), flags, mode: 0o666)
-        guard let file = SharedDescriptor(file) else {
-            throw .writing(display(folder, name), "create", code: .last)
-        }
+        guard let file = SharedDescriptor(file) else { throw .writing(display(folder, name), "create", code: .last) }
         return TemporaryFile(descriptor: file, folder: folder, name: name, shown: display(folder, name))
     }
 
@@ -287,12 +255,9 @@ final class OutputDirectory {
     /// - Parameters:
     ///   - revision: The number under which it is kept, too; `nil` where releases are not kept.
     ///   - isNewest: Whether it is `manifest.json` from now on.
-    func placeManifest(
-        _ text: TemporaryFile,
-        compressed: TemporaryFile,
-        keeping revision: UInt64?,
-        isNewest: Bool
-    ) throws(PublishError) {
+    func placeManifest(_ text: TemporaryFile, compressed: TemporaryFile, keeping revision: UInt64?, isNewest: Bool)
+        throws(PublishError)
+    {
         try sync(text)
         try sync(compressed)
         if let revision {
@@ -322,9 +287,7 @@ final class OutputDirectory {
         }
     }
 
-    func discard(_ file: TemporaryFile) {
-        removeFile(file.name, in: descriptor(file.folder))
-    }
+    func discard(_ file: TemporaryFile) { removeFile(file.name, in: descriptor(file.folder)) }
 
     /// Makes the names in a folder durable.
     func syncNames(_ folder: Folder) throws(PublishError) {
@@ -343,9 +306,7 @@ final class OutputDirectory {
 
     /// Length of a regular file in **bytes**; `nil` if there is none.
     func size(_ folder: Folder, _ name: String) -> UInt64? {
-        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else {
-            return nil
-        }
+        guard case .success(let found?) = status(descriptor(folder), name), found.kind == .file else { return nil }
         return found.size
     }
 
@@ -361,10 +322,9 @@ final class OutputDirectory {
     }
 
     /// SHA-256 of an open file; `nil` if it cannot be read, or `taking`, which gets each piece, returns `false`.
-    static func digest(
-        _ file: Int32,
-        taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true }
-    ) throws(PublishError) -> SHA256Digest? {
+    static func digest(_ file: Int32, taking: (UnsafeRawBufferPointer, UInt64) -> Bool = { _, _ in true })
+        throws(PublishError) -> SHA256Digest?
+    {
         guard let size = status(file)?.size else { return nil }
         var hasher = try calling { try SHA256Hasher() }
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
@@ -407,19 +367,13 @@ final class OutputDirectory {
         for name in (try? directoryEntries(directory)) ?? []
         where name.hasPrefix(Self.prefix) && name.hasSuffix(Self.suffix)
             && Int(name.dropFirst(Self.prefix.count).dropLast(Self.suffix.count)) != nil
-        {
-            removeFile(name, in: directory)
-        }
+        { removeFile(name, in: directory) }
     }
 
     private static func makeDirectories(_ path: String) throws(PublishError) {
-        do throws(FileError) {
-            try SyncSystem.makeDirectories(path)
-        } catch {
+        do throws(FileError) { try SyncSystem.makeDirectories(path) } catch {
             throw .cannotCreate(
-                "cannot create \(shown(error.path)): \(error.reason)",
-                "name a directory that this user may write to"
-            )
+                "cannot create \(shown(error.path)): \(error.reason)", "name a directory that this user may write to")
         }
     }
 }

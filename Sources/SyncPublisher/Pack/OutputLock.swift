@@ -25,8 +25,7 @@ struct OutputLock: ~Copyable {
             let opened = status(file.raw)
             let lock = try Self.lock(file, path)
             // Whoever had it before has removed the file meanwhile.
-            guard case .success(let named?) = status(directory.raw, Self.name), let opened,
-                named.isSameFile(as: opened)
+            guard case .success(let named?) = status(directory.raw, Self.name), let opened, named.isSameFile(as: opened)
             else { continue }
             self.lock = lock
             return
@@ -40,11 +39,7 @@ struct OutputLock: ~Copyable {
     /// - Returns: `nil` where the file system has no locks.
     private static func lock(_ file: consuming Descriptor, _ path: String) throws(PublishError) -> FileLock? {
         let lock: FileLock?
-        do throws(FileError) {
-            lock = try FileLock.take(file, path: "\(path)/\(name)")
-        } catch {
-            return nil
-        }
+        do throws(FileError) { lock = try FileLock.take(file, path: "\(path)/\(name)") } catch { return nil }
         guard lock != nil else { throw busy(path) }
         return lock
     }
@@ -52,30 +47,19 @@ struct OutputLock: ~Copyable {
     private static func open(_ directory: Int32, _ path: String) throws(PublishError) -> Descriptor {
         do throws(FileError) {
             return try openFile(
-                name,
-                in: directory,
-                [.readWrite, .create],
-                mode: 0o600,
-                trust: trust,
-                shown: "\(path)/\(name)"
-            )
+                name, in: directory, [.readWrite, .create], mode: 0o600, trust: trust, shown: "\(path)/\(name)")
         } catch {
             guard error.code == .permissionDenied, case .success(_?) = status(directory, name) else {
                 throw .cannotCreate("\(error)", "name a directory that this user may write to")
             }
             throw PublishError(
-                .busy,
-                "another user is publishing to \(shown(path)), or was killed while doing so",
-                "wait for that; if nobody is publishing there, remove \(name) in it"
-            )
+                .busy, "another user is publishing to \(shown(path)), or was killed while doing so",
+                "wait for that; if nobody is publishing there, remove \(name) in it")
         }
     }
 
     private static func busy(_ path: String) -> PublishError {
         PublishError(
-            .busy,
-            "another publish is writing to \(shown(path))",
-            "wait for it, or name another output directory"
-        )
+            .busy, "another publish is writing to \(shown(path))", "wait for it, or name another output directory")
     }
 }

@@ -17,16 +17,11 @@ enum OutputPlacement: Equatable {
         if let start = nearestDirectory(output), isInside(start.raw, root) {
             throw .usage(
                 "the output \(shown(output)) is inside the source \(shown(source.path))",
-                "name an output directory outside it"
-            )
+                "name an output directory outside it")
         }
-        if let packs = openDirectory(output + "/packs"), let status = status(packs.raw),
-            isInside(source.raw, status)
-        {
+        if let packs = openDirectory(output + "/packs"), let status = status(packs.raw), isInside(source.raw, status) {
             throw .usage(
-                "the source \(shown(source.path)) is inside the output's packs",
-                "name another output directory"
-            )
+                "the source \(shown(source.path)) is inside the output's packs", "name another output directory")
         }
         guard let from = realPath(output), let to = realPath(source.path), to.hasPrefix(from + "/") else {
             return .apart
@@ -52,7 +47,5 @@ enum OutputPlacement: Equatable {
     }
 
     /// The real path, without the `/` of the root.
-    static func realPath(_ path: String) -> String? {
-        SyncSystem.realPath(path).map { $0 == "/" ? "" : $0 }
-    }
+    static func realPath(_ path: String) -> String? { SyncSystem.realPath(path).map { $0 == "/" ? "" : $0 } }
 }

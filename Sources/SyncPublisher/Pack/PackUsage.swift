@@ -26,12 +26,8 @@ struct PackUsage {
     ///   - deltas: Of the base, that are named again; their packs are kept as they are.
     ///   - parts: **Bytes** of the manifest's parts that stay where they are, by the base's pack.
     init(
-        _ base: BaseSet?,
-        _ places: [Catalogue.Entry],
-        _ ledger: Ledger,
-        deltas: [Int: [Delta]] = [:],
-        parts: [Int: UInt64] = [:],
-        packSize: UInt64
+        _ base: BaseSet?, _ places: [Catalogue.Entry], _ ledger: Ledger, deltas: [Int: [Delta]] = [:],
+        parts: [Int: UInt64] = [:], packSize: UInt64
     ) {
         var live = Array(repeating: UInt64(0), count: base?.packs.count ?? 0)
         var unique: UInt64 = 0

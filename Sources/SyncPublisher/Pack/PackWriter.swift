@@ -65,21 +65,15 @@ final class PackWriter {
 
     /// The same, of an array.
     func append(_ bytes: [UInt8]) throws(PublishError) -> (pack: UInt32, offset: UInt64) {
-        try bytes.withUnsafeBufferPointer { bytes throws(PublishError) in
-            try append(UnsafeRawBufferPointer(bytes))
-        }
+        try bytes.withUnsafeBufferPointer { bytes throws(PublishError) in try append(UnsafeRawBufferPointer(bytes)) }
     }
 
     /// Adds a part or a dictionary: its frame, or, where there is none, the bytes themselves.
     func append(_ frame: [UInt8]?, of raw: [UInt8]) throws(PublishError) -> Blob {
         let place = try append(frame ?? raw)
         return Blob(
-            pack: place.pack,
-            codec: frame == nil ? .identity : .ofParts,
-            offset: place.offset,
-            storedLength: UInt64((frame ?? raw).count),
-            rawLength: UInt64(raw.count)
-        )
+            pack: place.pack, codec: frame == nil ? .identity : .ofParts, offset: place.offset,
+            storedLength: UInt64((frame ?? raw).count), rawLength: UInt64(raw.count))
     }
 
     /// Closes the last pack and makes all of them durable under their names.
@@ -90,9 +84,7 @@ final class PackWriter {
     }
 
     /// Starts a new pack with the next blob.
-    func cut() throws(PublishError) {
-        if size > 0 { try closePack() }
-    }
+    func cut() throws(PublishError) { if size > 0 { try closePack() } }
 
     private var written: UInt64 { size - UInt64(buffered) }
 

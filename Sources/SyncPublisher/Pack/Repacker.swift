@@ -26,11 +26,9 @@ struct Repacker {
     }
 
     /// - Returns: The new place.
-    private func copy(
-        _ place: Catalogue.Entry,
-        from pack: SharedDescriptor,
-        _ buffer: UnsafeMutableRawBufferPointer
-    ) throws(PublishError) -> (pack: UInt32, offset: UInt64) {
+    private func copy(_ place: Catalogue.Entry, from pack: SharedDescriptor, _ buffer: UnsafeMutableRawBufferPointer)
+        throws(PublishError) -> (pack: UInt32, offset: UInt64)
+    {
         let length = Int(place.storedLength)
         let large = length > buffer.count
         let target =

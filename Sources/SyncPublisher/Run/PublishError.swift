@@ -72,9 +72,7 @@ package struct PublishError: Error, Sendable, Equatable {
 
 extension PublishError: CustomStringConvertible {
     /// What, where, what to do; one line for each refused entry.
-    package var description: String {
-        ([summary] + details.map { "  " + $0 } + [remedy]).joined(separator: "\n")
-    }
+    package var description: String { ([summary] + details.map { "  " + $0 } + [remedy]).joined(separator: "\n") }
 }
 
 /// Errors by code: what happened, and what to do.
@@ -97,28 +95,23 @@ extension PublishError {
             "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
             code == .permissionDenied
                 ? "give this user permission to read it, or publish as its owner"
-                : "check the source disk; the published set is unchanged"
-        )
+                : "check the source disk; the published set is unchanged")
     }
 
     /// A write to the output that failed with an errno.
     static func writing(_ path: String, _ attempt: String, code: Errno?) -> Self {
         Self(
-            .cannotWrite,
-            "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
+            .cannotWrite, "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
             code == .noSpace || code == .diskQuotaExceeded
                 ? "free space in the output directory; the published set is unchanged"
-                : "check the output directory; the published set is unchanged"
-        )
+                : "check the output directory; the published set is unchanged")
     }
 
     /// A file that is not what it was when the walk saw it.
     static func changed(_ path: String) -> Self {
         Self(
-            .changedWhileRead,
-            "\(escaped(path)) changed while it was being published",
-            "publish again when nothing writes there, or publish a snapshot"
-        )
+            .changedWhileRead, "\(escaped(path)) changed while it was being published",
+            "publish again when nothing writes there, or publish a snapshot")
     }
 
     /// The caller asked to stop.
@@ -134,22 +127,13 @@ extension PublishError {
     /// The same error, of a signature for something that is in place already.
     func unsigned(_ change: String, _ todo: String) -> Self {
         let note = "\(change), but this is not signed: pinned machines stay at what was signed before"
-        return Self(
-            code,
-            summary,
-            details: details + [note],
-            code == .cannotSign ? "\(remedy); then \(todo)" : todo
-        )
+        return Self(code, summary, details: details + [note], code == .cannotSign ? "\(remedy); then \(todo)" : todo)
     }
 }
 
 /// Calls OpenSSL, zstd or another library; what it refuses becomes an internal error.
 func calling<R: ~Copyable>(_ library: () throws -> R) throws(PublishError) -> R {
-    do {
-        return try library()
-    } catch let error as PublishError {
-        throw error
-    } catch {
+    do { return try library() } catch let error as PublishError { throw error } catch {
         throw PublishError(.internalError, "\(error)", "check memory limits and the libraries' configuration")
     }
 }

@@ -124,9 +124,7 @@ package struct PublishOptions: Sendable {
         package init(rawValue: UInt8) { self.rawValue = rawValue }
 
         /// The words for users, in one order.
-        package static let words: [(word: String, trait: KeptTraits)] = [
-            ("times", .times), ("modes", .modes),
-        ]
+        package static let words: [(word: String, trait: KeptTraits)] = [("times", .times), ("modes", .modes)]
 
         /// Reads words; `nil` when one is none of ``words``.
         package init?(words: some Sequence<some StringProtocol>) {
@@ -139,9 +137,7 @@ package struct PublishOptions: Sendable {
         }
 
         /// `times,modes`
-        package var text: String {
-            Self.words.filter { contains($0.trait) }.map(\.word).joined(separator: ",")
-        }
+        package var text: String { Self.words.filter { contains($0.trait) }.map(\.word).joined(separator: ",") }
     }
 
     /// What ends with an error, or is left out, unless somebody asks for it.
@@ -221,12 +217,8 @@ package struct PublishOptions: Sendable {
 
     /// The first option that makes no sense, as an error for people.
     package func check() throws(PublishError) {
-        guard (1...19).contains(level) else {
-            throw .usage("the compression level is \(level)", "choose 1 to 19")
-        }
-        guard (1...256).contains(jobs) else {
-            throw .usage("the number of jobs is \(jobs)", "choose 1 to 256")
-        }
+        guard (1...19).contains(level) else { throw .usage("the compression level is \(level)", "choose 1 to 19") }
+        guard (1...256).contains(jobs) else { throw .usage("the number of jobs is \(jobs)", "choose 1 to 256") }
         guard (1...(1 << 40)).contains(packSize) else {
             throw .usage("the pack size is \(packSize)", "choose 1 byte to 1 TiB")
         }
@@ -236,8 +228,7 @@ package struct PublishOptions: Sendable {
         guard chunks.isValid else {
             throw .usage(
                 "chunks of \(chunks.minimum)/\(chunks.average)/\(chunks.maximum) bytes are not possible",
-                "choose minimum ≤ average ≤ maximum, from 64 bytes to 16 MiB"
-            )
+                "choose minimum ≤ average ≤ maximum, from 64 bytes to 16 MiB")
         }
         guard revision.map({ (1...Self.lastRevision).contains($0) }) ?? true else {
             throw .usage("the revision is out of range", "choose 1 to \(Self.lastRevision)")
@@ -246,12 +237,9 @@ package struct PublishOptions: Sendable {
             throw .usage(
                 "keys are of one project, and a signed set keeps its name",
                 "leave --rename out, name another output directory, and sign with keys of the new project; there, --base with the "
-                    + "manifest of the old one and --accept-base reuse its packs"
-            )
+                    + "manifest of the old one and --accept-base reuse its packs")
         }
-        if let created, let reason = ManifestRules.objection(time: created) {
-            throw .usage(reason, "correct the time")
-        }
+        if let created, let reason = ManifestRules.objection(time: created) { throw .usage(reason, "correct the time") }
         if let reason = ManifestRules.objection(url: packURLPrefix + "x.pack") {
             throw .usage(reason, "correct the packs' URL prefix")
         }
@@ -260,16 +248,11 @@ package struct PublishOptions: Sendable {
             guard !components.contains(where: { ["", ".", ".."].contains($0) }) else {
                 throw .usage(
                     "the pattern \(shown(pattern)) matches no path",
-                    "write it relative to the directory, without “.” and “..” and without a “/” at either end"
-                )
+                    "write it relative to the directory, without “.” and “..” and without a “/” at either end")
             }
         }
-        for url in mirrors ?? [] {
-            _ = try FileURLs.prefix(url, option: "the mirror", mayBeRelative: false)
-        }
-        if case .at(let url) = filesURL {
-            _ = try FileURLs.prefix(url, option: "the files' URL", mayBeRelative: true)
-        }
+        for url in mirrors ?? [] { _ = try FileURLs.prefix(url, option: "the mirror", mayBeRelative: false) }
+        if case .at(let url) = filesURL { _ = try FileURLs.prefix(url, option: "the files' URL", mayBeRelative: true) }
         try checkGroups()
     }
 
@@ -282,23 +265,16 @@ package struct PublishOptions: Sendable {
             guard group.include.count <= limits.patternsPerGroup else {
                 throw .usage(
                     "the group \(shown(group.name)) has \(group.include.count) patterns",
-                    "a manifest has at most \(limits.patternsPerGroup) for a group"
-                )
+                    "a manifest has at most \(limits.patternsPerGroup) for a group")
             }
             var reason = ManifestRules.objection(identifier: group.name, what: "group name")
-            if group.name == RunRecipe.groupOfAll {
-                reason = "the group name “all” is taken: every run has it"
-            }
-            if !names.insert(group.name).inserted {
-                reason = "the group \(shown(group.name)) is declared twice"
-            }
+            if group.name == RunRecipe.groupOfAll { reason = "the group name “all” is taken: every run has it" }
+            if !names.insert(group.name).inserted { reason = "the group \(shown(group.name)) is declared twice" }
             for pattern in group.include {
                 let fault = Array(pattern.utf8).withUnsafeBufferPointer { ManifestRules.objection(path: $0) }
                 reason = reason ?? fault.map { "group \(shown(group.name)): \($0)" }
             }
-            for hook in group.hooks {
-                reason = reason ?? ManifestRules.objection(identifier: hook, what: "hook name")
-            }
+            for hook in group.hooks { reason = reason ?? ManifestRules.objection(identifier: hook, what: "hook name") }
             if let reason { throw .usage(reason, "correct the group") }
         }
     }

@@ -28,20 +28,13 @@ package struct PublishPreview: Sendable {
     package func count(_ kind: Change.Kind) -> Int { counts[kind] ?? 0 }
 
     /// Of a publish that got nowhere.
-    package init() {
-        (report, baseRevision, encodedBytes, counts, changes) = (PublishReport(), nil, 0, [:], [])
-    }
+    package init() { (report, baseRevision, encodedBytes, counts, changes) = (PublishReport(), nil, 0, [:], []) }
 
     /// - Parameters:
     ///   - report: With the next revision.
     ///   - hasOtherChoices: Whether it would differ from the base also with the same files.
-    init(
-        _ report: PublishReport,
-        hasOtherChoices: Bool,
-        _ tree: SourceTree,
-        _ collector: Collector,
-        _ base: Manifest?
-    ) {
+    init(_ report: PublishReport, hasOtherChoices: Bool, _ tree: SourceTree, _ collector: Collector, _ base: Manifest?)
+    {
         encodedBytes = collector.unplaced
         let former = base?.files ?? FileTable()
         var changes: [Change] = []
@@ -83,15 +76,11 @@ package struct PublishPreview: Sendable {
     /// Adds directories that appear and disappear, with a final `/`. Both are in path order.
     ///
     /// - Returns: Whether anything of directories is not as in the base.
-    private static func compare(
-        _ directories: [SourceTree.Directory],
-        _ former: FileTable,
-        _ changes: inout [Change]
-    ) -> Bool {
+    private static func compare(_ directories: [SourceTree.Directory], _ former: FileTable, _ changes: inout [Change])
+        -> Bool
+    {
         var isOther = false
-        func tell(_ kind: Change.Kind, _ path: String) {
-            changes.append(Change(kind: kind, path: path + "/", size: 0))
-        }
+        func tell(_ kind: Change.Kind, _ path: String) { changes.append(Change(kind: kind, path: path + "/", size: 0)) }
         var row = 0
         for directory in directories {
             let isKnown = directory.path.withUnsafeBufferPointer { path in
@@ -113,16 +102,11 @@ package struct PublishPreview: Sendable {
     }
 
     private static func isSame(
-        _ tree: SourceTree,
-        _ index: Int,
-        _ digest: SHA256Digest?,
-        _ former: FileTable,
-        _ row: Int
+        _ tree: SourceTree, _ index: Int, _ digest: SHA256Digest?, _ former: FileTable, _ row: Int
     ) -> Bool {
         guard tree.traits(index) == former.traits(row) else { return false }
         return switch (tree.entries[index].kind, former.kind(row)) {
-        case (.link, .link):
-            former.withLinkTarget(row) { $0.elementsEqual(tree.linkTargets[index] ?? []) } ?? false
+        case (.link, .link): former.withLinkTarget(row) { $0.elementsEqual(tree.linkTargets[index] ?? []) } ?? false
         case (.file, .file), (.executable, .executable): digest == former.digest(row)
         default: false
         }
@@ -141,9 +125,7 @@ package struct PublishPreview: Sendable {
     /// The last line of `publish --dry-run --json`; `elapsed` in **milliseconds**.
     ///
     /// - Parameter failure: What the process exits with, and why; `nil` when all went well.
-    package func json(time: String, elapsed: Int64, failure: (status: Int32, message: String)? = nil)
-        -> JSONLine
-    {
+    package func json(time: String, elapsed: Int64, failure: (status: Int32, message: String)? = nil) -> JSONLine {
         JSONLine.event(.publishPlanned) { line in
             line.field("time", time)
             line.result(failure)
@@ -157,8 +139,7 @@ package struct PublishPreview: Sendable {
             line.field("excluded", report.excluded)
             line.field("unread", report.unreadFiles)
             line.field("loose", report.isLoose)
-            line.object("changes") { line in
-                for kind in Change.Kind.allCases { line.field(kind.rawValue, count(kind)) }
+            line.object("changes") { line in for kind in Change.Kind.allCases { line.field(kind.rawValue, count(kind)) }
             }
             line.object("bytes") { line in
                 line.field("raw", report.rawBytes)

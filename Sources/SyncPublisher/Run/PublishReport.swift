@@ -3,9 +3,7 @@ package import SyncTrust
 
 /// The progress of a publish. Reported between pieces of about 1 MiB, not for each file.
 package struct PublishProgress: Sendable, Equatable {
-    package enum Step: String, Sendable {
-        case checking, walking, sampling, training, reading, hashing, finishing
-    }
+    package enum Step: String, Sendable { case checking, walking, sampling, training, reading, hashing, finishing }
 
     package var step: Step
     /// Files read, or found while walking and sampling.
@@ -86,9 +84,7 @@ package struct PublishReport: Sendable, Equatable {
     /// The last line of `publish --json`; `elapsed` in **milliseconds**.
     ///
     /// - Parameter failure: What the process exits with, and why; `nil` when all went well.
-    package func json(time: String, elapsed: Int64, failure: (status: Int32, message: String)? = nil)
-        -> JSONLine
-    {
+    package func json(time: String, elapsed: Int64, failure: (status: Int32, message: String)? = nil) -> JSONLine {
         JSONLine.event(.publishFinished) { line in
             line.field("time", time)
             line.result(failure)

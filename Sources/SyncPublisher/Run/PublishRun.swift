@@ -20,11 +20,7 @@ struct PublishRun {
     /// A new dictionary's place; its pack counts as in the catalogue.
     private(set) var madeDictionary: Manifest.SharedDictionary?
 
-    init(
-        _ options: PublishOptions,
-        _ output: OutputDirectory,
-        _ placement: OutputPlacement
-    ) throws(PublishError) {
+    init(_ options: PublishOptions, _ output: OutputDirectory, _ placement: OutputPlacement) throws(PublishError) {
         self.options = options
         self.output = output
         self.placement = placement
@@ -38,38 +34,29 @@ struct PublishRun {
         if let keys = options.signing?.root.project, keys != project {
             throw .cannotSign(
                 "the keys are for project \(keys), but this is \(shown(project))",
-                "use the keys of this project, or --project"
-            )
+                "use the keys of this project, or --project")
         }
         if let revision = options.revision, let base, revision <= base.manifest.revision {
             throw .usage(
                 "revision \(revision) is not above the base's, \(base.manifest.revision)",
-                "leave --revision out, or choose a larger one"
-            )
+                "leave --revision out, or choose a larger one")
         }
         if let signing = options.signing {
             try checkBase(signing)
             if let revision = options.revision, let last = signing.known?.lastRevision, revision <= last {
                 throw .usage(
                     "revision \(revision) is not above \(last), which this machine has signed",
-                    "leave --revision out, or choose a larger one"
-                )
+                    "leave --revision out, or choose a larger one")
             }
         }
     }
 
     /// Makes the base's packs ready for use: those that are signed again, or are not to be trusted, are read.
     private mutating func prepareBase(
-        isPreview: Bool = false,
-        isCancelled: () -> Bool,
-        progress: (PublishProgress) -> Void
+        isPreview: Bool = false, isCancelled: () -> Bool, progress: (PublishProgress) -> Void
     ) throws(PublishError) {
         if options.signing != nil || !options.trustsStamps {
-            try base?.checkPacks(
-                options,
-                isRemembered: !isPreview,
-                isCancelled: isCancelled
-            ) { done, total in
+            try base?.checkPacks(options, isRemembered: !isPreview, isCancelled: isCancelled) { done, total in
                 progress(PublishProgress(step: .checking, files: 0, bytes: done, totalBytes: total))
             }
         }
@@ -80,52 +67,42 @@ struct PublishRun {
     private func check() throws(PublishError) {
         if choices.isLoose, options.form == .parts {
             throw .usage(
-                "manifest parts are stored in packs, and a loose set has none",
-                "leave out --manifest-parts or --loose"
-            )
+                "manifest parts are stored in packs, and a loose set has none", "leave out --manifest-parts or --loose")
         }
         if choices.isLoose, options.keepsReleases {
             throw .usage(
                 "a loose set has its files as they are now, and no channel could point at them as they were",
-                "leave out --channel or --loose"
-            )
+                "leave out --channel or --loose")
         }
         guard placement == .same else { return }
         guard choices.isLoose else {
             throw .usage(
                 "the output \(shown(options.output)) is the source itself",
-                "name another output directory, or publish the files as they are with --loose"
-            )
+                "name another output directory, or publish the files as they are with --loose")
         }
         if options.signing != nil {
             throw .usage(
                 "the signatures would be among the files that are published",
-                "name another output directory for a signed set"
-            )
+                "name another output directory for a signed set")
         }
         // Otherwise this name belongs to somebody's file. A base here has been read by now.
         if base == nil || options.base != .inOutput {
             var inOutput = options
             inOutput.base = .inOutput
             for name in ["manifest.json", "manifest.json.zst"] where output.size(.top, name) != nil {
-                guard name == "manifest.json",
-                    (try? BaseSet.load(inOutput, output, ownPlace: "")) != nil
-                else {
+                guard name == "manifest.json", (try? BaseSet.load(inOutput, output, ownPlace: "")) != nil else {
                     throw .refusedEntries(
                         "\(shown(options.output))/\(name) is a file of the set, and would be replaced",
-                        "name another output directory"
-                    )
+                        "name another output directory")
                 }
                 break
             }
         }
     }
 
-    mutating func run(
-        _ root: SourceRoot,
-        isCancelled: () -> Bool,
-        progress: (PublishProgress) -> Void
-    ) throws(PublishError) -> PublishReport {
+    mutating func run(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
+        throws(PublishError) -> PublishReport
+    {
         try prepareBase(isCancelled: isCancelled, progress: progress)
         let tree = try walk(root, isCancelled: isCancelled, progress: progress)
         if !choices.isLoose { try output.makePacks() }
@@ -133,8 +110,8 @@ struct PublishRun {
         let writer = try PackWriter(output, packSize: options.packSize, firstPack: base?.packs.count ?? 0)
         var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
         if !choices.isLoose { try chooseDictionary(root, tree, writer, progress: progress) }
-        report.bufferBytes = try SourceReading(root, tree, catalogue, options, dictionary, for: purpose)
-            .run(&collector, isCancelled: isCancelled, progress: progress)
+        report.bufferBytes = try SourceReading(root, tree, catalogue, options, dictionary, for: purpose).run(
+            &collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
         var last = collector.progress
         last.step = .finishing
@@ -142,14 +119,7 @@ struct PublishRun {
         let ledger = collector.ledger
         var deltas = choices.isLoose ? [:] : carriedDeltas(tree, ledger, catalogue.places, base)
         func used(_ parts: [Int: UInt64] = [:]) -> PackUsage {
-            PackUsage(
-                base,
-                catalogue.places,
-                ledger,
-                deltas: deltas,
-                parts: parts,
-                packSize: options.packSize
-            )
+            PackUsage(base, catalogue.places, ledger, deltas: deltas, parts: parts, packSize: options.packSize)
         }
         var usage = used()
         if options.repack {
@@ -159,24 +129,14 @@ struct PublishRun {
         if options.deltas, !choices.isLoose, let base, deltas.isEmpty {
             let plan = DeltaPlan(tree, ledger, catalogue.places, base)
             let maker = DeltaMaker(
-                root: root,
-                tree: tree,
-                places: catalogue.places,
-                base: base,
-                options: options,
-                output: output
-            )
+                root: root, tree: tree, places: catalogue.places, base: base, options: options, output: output)
             (deltas, report.deltaBytes) = try maker.run(plan.tasks, writer, isCancelled: isCancelled)
         }
         try writer.finish()
         report.deltas = deltas.values.reduce(0) { $0 + $1.count }
         let entries = ManifestEntries(
-            tree: tree,
-            ledger: ledger,
-            places: catalogue.places,
-            deltas: deltas,
-            urls: choices.fileURLs(ownPlace: placement.ownPlace)
-        )
+            tree: tree, ledger: ledger, places: catalogue.places, deltas: deltas,
+            urls: choices.fileURLs(ownPlace: placement.ownPlace))
         let parts = try isInParts(tree) ? makeParts(entries, writer) : nil
         usage = used(parts?.kept ?? [:])
         fill(tree, collector)
@@ -190,67 +150,47 @@ struct PublishRun {
     }
 
     /// What ``run(_:isCancelled:progress:)`` would do. Nothing is written.
-    mutating func preview(
-        _ root: SourceRoot,
-        isCancelled: () -> Bool,
-        progress: (PublishProgress) -> Void
-    ) throws(PublishError) -> PublishPreview {
+    mutating func preview(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
+        throws(PublishError) -> PublishPreview
+    {
         try prepareBase(isPreview: true, isCancelled: isCancelled, progress: progress)
         let tree = try walk(root, isCancelled: isCancelled, progress: progress)
         let writer = try PackWriter(output, packSize: options.packSize)
         let purpose = choices.isLoose ? Collector.Purpose.hashing : .counting
         var collector = Collector(tree, catalogue, writer, base?.manifest, for: purpose)
-        _ = try SourceReading(root, tree, catalogue, options, nil, for: purpose)
-            .run(&collector, isCancelled: isCancelled, progress: progress)
+        _ = try SourceReading(root, tree, catalogue, options, nil, for: purpose).run(
+            &collector, isCancelled: isCancelled, progress: progress)
         if isCancelled() { throw .cancelled }
         fill(tree, collector)
         report.revision = try nextRevision()
         return PublishPreview(
-            report,
-            hasOtherChoices: choices.differsFromBase || options.revision != nil,
-            tree,
-            collector,
-            base?.manifest
+            report, hasOtherChoices: choices.differsFromBase || options.revision != nil, tree, collector, base?.manifest
         )
     }
 
-    private mutating func walk(
-        _ root: SourceRoot,
-        isCancelled: () -> Bool,
-        progress: (PublishProgress) -> Void
-    ) throws(PublishError) -> SourceTree {
+    private mutating func walk(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
+        throws(PublishError) -> SourceTree
+    {
         let names = ["manifest.json", "manifest.json.zst"]
         let ownNames = placement == .same ? Set(names + [OutputLock.name]) : []
-        var walk = try TreeWalk(
-            options,
-            keeping: choices.preserve,
-            ownNames: ownNames.union(options.ownNames)
-        )
+        var walk = try TreeWalk(options, keeping: choices.preserve, ownNames: ownNames.union(options.ownNames))
         try walk.run(root) { count throws(PublishError) in
             if isCancelled() { throw .cancelled }
             progress(PublishProgress(step: .walking, files: count))
         }
         if let error = walk.notes.error { throw error }
         if choices.isLoose, choices.filesURL == nil, placement == .apart,
-            let name = names.first(where: { name in
-                walk.tree.entries.indices.contains { walk.tree.path($0) == name }
-            })
+            let name = names.first(where: { name in walk.tree.entries.indices.contains { walk.tree.path($0) == name } })
         {
             throw .refusedEntries(
                 "\(name) of the set would take the place of the manifest itself",
-                "leave it out with --exclude \(name), or say with --files-url where the files are"
-            )
+                "leave it out with --exclude \(name), or say with --files-url where the files are")
         }
         report.excluded = walk.notes.excluded
         report.usuallyLeftOut = walk.notes.usuallyLeftOut.sorted()
         report.warnings += walk.notes.warnings + (base?.warnings ?? [])
         report.warnings += try GroupWarnings.make(
-            choices.groups,
-            base: base?.manifest.groups ?? [],
-            walk.tree,
-            options.limits,
-            isCancelled: isCancelled
-        )
+            choices.groups, base: base?.manifest.groups ?? [], walk.tree, options.limits, isCancelled: isCancelled)
         if let loss = loss(walk.tree) {
             guard output.access == .reading else { throw loss }
             report.warnings.append("publish would refuse this: \(loss.summary)")
@@ -264,26 +204,19 @@ struct PublishRun {
     /// Why the source is probably not what it should be, such as a disk that is not mounted; `nil` if nothing speaks for that.
     private func loss(_ tree: SourceTree) -> PublishError? {
         let former = base?.manifest.files.count ?? 0
-        guard !options.permits.contains(.fewerFiles), tree.count == 0 || tree.count < former - tree.count
-        else {
+        guard !options.permits.contains(.fewerFiles), tree.count == 0 || tree.count < former - tree.count else {
             return nil
         }
-        let what =
-            "\(shown(options.directory)) has \(tree.count == 0 ? "no" : "\(tree.count)") files and links"
-        let before =
-            base.map { ", less than half of the \(former) of revision \($0.manifest.revision)" } ?? ""
+        let what = "\(shown(options.directory)) has \(tree.count == 0 ? "no" : "\(tree.count)") files and links"
+        let before = base.map { ", less than half of the \(former) of revision \($0.manifest.revision)" } ?? ""
         return .refused(
             what + (former > 0 ? before : ""),
-            "is it the right directory, and is everything mounted? If so: --allow-fewer; nothing was published"
-        )
+            "is it the right directory, and is everything mounted? If so: --allow-fewer; nothing was published")
     }
 
     /// The base's, so that one set has one dictionary; otherwise a new one, if it pays.
     private mutating func chooseDictionary(
-        _ root: SourceRoot,
-        _ tree: SourceTree,
-        _ writer: PackWriter,
-        progress: (PublishProgress) -> Void
+        _ root: SourceRoot, _ tree: SourceTree, _ writer: PackWriter, progress: (PublishProgress) -> Void
     ) throws(PublishError) {
         guard options.dictionary != .never else { return }
         if base?.manifest.dictionary != nil {
@@ -299,12 +232,7 @@ struct PublishRun {
                 }
             }
             let samples = DictionarySamples(
-                root: root,
-                tree: tree,
-                base: base,
-                level: options.level,
-                onLook: told(.sampling)
-            )
+                root: root, tree: tree, base: base, level: options.level, onLook: told(.sampling))
             var maker = DictionaryMaker(options: options, samples: samples, onTrial: told(.training))
             return (try maker.make(), maker.effort)
         }
@@ -341,12 +269,9 @@ struct PublishRun {
 /// The last step of a publish: the manifest, and what the next publish needs.
 extension PublishRun {
     /// The manifest's contents: packs of the base that are still needed, then the new ones.
-    func manifestFiles(
-        _ entries: ManifestEntries,
-        _ usage: PackUsage,
-        _ writer: PackWriter,
-        parts: MadeParts?
-    ) -> ManifestFiles {
+    func manifestFiles(_ entries: ManifestEntries, _ usage: PackUsage, _ writer: PackWriter, parts: MadeParts?)
+        -> ManifestFiles
+    {
         var packs: [Manifest.Pack] = []
         var indices: [UInt32?] = []
         for (number, pack) in (base?.packs ?? []).enumerated() {
@@ -365,22 +290,14 @@ extension PublishRun {
         var dictionary = madeDictionary ?? (usage.keepsDictionary ? base?.manifest.dictionary : nil)
         if let pack = dictionary.flatMap({ indices[Int($0.blob.pack)] }) { dictionary?.blob.pack = pack }
         let firstOfParts = UInt32(packs.count)
-        for pack in parts?.packs ?? [] {
-            packs.append(named(pack))
-        }
+        for pack in parts?.packs ?? [] { packs.append(named(pack)) }
         return ManifestFiles(
-            entries: entries,
-            packs: packs,
-            packIndices: indices,
-            chunking: choices.isLoose || entries.ledger.digests.isEmpty ? nil : options.chunks,
-            project: project,
-            groups: choices.groups,
-            userData: base?.manifest.userData,
+            entries: entries, packs: packs, packIndices: indices,
+            chunking: choices.isLoose || entries.ledger.digests.isEmpty ? nil : options.chunks, project: project,
+            groups: choices.groups, userData: base?.manifest.userData,
             parts: parts?.all.map { made in
                 var part = made.part
-                func number(_ pack: UInt32) -> UInt32? {
-                    made.isNew ? firstOfParts + pack : indices[Int(pack)]
-                }
+                func number(_ pack: UInt32) -> UInt32? { made.isNew ? firstOfParts + pack : indices[Int(pack)] }
                 part.blob.pack = number(part.blob.pack) ?? .max
                 if let pack = part.delta.flatMap({ number($0.pack) }) {
                     part.delta?.pack = pack
@@ -388,9 +305,7 @@ extension PublishRun {
                     part.delta = nil
                 }
                 return part
-            },
-            dictionary: dictionary
-        )
+            }, dictionary: dictionary)
     }
 
     private func named(_ pack: PackWriter.Finished) -> Manifest.Pack {
@@ -412,8 +327,7 @@ extension PublishRun {
         if let last = try output.keptRevisions().last, revision <= last {
             throw .usage(
                 "revision \(revision) is not above \(last), which is kept for channels",
-                "use --revision \(last &+ 1), or leave out --no-base"
-            )
+                "use --revision \(last &+ 1), or leave out --no-base")
         }
         try write(files, revision: revision, created: options.created)
     }
@@ -423,28 +337,16 @@ extension PublishRun {
         let signed = options.signing?.known?.lastRevision ?? 0
         let (next, overflow) = max(base?.manifest.revision ?? 0, signed).addingReportingOverflow(1)
         guard !overflow, next <= PublishOptions.lastRevision else {
-            throw .invalidBase(
-                "the base has the highest possible revision",
-                "publish under another project name"
-            )
+            throw .invalidBase("the base has the highest possible revision", "publish under another project name")
         }
         return next
     }
 
-    private mutating func write(
-        _ files: ManifestFiles,
-        revision: UInt64,
-        created: String?
-    ) throws(PublishError) {
-        if let channel = options.channel {
-            _ = try Channels(output).index(with: channel, at: revision, project)
-        }
+    private mutating func write(_ files: ManifestFiles, revision: UInt64, created: String?) throws(PublishError) {
+        if let channel = options.channel { _ = try Channels(output).index(with: channel, at: revision, project) }
         let written = try files.write(
-            to: output,
-            revision: revision,
-            created: created,
-            isKept: options.keepsReleases ? true : try output.hasChannels(),
-            isNewest: options.channel == nil
+            to: output, revision: revision, created: created,
+            isKept: options.keepsReleases ? true : try output.hasChannels(), isNewest: options.channel == nil
         ) { digest throws(PublishError) in
             guard let signing = options.signing else { return }
             try signing.memory?.note(made: digest, under: signing.roots, now: signing.now)
@@ -461,8 +363,7 @@ extension PublishRun {
 
     /// Whether both forms of the base's manifest are in the output already.
     private mutating func isInPlace(_ base: Manifest) throws(PublishError) -> Bool {
-        guard let plain = output.size(.top, "manifest.json"),
-            let frame = output.size(.top, "manifest.json.zst"),
+        guard let plain = output.size(.top, "manifest.json"), let frame = output.size(.top, "manifest.json.zst"),
             try output.digest(.top, "manifest.json") == base.digest,
             // A run that was killed may have replaced only this one.
             let text = output.text(ofFrame: "manifest.json.zst"), (try? sha256(text)) == base.digest
@@ -484,8 +385,6 @@ extension PublishRun {
             tree.withPath(index) { add($0, tree.entries[index].stamp, digest) }
         }
         guard let code else { return }
-        report.warnings.append(
-            "cannot write \(shown(path)): \(code); the next publish reads every file again"
-        )
+        report.warnings.append("cannot write \(shown(path)): \(code); the next publish reads every file again")
     }
 }

@@ -20,10 +20,9 @@ package struct Publisher {
     /// Publishes. `isCancelled` and `progress` are called on this thread, between pieces.
     ///
     /// - Throws: ``PublishError``; the old manifest is in place then, and nothing new, unless only the signing failed.
-    package func run(
-        isCancelled: () -> Bool = { false },
-        progress: (PublishProgress) -> Void = { _ in }
-    ) throws(PublishError) -> PublishReport {
+    package func run(isCancelled: () -> Bool = { false }, progress: (PublishProgress) -> Void = { _ in })
+        throws(PublishError) -> PublishReport
+    {
         try options.check()
         let root = try SourceRoot(options.directory)
         let placement = try OutputPlacement.find(source: root, output: options.output)
@@ -33,13 +32,10 @@ package struct Publisher {
             var run = try PublishRun(options, output, placement)
             var report = try run.run(root, isCancelled: isCancelled, progress: progress)
             report.channel = options.channel
-            if options.signing == nil, let word = output.word(options.channel),
-                word.fresh.revision != report.revision
-            {
+            if options.signing == nil, let word = output.word(options.channel), word.fresh.revision != report.revision {
                 report.warnings.append(
                     "revision \(word.fresh.revision) was signed, and revision \(report.revision) is not: machines that are "
-                        + "pinned do not get it; publish again with --sign"
-                )
+                        + "pinned do not get it; publish again with --sign")
             }
             if let signing = options.signing {
                 report.fresh = try sign(report, output, signing)
@@ -52,33 +48,24 @@ package struct Publisher {
         }
     }
 
-    private func sign(
-        _ report: PublishReport,
-        _ output: OutputDirectory,
-        _ signing: Signing
-    ) throws(PublishError) -> FreshStatement? {
+    private func sign(_ report: PublishReport, _ output: OutputDirectory, _ signing: Signing) throws(PublishError)
+        -> FreshStatement?
+    {
         guard let digest = report.manifestDigest else { return nil }
         do throws(PublishError) {
             return try SignedOutput(output: output, signing: signing).publish(
-                project: report.project,
-                revision: report.revision,
-                digest: digest,
-                size: report.manifestBytes,
+                project: report.project, revision: report.revision, digest: digest, size: report.manifestBytes,
                 frame: options.channel == nil
-                    ? (.top, "manifest.json.zst") : (.channels, "\(report.revision).json.zst"),
-                channel: options.channel
+                    ? (.top, "manifest.json.zst") : (.channels, "\(report.revision).json.zst"), channel: options.channel
             )
-        } catch {
-            throw error.unsigned("revision \(report.revision) is published", "publish again with --sign")
-        }
+        } catch { throw error.unsigned("revision \(report.revision) is published", "publish again with --sign") }
     }
 
     /// Says what ``run(isCancelled:progress:)`` would do, and writes nothing at all: the source is read, and of the output
     /// what the base names.
-    package func preview(
-        isCancelled: () -> Bool = { false },
-        progress: (PublishProgress) -> Void = { _ in }
-    ) throws(PublishError) -> PublishPreview {
+    package func preview(isCancelled: () -> Bool = { false }, progress: (PublishProgress) -> Void = { _ in })
+        throws(PublishError) -> PublishPreview
+    {
         try options.check()
         let root = try SourceRoot(options.directory)
         let placement = try OutputPlacement.find(source: root, output: options.output)

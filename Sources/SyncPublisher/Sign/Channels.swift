@@ -51,8 +51,7 @@ package struct Channels {
     ///
     /// - Throws: ``PublishError``, also for a release that is older than what the channel points at: machines that follow it
     ///   do not go back.
-    package func point(_ channel: String?, at target: Target, signing: Signing?) throws(PublishError) -> Move
-    {
+    package func point(_ channel: String?, at target: Target, signing: Signing?) throws(PublishError) -> Move {
         let signed = signing.map { SignedOutput(output: output, signing: $0) }
         let revision = try revision(target, signed)
         try requireSigner(signing)
@@ -61,8 +60,7 @@ package struct Channels {
         if let release, release.content.manifest != kept.manifest.digest {
             throw .cannotSign(
                 "\(shown(output.display(kept.folder, kept.name))) is not the manifest that was signed",
-                "publish the files again with --sign"
-            )
+                "publish the files again with --sign")
         }
         let former = try current(channel)
         // Followers of a removed channel have seen its last release.
@@ -71,8 +69,7 @@ package struct Channels {
         if let last = [former, published, signedBefore].compactMap(\.self).max(), last > revision {
             throw .usage(
                 "\(channel ?? ChannelName.ofDefault) has pointed at revision \(last), which is newer than \(revision)",
-                "machines do not go back: publish the older files again as a new revision"
-            )
+                "machines do not go back: publish the older files again as a new revision")
         }
         try begin()
         let file = "\(revision).json.zst"
@@ -85,9 +82,7 @@ package struct Channels {
         }
         var fresh: FreshStatement?
         if let signed, let release {
-            do throws(PublishError) {
-                fresh = try signed.point(channel, at: release)
-            } catch {
+            do throws(PublishError) { fresh = try signed.point(channel, at: release) } catch {
                 let name = channel ?? ChannelName.ofDefault
                 throw error.unsigned("\(name) points at revision \(revision)", "run the same command again")
             }
@@ -117,8 +112,7 @@ package struct Channels {
         guard isSigned, signing == nil else { return }
         throw .usage(
             "what is published to \(shown(output.path)) is signed",
-            "add --sign with the directory that has fresh.key and the roots"
-        )
+            "add --sign with the directory that has fresh.key and the roots")
     }
 
     /// Records for people where a channel points; `nil` if it is removed.
@@ -127,16 +121,14 @@ package struct Channels {
     }
 
     /// The text of the list with one channel changed. Made before that channel moves, it shows that it can be made.
-    func index(with channel: String, at revision: UInt64?, _ project: String) throws(PublishError) -> [UInt8]
-    {
+    func index(with channel: String, at revision: UInt64?, _ project: String) throws(PublishError) -> [UInt8] {
         var index = try index() ?? ChannelIndex(project: project)
         index.channels[channel] = revision
         let json = index.json
         guard json.count <= ChannelIndex.limit else {
             throw .usage(
                 "\(shown(output.path)) has too many channels",
-                "remove those that nobody follows with 'syncagent channel remove'"
-            )
+                "remove those that nobody follows with 'syncagent channel remove'")
         }
         return json
     }
@@ -151,8 +143,7 @@ package struct Channels {
         }
         throw .invalidBase(
             "\(shown(output.display(.channels, Self.index))) cannot be read, or is damaged",
-            "restore it, or remove it: channels are listed again as they are published"
-        )
+            "restore it, or remove it: channels are listed again as they are published")
     }
 
     private func current(_ channel: String?) throws(PublishError) -> UInt64? {
@@ -180,15 +171,13 @@ package struct Channels {
             let names = try list().map { $0.channel ?? ChannelName.ofDefault }
             throw .notFound(
                 "\(shown(output.path)) has no channel \(name ?? ChannelName.ofDefault)",
-                names.isEmpty ? "publish first" : "there are \(names.joined(separator: ", "))"
-            )
+                names.isEmpty ? "publish first" : "there are \(names.joined(separator: ", "))")
         }
     }
 
     /// Keeps releases from now on, starting with the one in `manifest.json`.
     func begin() throws(PublishError) {
-        guard try !output.hasChannels(), let revision = try ofDefault(),
-            output.size(.top, "manifest.json.zst") != nil
+        guard try !output.hasChannels(), let revision = try ofDefault(), output.size(.top, "manifest.json.zst") != nil
         else { return }
         do throws(PublishError) {
             let frame = try BasePlace(.top, "manifest.json.zst", of: output).manifest(remedy: "publish again")
@@ -206,16 +195,12 @@ package struct Channels {
         manifest: Manifest, text: [UInt8], folder: OutputDirectory.Folder, name: String
     ) {
         var files = [(OutputDirectory.Folder.channels, "\(revision).json.zst")]
-        if let release = output.release(revision) {
-            files.append((.manifests, "\(release.content.manifest).json.zst"))
-        }
+        if let release = output.release(revision) { files.append((.manifests, "\(release.content.manifest).json.zst")) }
         for (folder, name) in files where output.size(folder, name) != nil {
             let manifest = try BasePlace(folder, name, of: output).manifest(remedy: "publish it again")
             guard let text = output.text(ofFrame: name, in: folder), manifest.revision == revision else {
                 throw .invalidBase(
-                    "\(shown(output.display(folder, name))) is not revision \(revision)",
-                    "publish it again"
-                )
+                    "\(shown(output.display(folder, name))) is not revision \(revision)", "publish it again")
             }
             return (manifest, text, folder, name)
         }
@@ -224,7 +209,6 @@ package struct Channels {
             "\(shown(output.path)) has not kept revision \(revision)",
             there.isEmpty
                 ? "releases are kept from the first 'publish --channel' or 'publish --sign' on"
-                : "there are \(there.joined(separator: ", "))"
-        )
+                : "there are \(there.joined(separator: ", "))")
     }
 }

@@ -7,25 +7,16 @@ extension OutputDirectory {
     /// wanted.
     ///
     /// - Parameter signing: Who signs it; `nil` for nobody.
-    func objection(
-        to signing: Signing?,
-        _ permits: PublishOptions.Permits
-    ) throws(PublishError) -> PublishError? {
+    func objection(to signing: Signing?, _ permits: PublishOptions.Permits) throws(PublishError) -> PublishError? {
         guard let signing else {
             guard !permits.contains(.unsigned) else { return nil }
-            let isSigned = try statementNames().contains {
-                $0 == FreshStatement.name(nil) || $0.hasSuffix(".fresh")
-            }
+            let isSigned = try statementNames().contains { $0 == FreshStatement.name(nil) || $0.hasSuffix(".fresh") }
             guard isSigned else { return nil }
             return .refused(
                 "\(shown(path)) has signed releases, and this one would not be signed: machines that are pinned would not "
-                    + "get it",
-                "add --sign, or --signer; if that is wanted: --allow-unsigned; nothing was published"
-            )
+                    + "get it", "add --sign, or --signer; if that is wanted: --allow-unsigned; nothing was published")
         }
-        guard !permits.contains(.otherKeys), let number = try otherRoots(than: signing).first else {
-            return nil
-        }
+        guard !permits.contains(.otherKeys), let number = try otherRoots(than: signing).first else { return nil }
         return .refused(
             "\(shown(path))/trust/\(number).root is none of the roots to sign with, and they do not continue from it: "
                 + "machines that trust it would refuse what is published",

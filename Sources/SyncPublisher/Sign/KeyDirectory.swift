@@ -25,34 +25,29 @@ package struct KeyDirectory {
             if let before = roots.last, number == before.content.number + 1,
                 !root.statement.isSigned(.root, by: before.content.root)
             {
-                throw Self.unusable(
-                    "\(path)/\(number).root",
-                    "the keys of the previous root have not signed it"
-                )
+                throw Self.unusable("\(path)/\(number).root", "the keys of the previous root have not signed it")
             }
             roots.append(root)
         }
         guard !roots.isEmpty else {
             throw .notFound(
                 "\(shown(path)) has no root, such as 1.root",
-                "make one with 'syncagent keys new', or name the directory that has it"
-            )
+                "make one with 'syncagent keys new', or name the directory that has it")
         }
     }
 
     /// Refuses keys that would be published with the files, or are served already.
     package func requireApart(from places: [String]) throws(PublishError) {
-        guard let keys = openDirectory(path),
-            try Self.names(in: path).contains(where: { $0.hasSuffix(".key") })
-        else { return }
+        guard let keys = openDirectory(path), try Self.names(in: path).contains(where: { $0.hasSuffix(".key") }) else {
+            return
+        }
         for place in places {
-            guard let folder = openDirectory(place), let status = status(folder.raw),
-                isInside(keys.raw, status)
-            else { continue }
+            guard let folder = openDirectory(place), let status = status(folder.raw), isInside(keys.raw, status) else {
+                continue
+            }
             throw .refused(
                 "the keys in \(shown(path)) are inside \(shown(place)), which everybody gets",
-                "move them to a directory of their own, outside; nothing was published"
-            )
+                "move them to a directory of their own, outside; nothing was published")
         }
     }
 
@@ -77,14 +72,12 @@ package struct KeyDirectory {
                 throw Self.unusable(
                     "\(path)/\(number).root",
                     "root \(next), which comes before it, is "
-                        + (wasKnown ? "not the one under which this machine has signed" : "missing")
-                )
+                        + (wasKnown ? "not the one under which this machine has signed" : "missing"))
             }
             guard roots.last.map({ root.statement.isSigned(.root, by: $0.content.root) }) ?? true else {
                 throw Self.unusable(
                     "\(path)/\(number).root",
-                    "the keys of the previous root have not signed it; somebody else put it there"
-                )
+                    "the keys of the previous root have not signed it; somebody else put it there")
             }
             roots.append(root)
         }
@@ -99,8 +92,7 @@ package struct KeyDirectory {
         } else if roots.isEmpty {
             throw .notFound(
                 "\(shown(output)) has no trust/1.root: nothing signed was published there",
-                "name the directory with the roots with --sign, beside --signer"
-            )
+                "name the directory with the roots with --sign, beside --signer")
         }
     }
 
@@ -139,8 +131,7 @@ package struct KeyDirectory {
 
     /// The numbers of the roots among some files, ascending.
     private static func numbers(_ names: [String]) -> [UInt64] {
-        names.compactMap { name in UInt64(name.dropLast(5)).flatMap { "\($0).root" == name ? $0 : nil } }
-            .sorted()
+        names.compactMap { name in UInt64(name.dropLast(5)).flatMap { "\($0).root" == name ? $0 : nil } }.sorted()
     }
 
     /// Reads a root, whose number must be that in its name.
@@ -150,9 +141,7 @@ package struct KeyDirectory {
     }
 
     /// Reads a published root, never through a link.
-    private static func root(_ number: UInt64, in output: OutputDirectory) throws(PublishError)
-        -> TrustPin.Root
-    {
+    private static func root(_ number: UInt64, in output: OutputDirectory) throws(PublishError) -> TrustPin.Root {
         let name = "\(number).root"
         let file = output.display(.trust, name)
         let bytes: [UInt8]
@@ -166,9 +155,7 @@ package struct KeyDirectory {
     private static func checked(_ number: UInt64, _ root: TrustPin.Root, _ file: String) throws(PublishError)
         -> TrustPin.Root
     {
-        guard root.content.number == number else {
-            throw unusable(file, "it is root \(root.content.number)")
-        }
+        guard root.content.number == number else { throw unusable(file, "it is root \(root.content.number)") }
         return root
     }
 
@@ -181,9 +168,7 @@ package struct KeyDirectory {
     }
 
     private static func root(_ bytes: [UInt8], _ path: String) throws(PublishError) -> TrustPin.Root {
-        do throws(TrustRefusal) {
-            return try TrustPin(root: bytes, basis: .file, now: 0).root
-        } catch {
+        do throws(TrustRefusal) { return try TrustPin(root: bytes, basis: .file, now: 0).root } catch {
             throw unusable(path, error.message)
         }
     }
@@ -215,18 +200,13 @@ package struct KeyDirectory {
 
     /// What is in a directory of keys or roots.
     private static func names(in path: String) throws(PublishError) -> [String] {
-        do throws(Errno) {
-            if let names = try directoryEntries(path) { return names }
-        } catch {
+        do throws(Errno) { if let names = try directoryEntries(path) { return names } } catch {
             throw .cannotRead(
-                "cannot read the directory of keys \(shown(path)): \(error)",
-                "check the path and its permissions"
-            )
+                "cannot read the directory of keys \(shown(path)): \(error)", "check the path and its permissions")
         }
         throw .notFound(
             "\(shown(path)): there is no such directory of keys",
-            "check the path, or make one with 'syncagent keys new'"
-        )
+            "check the path, or make one with 'syncagent keys new'")
     }
 
     /// The files of ``keys(_:)``.
@@ -244,9 +224,7 @@ package struct KeyDirectory {
         do throws(TrustFault) {
             if leavesLocked, try PrivateKey.halves(of: text).isEncrypted { return nil }
             return try PrivateKey(file: text)
-        } catch {
-            throw unusable(file, error.reason)
-        }
+        } catch { throw unusable(file, error.reason) }
     }
 
     /// The public half of a key file, also of one with a passphrase.
@@ -258,9 +236,7 @@ package struct KeyDirectory {
     }
 
     private static func text(ofKey file: String) throws(PublishError) -> String {
-        do throws(FileError) {
-            return try readSecret(file, limit: PrivateKey.fileLimit)
-        } catch {
+        do throws(FileError) { return try readSecret(file, limit: PrivateKey.fileLimit) } catch {
             throw error.isMissing
                 ? .notFound("\(error)", "check the path")
                 : .cannotRead("\(error)", "only its owner may have access to a key")
@@ -306,22 +282,15 @@ package struct KeyDirectory {
     }
 
     /// Creates a directory with new keys and their first root; never overwrites anything.
-    package static func make(
-        _ path: String,
-        _ beginning: Beginning
-    ) throws(PublishError) -> Outcome {
-        do throws(FileError) {
-            _ = try openPrivateDirectory(path, create: true)
-        } catch {
+    package static func make(_ path: String, _ beginning: Beginning) throws(PublishError) -> Outcome {
+        do throws(FileError) { _ = try openPrivateDirectory(path, create: true) } catch {
             throw .cannotCreate("\(error)", "name a directory that only you may write to")
         }
-        let there = try Self.names(in: path).filter { $0.hasSuffix(".key") || $0.contains(".root") }
-            .sorted()
+        let there = try Self.names(in: path).filter { $0.hasSuffix(".key") || $0.contains(".root") }.sorted()
         if let name = there.first {
             throw .cannotCreate(
                 "\(shown(path)) has keys already: \(shown(name))",
-                "name another directory, or change a key with 'syncagent keys rotate'"
-            )
+                "name another directory, or change a key with 'syncagent keys rotate'")
         }
         do {
             func key(_ name: String) throws(TrustFault) -> PrivateKey {
@@ -333,29 +302,17 @@ package struct KeyDirectory {
                 rootKeys.append((name, try key(name)))
             }
             let (release, fresh) = (try key("release"), try key("fresh"))
-            func role(_ keys: [PrivateKey]) -> RoleKeys {
-                RoleKeys(keys: keys.map(\.publicKey), threshold: 1)
-            }
+            func role(_ keys: [PrivateKey]) -> RoleKeys { RoleKeys(keys: keys.map(\.publicKey), threshold: 1) }
             let statement = RootStatement(
-                project: beginning.project,
-                number: beginning.number,
-                signed: beginning.now,
-                until: beginning.until,
+                project: beginning.project, number: beginning.number, signed: beginning.now, until: beginning.until,
                 root: RoleKeys(
-                    keys: rootKeys.map(\.key.publicKey) + beginning.otherRoots,
-                    threshold: beginning.threshold
-                ),
-                release: role([release]),
-                fresh: role([fresh]),
-                mirrors: beginning.mirrors
-            )
+                    keys: rootKeys.map(\.key.publicKey) + beginning.otherRoots, threshold: beginning.threshold),
+                release: role([release]), fresh: role([fresh]), mirrors: beginning.mirrors)
             for (name, key) in rootKeys + [("release", release), ("fresh", fresh)] {
                 try write(key, to: "\(path)/\(name).key")
             }
             return try outcome(PendingRoot(statement, signedBy: rootKeys.map(\.key), after: nil, in: path))
-        } catch {
-            throw refusal(path, error)
-        }
+        } catch { throw refusal(path, error) }
     }
 
     private static func outcome(_ pending: PendingRoot) throws(PublishError) -> Outcome {
@@ -372,22 +329,15 @@ package struct KeyDirectory {
     /// - Parameters:
     ///   - fingerprint: The key that goes; `nil` for the one that is here, or was.
     ///   - other: The key that comes; `nil` to make one.
-    package func rotated(
-        _ role: Role,
-        replacing fingerprint: String?,
-        by other: PublicKey?,
-        now: Int64,
-        until: Int64
-    ) throws(PublishError) -> Outcome {
+    package func rotated(_ role: Role, replacing fingerprint: String?, by other: PublicKey?, now: Int64, until: Int64)
+        throws(PublishError) -> Outcome
+    {
         var statement = newest.content
         let (number, overflow) = statement.number.addingReportingOverflow(1)
         guard !overflow else { throw Self.unusable(path, "it has the highest possible root") }
         let waiting = "\(path)/\(number).root\(PendingRoot.ending)"
         guard !exists(waiting) else {
-            throw Self.unusable(
-                waiting,
-                "it waits for signatures; sign it with 'syncagent keys sign', or remove it"
-            )
+            throw Self.unusable(waiting, "it waits for signatures; sign it with 'syncagent keys sign', or remove it")
         }
         let (gone, file) = try goingKeys(role, fingerprint)
         // Where there are too few, or they have passphrases, 'keys sign' gets the rest.
@@ -402,8 +352,7 @@ package struct KeyDirectory {
             statement[role].keys.append(new)
             guard statement[role].threshold <= statement[role].keys.count else {
                 throw TrustFault(
-                    "\(statement[role].threshold) \(role.rawValue) keys must sign; name the one to replace: --replace"
-                )
+                    "\(statement[role].threshold) \(role.rawValue) keys must sign; name the one to replace: --replace")
             }
             (statement.number, statement.signed, statement.until) = (number, now, until)
             let signers = rootKeys + (role == .root ? [made].compactMap { $0 } : [])
@@ -411,9 +360,7 @@ package struct KeyDirectory {
             let beside = besideName(role, number)
             if let made { try Self.write(made, to: beside) }
             // From here on the new key is valid, under its present name; a killed rotation leaves nothing to repair.
-            guard case .signed(var keys) = try Self.outcome(pending) else {
-                return .pending(pending)
-            }
+            guard case .signed(var keys) = try Self.outcome(pending) else { return .pending(pending) }
             let usual = "\(path)/\(role.rawValue).key"
             if made != nil, let name = file ?? (exists(usual) ? nil : usual) {
                 if file != nil {
@@ -424,15 +371,11 @@ package struct KeyDirectory {
                 try Self.move(beside, to: name, beside, number)
             }
             return .signed(keys)
-        } catch {
-            throw Self.refusal(path, error)
-        }
+        } catch { throw Self.refusal(path, error) }
     }
 
     /// The keys of a role to be replaced, and the file of the one found here.
-    private func goingKeys(_ role: Role, _ fingerprint: String?) throws(PublishError) -> (
-        [PublicKey], file: String?
-    ) {
+    private func goingKeys(_ role: Role, _ fingerprint: String?) throws(PublishError) -> ([PublicKey], file: String?) {
         let known = newest.content[role].keys
         var here: [(key: PublicKey, file: String)] = []
         for name in try Self.names(role, in: path) {
@@ -445,8 +388,7 @@ package struct KeyDirectory {
                 throw Self.unusable(
                     path,
                     "\(shown(fingerprint)) is not a \(role.rawValue) key of root \(newest.content.number); there are "
-                        + known.map(\.fingerprint).joined(separator: ", ")
-                )
+                        + known.map(\.fingerprint).joined(separator: ", "))
             }
             return ([key], here.first { $0.key == key }?.file)
         }
@@ -460,8 +402,7 @@ package struct KeyDirectory {
             throw Self.unusable(
                 path,
                 "root \(newest.content.number) has several \(role.rawValue) keys; name the one to replace, --replace "
-                    + known.map(\.fingerprint).joined(separator: " or ")
-            )
+                    + known.map(\.fingerprint).joined(separator: " or "))
         }
         return (known, nil)
     }
@@ -480,11 +421,7 @@ package struct KeyDirectory {
 
     private static func write(_ key: PrivateKey, to path: String) throws(TrustFault) {
         let bytes = Array(try key.file().utf8)
-        do throws(FileError) {
-            try replaceFile(path, with: bytes)
-        } catch {
-            throw TrustFault("\(error)")
-        }
+        do throws(FileError) { try replaceFile(path, with: bytes) } catch { throw TrustFault("\(error)") }
     }
 
     /// Renames a key file after the new root has been signed; `new` is the file of the new key.
@@ -492,7 +429,6 @@ package struct KeyDirectory {
         guard let code = renameEntry(name, to: other) else { return }
         throw .cannotCreate(
             "cannot rename \(shown(name)) to \(shown(other)): \(code)",
-            "root \(root) is signed and valid, and \(shown(new)) is its new key"
-        )
+            "root \(root) is signed and valid, and \(shown(new)) is its new key")
     }
 }

@@ -24,12 +24,9 @@ package struct PendingRoot {
     }
 
     /// A new one in a key directory, not yet written.
-    init(
-        _ content: RootStatement,
-        signedBy keys: [PrivateKey],
-        after before: TrustPin.Root?,
-        in directory: String
-    ) throws(TrustFault) {
+    init(_ content: RootStatement, signedBy keys: [PrivateKey], after before: TrustPin.Root?, in directory: String)
+        throws(TrustFault)
+    {
         path = "\(directory)/\(content.number).root\(Self.ending)"
         (self.content, self.before, reference) = (content, before, nil)
         statement = try SignedStatement([], json: content.json)
@@ -43,40 +40,26 @@ package struct PendingRoot {
     ///   - named: A root that the signer vouches for; `nil` for the newest one in `directory`.
     ///   - directory: The signer's, with the key; `nil` where a program signs.
     ///   - isFirst: Whether new keys begin with it, although it is not root 1.
-    package init(
-        _ path: String,
-        after named: String?,
-        heldIn directory: String?,
-        isFirst: Bool
-    ) throws(PublishError) {
+    package init(_ path: String, after named: String?, heldIn directory: String?, isFirst: Bool) throws(PublishError) {
         self.path = path
         guard path.hasSuffix(".root" + Self.ending) else {
             throw .usage(
-                "\(shown(path)) is not a root that waits for signatures",
-                "name a file such as 2.root\(Self.ending)"
-            )
+                "\(shown(path)) is not a root that waits for signatures", "name a file such as 2.root\(Self.ending)")
         }
         let bytes = try KeyDirectory.bytes(ofRoot: path, isOwn: false)
         do throws(TrustFault) {
             statement = try SignedStatement(bytes, limit: Role.root.limit, mayBeUnsigned: true)
             content = try RootStatement(json: statement.json)
-        } catch {
-            throw KeyDirectory.unusable(path, error.reason)
-        }
+        } catch { throw KeyDirectory.unusable(path, error.reason) }
         let known = try Self.known(named, directory)
         if let known {
             let (root, held) = (known.root.content, named.map(shown) ?? shown(directory ?? ""))
             guard root.project == content.project else {
-                throw KeyDirectory.unusable(
-                    path,
-                    "it is of \(content.project), and \(held) is of \(root.project)"
-                )
+                throw KeyDirectory.unusable(path, "it is of \(content.project), and \(held) is of \(root.project)")
             }
             guard root.number < content.number else {
                 throw KeyDirectory.unusable(
-                    path,
-                    "\(held) holds root \(root.number) already: there is one root of each number"
-                )
+                    path, "\(held) holds root \(root.number) already: there is one root of each number")
             }
         }
         guard content.number > 1, !isFirst else {
@@ -93,8 +76,7 @@ package struct PendingRoot {
             throw .notFound(
                 "there is no root to compare \(shown(path)) with\(directory.map { " in \(shown($0))" } ?? "")",
                 "name the root that your machines have pinned with --from FILE, and keep a copy next to the key; the one that came "
-                    + "along says nothing. If new keys begin with it because the former ones are lost, add --first"
-            )
+                    + "along says nothing. If new keys begin with it because the former ones are lost, add --first")
         }
         reference = known.file
         before = try Self.chain(from: known, to: content, beside: path)
@@ -111,9 +93,7 @@ package struct PendingRoot {
 
     /// The root before a pending one: each from the known one on is signed by the keys of the one before it.
     private static func chain(
-        from known: (root: TrustPin.Root, file: String),
-        to content: RootStatement,
-        beside path: String
+        from known: (root: TrustPin.Root, file: String), to content: RootStatement, beside path: String
     ) throws(PublishError) -> TrustPin.Root {
         let folder = Self.folder(of: path)
         var newest = known.root
@@ -124,26 +104,22 @@ package struct PendingRoot {
                 throw KeyDirectory.unusable(
                     path,
                     "\(shown(beside)) is not \(shown(known.file)), but a root with other keys under the same number: whoever "
-                        + "sent it may be an attacker"
-                )
+                        + "sent it may be an attacker")
             }
         }
         while newest.content.number + 1 < content.number {
             let number = newest.content.number + 1
             guard exists("\(folder)/\(number).root") else {
                 throw .notFound(
-                    "\(number).root, which follows \(shown(known.file)), is not next to \(shown(path))",
-                    "copy it there"
+                    "\(number).root, which follows \(shown(known.file)), is not next to \(shown(path))", "copy it there"
                 )
             }
             let next = try KeyDirectory.root(number, in: folder, isOwn: false)
-            guard next.content.project == content.project,
-                next.statement.isSigned(.root, by: newest.content.root)
+            guard next.content.project == content.project, next.statement.isSigned(.root, by: newest.content.root)
             else {
                 throw KeyDirectory.unusable(
                     "\(folder)/\(number).root",
-                    "the keys of root \(number - 1) have not signed it; whoever sent it may be an attacker"
-                )
+                    "the keys of root \(number - 1) have not signed it; whoever sent it may be an attacker")
             }
             newest = next
         }
@@ -173,11 +149,8 @@ package struct PendingRoot {
         return roots.map { number, keys in
             let signers = statement.signers(.root, of: keys)
             return Count(
-                root: number,
-                signed: signers.count,
-                needed: keys.threshold,
-                missing: keys.keys.filter { !signers.contains($0) }
-            )
+                root: number, signed: signers.count, needed: keys.threshold,
+                missing: keys.keys.filter { !signers.contains($0) })
         }
     }
 
@@ -210,21 +183,17 @@ package struct PendingRoot {
             ? try KeyDirectory.names(.root, in: place).map { "\(place)/\($0)" } : [place]
         guard !files.isEmpty else {
             throw .notFound(
-                "there is no root.key in \(shown(place))",
-                "name the key's file, or the directory that has it"
-            )
+                "there is no root.key in \(shown(place))", "name the key's file, or the directory that has it")
         }
-        let keys = try files.map { file throws(PublishError) in
-            try KeyDirectory.key(file, leavesLocked: leavesLocked)
-        }.compactMap { $0 }
+        let keys = try files.map { file throws(PublishError) in try KeyDirectory.key(file, leavesLocked: leavesLocked) }
+            .compactMap { $0 }
         let counting = keys.filter { isRootKey($0.publicKey) }
         if let key = keys.first, counting.isEmpty {
             throw KeyDirectory.unusable(
                 place,
                 "its key \(key.publicKey.fingerprint) is not a root key of \(content.project): those of "
                     + "\(before.map { "root \($0.content.number) and " } ?? "")root \(content.number) are "
-                    + rootKeys.map(\.fingerprint).joined(separator: ", ")
-            )
+                    + rootKeys.map(\.fingerprint).joined(separator: ", "))
         }
         return counting
     }
@@ -232,24 +201,20 @@ package struct PendingRoot {
     /// Adds signatures, by keys of ``keys(at:leavesLocked:)`` and by a program that signs with its environment.
     ///
     /// - Throws: ``PublishError`` for a program that does not sign with a root key; nothing is written then.
-    package mutating func sign(
-        by keys: [PrivateKey],
-        program: (path: String, variables: [String])?
-    ) throws(PublishError) {
+    package mutating func sign(by keys: [PrivateKey], program: (path: String, variables: [String])?)
+        throws(PublishError)
+    {
         do throws(TrustFault) {
             for key in keys { try add(key) }
             guard let program else { return }
             let made = try Signing.signatures(of: statement.json, .root, by: program)
             for one in made where !isRootKey(one.key) {
                 throw TrustFault(
-                    "\(shown(program.path)) has signed with \(one.key.fingerprint), which is not a root key"
-                )
+                    "\(shown(program.path)) has signed with \(one.key.fingerprint), which is not a root key")
             }
             let new = made.filter { $0.isOf(statement.json) && !hasSigned($0.key) }
             try add(new)
-        } catch {
-            throw KeyDirectory.unusable(path, error.reason)
-        }
+        } catch { throw KeyDirectory.unusable(path, error.reason) }
     }
 
     /// Every key that may sign.
@@ -264,12 +229,8 @@ package struct PendingRoot {
     /// - Returns: The file.
     package func write() throws(PublishError) -> String {
         let target = isComplete ? String(path.dropLast(Self.ending.count)) : path
-        if isComplete, exists(target) {
-            throw KeyDirectory.unusable(target, "it already exists")
-        }
-        do throws(FileError) {
-            try replaceFile(target, with: statement.bytes, mode: 0o644)
-        } catch {
+        if isComplete, exists(target) { throw KeyDirectory.unusable(target, "it already exists") }
+        do throws(FileError) { try replaceFile(target, with: statement.bytes, mode: 0o644) } catch {
             throw .cannotCreate("\(error)", "make the directory writable")
         }
         // A leftover would only be signed in vain.
@@ -289,18 +250,16 @@ package struct PendingRoot {
         var lines: [String] = []
         for role in Role.allCases {
             let (was, becomes) = (old[role], content[role])
-            lines += was.keys.filter { !becomes.keys.contains($0) }
-                .map { "\(role.rawValue): \($0.fingerprint) is no longer valid" }
-            lines += becomes.keys.filter { !was.keys.contains($0) }
-                .map { "\(role.rawValue): \($0.fingerprint) is new" }
+            lines += was.keys.filter { !becomes.keys.contains($0) }.map {
+                "\(role.rawValue): \($0.fingerprint) is no longer valid"
+            }
+            lines += becomes.keys.filter { !was.keys.contains($0) }.map { "\(role.rawValue): \($0.fingerprint) is new" }
             if was.threshold != becomes.threshold {
                 lines.append("\(role.rawValue): \(becomes.threshold) must sign, instead of \(was.threshold)")
             }
         }
         if lines.isEmpty { lines.append("every key stays") }
-        lines.append(
-            "until: \(timestamp(milliseconds: old.until)) → \(timestamp(milliseconds: content.until))"
-        )
+        lines.append("until: \(timestamp(milliseconds: old.until)) → \(timestamp(milliseconds: content.until))")
         if old.mirrors != content.mirrors {
             func shown(_ mirrors: [String]) -> String {
                 mirrors.isEmpty ? "none" : mirrors.map(redacted(url:)).joined(separator: ", ")

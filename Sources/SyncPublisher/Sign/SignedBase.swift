@@ -13,9 +13,7 @@ extension PublishRun {
         let last = known?.lastRevision ?? 0
         guard let reason = Self.objection(to: base, known, signing.root) else {
             // A machine that has signed nothing yet has no number to measure with.
-            if last > 0, known?.made.contains(base.manifest.digest) != true {
-                try checkJump(to: base, from: last)
-            }
+            if last > 0, known?.made.contains(base.manifest.digest) != true { try checkJump(to: base, from: last) }
             return
         }
         let manifest = shown(base.place.path)
@@ -23,30 +21,26 @@ extension PublishRun {
         let parts = carried.isEmpty ? "nothing but its packs" : carried.joined(separator: "; ")
         guard options.acceptsBase else {
             throw PublishError(
-                .refused,
-                "\(manifest) is not signed again: \(reason)",
+                .refused, "\(manifest) is not signed again: \(reason)",
                 details: ["what would be signed with it: \(parts)"],
                 "restore what was published, or publish with --no-base; if you know that this manifest is yours, add "
-                    + "--accept-base"
-            )
+                    + "--accept-base")
         }
         try checkJump(to: base, from: last)
         report.warnings.append(
-            "\(manifest) was accepted as --accept-base says, though \(reason); signed with it: \(parts)"
-        )
+            "\(manifest) was accepted as --accept-base says, though \(reason); signed with it: \(parts)")
     }
 
     /// Refuses a base whose revision is far above everything signed before, unless the next one is named: after 2⁶³ − 1 there
     /// is none.
     private func checkJump(to base: BaseSet, from last: UInt64) throws(PublishError) {
         let revision = base.manifest.revision
-        guard options.revision == nil, revision - min(revision, last) > PublishOptions.mostRevisionsAtOnce
-        else { return }
+        guard options.revision == nil, revision - min(revision, last) > PublishOptions.mostRevisionsAtOnce else {
+            return
+        }
         throw .refused(
             "\(shown(base.place.path)) is revision \(revision), \(revision - last) above \(last), the last one known to be "
-                + "signed",
-            "choose the next number with --revision, or leave the base out with --no-base"
-        )
+                + "signed", "choose the next number with --revision, or leave the base out with --no-base")
     }
 
     /// Why a base may be somebody else's work; `nil` if it is not.
@@ -76,14 +70,11 @@ extension PublishRun {
         if options.groups == nil {
             parts += base.groups.map { group in
                 "the group \(shown(group.name))"
-                    + (group.hooks.isEmpty
-                        ? "" : " with the hooks \(shown(group.hooks.joined(separator: ", ")))")
+                    + (group.hooks.isEmpty ? "" : " with the hooks \(shown(group.hooks.joined(separator: ", ")))")
             }
         }
         if options.mirrors == nil { parts += choices.mirrors.map { "the mirror \(shown($0))" } }
-        if options.filesURL == .asBase, let url = choices.filesURL {
-            parts.append("the files' URL \(shown(url))")
-        }
+        if options.filesURL == .asBase, let url = choices.filesURL { parts.append("the files' URL \(shown(url))") }
         if let data = base.userData { parts.append("x-user-data of \(ByteCount(UInt64(data.utf8.count)))") }
         return parts
     }

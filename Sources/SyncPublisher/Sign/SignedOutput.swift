@@ -40,45 +40,23 @@ struct SignedOutput {
 
     /// Signs a manifest that is in place, with its frame, and the channel pointing at it. The project is that of the keys.
     func publish(
-        project: String,
-        revision: UInt64,
-        digest: SHA256Digest,
-        size: UInt64,
-        frame: (folder: OutputDirectory.Folder, name: String),
-        channel: String?
+        project: String, revision: UInt64, digest: SHA256Digest, size: UInt64,
+        frame: (folder: OutputDirectory.Folder, name: String), channel: String?
     ) throws(PublishError) -> FreshStatement {
-        try output.give(
-            frame.name,
-            from: frame.folder,
-            "\(digest).json.zst",
-            in: .manifests,
-            replacing: false
-        )
+        try output.give(frame.name, from: frame.folder, "\(digest).json.zst", in: .manifests, replacing: false)
         if let known = output.release(revision), known.content.manifest == digest, isSigned(known) {
             return try finish(known, channel)
         }
         let content = ReleaseStatement(
-            project: project,
-            revision: revision,
-            signed: signing.now,
-            manifest: digest,
-            size: size
-        )
-        return try finish(
-            Known(statement: try signing.sign(content.json, .release), content: content),
-            channel
-        )
+            project: project, revision: revision, signed: signing.now, manifest: digest, size: size)
+        return try finish(Known(statement: try signing.sign(content.json, .release), content: content), channel)
     }
 
     /// Points a channel at a release signed before, as returned by ``signed(_:)``.
     func point(_ channel: String?, at release: Known) throws(PublishError) -> FreshStatement {
         try output.give(
-            "\(release.content.revision).json.zst",
-            from: .channels,
-            "\(release.content.manifest).json.zst",
-            in: .manifests,
-            replacing: false
-        )
+            "\(release.content.revision).json.zst", from: .channels, "\(release.content.manifest).json.zst",
+            in: .manifests, replacing: false)
         return try finish(release, channel)
     }
 
@@ -111,13 +89,12 @@ struct SignedOutput {
         guard refreshed.statements.contains(where: { !$0.fresh.isRemoved }) else {
             throw refreshed.refused.first
                 ?? .notFound(
-                    "\(shown(output.path)) has no signed release",
-                    "publish one with 'syncagent publish --sign'"
-                )
+                    "\(shown(output.path)) has no signed release", "publish one with 'syncagent publish --sign'")
         }
         let named = refreshed.newest
-        refreshed.ahead = names.filter { $0.hasSuffix(".release") }.compactMap { UInt64($0.dropLast(8)) }
-            .filter { $0 > named && (try? signed($0)) != nil }.max()
+        refreshed.ahead = names.filter { $0.hasSuffix(".release") }.compactMap { UInt64($0.dropLast(8)) }.filter {
+            $0 > named && (try? signed($0)) != nil
+        }.max()
         return refreshed
     }
 
@@ -135,24 +112,22 @@ struct SignedOutput {
             throw unsigned("\(name) is about another project or channel")
         }
         if let last = signing.known?[channel].freshContent, Self.isOlder(fresh, than: last) {
-            let said =
-                last.isRemoved ? "that the channel \(channel ?? "") is removed" : "revision \(last.revision)"
+            let said = last.isRemoved ? "that the channel \(channel ?? "") is removed" : "revision \(last.revision)"
             throw .refused(
                 "\(shown(output.path)): \(name) names revision \(fresh.revision), and this machine has signed \(said): an older "
                     + "statement was put back",
-                "restore \(name), or publish the files again with --sign where release.key is"
-            )
+                "restore \(name), or publish the files again with --sign where release.key is")
         }
-        guard let root = signing.roots.last(where: { statement.isSigned(.fresh, by: $0.content.fresh) })
-        else { throw unsigned("no fresh key of the roots at hand has signed \(name)") }
+        guard let root = signing.roots.last(where: { statement.isSigned(.fresh, by: $0.content.fresh) }) else {
+            throw unsigned("no fresh key of the roots at hand has signed \(name)")
+        }
         return (fresh, root.content.number)
     }
 
     /// Whether a statement takes back what another says. One that says the same is not: it was only signed before.
     private static func isOlder(_ fresh: FreshStatement, than last: FreshStatement) -> Bool {
         guard fresh.revision == last.revision else { return fresh.revision < last.revision }
-        return fresh.serial < last.serial
-            && (fresh.isRemoved != last.isRemoved || fresh.release != last.release)
+        return fresh.serial < last.serial && (fresh.isRemoved != last.isRemoved || fresh.release != last.release)
     }
 
     /// The exact release that a statement names.
@@ -160,8 +135,7 @@ struct SignedOutput {
         let known = try signed(fresh.revision)
         guard known.statement.digest == fresh.release else {
             throw unsigned(
-                "trust/\(fresh.revision).release is not the one that trust/\(FreshStatement.name(fresh.channel)) names"
-            )
+                "trust/\(fresh.revision).release is not the one that trust/\(FreshStatement.name(fresh.channel)) names")
         }
         return known
     }
@@ -169,26 +143,21 @@ struct SignedOutput {
     /// A published release that is signed by currently valid keys.
     func signed(_ revision: UInt64) throws(PublishError) -> Known {
         let name = "trust/\(revision).release"
-        guard let known = output.release(revision) else {
-            throw unsigned("\(name) is not there, or cannot be read")
-        }
+        guard let known = output.release(revision) else { throw unsigned("\(name) is not there, or cannot be read") }
         guard known.content.project == signing.root.project, known.content.revision == revision else {
             throw unsigned("\(name) is about another project or revision")
         }
         guard !isSigned(known) else { return known }
         let former = signing.roots.last { known.statement.isSigned(.release, by: $0.content.release) }
         throw unsigned(
-            former.map {
-                "\(name) is signed by a key of root \($0.content.number) that is no longer valid"
-            } ?? "no release key of the roots at hand has signed \(name)"
-        )
+            former.map { "\(name) is signed by a key of root \($0.content.number) that is no longer valid" }
+                ?? "no release key of the roots at hand has signed \(name)")
     }
 
     private func unsigned(_ reason: String) -> PublishError {
         .cannotSign(
             "\(shown(output.path)): \(reason)",
-            "publish the files again with --sign where release.key is; an unverified release is not signed"
-        )
+            "publish the files again with --sign where release.key is; an unverified release is not signed")
     }
 
     private func finish(_ release: Known, _ channel: String?) throws(PublishError) -> FreshStatement {
@@ -197,10 +166,7 @@ struct SignedOutput {
 
     /// Signs and publishes a channel's newest release: the release, the roots, and last the fresh statement.
     private func say(
-        _ revision: UInt64,
-        _ digest: SHA256Digest,
-        of channel: String?,
-        with release: SignedStatement? = nil,
+        _ revision: UInt64, _ digest: SHA256Digest, of channel: String?, with release: SignedStatement? = nil,
         isRemoved: Bool = false
     ) throws(PublishError) -> FreshStatement {
         // From the clock, so that it increases even if the former statement is lost. Machines have not accepted numbers
@@ -209,26 +175,16 @@ struct SignedOutput {
         guard serial <= UInt64(Int64.max) else {
             throw .cannotSign(
                 "the last serial that a fresh key has signed is the highest possible one: somebody else has that key",
-                "change it with 'syncagent keys rotate --role fresh'"
-            )
+                "change it with 'syncagent keys rotate --role fresh'")
         }
         let fresh = FreshStatement(
-            project: signing.root.project,
-            channel: channel,
-            serial: serial,
-            signed: signing.now,
-            until: signing.now + signing.validity,
-            root: signing.root.number,
-            revision: revision,
-            release: digest,
-            isRemoved: isRemoved
-        )
+            project: signing.root.project, channel: channel, serial: serial, signed: signing.now,
+            until: signing.now + signing.validity, root: signing.root.number, revision: revision, release: digest,
+            isRemoved: isRemoved)
         let signed = try signing.sign(fresh.json, .fresh)
         if let release { try output.put(release.bytes, "\(revision).release", in: .trust) }
         // Late: from now on, statements of revoked keys are invalid, until the last statement is in place.
-        for root in signing.roots {
-            try output.put(root.statement.bytes, "\(root.content.number).root", in: .trust)
-        }
+        for root in signing.roots { try output.put(root.statement.bytes, "\(root.content.number).root", in: .trust) }
         try output.put(signed.bytes, FreshStatement.name(channel), in: .trust)
         signing.memory?.keep(signed, fresh, under: signing.roots, now: signing.now)
         return fresh

@@ -26,10 +26,7 @@ package struct Signing: Sendable {
     ///   - directory: With the roots, and the keys of what is to be signed.
     ///   - roles: What is to be signed; the keys of others are not even read.
     package init(
-        _ directory: KeyDirectory,
-        _ roles: [Role],
-        program: (path: String, variables: [String])?,
-        now: Int64,
+        _ directory: KeyDirectory, _ roles: [Role], program: (path: String, variables: [String])?, now: Int64,
         validity: Int64 = usualValidity
     ) throws(PublishError) {
         roots = directory.roots
@@ -55,21 +52,17 @@ package struct Signing: Sendable {
             throw .cannotSign(
                 "there is no \(folder)/\(role.rawValue).key",
                 "put it there, or name a program that signs with --signer; if it is lost: "
-                    + "syncagent keys rotate \(folder) --role \(role.rawValue)"
-            )
+                    + "syncagent keys rotate \(folder) --role \(role.rawValue)")
         }
         guard counting.isEmpty else {
             throw .cannotSign(
                 "root \(root.number) requires \(root[role].threshold) \(role.rawValue) keys, and \(folder) has "
-                    + "\(counting.count) of them",
-                "put the others there, or name a program that signs with --signer"
-            )
+                    + "\(counting.count) of them", "put the others there, or name a program that signs with --signer")
         }
         let names = try KeyDirectory.names(role, in: directory.path).map { "\(folder)/\(shown($0))" }
         throw .cannotSign(
             "root \(root.number) does not name \(names.joined(separator: ", ")) as \(role.rawValue) keys",
-            "use the key that the root names, or change the root with 'syncagent keys rotate'"
-        )
+            "use the key that the root names, or change the root with 'syncagent keys rotate'")
     }
 
     func sign(_ json: [UInt8], _ role: Role) throws(PublishError) -> SignedStatement {
@@ -90,25 +83,19 @@ package struct Signing: Sendable {
                 )
             }
             return statement
-        } catch {
-            throw .cannotSign("cannot sign: \(error.reason)", "what was signed before stays valid")
-        }
+        } catch { throw .cannotSign("cannot sign: \(error.reason)", "what was signed before stays valid") }
     }
 
     /// The signatures that a program makes: it gets the namespace as its argument and the bytes on standard input, and writes
     /// blocks to standard output.
-    static func signatures(
-        of json: [UInt8],
-        _ role: Role,
-        by program: (path: String, variables: [String])
-    ) throws(TrustFault) -> [SSHSignature] {
+    static func signatures(of json: [UInt8], _ role: Role, by program: (path: String, variables: [String]))
+        throws(TrustFault) -> [SSHSignature]
+    {
         let name = shown(program.path)
         var start = ProgramStart([program.path, role.namespace], variables: program.variables)
         start.error = 2
         let text: Descriptor
-        do throws(FileError) {
-            text = try unnamedFile("syncagent-input", holding: json)
-        } catch {
+        do throws(FileError) { text = try unnamedFile("syncagent-input", holding: json) } catch {
             throw TrustFault("cannot run \(name): \(error.reason)")
         }
         start.input = text.raw
@@ -117,16 +104,13 @@ package struct Signing: Sendable {
         case .exited(0): break
         case .exited(let status): throw TrustFault("\(name) exited with status \(status)")
         case .signalled(let number): throw TrustFault("\(name) was killed by signal \(number)")
-        case .timedOut, .stopped:
-            throw TrustFault("\(name) did not exit within \(patience.components.seconds) s")
+        case .timedOut, .stopped: throw TrustFault("\(name) did not exit within \(patience.components.seconds) s")
         case .unknown: throw TrustFault("the exit status of \(name) is not known")
         case .notRun(let reason): throw TrustFault("cannot run \(name): \(reason)")
         }
         do throws(TrustFault) {
             let text = output.hasSuffix("\n") ? output : output + "\n"
             return try SignedStatement(Array((text + "\n").utf8), limit: role.limit).signatures
-        } catch {
-            throw TrustFault("the output of \(name) is not an ssh-keygen signature: \(error.reason)")
-        }
+        } catch { throw TrustFault("the output of \(name) is not an ssh-keygen signature: \(error.reason)") }
     }
 }

@@ -13,15 +13,11 @@ package struct SigningMemory: Sendable {
     /// - Parameters:
     ///   - directory: A directory of state, made when it is missing.
     ///   - output: The output directory.
-    package init(in directory: String, for output: String) {
-        (self.directory, self.output) = (directory, output)
-    }
+    package init(in directory: String, for output: String) { (self.directory, self.output) = (directory, output) }
 
     /// Named by the output's real path; `nil` if the output does not exist yet.
     private var path: String? {
-        guard let real = OutputPlacement.realPath(output), let name = try? sha256(real).hex else {
-            return nil
-        }
+        guard let real = OutputPlacement.realPath(output), let name = try? sha256(real).hex else { return nil }
         return "\(directory)/\(name).roots"
     }
 
@@ -31,19 +27,12 @@ package struct SigningMemory: Sendable {
     package func read() throws(PublishError) -> TrustPin? {
         guard let path else { return nil }
         let bytes: [UInt8]
-        do throws(FileError) {
-            bytes = try readFile(path, trust: .state, limit: TrustPin.fileLimit)
-        } catch {
+        do throws(FileError) { bytes = try readFile(path, trust: .state, limit: TrustPin.fileLimit) } catch {
             if error.isMissing { return nil }
             throw .cannotRead("\(error)", Self.remedy)
         }
-        do throws(TrustFault) {
-            return try TrustPin(file: bytes)
-        } catch {
-            throw .cannotSign(
-                "\(shown(path)) is damaged, or a newer syncagent wrote it: \(error.reason)",
-                Self.remedy
-            )
+        do throws(TrustFault) { return try TrustPin(file: bytes) } catch {
+            throw .cannotSign("\(shown(path)) is damaged, or a newer syncagent wrote it: \(error.reason)", Self.remedy)
         }
     }
 
@@ -69,8 +58,7 @@ package struct SigningMemory: Sendable {
 
     /// Remembers a fresh statement that was published, and its roots, oldest first. On failure, what was remembered before
     /// stays.
-    func keep(_ statement: SignedStatement, _ fresh: FreshStatement, under roots: [TrustPin.Root], now: Int64)
-    {
+    func keep(_ statement: SignedStatement, _ fresh: FreshStatement, under roots: [TrustPin.Root], now: Int64) {
         guard let root = roots.last, var pin = Self.pin(roots, now) else { return }
         if let known = known(under: root.content) {
             (pin.newest, pin.channels, pin.made) = (known.newest, known.channels, known.made)
@@ -78,9 +66,7 @@ package struct SigningMemory: Sendable {
         pin[fresh.channel] = TrustPin.Track(serial: fresh.serial, revision: fresh.revision, fresh: statement)
         if pin.channels.count > TrustPin.mostChannels {
             // The one that was signed first, since serials come from the clock.
-            let oldest = pin.channels.filter { $0.key != fresh.channel }.min {
-                $0.value.serial < $1.value.serial
-            }
+            let oldest = pin.channels.filter { $0.key != fresh.channel }.min { $0.value.serial < $1.value.serial }
             if let oldest { pin.channels[oldest.key] = nil }
         }
         try? write(pin)
@@ -95,16 +81,13 @@ package struct SigningMemory: Sendable {
         pin.note(made: manifest)
         do throws(FileError) { try write(pin) } catch {
             throw PublishError(
-                .cannotWrite,
-                "cannot remember what is signed: \(error)",
-                "free space, or set XDG_STATE_HOME to another directory; the published set is unchanged"
-            )
+                .cannotWrite, "cannot remember what is signed: \(error)",
+                "free space, or set XDG_STATE_HOME to another directory; the published set is unchanged")
         }
     }
 
     private static func pin(_ roots: [TrustPin.Root], _ now: Int64) -> TrustPin? {
-        guard let first = roots.first,
-            var pin = try? TrustPin(root: first.statement.bytes, basis: .file, now: now)
+        guard let first = roots.first, var pin = try? TrustPin(root: first.statement.bytes, basis: .file, now: now)
         else { return nil }
         for root in roots.dropFirst() { pin.advance(to: root) }
         return pin

@@ -30,22 +30,18 @@ struct DirectoryListing {
             entries.sort { a, b in
                 PathOrder.precedes(
                     UnsafeBufferPointer(rebasing: bytes[a.nameStart..<(a.nameStart + a.nameLength)]),
-                    UnsafeBufferPointer(rebasing: bytes[b.nameStart..<(b.nameStart + b.nameLength)])
-                )
+                    UnsafeBufferPointer(rebasing: bytes[b.nameStart..<(b.nameStart + b.nameLength)]))
             }
         }
     }
 
     /// The name's bytes, valid during `body`.
-    func withName<R, Failure: Error>(
-        _ index: Int,
-        _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R
-    ) throws(Failure) -> R {
+    func withName<R, Failure: Error>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R)
+        throws(Failure) -> R
+    {
         let entry = entries[index]
         return try names.withUnsafeBufferPointer { names throws(Failure) in
-            try body(
-                UnsafeBufferPointer(rebasing: names[entry.nameStart..<(entry.nameStart + entry.nameLength)])
-            )
+            try body(UnsafeBufferPointer(rebasing: names[entry.nameStart..<(entry.nameStart + entry.nameLength)]))
         }
     }
 
@@ -64,18 +60,14 @@ struct DirectoryListing {
         return before - count
     }
 
-    private mutating func add(
-        _ name: UnsafePointer<CChar>,
-        _ length: Int,
-        in descriptor: Int32,
-        path: String
-    ) throws(PublishError) {
+    private mutating func add(_ name: UnsafePointer<CChar>, _ length: Int, in descriptor: Int32, path: String)
+        throws(PublishError)
+    {
         let status: FileStatus
         switch SyncSystem.status(descriptor, name) {
         case .success(let found?): status = found
         case .success(nil): return
-        case .failure(let code):
-            throw .reading("\(path)/\(String(cString: name))", "look at", code: code)
+        case .failure(let code): throw .reading("\(path)/\(String(cString: name))", "look at", code: code)
         }
         var entry = Entry(nameStart: names.count, nameLength: length, status: status)
         if status.kind == .link {

@@ -17,8 +17,7 @@ final class FoundKeys: Sendable {
             details: found.prefix(WalkNotes.named).map { shown(tree.path($0)) }
                 + (more > 0 ? ["and \(more) more"] : []),
             "move them, or leave them out with --exclude; if everybody may have them: --allow-private-keys; "
-                + "nothing was published"
-        )
+                + "nothing was published")
     }
 
     /// Whether a file begins as files of private keys do: PEM (RFC 7468) of PKCS#8, PKCS#1, SEC 1 and OpenSSH, with whatever
@@ -33,13 +32,11 @@ final class FoundKeys: Sendable {
         else { return false }
         let text = bytes[start...]
         if text.starts(with: "PuTTY-User-Key-File-".utf8) { return true }
-        guard
-            ["-----BEGIN ", "---- BEGIN ", "Bag Attributes"].contains(where: { text.starts(with: $0.utf8) })
-        else { return false }
+        guard ["-----BEGIN ", "---- BEGIN ", "Bag Attributes"].contains(where: { text.starts(with: $0.utf8) }) else {
+            return false
+        }
         return text.split(separator: 0x0A).contains { line in
-            guard line.starts(with: "-----BEGIN ".utf8) || line.starts(with: "---- BEGIN ".utf8) else {
-                return false
-            }
+            guard line.starts(with: "-----BEGIN ".utf8) || line.starts(with: "---- BEGIN ".utf8) else { return false }
             return String(decoding: line.prefix(80), as: UTF8.self).contains("PRIVATE KEY")
         }
     }

@@ -27,14 +27,8 @@ enum NameClashes {
     }
 
     /// The names that equal one before them in some form, each with the first of those.
-    private static func repeats(
-        in listing: DirectoryListing,
-        isASCII: Bool,
-        form: (String) -> String
-    ) -> [Int: Int] {
-        func formed(_ index: Int) -> String {
-            form(listing.withName(index) { String(decoding: $0, as: UTF8.self) })
-        }
+    private static func repeats(in listing: DirectoryListing, isASCII: Bool, form: (String) -> String) -> [Int: Int] {
+        func formed(_ index: Int) -> String { form(listing.withName(index) { String(decoding: $0, as: UTF8.self) }) }
         var hashed = (0..<listing.count).map { index in
             (hash: isASCII ? listing.withName(index, asciiHash) : formed(index).hashValue, index: index)
         }

@@ -30,9 +30,7 @@ struct SourceReader: ~Copyable {
             var reader = SourceReader(source, try calling { try SHA256Hasher() })
             _ = try reader.readAll()
             source.pipeline.close()
-        } catch {
-            source.pipeline.fail(error)
-        }
+        } catch { source.pipeline.fail(error) }
     }
 
     /// - Returns: `false` when the run has failed elsewhere.
@@ -115,11 +113,7 @@ struct SourceReader: ~Copyable {
     }
 
     private mutating func fill(
-        _ segment: PooledBuffer,
-        _ range: Range<Int>,
-        _ descriptor: Int32,
-        _ offset: UInt64,
-        _ file: Int
+        _ segment: PooledBuffer, _ range: Range<Int>, _ descriptor: Int32, _ offset: UInt64, _ file: Int
     ) throws(PublishError) {
         let target = UnsafeMutableRawBufferPointer(rebasing: segment.bytes[range])
         // A hole is zeros: reading it would only fill the page cache.
@@ -131,8 +125,7 @@ struct SourceReader: ~Copyable {
         if count != range.count {
             let code = Errno.last
             let isSame = count < 0 && source.root.isUnchanged(descriptor, source.tree.entries[file])
-            throw isSame
-                ? .reading(source.tree.path(file), "read", code: code) : .changed(source.tree.path(file))
+            throw isSame ? .reading(source.tree.path(file), "read", code: code) : .changed(source.tree.path(file))
         }
         try calling { try hasher.update(UnsafeRawBufferPointer(target)) }
     }

@@ -18,8 +18,7 @@ final class SourceRoot: Sendable {
             throw .notFound(
                 code == .noSuchFileOrDirectory
                     ? "there is no directory \(shown(path))" : "\(shown(path)) is not a directory",
-                "name the directory that holds the files"
-            )
+                "name the directory that holds the files")
         }
         self.descriptor = descriptor
         self.path = path
@@ -56,8 +55,7 @@ final class SourceRoot: Sendable {
     func endsAsSeen(_ descriptor: Int32, _ entry: SourceTree.Entry) -> Bool {
         guard entry.hasUnstatedSize else { return true }
         var byte: UInt8 = 0
-        return withUnsafeMutableBytes(of: &byte) { readFully(descriptor, into: $0, at: entry.stamp.size) }
-            == 0
+        return withUnsafeMutableBytes(of: &byte) { readFully(descriptor, into: $0, at: entry.stamp.size) } == 0
     }
 
     /// Whether an open file is still what the walk saw. fstat(2).

@@ -58,16 +58,10 @@ struct SourceTree: Sendable {
     /// - Parameter unstatedSize: The **bytes** of a file of which the file system says that it has none.
     /// - Returns: `false` when there are 4 GiB of paths already, or sizes do not add up in 64 bits.
     mutating func append(
-        path: UnsafeBufferPointer<UInt8>,
-        kind: Kind,
-        stamp: FileStamp,
-        permissions: UInt16 = 0,
-        linkTarget: [UInt8]? = nil,
-        unstatedSize: UInt64 = 0
+        path: UnsafeBufferPointer<UInt8>, kind: Kind, stamp: FileStamp, permissions: UInt16 = 0,
+        linkTarget: [UInt8]? = nil, unstatedSize: UInt64 = 0
     ) -> Bool {
-        guard let start = UInt32(exactly: arena.count), let length = UInt16(exactly: path.count) else {
-            return false
-        }
+        guard let start = UInt32(exactly: arena.count), let length = UInt16(exactly: path.count) else { return false }
         var stamp = stamp
         if unstatedSize > 0 { stamp.size = unstatedSize }
         if kind != .link {
@@ -81,14 +75,8 @@ struct SourceTree: Sendable {
         if let linkTarget { linkTargets[entries.count] = linkTarget }
         entries.append(
             Entry(
-                pathStart: start,
-                pathLength: length,
-                kind: kind,
-                permissions: permissions,
-                stamp: stamp,
-                hasUnstatedSize: unstatedSize > 0
-            )
-        )
+                pathStart: start, pathLength: length, kind: kind, permissions: permissions, stamp: stamp,
+                hasUnstatedSize: unstatedSize > 0))
         return true
     }
 
@@ -102,8 +90,7 @@ struct SourceTree: Sendable {
     func traits(_ permissions: UInt16, _ modified: Int64, isLink: Bool = false) -> FileTraits {
         FileTraits(
             mode: kept.contains(.modes) && !isLink ? permissions & 0o777 : nil,
-            modified: kept.contains(.times) && FileTraits.times.contains(modified) ? modified : nil
-        )
+            modified: kept.contains(.times) && FileTraits.times.contains(modified) ? modified : nil)
     }
 
     /// Marks a file as not to be read.
@@ -132,17 +119,15 @@ struct SourceTree: Sendable {
         // If modes or times are kept, all directories are named already.
         directories += emptied.map { Directory(path: $0, traits: .none) }
         directories.sort { one, other in
-            one.path.withUnsafeBufferPointer { one in
-                other.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
+            one.path.withUnsafeBufferPointer { one in other.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
             }
         }
     }
 
     /// The path's bytes, valid during `body`; a NUL stands directly behind them.
-    func withPath<R, Failure: Error>(
-        _ index: Int,
-        _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R
-    ) throws(Failure) -> R {
+    func withPath<R, Failure: Error>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R)
+        throws(Failure) -> R
+    {
         let entry = entries[index]
         let start = Int(entry.pathStart)
         return try arena.withUnsafeBufferPointer { arena throws(Failure) in

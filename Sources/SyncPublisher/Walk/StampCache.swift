@@ -24,12 +24,10 @@ enum StampCache {
     ///
     /// - Returns: `false` when there is no such file, or it is not whole; then `body` was not called.
     static func forEach(
-        in path: String,
-        _ body: (UnsafeBufferPointer<UInt8>, SourceTree.FileStamp, SHA256Digest) -> Void
+        in path: String, _ body: (UnsafeBufferPointer<UInt8>, SourceTree.FileStamp, SHA256Digest) -> Void
     ) -> Bool {
         guard let file = try? openFile(path, trust: .state), let size = status(file.raw)?.size,
-            size >= UInt64(magic.count + 2 + 32), size <= limit,
-            isWhole(file.raw, size)
+            size >= UInt64(magic.count + 2 + 32), size <= limit, isWhole(file.raw, size)
         else { return false }
         var reader = ByteReader(file.raw, end: size - 32)
         guard reader.take(magic.count, { $0.elementsEqual(magic) }) == true else { return false }
@@ -37,16 +35,11 @@ enum StampCache {
             let count = Int(UInt16(littleEndian: length))
             let isRead: Void? = reader.take(count + 64) { record in
                 func number(_ index: Int) -> UInt64 {
-                    UInt64(
-                        littleEndian: record.loadUnaligned(fromByteOffset: count + index * 8, as: UInt64.self)
-                    )
+                    UInt64(littleEndian: record.loadUnaligned(fromByteOffset: count + index * 8, as: UInt64.self))
                 }
                 let stamp = SourceTree.FileStamp(
-                    size: number(0),
-                    inode: number(1),
-                    modified: Int64(bitPattern: number(2)),
-                    changed: Int64(bitPattern: number(3))
-                )
+                    size: number(0), inode: number(1), modified: Int64(bitPattern: number(2)),
+                    changed: Int64(bitPattern: number(3)))
                 let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: record[(count + 32)...]))
                 record.prefix(count).withMemoryRebound(to: UInt8.self) { body($0, stamp, digest ?? .zero) }
             }
@@ -62,12 +55,7 @@ enum StampCache {
     /// the one of a number, or none.
     ///
     /// - Returns: Why it could not be written.
-    static func write(
-        _ count: Int,
-        to path: String,
-        now: Int64,
-        record: (Int, Take) -> Void
-    ) -> Errno? {
+    static func write(_ count: Int, to path: String, now: Int64, record: (Int, Take) -> Void) -> Errno? {
         let temporary = path + ".tmp"
         let file: Descriptor
         do throws(FileError) { file = try createFile(temporary, .writeOnly) } catch { return error.code }
@@ -76,12 +64,8 @@ enum StampCache {
         return code
     }
 
-    private static func writeRecords(
-        _ count: Int,
-        _ file: Int32,
-        _ now: Int64,
-        _ record: (Int, Take) -> Void
-    ) -> Errno? {
+    private static func writeRecords(_ count: Int, _ file: Int32, _ now: Int64, _ record: (Int, Take) -> Void) -> Errno?
+    {
         // Without a digest there is no cache.
         guard var hasher = try? SHA256Hasher() else { return .noMemory }
         var buffer = magic
@@ -103,11 +87,8 @@ enum StampCache {
                 }
                 buffer.append(contentsOf: path)
                 for number in [
-                    stamp.size, stamp.inode, UInt64(bitPattern: stamp.modified),
-                    UInt64(bitPattern: stamp.changed),
-                ] {
-                    withUnsafeBytes(of: number.littleEndian) { buffer.append(contentsOf: $0) }
-                }
+                    stamp.size, stamp.inode, UInt64(bitPattern: stamp.modified), UInt64(bitPattern: stamp.changed),
+                ] { withUnsafeBytes(of: number.littleEndian) { buffer.append(contentsOf: $0) } }
                 for byte in 0..<32 { buffer.append(digest[byte: byte]) }
             }
             if buffer.count >= 256 << 10, let code = flush() { return code }
@@ -155,8 +136,7 @@ private struct ByteReader: ~Copyable {
             filled = 0..<filled.count
             let wanted = min(buffer.count - filled.count, Int(clamping: end - offset))
             let target = UnsafeMutableRawBufferPointer(
-                rebasing: buffer[filled.upperBound..<(filled.upperBound + wanted)]
-            )
+                rebasing: buffer[filled.upperBound..<(filled.upperBound + wanted)])
             guard readFully(file, into: target, at: offset) == wanted else { return nil }
             offset += UInt64(wanted)
             filled = 0..<(filled.count + wanted)
@@ -185,9 +165,7 @@ extension PublishRun {
     ///
     /// Tree, cache and base are in ``PathOrder``, so one pass over the three is enough.
     func spareUntouched(_ tree: inout SourceTree) {
-        guard let files = base?.manifest.files, let cache = options.stampCache, options.trustsStamps else {
-            return
-        }
+        guard let files = base?.manifest.files, let cache = options.stampCache, options.trustsStamps else { return }
         let isLoose = choices.isLoose
         var index = 0
         var row = 0
@@ -196,12 +174,11 @@ extension PublishRun {
             while index < tree.count, tree.withPath(index, { PathOrder.precedes($0, path) }) { index += 1 }
             while row < files.count, files.withPath(row, { PathOrder.precedes($0, path) }) { row += 1 }
             guard index < tree.count, tree.entries[index].kind != .link, tree.entries[index].stamp == stamp,
-                tree.withPath(index, { PathOrder.compare($0, path) }) == 0,
-                row < files.count, files.kind(row) != .link, files.digest(row) == digest,
-                files.size(row) == stamp.size, files.withPath(row, { PathOrder.compare($0, path) }) == 0,
+                tree.withPath(index, { PathOrder.compare($0, path) }) == 0, row < files.count, files.kind(row) != .link,
+                files.digest(row) == digest, files.size(row) == stamp.size,
+                files.withPath(row, { PathOrder.compare($0, path) }) == 0,
                 isLoose || stamp.size == 0 || !files.blobs(row).isEmpty,
-                isLoose
-                    || files.blobs(row).allSatisfy({ catalogue.find(files.digest(of: $0, in: row)) != nil })
+                isLoose || files.blobs(row).allSatisfy({ catalogue.find(files.digest(of: $0, in: row)) != nil })
             else { return }
             found.append((index, row))
         }

@@ -48,11 +48,9 @@ struct TreeWalk: ~Copyable {
     /// - Parameters:
     ///   - kept: What is kept of entries besides their content.
     ///   - ownNames: Names at the top that are never published.
-    init(
-        _ options: PublishOptions,
-        keeping kept: PublishOptions.KeptTraits = [],
-        ownNames: Set<String> = []
-    ) throws(PublishError) {
+    init(_ options: PublishOptions, keeping kept: PublishOptions.KeptTraits = [], ownNames: Set<String> = [])
+        throws(PublishError)
+    {
         tree = SourceTree(keeping: kept)
         excluded = options.exclude.map { Glob($0) }
         ignored = try IgnoreRules(options)
@@ -65,10 +63,7 @@ struct TreeWalk: ~Copyable {
     /// Walks it all.
     ///
     /// - Throws: ``PublishError`` when a directory cannot be read. What cannot be published is in ``notes``.
-    mutating func run(
-        _ root: SourceRoot,
-        progress: (Int) throws(PublishError) -> Void
-    ) throws(PublishError) {
+    mutating func run(_ root: SourceRoot, progress: (Int) throws(PublishError) -> Void) throws(PublishError) {
         try enter(root, progress: progress)
         var visited = 0
         while let depth = levels.indices.last {
@@ -76,8 +71,7 @@ struct TreeWalk: ~Copyable {
             guard index < levels[depth].listing.count else {
                 let level = levels.removeLast()
                 path.removeSubrange(level.pathLength...)
-                let isEmpty =
-                    tree.count == level.entriesBefore && tree.directories.count == level.directoriesBefore
+                let isEmpty = tree.count == level.entriesBefore && tree.directories.count == level.directoriesBefore
                 if isEmpty, tree.kept.isEmpty, depth > 0 { nameDirectory(level.status) }
                 ignored.leave()
                 continue
@@ -95,9 +89,7 @@ struct TreeWalk: ~Copyable {
     }
 
     private mutating func visit(
-        _ root: SourceRoot,
-        _ item: DirectoryListing.Entry,
-        _ progress: (Int) throws(PublishError) -> Void
+        _ root: SourceRoot, _ item: DirectoryListing.Entry, _ progress: (Int) throws(PublishError) -> Void
     ) throws(PublishError) {
         if let reason = path.withUnsafeBufferPointer({ ManifestRules.objection(path: $0) }) {
             return notes.refuse(path, reason)
@@ -117,28 +109,19 @@ struct TreeWalk: ~Copyable {
     }
 
     private mutating func append(
-        _ kind: SourceTree.Kind,
-        _ stamp: SourceTree.FileStamp,
-        _ status: FileStatus,
-        target: [UInt8]? = nil,
+        _ kind: SourceTree.Kind, _ stamp: SourceTree.FileStamp, _ status: FileStatus, target: [UInt8]? = nil,
         unstatedSize: UInt64 = 0
     ) throws(PublishError) {
         noteLosses(status)
         let fits = path.withUnsafeBufferPointer { path in
             tree.append(
-                path: path,
-                kind: kind,
-                stamp: stamp,
-                permissions: status.permissions,
-                linkTarget: target,
-                unstatedSize: unstatedSize
-            )
+                path: path, kind: kind, stamp: stamp, permissions: status.permissions, linkTarget: target,
+                unstatedSize: unstatedSize)
         }
         guard fits else {
             throw .refusedEntries(
                 "the source has more than 4 GiB of path names, or more bytes than 64 bits can count",
-                "publish it as several projects"
-            )
+                "publish it as several projects")
         }
     }
 
@@ -151,16 +134,12 @@ struct TreeWalk: ~Copyable {
 
     /// Notes attributes that a manifest cannot keep.
     private mutating func noteLosses(_ status: FileStatus) {
-        if tree.kept.contains(.modes), status.kind == .file, status.permissions & 0o7000 != 0 {
-            notes.setIds += 1
-        }
+        if tree.kept.contains(.modes), status.kind == .file, status.permissions & 0o7000 != 0 { notes.setIds += 1 }
         if tree.kept.contains(.times), !FileTraits.times.contains(status.modified) { notes.strangeTimes += 1 }
     }
 
     private mutating func enter(
-        _ root: SourceRoot,
-        _ status: FileStatus? = nil,
-        progress: (Int) throws(PublishError) -> Void
+        _ root: SourceRoot, _ status: FileStatus? = nil, progress: (Int) throws(PublishError) -> Void
     ) throws(PublishError) {
         let length = path.count
         let raw = open(root, .directory)
@@ -189,20 +168,12 @@ struct TreeWalk: ~Copyable {
         }
         levels.append(
             Level(
-                listing: listing,
-                pathLength: length,
-                entriesBefore: tree.count,
-                directoriesBefore: tree.directories.count,
-                status: status
-            )
-        )
+                listing: listing, pathLength: length, entriesBefore: tree.count,
+                directoriesBefore: tree.directories.count, status: status))
     }
 
     /// Reads a directory's `.syncignore`, which is not published.
-    private mutating func readIgnoreFile(
-        _ root: SourceRoot,
-        _ listing: inout DirectoryListing
-    ) throws(PublishError) {
+    private mutating func readIgnoreFile(_ root: SourceRoot, _ listing: inout DirectoryListing) throws(PublishError) {
         var kind: FileStatus.Kind?
         _ = listing.removeAll { name, found in
             guard name.elementsEqual(IgnoreFile.name.utf8) else { return false }
@@ -218,9 +189,7 @@ struct TreeWalk: ~Copyable {
         let raw = (file + [0]).withUnsafeBufferPointer { bytes in
             root.open(UnsafeBufferPointer(rebasing: bytes.dropLast()), .unwaiting)
         }
-        guard let opened = Descriptor(opened: raw) else {
-            throw .reading(shown(file), "open", code: .last)
-        }
+        guard let opened = Descriptor(opened: raw) else { throw .reading(shown(file), "open", code: .last) }
         try ignored.enter(opened.raw, path)
     }
 
@@ -228,17 +197,14 @@ struct TreeWalk: ~Copyable {
     private mutating func open(_ root: SourceRoot, _ flags: OpenFlags) -> Int32 {
         path.append(0)
         defer { path.removeLast() }
-        return path.withUnsafeBufferPointer { path in
-            root.open(UnsafeBufferPointer(rebasing: path.dropLast()), flags)
-        }
+        return path.withUnsafeBufferPointer { path in root.open(UnsafeBufferPointer(rebasing: path.dropLast()), flags) }
     }
 
     /// The **bytes** of the file at ``path``, of which the file system says that it has none: those of proc(5) and of many
     /// FUSE file systems are made when they are read.
-    private mutating func unstatedSize(
-        _ root: SourceRoot,
-        _ progress: (Int) throws(PublishError) -> Void
-    ) throws(PublishError) -> UInt64 {
+    private mutating func unstatedSize(_ root: SourceRoot, _ progress: (Int) throws(PublishError) -> Void)
+        throws(PublishError) -> UInt64
+    {
         let raw = open(root, .unwaiting)
         let code = Errno.last
         guard let opened = Descriptor(opened: raw) else {
@@ -264,10 +230,9 @@ struct TreeWalk: ~Copyable {
     }
 
     /// Removes what a pattern excludes: a file, or a directory with everything in it.
-    private mutating func leaveOut(
-        _ listing: inout DirectoryListing,
-        _ progress: (Int) throws(PublishError) -> Void
-    ) throws(PublishError) {
+    private mutating func leaveOut(_ listing: inout DirectoryListing, _ progress: (Int) throws(PublishError) -> Void)
+        throws(PublishError)
+    {
         if path.isEmpty, !ownNames.isEmpty {
             _ = listing.removeAll { name, _ in ownNames.contains(String(decoding: name, as: UTF8.self)) }
         }
@@ -289,10 +254,9 @@ struct TreeWalk: ~Copyable {
     }
 
     /// What patterns say; `nil` where none does.
-    private mutating func isExcluded(
-        _ path: UnsafeBufferPointer<UInt8>,
-        isDirectory: Bool
-    ) throws(PublishError) -> Bool? {
+    private mutating func isExcluded(_ path: UnsafeBufferPointer<UInt8>, isDirectory: Bool) throws(PublishError)
+        -> Bool?
+    {
         for glob in excluded {
             if let reason = budget.spend(path.count * glob.cost) { throw .tooMuchMatching(reason) }
             if glob.matches(path) { return true }

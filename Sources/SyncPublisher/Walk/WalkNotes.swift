@@ -56,9 +56,7 @@ struct WalkNotes: Sendable {
         if windowsNames.count < 3 { windowsNames.append("\(Self.place(directory))\(name) (\(reason))") }
     }
 
-    private static func place(_ directory: [UInt8]) -> String {
-        directory.isEmpty ? "" : shown(directory) + "/"
-    }
+    private static func place(_ directory: [UInt8]) -> String { directory.isEmpty ? "" : shown(directory) + "/" }
 
     /// The error that names what was refused, if anything was.
     var error: PublishError? {
@@ -67,12 +65,10 @@ struct WalkNotes: Sendable {
         let count = refusedCount == 1 ? "1 entry" : "\(refusedCount) entries"
         let forLinks = refusesLinks ? "--safe-links for links that leave the tree, " : ""
         return PublishError(
-            .refusedEntries,
-            "\(count) of the source cannot be published:",
+            .refusedEntries, "\(count) of the source cannot be published:",
             details: refused + (more > 0 ? ["and \(more) more"] : []),
             "rename, replace or remove them, or leave them out: \(forLinks)--exclude for any; "
-                + "nothing was published"
-        )
+                + "nothing was published")
     }
 
     /// Lines for people.
@@ -81,26 +77,21 @@ struct WalkNotes: Sendable {
         var lines = caseWarnings
         if more > 0 { lines.append("\(more) more pairs of names differ only in case") }
         if windowsCount > 0 {
-            let more =
-                windowsCount > windowsNames.count ? ", and \(windowsCount - windowsNames.count) more" : ""
+            let more = windowsCount > windowsNames.count ? ", and \(windowsCount - windowsNames.count) more" : ""
             let what = windowsCount == 1 ? "1 name" : "\(windowsCount) names"
             lines.append("\(what) that Windows cannot hold: \(windowsNames.joined(separator: ", "))\(more)")
         }
         if unsafeLinks > 0 {
             let what =
-                unsafeLinks == 1
-                ? "1 link that leaves the tree is" : "\(unsafeLinks) links that leave the tree are"
+                unsafeLinks == 1 ? "1 link that leaves the tree is" : "\(unsafeLinks) links that leave the tree are"
             lines.append("\(what) left out")
         }
         if setIds > 0 {
-            lines.append(
-                "the set-id and sticky bits of \(setIds == 1 ? "1 file are" : "\(setIds) files are") not kept"
-            )
+            lines.append("the set-id and sticky bits of \(setIds == 1 ? "1 file are" : "\(setIds) files are") not kept")
         }
         if strangeTimes > 0 {
             lines.append(
-                "\(strangeTimes == 1 ? "1 time" : "\(strangeTimes) times") outside 1678 to 2261 cannot be kept"
-            )
+                "\(strangeTimes == 1 ? "1 time" : "\(strangeTimes) times") outside 1678 to 2261 cannot be kept")
         }
         return lines
     }
@@ -111,8 +102,7 @@ func shown(_ path: some Collection<UInt8>) -> String {
     if let text = String(validating: path, as: UTF8.self) { return escaped(text) }
     return path.map { byte in
         let scalar = Unicode.Scalar(byte)
-        return (0x20..<0x7F).contains(byte)
-            ? String(scalar) : "\\x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        return (0x20..<0x7F).contains(byte) ? String(scalar) : "\\x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
     }.joined()
 }
 

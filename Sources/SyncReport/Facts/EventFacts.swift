@@ -27,8 +27,8 @@ struct EventFacts {
 
     /// The names whose lines matter; the others, one for every file, are not even parsed.
     private static let wanted: Set<EventName> = [
-        .runStarted, .runSummary, .taskCancelled, .taskFailed, .sourceWrongBytes, .taskRedirected,
-        .transferRetrying, .transferWaiting, .conditionBlocked, .conditionCleared, .scheduleFailed,
+        .runStarted, .runSummary, .taskCancelled, .taskFailed, .sourceWrongBytes, .taskRedirected, .transferRetrying,
+        .transferWaiting, .conditionBlocked, .conditionCleared, .scheduleFailed,
     ]
 
     /// Takes the next line. What is no event of ours is left alone.
@@ -45,9 +45,7 @@ struct EventFacts {
         let head = Array("{\"event\":\"".utf8)
         guard line.starts(with: head) else { return nil }
         let rest = line[head.count...]
-        return rest.firstIndex(of: 0x22).flatMap {
-            EventName(rawValue: String(decoding: rest[..<$0], as: UTF8.self))
-        }
+        return rest.firstIndex(of: 0x22).flatMap { EventName(rawValue: String(decoding: rest[..<$0], as: UTF8.self)) }
     }
 
     private mutating func take(_ name: EventName, _ fields: JSONValue, _ time: Int64) {
@@ -112,29 +110,19 @@ struct EventFacts {
 
     private mutating func failed(_ fields: JSONValue, _ time: Int64) {
         failures.take(
-            path: fields.text("path"),
-            reason: fields.text("reason") ?? "no reason is given",
-            cause: cause(fields),
-            run: fields.text("run") ?? "",
-            time: time
-        )
+            path: fields.text("path"), reason: fields.text("reason") ?? "no reason is given", cause: cause(fields),
+            run: fields.text("run") ?? "", time: time)
     }
 
     private mutating func lied(_ fields: JSONValue, _ time: Int64) {
         let source = fields.text("source") ?? "a source"
         failures.take(
-            path: fields.text("path"),
-            reason: "\(source): \(fields.text("reason") ?? "")",
-            cause: .wrongBytes,
-            isFinal: false,
-            run: fields.text("run") ?? "",
-            time: time
-        )
+            path: fields.text("path"), reason: "\(source): \(fields.text("reason") ?? "")", cause: .wrongBytes,
+            isFinal: false, run: fields.text("run") ?? "", time: time)
     }
 
     private mutating func redirected(_ fields: JSONValue) {
-        guard let from = fields.text("from").flatMap(URLOrigin.of),
-            let to = fields.text("to").flatMap(URLOrigin.of),
+        guard let from = fields.text("from").flatMap(URLOrigin.of), let to = fields.text("to").flatMap(URLOrigin.of),
             from != to, origins.count < Self.limit
         else { return }
         var origin = origins[to] ?? OriginAmount(origin: to)
@@ -224,12 +212,8 @@ enum URLOrigin {
     static func of(_ text: String) -> String? {
         for scheme in ["https://", "http://"] where text.lowercased().hasPrefix(scheme) {
             // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
-            let authority = text.unicodeScalars.dropFirst(scheme.count).prefix {
-                !"/?# ".unicodeScalars.contains($0)
-            }
-            let host = Substring(
-                authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority
-            )
+            let authority = text.unicodeScalars.dropFirst(scheme.count).prefix { !"/?# ".unicodeScalars.contains($0) }
+            let host = Substring(authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority)
             // `host:` before a message is no port.
             let plain = host.last == ":" ? host.dropLast() : host
             return plain.isEmpty ? nil : scheme + plain.lowercased()

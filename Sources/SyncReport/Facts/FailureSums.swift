@@ -21,9 +21,7 @@ package struct FailureSums: Sendable {
     package init() {}
 
     /// In the order in which they were met first.
-    package var problems: [Problem] {
-        entries.filter { $0.final.map { places[$0] == nil } ?? true }.map(\.problem)
-    }
+    package var problems: [Problem] { entries.filter { $0.final.map { places[$0] == nil } ?? true }.map(\.problem) }
 
     /// Leaves a path out where it stands for itself: the file `a` is not in every word.
     private static func words(_ words: String, without path: String) -> String {
@@ -48,12 +46,7 @@ package struct FailureSums: Sendable {
     ///   - run: In which run.
     ///   - time: When, **milliseconds** since 1970.
     package mutating func take(
-        path: String?,
-        reason: String,
-        cause: FailureCause?,
-        isFinal: Bool = true,
-        run: String = "",
-        time: Int64
+        path: String?, reason: String, cause: FailureCause?, isFinal: Bool = true, run: String = "", time: Int64
     ) {
         let (place, words) = Self.split(reason)
         // A file's name, such as `206` or `redirects.txt`, says nothing about the cause.
@@ -89,9 +82,7 @@ package struct FailureSums: Sendable {
 
     /// `https://host/a/b.png: status 404; …` is `https://host` and `status 404`. What to do comes from the kind.
     static func split(_ reason: String) -> (place: String, words: String) {
-        guard let origin = URLOrigin.of(reason), reason.hasPrefix(origin),
-            let end = reason.firstIndex(of: " ")
-        else {
+        guard let origin = URLOrigin.of(reason), reason.hasPrefix(origin), let end = reason.firstIndex(of: " ") else {
             let words = reason.split(separator: ";", maxSplits: 1).first.map(String.init) ?? reason
             return ("", words)
         }

@@ -19,9 +19,7 @@ struct Judgement {
         let isOpen = last?.state.isOpen == true
         if !isOpen, ended?.result == .failed { return .failed }
         // A run that is under way makes up for what an earlier one lacked; what it waits for itself counts.
-        let serious = openProblems.filter { problem in
-            !isOpen || problem.kind.needsPerson
-        }
+        let serious = openProblems.filter { problem in !isOpen || problem.kind.needsPerson }
         if !serious.isEmpty || report.state == .paused { return .attention }
         if !isOpen, let result = ended?.result, result != .ok { return .attention }
         if isOpen { return .working }
@@ -71,8 +69,7 @@ struct Judgement {
     private func underWay(_ run: StoredRun) -> String {
         let sofar = report.amounts.received > 0 ? "; \(came) so far" : ""
         switch run.state {
-        case .paused:
-            return run.reason == .quarantined ? "set aside\(sofar)" : "paused\(sofar)"
+        case .paused: return run.reason == .quarantined ? "set aside\(sofar)" : "paused\(sofar)"
         case .running:
             return report.isInterrupted
                 ? "was interrupted (the next agent or pull continues it)\(sofar)" : "is running\(sofar)"

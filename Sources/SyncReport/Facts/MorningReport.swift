@@ -139,8 +139,7 @@ package struct Amounts: Sendable, Equatable {
 }
 
 /// One run: as it is on record, and what was done for it within the time of the report.
-@dynamicMemberLookup
-package struct RunReport: Sendable, Equatable {
+@dynamicMemberLookup package struct RunReport: Sendable, Equatable {
     let stored: StoredRun
     /// Whether it says `running` although no process works on it.
     package var isInterrupted = false
@@ -148,14 +147,10 @@ package struct RunReport: Sendable, Equatable {
     /// When work on it ended: several when it was stopped between.
     package var work: [WorkPiece] = []
 
-    package subscript<Value>(dynamicMember field: KeyPath<StoredRun, Value>) -> Value {
-        stored[keyPath: field]
-    }
+    package subscript<Value>(dynamicMember field: KeyPath<StoredRun, Value>) -> Value { stored[keyPath: field] }
 
     /// Path or URL of its manifest, without secrets.
-    var shownManifest: String {
-        stored.location.contains("://") ? redacted(url: stored.location) : stored.location
-    }
+    var shownManifest: String { stored.location.contains("://") ? redacted(url: stored.location) : stored.location }
 }
 
 /// What one process did for a run, from taking it up to its end or a stop.

@@ -37,12 +37,9 @@ struct NightSums {
             let sum = sums[night]
             let result = [RunResult.failed, .partial, .ok].first { sum?.results.contains($0) == true }
             return Night(
-                date: ReportClock.date(night: night),
-                label: ReportClock.shortDate(night: night),
-                runs: sum?.runs.count ?? 0,
-                result: result.map { NightResult($0) } ?? (sum == nil ? nil : .stopped),
-                amounts: sum?.amounts ?? Amounts()
-            )
+                date: ReportClock.date(night: night), label: ReportClock.shortDate(night: night),
+                runs: sum?.runs.count ?? 0, result: result.map { NightResult($0) } ?? (sum == nil ? nil : .stopped),
+                amounts: sum?.amounts ?? Amounts())
         }
     }
 

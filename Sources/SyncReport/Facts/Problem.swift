@@ -47,8 +47,7 @@ extension FailureCause {
     /// What to do about it: one sentence or two.
     package var advice: String {
         switch self {
-        case .notThere:
-            "Upload the whole set again, packs first and the manifest last, then pull again."
+        case .notThere: "Upload the whole set again, packs first and the manifest last, then pull again."
         case .access:
             "Name a credentials file (--credentials, or credentials_file in config.json), or renew an expired link."
         case .serverTrouble:
@@ -80,10 +79,8 @@ extension FailureCause {
         case .lostWorker:
             "Its process was killed repeatedly: look for the reason (dmesg, journalctl), then 'syncagent resume'."
         case .stoppedByPerson: "'syncagent resume' resumes it."
-        case .busy:
-            "Another process was using the destination; nothing to do unless it happens again."
-        case .hookFailed:
-            "See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'."
+        case .busy: "Another process was using the destination; nothing to do unless it happens again."
+        case .hookFailed: "See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'."
         case .hookNotStarted:
             "Its program is not there or cannot be run: put it in place, or set its path anew, then 'syncagent hooks replay NUMBER'."
         case .notRun:

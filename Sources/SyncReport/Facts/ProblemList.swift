@@ -99,15 +99,10 @@ struct ProblemList {
     }
 
     /// A night that should have been, and was not.
-    static func missed(
-        _ schedule: ReportReader.Schedule,
-        since: Int64,
-        now: Int64,
-        hasRun: (_ due: Int64) -> Bool
-    ) -> Problem? {
-        guard let due = schedule.lastDue, due >= since, due.saturatingAdd(grace) < now, !hasRun(due) else {
-            return nil
-        }
+    static func missed(_ schedule: ReportReader.Schedule, since: Int64, now: Int64, hasRun: (_ due: Int64) -> Bool)
+        -> Problem?
+    {
+        guard let due = schedule.lastDue, due >= since, due.saturatingAdd(grace) < now, !hasRun(due) else { return nil }
         return Problem(kind: .notRun, detail: "its schedule was due, but nothing has run since", time: due)
     }
 }

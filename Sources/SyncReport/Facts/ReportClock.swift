@@ -16,9 +16,7 @@ package struct ReportClock: Sendable {
 
     private static let day: Int64 = 86_400_000
 
-    private func local(_ time: Int64) -> Int64 {
-        time.saturatingAdd(Int64(offset(time)) * 1_000)
-    }
+    private func local(_ time: Int64) -> Int64 { time.saturatingAdd(Int64(offset(time)) * 1_000) }
 
     /// `2026-11-21`.
     package func date(_ time: Int64) -> String { String(timestamp(milliseconds: local(time)).prefix(10)) }
@@ -45,9 +43,7 @@ package struct ReportClock: Sendable {
     }
 
     /// The date of a night's morning: `2026-11-21`.
-    package static func date(night: Int64) -> String {
-        String(timestamp(milliseconds: night * day).prefix(10))
-    }
+    package static func date(night: Int64) -> String { String(timestamp(milliseconds: night * day).prefix(10)) }
 
     /// `Nov 21`.
     package static func shortDate(night: Int64) -> String {

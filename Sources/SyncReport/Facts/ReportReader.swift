@@ -61,11 +61,7 @@ package struct ReportReader: Sendable {
     ///   - names: Only these; `nil` for all.
     ///   - hasNights: Whether ``SessionReport/nights`` are wanted; they are read from a month of events.
     /// - Throws: ``StoreError``; a session that is not there is left out.
-    package func report(
-        of names: [String]? = nil,
-        since: Int64,
-        hasNights: Bool
-    ) throws(StoreError) -> MorningReport {
+    package func report(of names: [String]? = nil, since: Int64, hasNights: Bool) throws(StoreError) -> MorningReport {
         var sessions: [SessionReport] = []
         for session in try store.sessions() where names?.contains(session.identifier) ?? true {
             sessions.append(try read(session, since: since, hasNights: hasNights))
@@ -74,26 +70,19 @@ package struct ReportReader: Sendable {
             let known = Set(sessions.map(\.session))
             sessions += unmet.filter { !known.contains($0.name) }.map { unmet($0, since: since) }
         }
-        return MorningReport(
-            version: version,
-            host: host,
-            generated: clock.now,
-            since: since,
-            sessions: sessions
-        )
+        return MorningReport(version: version, host: host, generated: clock.now, since: since, sessions: sessions)
     }
 
     private func unmet(_ unmet: UnmetSchedule, since: Int64) -> SessionReport {
         var report = SessionReport(session: unmet.name, project: "", destination: unmet.destination)
         report.next = unmet.schedule.next
-        report.problems = [ProblemList.missed(unmet.schedule, since: since, now: clock.now) { _ in false }]
-            .compactMap { $0 }
+        report.problems = [ProblemList.missed(unmet.schedule, since: since, now: clock.now) { _ in false }].compactMap {
+            $0
+        }
         report.headline = report.problems.isEmpty ? "its schedule is new" : "its schedule has never run"
         if let failure = unmet.failure {
             let problem = Problem(
-                kind: unmet.cause ?? FailureCause(ofOldWords: failure),
-                detail: failure,
-                time: unmet.failed ?? clock.now
+                kind: unmet.cause ?? FailureCause(ofOldWords: failure), detail: failure, time: unmet.failed ?? clock.now
             )
             report.problems = [problem]
             report.headline = "its schedule could not start: \(problem.kind.words)"
@@ -102,16 +91,9 @@ package struct ReportReader: Sendable {
         return report
     }
 
-    private func read(
-        _ session: StoredSession,
-        since: Int64,
-        hasNights: Bool
-    ) throws(StoreError) -> SessionReport {
+    private func read(_ session: StoredSession, since: Int64, hasNights: Bool) throws(StoreError) -> SessionReport {
         var report = SessionReport(
-            session: session.identifier,
-            project: session.project,
-            destination: session.destination
-        )
+            session: session.identifier, project: session.project, destination: session.destination)
         report.label = session.label
         report.next = schedules[session.identifier]?.next
         let stored = Array(try store.runs(session: session.identifier, limit: 200).reversed())
@@ -134,8 +116,9 @@ package struct ReportReader: Sendable {
         events.close(now: clock.now, isWaiting: last?.state.isOpen == true)
         add(stored, events, since: since, to: &report)
         report.waits = events.waits.sorted { $0.from < $1.from }
-        report.origins = events.origins.values.filter { $0.requests > 0 || $0.failed > 0 }
-            .sorted { ($1.bytes, $0.origin) < ($0.bytes, $1.origin) }
+        report.origins = events.origins.values.filter { $0.requests > 0 || $0.failed > 0 }.sorted {
+            ($1.bytes, $0.origin) < ($0.bytes, $1.origin)
+        }
         report.otherBytes = events.otherBytes
         report.directories = events.directories.values.sorted {
             // What is not listed by name comes last.
@@ -144,11 +127,7 @@ package struct ReportReader: Sendable {
         }
         try addGroupsAndHooks(last, since: since, to: &report)
         report.problems = ProblemList(
-            stored: stored,
-            events: events,
-            schedule: schedules[session.identifier],
-            since: since,
-            now: clock.now
+            stored: stored, events: events, schedule: schedules[session.identifier], since: since, now: clock.now
         ).problems(of: report)
         if hasNights { report.nights = NightSums(clock: clock).nights(stored, events.work) }
         let judgement = Judgement(report: report, runs: stored, clock: clock)
@@ -157,11 +136,9 @@ package struct ReportReader: Sendable {
         return report
     }
 
-    private func facts(
-        of session: StoredSession,
-        from earliest: Int64,
-        since: Int64
-    ) throws(StoreError) -> (events: EventFacts, isIncomplete: Bool) {
+    private func facts(of session: StoredSession, from earliest: Int64, since: Int64) throws(StoreError) -> (
+        events: EventFacts, isIncomplete: Bool
+    ) {
         var facts = EventFacts(since: since)
         var seen = try store.sequence(before: earliest, of: session.identifier)
         // With nothing pruned everything is there; else what is older than the oldest event may be missing.
@@ -177,16 +154,10 @@ package struct ReportReader: Sendable {
         }
     }
 
-    private func add(
-        _ stored: [StoredRun],
-        _ events: EventFacts,
-        since: Int64,
-        to report: inout SessionReport
-    ) {
+    private func add(_ stored: [StoredRun], _ events: EventFacts, since: Int64, to report: inout SessionReport) {
         for run in stored {
             let work = WorkPieces.of(run, events.work).filter { $0.ended >= since }
-            let isOfTheTime =
-                !work.isEmpty || run.state.isOpen || run.created >= since || (run.finished ?? 0) >= since
+            let isOfTheTime = !work.isEmpty || run.state.isOpen || run.created >= since || (run.finished ?? 0) >= since
             guard isOfTheTime else { continue }
             var entry = RunReport(stored: run)
             entry.isInterrupted = report.isInterrupted && run == stored.last
@@ -197,11 +168,8 @@ package struct ReportReader: Sendable {
         }
     }
 
-    private func addGroupsAndHooks(
-        _ last: StoredRun?,
-        since: Int64,
-        to report: inout SessionReport
-    ) throws(StoreError) {
+    private func addGroupsAndHooks(_ last: StoredRun?, since: Int64, to report: inout SessionReport) throws(StoreError)
+    {
         guard let last else { return }
         if report.runs.contains(where: { $0.identifier == last.identifier }) {
             report.groups = try store.groups(of: last.identifier).filter { $0.name != RunRecipe.groupOfAll }
@@ -211,9 +179,7 @@ package struct ReportReader: Sendable {
         for hook in try store.hooks(session: report.session, limit: 200).reversed() {
             let isOwed = waiting.contains(hook.state)
             let isOfTheTime = (hook.finished ?? hook.started ?? 0) >= since
-            guard hook.attempt > 0 || isOwed, isOwed || isOfTheTime && runs.contains(hook.run) else {
-                continue
-            }
+            guard hook.attempt > 0 || isOwed, isOwed || isOfTheTime && runs.contains(hook.run) else { continue }
             report.hooks.append(HookEnd(hook))
         }
     }
@@ -247,8 +213,7 @@ extension HookEnd {
         group = hook.group
         let first = hook.arguments.first ?? ""
         // The path of a webhook is often its secret.
-        program =
-            URLOrigin.of(first).map { "\($0)/…" } ?? (first.contains("://") ? redacted(url: first) : first)
+        program = URLOrigin.of(first).map { "\($0)/…" } ?? (first.contains("://") ? redacted(url: first) : first)
         state = hook.state
         ended = hook.ended
         attempt = hook.attempt

@@ -37,8 +37,7 @@ struct BarChart {
 
     var html: HTML {
         let grid: [HTML] = [
-            line(at: scale.top, scale.topLabel),
-            line(at: scale.top / 2, scale.halfLabel),
+            line(at: scale.top, scale.topLabel), line(at: scale.top / 2, scale.halfLabel),
             "<line class=\"axis\" x1=\"\(at: Self.left)\" x2=\"\(at: Self.width - Self.right)\" "
                 + "y1=\"\(at: base)\" y2=\"\(at: base)\"/>",
         ]
@@ -50,9 +49,7 @@ struct BarChart {
             """
     }
 
-    private func center(_ index: Int) -> Double {
-        Self.width - Self.right - (Double(bars.count - index) - 0.5) * slot
-    }
+    private func center(_ index: Int) -> Double { Self.width - Self.right - (Double(bars.count - index) - 0.5) * slot }
 
     private func y(_ value: Double) -> Double {
         guard scale.top > 0 else { return base }
@@ -139,9 +136,7 @@ struct ChartScale: Equatable {
 
     /// **Milliseconds**.
     static func period(_ largest: Int64) -> ChartScale {
-        let steps: [Double] = [
-            2, 4, 10, 20, 40, 60, 120, 240, 600, 1_200, 2_400, 3_600, 7_200, 14_400, 28_800, 43_200,
-        ]
+        let steps: [Double] = [2, 4, 10, 20, 40, 60, 120, 240, 600, 1_200, 2_400, 3_600, 7_200, 14_400, 28_800, 43_200]
         let seconds = Double(max(largest, 1)) / 1_000
         let top = steps.first { $0 >= seconds } ?? (seconds / 86_400).rounded(.up) * 86_400
         func label(_ seconds: Double) -> String {

@@ -13,9 +13,7 @@ struct HTML: Sendable, ExpressibleByStringInterpolation {
     init(stringInterpolation: StringInterpolation) { text = stringInterpolation.text }
 
     /// Pieces one after the other.
-    init(_ pieces: [HTML], separator: HTML = "") {
-        text = pieces.map(\.text).joined(separator: separator.text)
-    }
+    init(_ pieces: [HTML], separator: HTML = "") { text = pieces.map(\.text).joined(separator: separator.text) }
 
     static func + (a: HTML, b: HTML) -> HTML { HTML([a, b]) }
 
@@ -34,9 +32,7 @@ struct HTML: Sendable, ExpressibleByStringInterpolation {
 
         mutating func appendInterpolation(_ html: HTML) { text += html.text }
 
-        mutating func appendInterpolation(_ pieces: [HTML]) {
-            for piece in pieces { text += piece.text }
-        }
+        mutating func appendInterpolation(_ pieces: [HTML]) { for piece in pieces { text += piece.text } }
 
         /// A coordinate: at most one decimal.
         mutating func appendInterpolation(at coordinate: Double) {

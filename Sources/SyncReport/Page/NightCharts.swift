@@ -38,43 +38,31 @@ struct NightCharts {
     }
 
     private func figure<Amount: BinaryInteger>(
-        _ name: String,
-        _ suffix: String,
-        _ amount: KeyPath<Amounts, Amount>,
-        _ scale: (Amount) -> ChartScale,
+        _ name: String, _ suffix: String, _ amount: KeyPath<Amounts, Amount>, _ scale: (Amount) -> ChartScale,
         _ written: (Amount) -> String
     ) -> HTML {
         func value(_ night: Night) -> Double { Double(night.amounts[keyPath: amount]) }
         func words(_ night: Night) -> String { written(night.amounts[keyPath: amount]) }
         let bars = nights.map { night in
             BarChart.Bar(
-                label: night.label,
-                value: value(night),
+                label: night.label, value: value(night),
                 title: "\(night.label): \(night.runs == 0 ? "no run" : words(night))\(remark(night))",
-                isMarked: isMarked(night),
-                isEmpty: night.runs == 0
-            )
+                isMarked: isMarked(night), isEmpty: night.runs == 0)
         }
         let worked = nights.filter { $0.runs > 0 }
         let last = worked.last.map { "\($0.label): \(words($0))" } ?? ""
         let largest = worked.max { value($0) < value($1) }.map { "; most \(words($0)) on \($0.label)" } ?? ""
         let chart = BarChart(
-            bars: bars,
-            title: "\(name) per night of \(session.session)",
-            description:
-                "\(Figures.count(nights.count, "night")); \(last)\(largest). The table below has them all.",
-            identifier: "\(anchor)\(suffix)",
-            scale: scale(nights.map { $0.amounts[keyPath: amount] }.max() ?? 0)
-        )
+            bars: bars, title: "\(name) per night of \(session.session)",
+            description: "\(Figures.count(nights.count, "night")); \(last)\(largest). The table below has them all.",
+            identifier: "\(anchor)\(suffix)", scale: scale(nights.map { $0.amounts[keyPath: amount] }.max() ?? 0))
         return """
             <figure><figcaption><b>\(name)</b><span class="soft">\(last)</span></figcaption>\(chart.html)</figure>
 
             """
     }
 
-    private func remark(_ night: Night) -> String {
-        night.result.map { $0 == .ok ? "" : ", \(Self.word($0))" } ?? ""
-    }
+    private func remark(_ night: Night) -> String { night.result.map { $0 == .ok ? "" : ", \(Self.word($0))" } ?? "" }
 
     private static func word(_ result: NightResult) -> String {
         switch result {
@@ -92,8 +80,7 @@ struct NightCharts {
                     <tr><th scope="row" class="t">\(night.date)</th><td colspan="6" class="soft">no run</td></tr>
                     """
             }
-            let mark: HTML =
-                isMarked(night) ? "<span class=\"mark\" aria-hidden=\"true\">&#9652;</span> " : ""
+            let mark: HTML = isMarked(night) ? "<span class=\"mark\" aria-hidden=\"true\">&#9652;</span> " : ""
             return """
                 <tr><th scope="row" class="t">\(night.date)</th>\
                 <td class="legend">\(mark)\(night.result.map(Self.word) ?? "")</td>\

@@ -39,9 +39,7 @@ struct SessionSection {
     }
 
     /// The first letter large, a stop at the end.
-    private static func sentence(_ text: String) -> String {
-        text.prefix(1).uppercased() + text.dropFirst() + "."
-    }
+    private static func sentence(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() + "." }
 
     private var next: HTML { session.next.map { "; next run \(clock.moment($0))" } ?? "" }
 
@@ -81,9 +79,7 @@ struct SessionSection {
             if let last, last.counts.files.total > 0 {
                 "of \(Figures.count(last.counts.files.total, "file"))"
                     + (session.filesHere > 0 ? "; \(Figures.grouped(session.filesHere)) were correct" : "")
-            } else {
-                "so far"
-            }
+            } else { "so far" }
         let rate = Figures.rate(amounts.received, amounts.elapsed)
         let pieces = session.runs.reduce(0) { $0 + $1.work.count }
         let reused = "\(Figures.count(amounts.reused, "file")) without a request"
@@ -133,14 +129,11 @@ struct SessionSection {
         var rows: [[HTML]] = session.origins.prefix(10).map { origin in
             let failed: HTML =
                 origin.failed > 0
-                ? "<br><span class=\"soft small\">\(Figures.count(origin.failed, "transfer")) failed</span>"
-                : ""
+                ? "<br><span class=\"soft small\">\(Figures.count(origin.failed, "transfer")) failed</span>" : ""
             let names = HTML(origin.via.map { "\($0)" }, separator: ", ")
-            let via: HTML =
-                origin.via.isEmpty ? "" : "<br><span class=\"soft small\">redirected by \(names)</span>"
+            let via: HTML = origin.via.isEmpty ? "" : "<br><span class=\"soft small\">redirected by \(names)</span>"
             return [
-                "<code>\(origin.origin)</code>\(via)\(failed)",
-                "\(Figures.grouped(origin.requests))",
+                "<code>\(origin.origin)</code>\(via)\(failed)", "\(Figures.grouped(origin.requests))",
                 "\(ByteCount(origin.bytes).description)",
             ]
         }
@@ -152,21 +145,15 @@ struct SessionSection {
 
     private var directories: HTML? {
         let rows: [[HTML]] = session.directories.prefix(10).map { directory in
-            let name: HTML =
-                directory.path.map { $0 == "." ? "top level" : "<code>\($0)/</code>" } ?? "others"
-            return [
-                name, "\(Figures.grouped(directory.files))", "\(ByteCount(directory.bytes).description)",
-            ]
+            let name: HTML = directory.path.map { $0 == "." ? "top level" : "<code>\($0)/</code>" } ?? "others"
+            return [name, "\(Figures.grouped(directory.files))", "\(ByteCount(directory.bytes).description)"]
         }
         return table("Where files were put", ["Directory", "Files", "Size"], numbers: 2, rows)
     }
 
     private var groups: HTML? {
         let rows: [[HTML]] = session.groups.prefix(12).map {
-            [
-                "<bdi>\($0.name)</bdi>", "\($0.result?.rawValue ?? "not complete")",
-                "\(Figures.grouped($0.changed))",
-            ]
+            ["<bdi>\($0.name)</bdi>", "\($0.result?.rawValue ?? "not complete")", "\(Figures.grouped($0.changed))"]
         }
         return table("Groups", ["Group", "Result", "Files changed"], numbers: 1, rows)
     }
@@ -176,8 +163,7 @@ struct SessionSection {
             let time: HTML =
                 wait.to.map { span(wait.from, $0) }
                 ?? "since <span class=\"t\">\(clock.moment(wait.from))</span>, still"
-            let detail: HTML =
-                wait.detail.isEmpty ? "" : "<br><span class=\"soft small\">\(wait.detail)</span>"
+            let detail: HTML = wait.detail.isEmpty ? "" : "<br><span class=\"soft small\">\(wait.detail)</span>"
             let name: HTML =
                 switch wait.cause {
                 case .connectivity: "the network"
@@ -198,12 +184,10 @@ struct SessionSection {
 
     private var hooks: HTML? {
         let rows: [[HTML]] = session.hooks.suffix(10).map { hook in
-            let state: HTML =
-                hook.ended.map { "\($0)" } ?? (hook.state == .running ? "running" : "still owed")
+            let state: HTML = hook.ended.map { "\($0)" } ?? (hook.state == .running ? "running" : "still owed")
             let attempt: HTML = hook.attempt > 1 ? ", attempt \(hook.attempt)" : ""
             let group: HTML =
-                hook.group == RunRecipe.groupOfAll
-                ? "" : "<br><span class=\"soft small\">group \(hook.group)</span>"
+                hook.group == RunRecipe.groupOfAll ? "" : "<br><span class=\"soft small\">group \(hook.group)</span>"
             let elapsed: HTML = hook.elapsed.map { "\(Figures.period($0))" } ?? ""
             return ["<code>\(hook.program)</code>\(group)", "\(state)\(attempt)", elapsed]
         }

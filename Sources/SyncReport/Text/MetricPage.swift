@@ -2,9 +2,7 @@ import SyncModel
 
 /// Writes the text format of Prometheus, version 0.0.4: families with their help, type and samples.
 struct MetricPage {
-    enum Kind: String {
-        case gauge, counter
-    }
+    enum Kind: String { case gauge, counter }
 
     private(set) var text = ""
     private var name = ""
@@ -19,9 +17,7 @@ struct MetricPage {
     mutating func sample(_ labels: [String: String], _ value: Double) {
         text += name
         if !labels.isEmpty {
-            let pairs = labels.sorted { $0.key < $1.key }.map {
-                "\($0.key)=\"\(Self.escape($0.value, quotes: true))\""
-            }
+            let pairs = labels.sorted { $0.key < $1.key }.map { "\($0.key)=\"\(Self.escape($0.value, quotes: true))\"" }
             text += "{\(pairs.joined(separator: ","))}"
         }
         text += " \(Self.number(value))\n"

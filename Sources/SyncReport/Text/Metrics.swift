@@ -47,15 +47,10 @@ package struct Metrics: Sendable {
         for session in sessions.prefix(Self.sessionLimit) {
             let runs = Array(try store.runs(session: session.identifier, limit: 200).reversed())
             let facts = SessionMetrics.Facts(
-                session: session.identifier,
-                runs: runs,
-                isInterrupted: try runs.last.map { run throws(StoreError) in try store.isInterrupted(run) }
-                    ?? false,
-                failedHooks: try failedHooks(of: runs.last),
-                owedHooks: owed.count { $0.session == session.identifier },
-                totals: totals[session.identifier] ?? SessionTotals(),
-                next: next[session.identifier]
-            )
+                session: session.identifier, runs: runs,
+                isInterrupted: try runs.last.map { run throws(StoreError) in try store.isInterrupted(run) } ?? false,
+                failedHooks: try failedHooks(of: runs.last), owedHooks: owed.count { $0.session == session.identifier },
+                totals: totals[session.identifier] ?? SessionTotals(), next: next[session.identifier])
             for index in families.indices { families[index].add(facts) }
         }
         var page = MetricPage()
@@ -65,10 +60,8 @@ package struct Metrics: Sendable {
         page.sample([:], Double(sessions.count))
         let hidden = max(0, sessions.count - Self.sessionLimit)
         page.family(
-            "syncagent_sessions_omitted",
-            .gauge,
-            "Sessions beyond the first \(Self.sessionLimit) by name, which have no other metrics."
-        )
+            "syncagent_sessions_omitted", .gauge,
+            "Sessions beyond the first \(Self.sessionLimit) by name, which have no other metrics.")
         page.sample([:], Double(hidden))
         if let agent { add(agent, to: &page) }
         for family in families { family.write(to: &page) }
@@ -81,11 +74,7 @@ package struct Metrics: Sendable {
     }
 
     private func add(_ agent: AgentFacts, to page: inout MetricPage) {
-        page.family(
-            "syncagent_agent_start_time_seconds",
-            .gauge,
-            "When the agent started, in seconds since 1970."
-        )
+        page.family("syncagent_agent_start_time_seconds", .gauge, "When the agent started, in seconds since 1970.")
         page.sample([:], Double(agent.started) / 1_000)
         page.family("syncagent_agent_runs", .gauge, "Runs that the agent is working on.")
         page.sample([:], Double(agent.runningRuns))

@@ -14,9 +14,7 @@ package enum ReportPayload {
             line.time("generated", report.generated)
             line.time("since", report.since)
             line.field("needs_attention", report.needy)
-            if !report.warnings.isEmpty {
-                line.field("warnings", report.warnings)
-            }
+            if !report.warnings.isEmpty { line.field("warnings", report.warnings) }
             line.list("sessions", report.sessions) { write($0, to: &$1) }
         }
     }

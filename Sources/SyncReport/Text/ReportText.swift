@@ -26,9 +26,7 @@ package struct ReportText: Sendable {
         var lines = ["\(host)\(summary); \(span)"]
         for session in report.sessions {
             // A session with nothing to tell is one line below those that have something.
-            if session.verdict != .quiet || lines.count < 2 || session.verdict.needsSomebody {
-                lines.append("")
-            }
+            if session.verdict != .quiet || lines.count < 2 || session.verdict.needsSomebody { lines.append("") }
             lines += self.lines(of: session)
         }
         return lines
@@ -56,9 +54,7 @@ package struct ReportText: Sendable {
 
     private func lines(of session: SessionReport) -> [String] {
         let label = session.label.map { " (\(escaped($0)))" } ?? ""
-        var lines = [
-            "\(Self.mark(session.verdict))\(escaped(session.session))\(label): \(escaped(session.headline))"
-        ]
+        var lines = ["\(Self.mark(session.verdict))\(escaped(session.session))\(label): \(escaped(session.headline))"]
         guard session.verdict != .quiet else {
             if let next = session.next { lines.append(row("next", clock.moment(next))) }
             return lines
@@ -71,9 +67,7 @@ package struct ReportText: Sendable {
         lines += hooks(session)
         lines += runs(session)
         if let next = session.next { lines.append(row("next", clock.moment(next))) }
-        if session.isIncomplete {
-            lines.append(row("note", "older events are no longer kept; details may be missing"))
-        }
+        if session.isIncomplete { lines.append(row("note", "older events are no longer kept; details may be missing")) }
         return lines
     }
 
@@ -90,9 +84,7 @@ package struct ReportText: Sendable {
             lines.append(row(name, escaped(problem.summary)))
             if problem.isOver { continue }
             if let paths = problem.paths { lines.append(row("", "  \(escaped(paths))")) }
-            if let last = Self.lastWords(problem, session) {
-                lines.append(row("", "  \(last)"))
-            }
+            if let last = Self.lastWords(problem, session) { lines.append(row("", "  \(last)")) }
             lines.append(row("", "-> \(problem.kind.advice)"))
         }
         let more = session.problems.count - shown.count
@@ -116,9 +108,7 @@ package struct ReportText: Sendable {
         if amounts.removed > 0 { parts.append("\(Figures.grouped(amounts.removed)) removed") }
         parts.append("\(ByteCount(amounts.received)) in \(Figures.count(amounts.requests, "request"))")
         let rate = Figures.rate(amounts.received, amounts.elapsed).map { ", \($0)" } ?? ""
-        var lines = [
-            row("arrived", parts.joined(separator: ", ") + "; \(Figures.period(amounts.elapsed))\(rate)")
-        ]
+        var lines = [row("arrived", parts.joined(separator: ", ") + "; \(Figures.period(amounts.elapsed))\(rate)")]
         let named = session.directories.prefix(5).map { directory in
             let name = directory.path.map { $0 == "." ? "top level" : escaped($0) } ?? "others"
             return "\(name) \(Figures.grouped(directory.files)) (\(ByteCount(directory.bytes)))"
@@ -139,12 +129,9 @@ package struct ReportText: Sendable {
         for origin in session.origins.prefix(Self.listed) {
             let name = escaped(origin.origin)
             let space = String(repeating: " ", count: width - name.count + 2)
-            var text =
-                "\(name)\(space)\(ByteCount(origin.bytes)) in \(Figures.count(origin.requests, "request"))"
+            var text = "\(name)\(space)\(ByteCount(origin.bytes)) in \(Figures.count(origin.requests, "request"))"
             if origin.failed > 0 { text += ", \(Figures.count(origin.failed, "transfer")) failed" }
-            if !origin.via.isEmpty {
-                text += ", redirected by \(origin.via.map(escaped).joined(separator: ", "))"
-            }
+            if !origin.via.isEmpty { text += ", redirected by \(origin.via.map(escaped).joined(separator: ", "))" }
             lines.append(row(lines.isEmpty ? "from" : "", text))
         }
         let more = session.origins.count - Self.listed
@@ -172,9 +159,7 @@ package struct ReportText: Sendable {
             )
         }
         if session.amounts.reusedBytes > 0 {
-            parts.append(
-                "\(ByteCount(session.amounts.reusedBytes)) from older versions, other files and parts"
-            )
+            parts.append("\(ByteCount(session.amounts.reusedBytes)) from older versions, other files and parts")
         }
         return parts.isEmpty ? nil : parts.joined(separator: "; ")
     }
@@ -185,17 +170,14 @@ package struct ReportText: Sendable {
             let detail = wait.detail.isEmpty ? "" : ": \(escaped(wait.detail))"
             let text: String
             switch wait.cause {
-            case .connectivity:
-                text = "for the network, \(Figures.period(wait.elapsed)) in all\(detail)"
+            case .connectivity: text = "for the network, \(Figures.period(wait.elapsed)) in all\(detail)"
             case .retry:
                 // What passes within a few seconds is nobody's concern.
                 guard wait.elapsed >= 5_000 || wait.count >= 10 else { continue }
                 text = "to try again, \(Figures.count(wait.count, "time"))\(detail)"
             default:
-                let time =
-                    wait.to.map { clock.span(wait.from, $0) } ?? "since \(clock.moment(wait.from)), still"
-                text =
-                    "for \(escaped(wait.cause.rawValue)), \(Figures.period(wait.elapsed)), \(time)\(detail)"
+                let time = wait.to.map { clock.span(wait.from, $0) } ?? "since \(clock.moment(wait.from)), still"
+                text = "for \(escaped(wait.cause.rawValue)), \(Figures.period(wait.elapsed)), \(time)\(detail)"
             }
             lines.append(row(lines.isEmpty ? "waited" : "", text))
         }
@@ -217,14 +199,11 @@ package struct ReportText: Sendable {
 
     /// Several runs, or one that was worked on several times: each with its time.
     private func runs(_ session: SessionReport) -> [String] {
-        guard session.runs.count + session.runs.reduce(0, { $0 + max(0, $1.work.count - 1) }) > 1 else {
-            return []
-        }
+        guard session.runs.count + session.runs.reduce(0, { $0 + max(0, $1.work.count - 1) }) > 1 else { return [] }
         let entries = RunWords.entries(of: session)
         let shown = entries.suffix(6)
         var lines = shown.enumerated().map { place, entry in
-            let amount =
-                entry.amounts.map { ", \(ByteCount($0.received)) in \(Figures.period($0.elapsed))" } ?? ""
+            let amount = entry.amounts.map { ", \(ByteCount($0.received)) in \(Figures.period($0.elapsed))" } ?? ""
             return row(place == 0 ? "runs" : "", "\(clock.moment(entry.time))  \(entry.end)\(amount)")
         }
         let more = entries.count - shown.count
@@ -257,8 +236,7 @@ enum RunWords {
         switch run.state {
         case .finished:
             switch run.result {
-            case .ok:
-                return run.amounts.placed == 0 && run.amounts.removed == 0 ? "ok, nothing to fetch" : "ok"
+            case .ok: return run.amounts.placed == 0 && run.amounts.removed == 0 ? "ok, nothing to fetch" : "ok"
             case .partial: return "incomplete"
             case .failed, nil: return "failed"
             }

@@ -27,9 +27,7 @@ struct SessionMetrics {
     private var samples: [(labels: [String: String], value: Double)] = []
 
     private init(
-        _ name: String,
-        _ help: String,
-        _ read: @escaping (Facts) -> [(labels: [String: String], value: Double)]
+        _ name: String, _ help: String, _ read: @escaping (Facts) -> [(labels: [String: String], value: Double)]
     ) {
         self.name = "syncagent_" + name
         // The convention is the rule.
@@ -39,19 +37,13 @@ struct SessionMetrics {
     }
 
     /// One number a session, unless it is not known.
-    private static func one(_ name: String, _ help: String, _ read: @escaping (Facts) -> Double?)
-        -> SessionMetrics
-    {
+    private static func one(_ name: String, _ help: String, _ read: @escaping (Facts) -> Double?) -> SessionMetrics {
         SessionMetrics(name, help) { facts in read(facts).map { [([:], $0)] } ?? [] }
     }
 
     /// 1 for the state that is, 0 for the others.
     private static func states(
-        _ name: String,
-        _ label: String,
-        _ all: [String],
-        _ help: String,
-        _ read: @escaping (Facts) -> String?
+        _ name: String, _ label: String, _ all: [String], _ help: String, _ read: @escaping (Facts) -> String?
     ) -> SessionMetrics {
         SessionMetrics(name, help) { facts in
             guard let state = read(facts) else { return [] }
@@ -61,9 +53,7 @@ struct SessionMetrics {
 
     mutating func add(_ facts: Facts) {
         for sample in read(facts) {
-            samples.append(
-                (sample.labels.merging(["session": facts.session]) { first, _ in first }, sample.value)
-            )
+            samples.append((sample.labels.merging(["session": facts.session]) { first, _ in first }, sample.value))
         }
     }
 
@@ -79,9 +69,7 @@ struct SessionMetrics {
     static var families: [SessionMetrics] {
         [
             states(
-                "session_state",
-                "state",
-                SessionState.allCases.map(\.rawValue),
+                "session_state", "state", SessionState.allCases.map(\.rawValue),
                 "State of the session: 1 for the current one."
             ) { facts in
                 // It waits for the process that will continue it.
@@ -90,44 +78,29 @@ struct SessionMetrics {
             },
             SessionMetrics("runs_total", "Runs that ended, by result.") { facts in
                 [
-                    (["result": "ok"], Double(facts.totals.ok)),
-                    (["result": "partial"], Double(facts.totals.partial)),
+                    (["result": "ok"], Double(facts.totals.ok)), (["result": "partial"], Double(facts.totals.partial)),
                     (["result": "failed"], Double(facts.totals.failed)),
                 ]
-            },
-            one("received_bytes_total", "Body bytes received, manifests included.") {
-                Double($0.totals.received)
-            },
-            one("requests_total", "HTTP requests sent, redirects and retries included.") {
-                Double($0.totals.requests)
-            },
+            }, one("received_bytes_total", "Body bytes received, manifests included.") { Double($0.totals.received) },
+            one("requests_total", "HTTP requests sent, redirects and retries included.") { Double($0.totals.requests) },
             one("placed_files_total", "Files put in place, fetched or built from local data.") {
                 Double($0.totals.files)
-            },
-            one("work_seconds_total", "Time that processes spent on runs.") {
-                Double($0.totals.elapsed) / 1_000
-            },
+            }, one("work_seconds_total", "Time that processes spent on runs.") { Double($0.totals.elapsed) / 1_000 },
             states(
-                "last_run_result",
-                "result",
-                RunResult.allCases.map(\.rawValue),
+                "last_run_result", "result", RunResult.allCases.map(\.rawValue),
                 "Result of the last run that ended: 1 for its result."
             ) { $0.ended?.result?.rawValue },
-            one(
-                "last_success_timestamp_seconds",
-                "When every file was last in place, in seconds since 1970."
-            ) { seconds($0.success?.finished) },
+            one("last_success_timestamp_seconds", "When every file was last in place, in seconds since 1970.") {
+                seconds($0.success?.finished)
+            },
             one("last_run_start_timestamp_seconds", "When that run started, in seconds since 1970.") {
                 seconds($0.ended?.started)
             },
             one("last_run_end_timestamp_seconds", "When that run ended, in seconds since 1970.") {
                 seconds($0.ended?.finished)
             },
-            one("last_run_duration_seconds", "From its first start to its end, pauses included.") {
-                facts in
-                guard let run = facts.ended, let started = run.started, let finished = run.finished else {
-                    return nil
-                }
+            one("last_run_duration_seconds", "From its first start to its end, pauses included.") { facts in
+                guard let run = facts.ended, let started = run.started, let finished = run.finished else { return nil }
                 return Double(max(0, finished.saturatingSubtract(started))) / 1_000
             },
             SessionMetrics("last_run_files", "Files of that run, by outcome.") { facts in
@@ -154,10 +127,7 @@ struct SessionMetrics {
             },
             one("last_run_failed_hooks", "Hooks of the latest run that have failed.") {
                 $0.last == nil ? nil : Double($0.failedHooks)
-            },
-            one("owed_hooks", "Hooks whose group is complete and that have not ended.") {
-                Double($0.owedHooks)
-            },
+            }, one("owed_hooks", "Hooks whose group is complete and that have not ended.") { Double($0.owedHooks) },
             one("next_run_timestamp_seconds", "When its schedule runs it next, in seconds since 1970.") {
                 seconds($0.next)
             },

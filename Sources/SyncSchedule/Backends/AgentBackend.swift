@@ -12,9 +12,7 @@ struct AgentBackend: ScheduleBackend {
     }
 
     /// It needs nothing of the machine.
-    func reason(on machine: MachineFacts, isNamed: Bool) -> String {
-        isNamed ? "--backend agent" : ""
-    }
+    func reason(on machine: MachineFacts, isNamed: Bool) -> String { isNamed ? "--backend agent" : "" }
 
     func preview(_ start: ScheduledStart) -> String { "The agent's own clock; nothing is installed." }
     func install(_ start: ScheduledStart) -> [String] { [] }
@@ -26,7 +24,6 @@ struct AgentBackend: ScheduleBackend {
         guard !machine.isAgentRunning() else { return nil }
         return BackendConcern(
             problem: "the agent starts it, and is not running",
-            remedy: "run 'syncagent agent run' as a service, or as the container's main process"
-        )
+            remedy: "run 'syncagent agent run' as a service, or as the container's main process")
     }
 }

@@ -18,26 +18,16 @@ package struct BackendChoice: Sendable {
     ///   - machine: Where it is to run.
     /// - Throws: ``ScheduleError`` that says what is missing and what would do.
     package static func choose(
-        _ named: String?,
-        of backends: [any ScheduleBackend],
-        isForMachine: Bool,
-        hasZone: Bool,
-        _ machine: MachineFacts
+        _ named: String?, of backends: [any ScheduleBackend], isForMachine: Bool, hasZone: Bool, _ machine: MachineFacts
     ) throws(ScheduleError) -> BackendChoice {
         if isForMachine, !machine.isRoot {
-            throw ScheduleError(
-                .invalid,
-                "--system is for root: use sudo, or leave it out for a schedule of your own."
-            )
+            throw ScheduleError(.invalid, "--system is for root: use sudo, or leave it out for a schedule of your own.")
         }
         let candidates = backends.filter { $0.serves(machine: isForMachine, isRoot: machine.isRoot) }
         if let named {
             guard let backend = candidates.first(where: { $0.choice == named }) else {
                 let words = backends.first { $0.choice == named }?.words ?? named
-                throw ScheduleError(
-                    .invalid,
-                    "--system and --backend \(named): \(words) belongs to its user."
-                )
+                throw ScheduleError(.invalid, "--system and --backend \(named): \(words) belongs to its user.")
             }
             return BackendChoice(backend: backend, reason: try backend.reason(on: machine, isNamed: true))
         }
@@ -48,30 +38,21 @@ package struct BackendChoice: Sendable {
                 if hasZone, !backend.knowsZones {
                     lacks.append("\(backend.words) does not support time zones")
                 } else {
-                    return BackendChoice(
-                        backend: backend,
-                        reason: list(lacks + (reason.isEmpty ? [] : [reason]))
-                    )
+                    return BackendChoice(backend: backend, reason: list(lacks + (reason.isEmpty ? [] : [reason])))
                 }
-            } catch {
-                lacks.append(error.description)
-            }
+            } catch { lacks.append(error.description) }
         }
         let other = backends.first {
             $0.serves(machine: false, isRoot: machine.isRoot) && (!hasZone || $0.knowsZones)
                 && (try? $0.reason(on: machine, isNamed: false)) != nil
         }
         let advice = other.map { "; without --system \($0.words) can start it" } ?? ""
-        throw ScheduleError(
-            .unavailable,
-            "Nothing here starts schedules for the machine: \(list(lacks))\(advice)."
-        )
+        throw ScheduleError(.unavailable, "Nothing here starts schedules for the machine: \(list(lacks))\(advice).")
     }
 
     /// `a, b, and c`.
     private static func list(_ clauses: [String]) -> String {
-        clauses.dropLast().map { $0 + ", " }.joined() + (clauses.count > 1 ? "and " : "")
-            + (clauses.last ?? "")
+        clauses.dropLast().map { $0 + ", " }.joined() + (clauses.count > 1 ? "and " : "") + (clauses.last ?? "")
     }
 }
 

@@ -24,21 +24,17 @@ struct CronBackend: ScheduleBackend {
             .unavailable,
             isNamed
                 ? "There is no crontab(1) here: install cron, or use --backend agent."
-                : isRunning ? "there is no crontab(1)" : "no cron daemon is running"
-        )
+                : isRunning ? "there is no crontab(1)" : "no cron daemon is running")
     }
 
     private func isRunning(on machine: MachineFacts) -> Bool { machine.isRunning(["cron", "crond"]) }
 
-    func preview(_ start: ScheduledStart) throws(ScheduleError) -> String {
-        try lines(start).joined(separator: "\n")
-    }
+    func preview(_ start: ScheduledStart) throws(ScheduleError) -> String { try lines(start).joined(separator: "\n") }
 
     /// Writes a schedule's lines in the place of its former ones.
     ///
     /// - Throws: ``ScheduleError``; the crontab is as it was.
-    @discardableResult
-    func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
+    @discardableResult func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
         let lines = try lines(start)
         if let path = path(start.name) {
             var file = Crontab([])
@@ -71,8 +67,7 @@ struct CronBackend: ScheduleBackend {
     ///
     /// - Returns: Whether there were any.
     /// - Throws: ``ScheduleError``; the crontab is as it was.
-    @discardableResult
-    func remove(_ name: String) throws(ScheduleError) -> Bool {
+    @discardableResult func remove(_ name: String) throws(ScheduleError) -> Bool {
         if let path = path(name) { return try ScheduleFiles.remove(path) }
         // Without crontab(1) nothing is started.
         if run(["crontab", "-l"], []).status == 127 { return false }
@@ -94,10 +89,7 @@ struct CronBackend: ScheduleBackend {
 
     func concern(_ machine: MachineFacts) -> BackendConcern? {
         guard !isRunning(on: machine) else { return nil }
-        return BackendConcern(
-            problem: "no cron daemon is running",
-            remedy: "start cron, or use another --backend"
-        )
+        return BackendConcern(problem: "no cron daemon is running", remedy: "start cron, or use another --backend")
     }
 
     /// The user's crontab; empty when there is none.
@@ -105,16 +97,12 @@ struct CronBackend: ScheduleBackend {
         let outcome = run(["crontab", "-l"], [])
         if outcome.status == 0 {
             // Debian's cron prints a carriage return as these two characters: written back it would be another line.
-            guard
-                !outcome.output.split(separator: 0x0A).contains(where: {
-                    $0.suffix(2).elementsEqual("\\r".utf8)
-                })
+            guard !outcome.output.split(separator: 0x0A).contains(where: { $0.suffix(2).elementsEqual("\\r".utf8) })
             else {
                 throw ScheduleError(
                     .unavailable,
                     "The crontab has lines that end with a carriage return, which 'crontab -l' does not print as they "
-                        + "are. Remove them with 'crontab -e' first, or use --backend agent. Nothing has been changed."
-                )
+                        + "are. Remove them with 'crontab -e' first, or use --backend agent. Nothing has been changed.")
             }
             return Crontab(outcome.output)
         }
@@ -132,10 +120,7 @@ struct CronBackend: ScheduleBackend {
 
     private func failure(_ step: String, _ outcome: CommandOutcome) -> ScheduleError {
         if outcome.status == 127 {
-            return ScheduleError(
-                .unavailable,
-                "\(step): there is no crontab(1). Install cron, or use --backend agent."
-            )
+            return ScheduleError(.unavailable, "\(step): there is no crontab(1). Install cron, or use --backend agent.")
         }
         return SystemdBackend.failure(step, outcome)
     }

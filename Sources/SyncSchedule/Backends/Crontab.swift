@@ -24,8 +24,7 @@ package struct Crontab: Sendable, Equatable {
     /// Takes a schedule's block out.
     ///
     /// - Returns: Whether there was one.
-    @discardableResult
-    package mutating func remove(_ name: String) -> Bool {
+    @discardableResult package mutating func remove(_ name: String) -> Bool {
         var isFound = false
         while let range = range(of: name) {
             bytes.removeSubrange(range)
@@ -56,9 +55,7 @@ package struct Crontab: Sendable, Equatable {
         guard let start = line(begin, from: 0) else { return nil }
         guard let last = line(end, from: start) else { return start..<(start + begin.count) }
         // Another block in between: the end belongs to a later copy.
-        if let second = line(begin, from: start + begin.count), second < last {
-            return start..<(start + begin.count)
-        }
+        if let second = line(begin, from: start + begin.count), second < last { return start..<(start + begin.count) }
         return start..<(last + end.count)
     }
 
@@ -95,8 +92,7 @@ package struct CronLines: Sendable, Equatable {
             throw ScheduleError(
                 .invalid,
                 "cron only knows the machine's time zone, not \(escaped(zone)): leave --time-zone out, or use "
-                    + "--backend agent."
-            )
+                    + "--backend agent.")
         }
         let owner = user.map { $0 + " " } ?? ""
         let command = try Self.command(start.program)
@@ -143,17 +139,14 @@ package struct CronLines: Sendable, Equatable {
             throw ScheduleError(
                 .invalid,
                 "The command for cron is longer than \(longestCommand) bytes; paths have to be shorter, or use "
-                    + "--backend agent."
-            )
+                    + "--backend agent.")
         }
         return text
     }
 
     /// A word of the shell: sh(1), "Single quotes".
     static func quoted(_ text: String) -> String {
-        let isPlain = text.utf8.allSatisfy {
-            isAlphanumeric($0) || "/._-=:,+@".utf8.contains($0)
-        }
+        let isPlain = text.utf8.allSatisfy { isAlphanumeric($0) || "/._-=:,+@".utf8.contains($0) }
         if isPlain, !text.isEmpty { return text }
         return "'" + text.replacing("'", with: "'\\''") + "'"
     }

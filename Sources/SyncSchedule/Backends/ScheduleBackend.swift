@@ -42,8 +42,7 @@ package protocol ScheduleBackend: Sendable {
     /// Has a schedule started no more. A program that is not installed starts nothing.
     ///
     /// - Returns: Whether there was anything.
-    @discardableResult
-    func remove(_ name: String) throws(ScheduleError) -> Bool
+    @discardableResult func remove(_ name: String) throws(ScheduleError) -> Bool
 
     /// Whether it is in effect.
     func isInEffect(_ name: String) -> Bool
@@ -66,16 +65,14 @@ extension ScheduleBackend {
 ///   - root: Where the machine's own files begin; empty but in tests.
 ///   - configuration: Where the user's configuration is, absolute.
 ///   - run: How they ask programs of the system.
-package func scheduleBackends(
-    root: String,
-    configuration: String,
-    run: @escaping CommandRunner
-) -> [any ScheduleBackend] {
+package func scheduleBackends(root: String, configuration: String, run: @escaping CommandRunner)
+    -> [any ScheduleBackend]
+{
     [
         // systemd.unit(5), "User Unit Search Path"
         SystemdBackend(scope: .user, directory: configuration + "/systemd/user", run: run),
-        SystemdBackend(scope: .system, directory: root + "/etc/systemd/system", run: run),
-        CronBackend(run: run), CronBackend(directory: root + "/etc/cron.d", run: run), AgentBackend(),
+        SystemdBackend(scope: .system, directory: root + "/etc/systemd/system", run: run), CronBackend(run: run),
+        CronBackend(directory: root + "/etc/cron.d", run: run), AgentBackend(),
     ]
 }
 
@@ -108,11 +105,8 @@ package struct MachineFacts: Sendable {
     package let isAgentRunning: @Sendable () -> Bool
 
     package init(
-        userName: String,
-        isRoot: Bool,
-        exists: @escaping @Sendable (String) -> Bool,
-        hasProgram: @escaping @Sendable (String) -> Bool,
-        isRunning: @escaping @Sendable (Set<String>) -> Bool,
+        userName: String, isRoot: Bool, exists: @escaping @Sendable (String) -> Bool,
+        hasProgram: @escaping @Sendable (String) -> Bool, isRunning: @escaping @Sendable (Set<String>) -> Bool,
         isAgentRunning: @escaping @Sendable () -> Bool
     ) {
         self.userName = userName

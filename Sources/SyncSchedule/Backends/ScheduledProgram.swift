@@ -18,17 +18,13 @@ package struct ScheduledProgram: Sendable, Equatable {
         }
         // env(1) would take it for a variable.
         guard !path.contains("=") else {
-            throw ScheduleError(
-                .invalid,
-                "The program's path holds '=': '\(escaped(path))'. Put it elsewhere."
-            )
+            throw ScheduleError(.invalid, "The program's path holds '=': '\(escaped(path))'. Put it elsewhere.")
         }
         for text in [path] + arguments + variables.map({ String($0.drop { $0 != "=" }.dropFirst()) }) {
             guard text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
                 throw ScheduleError(
                     .invalid,
-                    "'\(escaped(text))' holds a line break or another control character; a schedule cannot carry it."
-                )
+                    "'\(escaped(text))' holds a line break or another control character; a schedule cannot carry it.")
             }
         }
         self.path = path

@@ -22,8 +22,7 @@ package struct SystemCommands: Sendable {
             do throws(FileError) {
                 let input = try unnamedFile("schedule", holding: input)
                 let (output, errors) = (
-                    SharedDescriptor(try unnamedFile("schedule")),
-                    SharedDescriptor(try unnamedFile("schedule"))
+                    SharedDescriptor(try unnamedFile("schedule")), SharedDescriptor(try unnamedFile("schedule"))
                 )
                 var start = ProgramStart([program] + arguments.dropFirst(), variables: variables)
                 start.input = input.raw
@@ -33,13 +32,9 @@ package struct SystemCommands: Sendable {
                 let status: Int32 = if case .exited(let status) = end { status } else { 128 }
                 let complaint = try readFile(errors.raw, limit: 1 << 20, shown: name)
                 return CommandOutcome(
-                    status: status,
-                    output: try readFile(output.raw, limit: 64 << 20, shown: name),
-                    errors: String(decoding: complaint, as: UTF8.self)
-                )
-            } catch {
-                return CommandOutcome(status: 126, errors: "\(program): \(error.reason)")
-            }
+                    status: status, output: try readFile(output.raw, limit: 64 << 20, shown: name),
+                    errors: String(decoding: complaint, as: UTF8.self))
+            } catch { return CommandOutcome(status: 126, errors: "\(program): \(error.reason)") }
         }
     }
 
@@ -49,20 +44,14 @@ package struct SystemCommands: Sendable {
     package func facts(isAgentRunning: @escaping @Sendable () -> Bool) -> MachineFacts {
         MachineFacts(
             userName: UserEntry(CurrentProcess.user)?.name ?? "\(CurrentProcess.user)",
-            isRoot: CurrentProcess.user == 0,
-            exists: { exists($0) },
-            hasProgram: { path(of: $0) != nil },
-            isRunning: Self.isRunning,
-            isAgentRunning: isAgentRunning
-        )
+            isRoot: CurrentProcess.user == 0, exists: { exists($0) }, hasProgram: { path(of: $0) != nil },
+            isRunning: Self.isRunning, isAgentRunning: isAgentRunning)
     }
 
     private func path(of name: String) -> String? {
         if let found = search(name) { return found }
         // cron's PATH is short, and that of a user has no sbin.
-        return ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map { "\($0)/\(name)" }.first {
-            isPermitted(.execute, $0)
-        }
+        return ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map { "\($0)/\(name)" }.first { isPermitted(.execute, $0) }
     }
 
     private var variables: [String] {
@@ -71,20 +60,15 @@ package struct SystemCommands: Sendable {
         variables["SYSTEMD_PAGER"] = ""
         // Lost by su(1) and sudo(8); the user's manager listens there all the same.
         let runtime = "/run/user/\(CurrentProcess.user)"
-        if variables["XDG_RUNTIME_DIR"] == nil, exists(runtime) {
-            variables["XDG_RUNTIME_DIR"] = runtime
-        }
+        if variables["XDG_RUNTIME_DIR"] == nil, exists(runtime) { variables["XDG_RUNTIME_DIR"] = runtime }
         return variables.map { "\($0.key)=\($0.value)" }
     }
 
     /// Whether a process of one of these names runs. proc(5), /proc/pid/comm
-    @Sendable
-    private static func isRunning(_ names: Set<String>) -> Bool {
+    @Sendable private static func isRunning(_ names: Set<String>) -> Bool {
         ((try? directoryEntries("/proc")) ?? []).contains { entry in
             // Without a line it has just ended.
-            guard entry.first?.isNumber == true, let name = systemLine("/proc/\(entry)/comm") else {
-                return false
-            }
+            guard entry.first?.isNumber == true, let name = systemLine("/proc/\(entry)/comm") else { return false }
             return names.contains(String(name))
         }
     }

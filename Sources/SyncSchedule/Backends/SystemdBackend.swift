@@ -25,8 +25,7 @@ struct SystemdBackend: ScheduleBackend {
         throw ScheduleError(
             .unavailable,
             "systemd does not answer ('\(question.joined(separator: " "))' fails): "
-                + "log in with a session of your own, or use --backend cron or agent."
-        )
+                + "log in with a session of your own, or use --backend cron or agent.")
     }
 
     func preview(_ start: ScheduledStart) -> String {
@@ -36,9 +35,7 @@ struct SystemdBackend: ScheduleBackend {
     /// Whether both units are as they would be written.
     func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
         for (name, text) in files(SystemdUnits(start, scope: scope)) {
-            guard let found = try ScheduleFiles.read(path(name)), found.elementsEqual(text.utf8) else {
-                return false
-            }
+            guard let found = try ScheduleFiles.read(path(name)), found.elementsEqual(text.utf8) else { return false }
         }
         return true
     }
@@ -52,8 +49,7 @@ struct SystemdBackend: ScheduleBackend {
     ///
     /// - Returns: What people should know: a check that could not be made.
     /// - Throws: ``ScheduleError``.
-    @discardableResult
-    func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
+    @discardableResult func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
         let units = SystemdUnits(start, scope: scope)
         let files = files(units)
         let before = try files.map { file throws(ScheduleError) in try ScheduleFiles.read(path(file.0)) }
@@ -61,8 +57,7 @@ struct SystemdBackend: ScheduleBackend {
             if let old, !old.starts(with: SystemdUnits.mark.utf8) {
                 throw ScheduleError(
                     .invalid,
-                    "\(escaped(path(file.0))) was not written by syncagent: choose another --name, or remove the file."
-                )
+                    "\(escaped(path(file.0))) was not written by syncagent: choose another --name, or remove the file.")
             }
         }
         do throws(ScheduleError) {
@@ -94,8 +89,7 @@ struct SystemdBackend: ScheduleBackend {
     ///
     /// - Returns: Whether there were any.
     /// - Throws: ``ScheduleError`` when a file cannot be removed.
-    @discardableResult
-    func remove(_ name: String) throws(ScheduleError) -> Bool {
+    @discardableResult func remove(_ name: String) throws(ScheduleError) -> Bool {
         let stem = SystemdUnits.stem(name)
         forget(name)
         let timer = try ScheduleFiles.remove(path(stem + ".timer"))
@@ -112,20 +106,15 @@ struct SystemdBackend: ScheduleBackend {
     /// A user's units end with the last session, unless the user lingers.
     func concern(_ machine: MachineFacts) -> BackendConcern? {
         // loginctl(1), "enable-linger"
-        guard !isForMachine, !machine.exists("/var/lib/systemd/linger/\(machine.userName)") else {
-            return nil
-        }
+        guard !isForMachine, !machine.exists("/var/lib/systemd/linger/\(machine.userName)") else { return nil }
         return BackendConcern(
             problem: "systemd stops your units when you log out",
-            remedy: "loginctl enable-linger \(escaped(machine.userName))"
-        )
+            remedy: "loginctl enable-linger \(escaped(machine.userName))")
     }
 
     private func path(_ file: String) -> String { "\(directory)/\(file)" }
 
-    private func words(_ verb: [String]) -> [String] {
-        ["systemctl"] + (scope == .user ? ["--user"] : []) + verb
-    }
+    private func words(_ verb: [String]) -> [String] { ["systemctl"] + (scope == .user ? ["--user"] : []) + verb }
 
     /// Stops a timer and forgets when it last elapsed. Where there is none, nothing happens.
     private func forget(_ name: String) {
@@ -145,22 +134,16 @@ struct SystemdBackend: ScheduleBackend {
     private func verify(_ units: SystemdUnits) throws(ScheduleError) -> String? {
         for times in units.calendar {
             let outcome = run(["systemd-analyze", "calendar", times], [])
-            if outcome.status == 127 {
-                return "systemd-analyze is not installed: the units were not checked."
-            }
+            if outcome.status == 127 { return "systemd-analyze is not installed: the units were not checked." }
             guard outcome.status == 0 else { throw Self.failure("checking the time '\(times)'", outcome) }
         }
         let scope = scope == .user ? ["--user"] : []
         // Without looking for manual pages, which a small machine does not have.
         let outcome = run(
-            ["systemd-analyze"] + scope + ["--man=no", "verify", path(units.service), path(units.timer)],
-            []
-        )
+            ["systemd-analyze"] + scope + ["--man=no", "verify", path(units.service), path(units.timer)], [])
         if outcome.status != 0 {
             // It looks at the units these need, too; what is wrong there is not ours.
-            guard !outcome.errors.contains(units.stem) else {
-                throw Self.failure("checking the units", outcome)
-            }
+            guard !outcome.errors.contains(units.stem) else { throw Self.failure("checking the units", outcome) }
             return "systemd-analyze verify reports problems with other units on this machine."
         }
         return nil

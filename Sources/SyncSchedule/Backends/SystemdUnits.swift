@@ -81,8 +81,9 @@ struct SystemdUnits: Sendable {
                 $0.date.month == rule.month && monthDays.contains($0.date.day) && $0.weekday == rule.weekday
             }
             guard everyYear == found else {
-                return found.filter { $0.number < first.number + 4_018 }
-                    .map { "\($0) \(clock(rule.second))\(zoneName)" }
+                return found.filter { $0.number < first.number + 4_018 }.map {
+                    "\($0) \(clock(rule.second))\(zoneName)"
+                }
             }
             let numbers = monthDays.sorted().map { padded(Int($0), 2) }.joined(separator: ",")
             let month = padded(Int(rule.month), 2)
@@ -103,37 +104,20 @@ struct SystemdUnits: Sendable {
         // systemd takes no program with quotes or backslashes in its path; env(1) does.
         let isPlain = program.path.utf8.allSatisfy { !"\"'\\".utf8.contains($0) }
         let words =
-            isPlain
-            ? [Self.quoted(program.path, isProgram: true)] : ["/usr/bin/env", Self.quoted(program.path)]
+            isPlain ? [Self.quoted(program.path, isProgram: true)] : ["/usr/bin/env", Self.quoted(program.path)]
         let command = (words + program.arguments.map { Self.quoted($0) }).joined(separator: " ")
-        var lines = [
-            Self.mark,
-            "[Unit]",
-            "Description=Scheduled pull \(name)",
-            "Documentation=man:systemd.exec(5)",
-        ]
+        var lines = [Self.mark, "[Unit]", "Description=Scheduled pull \(name)", "Documentation=man:systemd.exec(5)"]
         if scope == .system { lines += ["Wants=network-online.target", "After=network-online.target"] }
         lines += ["", "[Service]", "Type=oneshot"]
         lines += program.variables.map { "Environment=" + Self.quoted($0, isVariable: true) }
         lines += [
-            "ExecStart=\(command)",
-            "TimeoutStartSec=infinity",
-            "TimeoutStopSec=30s",
+            "ExecStart=\(command)", "TimeoutStartSec=infinity", "TimeoutStopSec=30s",
             "# 75: the window is over and work is left for the next time; 143: stopped, the agent goes on.",
-            "SuccessExitStatus=75 143",
-            "# The agent that it may have started goes on with other work.",
-            "KillMode=process",
-            "",
-            "UMask=0022",
-            "NoNewPrivileges=yes",
-            "RestrictRealtime=yes",
-            "RestrictSUIDSGID=yes",
-            "LockPersonality=yes",
-            "SystemCallArchitectures=native",
-            "# A guest on the machine: it leaves disk and processor to whoever needs them.",
-            "Nice=10",
-            "IOSchedulingClass=best-effort",
-            "IOSchedulingPriority=7",
+            "SuccessExitStatus=75 143", "# The agent that it may have started goes on with other work.",
+            "KillMode=process", "", "UMask=0022", "NoNewPrivileges=yes", "RestrictRealtime=yes", "RestrictSUIDSGID=yes",
+            "LockPersonality=yes", "SystemCallArchitectures=native",
+            "# A guest on the machine: it leaves disk and processor to whoever needs them.", "Nice=10",
+            "IOSchedulingClass=best-effort", "IOSchedulingPriority=7",
         ]
         return lines.joined(separator: "\n") + "\n"
     }
@@ -141,33 +125,22 @@ struct SystemdUnits: Sendable {
     var timerText: String {
         let lines =
             [
-                Self.mark,
-                "[Unit]",
-                "Description=Scheduled pull \(name), \(timing.recurrence)",
-                "Documentation=man:systemd.timer(5)",
-                "",
-                "[Timer]",
+                Self.mark, "[Unit]", "Description=Scheduled pull \(name), \(timing.recurrence)",
+                "Documentation=man:systemd.timer(5)", "", "[Timer]",
             ] + calendar.map { "OnCalendar=\($0)" } + [
                 timing.catchesUp
                     ? "# Machines that were off or asleep catch up; the program knows whether that still makes sense."
-                    : "# A machine that was off does not catch up on what it missed.",
-                "Persistent=\(timing.catchesUp)",
-                "# The machine's own delay is in the time above.",
-                "AccuracySec=1s",
-                "",
-                "[Install]",
+                    : "# A machine that was off does not catch up on what it missed.", "Persistent=\(timing.catchesUp)",
+                "# The machine's own delay is in the time above.", "AccuracySec=1s", "", "[Install]",
                 "WantedBy=timers.target",
             ]
         return lines.joined(separator: "\n") + "\n"
     }
 
     /// The first line of both files: what is ours may be replaced and removed.
-    static let mark =
-        "# Written by 'syncagent schedule add'; it replaces this file, 'schedule remove' removes it."
+    static let mark = "# Written by 'syncagent schedule add'; it replaces this file, 'schedule remove' removes it."
 
-    private static func day(_ day: Weekday) -> String {
-        day.rawValue.prefix(1).uppercased() + day.rawValue.dropFirst()
-    }
+    private static func day(_ day: Weekday) -> String { day.rawValue.prefix(1).uppercased() + day.rawValue.dropFirst() }
 
     private static func clock(_ second: Int64) -> String {
         "\(padded(second / 3_600, 2)):\(padded(second / 60 % 60, 2)):\(padded(second % 60, 2))"

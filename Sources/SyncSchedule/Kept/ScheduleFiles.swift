@@ -23,25 +23,21 @@ package enum ScheduleFiles {
     /// Writes a file in the place of a former one: fsync(2), then rename(2). Makes the directories above it.
     ///
     /// - Throws: ``ScheduleError`` with code `file`.
-    package static func write(_ bytes: [UInt8], to path: String, mode: FileMode = 0o644) throws(ScheduleError)
-    {
+    package static func write(_ bytes: [UInt8], to path: String, mode: FileMode = 0o644) throws(ScheduleError) {
         let slash = path.lastIndex(of: "/") ?? path.startIndex
         do throws(FileError) {
             try checkParent(of: path)
             try makeDirectories(String(path[..<slash]), mode: 0o755)
             try checkDirectory(of: path)
             try replaceFile(path, with: bytes, mode: mode)
-        } catch {
-            throw ScheduleError(.file, "writing \(escaped(path)): \(error.reason)")
-        }
+        } catch { throw ScheduleError(.file, "writing \(escaped(path)): \(error.reason)") }
     }
 
     /// Removes a file.
     ///
     /// - Returns: Whether there was one.
     /// - Throws: ``ScheduleError`` with code `file`.
-    @discardableResult
-    package static func remove(_ path: String) throws(ScheduleError) -> Bool {
+    @discardableResult package static func remove(_ path: String) throws(ScheduleError) -> Bool {
         guard let code = removeFile(path) else { return true }
         let error = FileError(step: "remove", path: path, code: code)
         if error.isMissing { return false }

@@ -14,11 +14,8 @@ package struct ScheduleInstallation: Sendable {
     ///   - run: Runs programs of the system.
     ///   - ownProgram: The absolute path of what is to be started; safe for root to run again and again.
     package init(
-        _ directories: BaseDirectories,
-        root: String = "",
-        isRoot: Bool = CurrentProcess.user == 0,
-        run: @escaping CommandRunner,
-        ownProgram: @escaping @Sendable () throws(ScheduleError) -> String
+        _ directories: BaseDirectories, root: String = "", isRoot: Bool = CurrentProcess.user == 0,
+        run: @escaping CommandRunner, ownProgram: @escaping @Sendable () throws(ScheduleError) -> String
     ) {
         self.directories = directories
         self.isRoot = isRoot
@@ -26,9 +23,7 @@ package struct ScheduleInstallation: Sendable {
         backends = scheduleBackends(
             root: root,
             // A home is there, the state directory is in it.
-            configuration: directories.configuration ?? "/.config",
-            run: run
-        )
+            configuration: directories.configuration ?? "/.config", run: run)
     }
 
     /// What starts schedules that are kept with a backend's name.
@@ -42,15 +37,8 @@ package struct ScheduleInstallation: Sendable {
     }
 
     /// What a schedule's timer or crontab is made from.
-    package func start(_ name: String, _ clock: ScheduleClock, now: Int64) throws(ScheduleError)
-        -> ScheduledStart
-    {
-        ScheduledStart(
-            name: name,
-            clock: clock,
-            program: try program(name),
-            today: clock.zone.local(now / 1_000).day
-        )
+    package func start(_ name: String, _ clock: ScheduleClock, now: Int64) throws(ScheduleError) -> ScheduledStart {
+        ScheduledStart(name: name, clock: clock, program: try program(name), today: clock.zone.local(now / 1_000).day)
     }
 
     /// Has it started no more, by whatever it was: nobody knows what that is. A program that is not installed
@@ -62,11 +50,7 @@ package struct ScheduleInstallation: Sendable {
         var failure: ScheduleError?
         // What root has under the same name is not the user's.
         for backend in backends where backend.name != kept && (isRoot || !backend.isForMachine) {
-            do throws(ScheduleError) {
-                try backend.remove(name)
-            } catch {
-                failure = failure ?? error
-            }
+            do throws(ScheduleError) { try backend.remove(name) } catch { failure = failure ?? error }
         }
         if let failure { throw failure }
     }
@@ -75,11 +59,7 @@ package struct ScheduleInstallation: Sendable {
     package func program(_ name: String) throws(ScheduleError) -> ScheduledProgram {
         let names = ["XDG_CONFIG_HOME", "XDG_STATE_HOME"]
         return try ScheduledProgram(
-            path: try ownProgram(),
-            arguments: ["schedule", "run", name, "--quiet"],
-            variables: names.compactMap { name in
-                directories.path(name).map { "\(name)=\($0)" }
-            }
-        )
+            path: try ownProgram(), arguments: ["schedule", "run", name, "--quiet"],
+            variables: names.compactMap { name in directories.path(name).map { "\(name)=\($0)" } })
     }
 }

@@ -16,8 +16,9 @@ package enum ScheduleName {
 
     /// Whether ``check(_:)`` would accept a name.
     package static func isValid(_ name: String) -> Bool {
-        guard (1...100).contains(name.utf8.count), let first = name.utf8.first, first != 0x2D, first != 0x2E
-        else { return false }
+        guard (1...100).contains(name.utf8.count), let first = name.utf8.first, first != 0x2D, first != 0x2E else {
+            return false
+        }
         return name.utf8.allSatisfy { isAlphanumeric($0) || $0 == 0x2E || $0 == 0x5F || $0 == 0x2D }
     }
 

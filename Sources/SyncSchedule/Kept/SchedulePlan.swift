@@ -13,9 +13,7 @@ package struct SchedulePlan: Sendable {
     }
 
     /// What becomes of a schedule.
-    package enum Change: String, Sendable {
-        case added, changed, unchanged, removed
-    }
+    package enum Change: String, Sendable { case added, changed, unchanged, removed }
 
     /// What there is to do. Reads, and asks nobody but crontab(1).
     ///
@@ -23,9 +21,7 @@ package struct SchedulePlan: Sendable {
     package func change(_ records: ScheduleRecords, now: Int64) throws(ScheduleError) -> Change {
         guard try ScheduleFiles.read(records.path(name)) != nil else { return .added }
         // One that cannot be understood is written anew.
-        guard let record = (try? records.find(name)) ?? nil, record.definition == definition else {
-            return .changed
-        }
+        guard let record = (try? records.find(name)) ?? nil, record.definition == definition else { return .changed }
         if definition.isPaused { return .unchanged }
         let start = try records.installation.start(name, clock, now: now)
         return try choice.backend.holds(start) ? .unchanged : .changed

@@ -29,9 +29,7 @@ package struct ScheduleRecords: Sendable {
         package var memory: ScheduleMemory
 
         /// When it runs next after a moment, **milliseconds** since 1970; `nil` for never, and while it is paused.
-        package func next(after now: Int64) -> Occurrence? {
-            definition.isPaused ? nil : clock.next(after: now)
-        }
+        package func next(after now: Int64) -> Occurrence? { definition.isPaused ? nil : clock.next(after: now) }
 
         package var timing: ScheduleTiming { clock.timing }
 
@@ -61,37 +59,24 @@ package struct ScheduleRecords: Sendable {
             definition = try Self.decoder.decode(ScheduleDefinition.self, from: Data(bytes))
             backend = try installation.backend(definition.backend)
         } catch {
-            throw ScheduleError(
-                .file,
-                "\(escaped(path(name))) cannot be parsed; 'schedule add' writes it again."
-            )
+            throw ScheduleError(.file, "\(escaped(path(name))) cannot be parsed; 'schedule add' writes it again.")
         }
         let timing: ScheduleTiming
         let zone: Zone
         do throws(ScheduleError) {
             timing = try definition.timing()
             zone = try Zone.of(timing.timeZone)
-        } catch {
-            throw ScheduleError(.file, "\(escaped(path(name))): \(error)")
-        }
+        } catch { throw ScheduleError(.file, "\(escaped(path(name))): \(error)") }
         let delay = Jitter.delay(machine: Self.machine, schedule: name, most: timing.jitter)
         let clock = ScheduleClock(timing, zone: zone, delay: delay)
-        return Record(
-            name: name,
-            definition: definition,
-            backend: backend,
-            clock: clock,
-            memory: memory(name)
-        )
+        return Record(name: name, definition: definition, backend: backend, clock: clock, memory: memory(name))
     }
 
     /// Reads a schedule that must be there.
     package func get(_ name: String) throws(ScheduleError) -> Record {
         guard let record = try find(name) else {
             throw ScheduleError(
-                .unknown,
-                "There is no schedule '\(escaped(name))'. 'syncagent schedule list' lists them."
-            )
+                .unknown, "There is no schedule '\(escaped(name))'. 'syncagent schedule list' lists them.")
         }
         return record
     }
@@ -114,9 +99,7 @@ package struct ScheduleRecords: Sendable {
 
     /// What a schedule has come to. Lost, it is as if it were new.
     private func memory(_ name: String) -> ScheduleMemory {
-        guard let bytes = (try? ScheduleFiles.read("\(memories)/\(name).json")) ?? nil else {
-            return ScheduleMemory()
-        }
+        guard let bytes = (try? ScheduleFiles.read("\(memories)/\(name).json")) ?? nil else { return ScheduleMemory() }
         return (try? Self.decoder.decode(ScheduleMemory.self, from: Data(bytes))) ?? ScheduleMemory()
     }
 
@@ -125,9 +108,7 @@ package struct ScheduleRecords: Sendable {
         encoder.keyEncodingStrategy = .convertToSnakeCase
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         let bytes: [UInt8]
-        do {
-            bytes = Array(try encoder.encode(value)) + [0x0A]
-        } catch {
+        do { bytes = Array(try encoder.encode(value)) + [0x0A] } catch {
             throw ScheduleError(.file, "\(escaped(path)) cannot be written: \(escaped("\(error)"))")
         }
         try ScheduleFiles.write(bytes, to: path, mode: 0o600)
@@ -156,11 +137,7 @@ extension ScheduleRecords {
     ///   - warn: Told, in a line for people, what does not keep it from being in effect.
     /// - Returns: Whether there was one.
     package func replace(
-        _ name: String,
-        _ definition: ScheduleDefinition,
-        _ clock: ScheduleClock,
-        now: Int64,
-        warn: (String) -> Void
+        _ name: String, _ definition: ScheduleDefinition, _ clock: ScheduleClock, now: Int64, warn: (String) -> Void
     ) throws(ScheduleError) -> Bool {
         let before = try ScheduleFiles.read(path(name))
         // One that cannot be understood is replaced, too; what started it is not known then: it is looked for.
@@ -171,17 +148,11 @@ extension ScheduleRecords {
             if definition.isPaused {
                 try backend.remove(name)
             } else {
-                for note in try backend.install(try installation.start(name, clock, now: now)) {
-                    warn(note)
-                }
+                for note in try backend.install(try installation.start(name, clock, now: now)) { warn(note) }
             }
         } catch {
             // What is said is why it failed; a file that cannot be put back would only hide that.
-            if let before {
-                try? ScheduleFiles.write(before, to: path(name), mode: 0o600)
-            } else {
-                try? remove(name)
-            }
+            if let before { try? ScheduleFiles.write(before, to: path(name), mode: 0o600) } else { try? remove(name) }
             throw error
         }
         var memory = former?.memory ?? ScheduleMemory()
@@ -226,9 +197,7 @@ extension ScheduleRecords {
     /// - Parameters:
     ///   - slot: The occurrence that was dealt with, if it was one.
     ///   - fired: **Milliseconds** since 1970.
-    package func remember(_ name: String, _ slot: Slot?, _ reply: EnqueueReply, fired: Int64)
-        throws(ScheduleError)
-    {
+    package func remember(_ name: String, _ slot: Slot?, _ reply: EnqueueReply, fired: Int64) throws(ScheduleError) {
         guard var memory = try find(name)?.memory else { return }
         if let slot { memory.handled = slot }
         memory.fired = WallTime(milliseconds: fired)

@@ -19,8 +19,7 @@ package struct CronExpression: Sendable, Equatable {
                 throw Self.invalid(
                     first.lowercased() == "@reboot"
                         ? "'@reboot' is not a time: a machine that was off catches up by itself (--catch-up)."
-                        : "'\(escaped(text))' is not one of @hourly, @daily, @weekly, @monthly and @yearly."
-                )
+                        : "'\(escaped(text))' is not one of @hourly, @daily, @weekly, @monthly and @yearly.")
             }
             fields = meaning.split(separator: " ").map(String.init)
         }
@@ -29,8 +28,7 @@ package struct CronExpression: Sendable, Equatable {
             throw Self.invalid(
                 fields.contains { $0.contains("=") }
                     ? "'\(escaped(text))' sets a variable: use --time-zone for a zone."
-                    : "'\(escaped(text))' has \(fields.count) fields; there are five: \(shape), such as '0 3 * * 1-5'."
-            )
+                    : "'\(escaped(text))' has \(fields.count) fields; there are five: \(shape), such as '0 3 * * 1-5'.")
         }
         let minutes = try Field.minute.values(fields[0])
         let hours = try Field.hour.values(fields[1])
@@ -38,9 +36,7 @@ package struct CronExpression: Sendable, Equatable {
         var days = CalendarDays()
         if fields[2] != "*" { days.monthDays = Set(try Field.monthDay.values(fields[2])) }
         if fields[3] != "*" { days.months = Set(try Field.month.values(fields[3])) }
-        if fields[4] != "*" {
-            days.weekdays = Set(try Field.weekday.values(fields[4]).map { Self.weekdays[$0 % 7] })
-        }
+        if fields[4] != "*" { days.weekdays = Set(try Field.weekday.values(fields[4]).map { Self.weekdays[$0 % 7] }) }
         if !days.monthDays.isEmpty, !days.weekdays.isEmpty {
             if fields[2].hasPrefix("*") {
                 days.starredField = .monthDay(fields[2])
@@ -69,9 +65,7 @@ package struct CronExpression: Sendable, Equatable {
         "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
     ]
 
-    fileprivate static func invalid(_ text: String) -> ScheduleError {
-        ScheduleError(.invalid, "--cron: \(text)")
-    }
+    fileprivate static func invalid(_ text: String) -> ScheduleError { ScheduleError(.invalid, "--cron: \(text)") }
 }
 
 private struct Field {
@@ -86,10 +80,7 @@ private struct Field {
     static let month = Field(name: "month", range: 1...12, names: CronExpression.months)
     /// 0 and 7 are both Sunday.
     static let weekday = Field(
-        name: "day of the week",
-        range: 0...7,
-        names: ["sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-    )
+        name: "day of the week", range: 0...7, names: ["sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun"])
 
     func values(_ text: String) throws(ScheduleError) -> Set<Int> {
         var values: Set<Int> = []
@@ -103,8 +94,7 @@ private struct Field {
                 guard parts[0] == "*" || parts[0].contains("-") else {
                     throw CronExpression.invalid(
                         "'\(escaped(String(item)))' in the \(name): a step follows a range or '*', such as "
-                            + "\(bounds.lowerBound)-\(range.upperBound)/\(number)."
-                    )
+                            + "\(bounds.lowerBound)-\(range.upperBound)/\(number).")
                 }
                 step = number
             }
@@ -125,8 +115,7 @@ private struct Field {
         guard low <= high else {
             throw CronExpression.invalid(
                 "'\(escaped(text))' in the \(name) counts down; write it as two, such as "
-                    + "\(ends[0])-\(range.upperBound),\(range.lowerBound)-\(ends[1])."
-            )
+                    + "\(ends[0])-\(range.upperBound),\(range.lowerBound)-\(ends[1]).")
         }
         return low...high
     }
@@ -150,8 +139,7 @@ private struct Field {
         }
         words += ", lists with ',', ranges with '-', steps with '/'."
         if text.contains(where: { "?LW#~".contains($0) }) {
-            words +=
-                " '?', 'L', 'W', '#' and '~' are not cron syntax; use --jitter to delay each machine differently."
+            words += " '?', 'L', 'W', '#' and '~' are not cron syntax; use --jitter to delay each machine differently."
         }
         return CronExpression.invalid(words)
     }

@@ -76,12 +76,8 @@ extension ScheduleTiming {
         if let end, fire >= end { fire = begin }
         let ready = readyBy.map { instant(start + Int64(untilReady($0)) * 60) * 1_000 }
         return Occurrence(
-            slot: slot,
-            begin: begin * 1_000,
-            fire: fire * 1_000,
-            end: end.map { $0 * 1_000 },
+            slot: slot, begin: begin * 1_000, fire: fire * 1_000, end: end.map { $0 * 1_000 },
             // After the window nothing comes any more.
-            readyBy: ready.map { min($0, end.map { $0 * 1_000 } ?? .max) }
-        )
+            readyBy: ready.map { min($0, end.map { $0 * 1_000 } ?? .max) })
     }
 }

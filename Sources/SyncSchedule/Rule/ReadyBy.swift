@@ -69,8 +69,8 @@ package struct ReadyBy: Sendable, Equatable {
         guard let least = sizes.first, let most = sizes.last else { return nil }
         let bytes = UInt64(clampedFrom: Double(percentile(sizes, 90) ?? most) * headroom)
         let within = known.filter { $0.elapsed > 0 && $0.elapsed <= longest }
-        let rates = within.filter { $0.received >= telling }
-            .map { Double($0.received) / Double($0.elapsed) * 1_000 }.sorted()
+        let rates = within.filter { $0.received >= telling }.map { Double($0.received) / Double($0.elapsed) * 1_000 }
+            .sorted()
         let rate = percentile(rates, 20)
         // Bytes are expected and nobody knows how fast they come: as on the first night.
         if rate == nil, bytes >= telling { return nil }
@@ -79,13 +79,9 @@ package struct ReadyBy: Sendable, Equatable {
         let usual = Double(percentile(within.map(\.elapsed).sorted(), 90) ?? 0)
         let needed = max(transfer, usual) * margin
         return Forecast(
-            nights: known.count,
-            bytes: bytes,
-            range: least...most,
-            rate: rate,
+            nights: known.count, bytes: bytes, range: least...most, rate: rate,
             // More than a week is as much as a week: it starts with the window.
-            needed: Int64(min(needed, 604_800_000)) + overhead
-        )
+            needed: Int64(min(needed, 604_800_000)) + overhead)
     }
 
     /// Nearest rank: the smallest value that so many per cent of all do not exceed.

@@ -58,8 +58,7 @@ package enum Recurrence: Sendable, Equatable {
         case .cron(let expression):
             guard expression.days.everComes else {
                 throw ScheduleError(
-                    .invalid,
-                    "--cron '\(expression.text)' names a day that none of its months has: it would never run."
+                    .invalid, "--cron '\(expression.text)' names a day that none of its months has: it would never run."
                 )
             }
         }
@@ -67,8 +66,9 @@ package enum Recurrence: Sendable, Equatable {
 
     private static func uneven(_ minutes: Int) -> String {
         let even = (1...1_440).filter { 1_440 % $0 == 0 }
-        let near = [even.last { $0 < minutes }, even.first { $0 > minutes }].compactMap { $0 }
-            .map { ScheduleTiming.length(seconds: $0 * 60) }
+        let near = [even.last { $0 < minutes }, even.first { $0 > minutes }].compactMap { $0 }.map {
+            ScheduleTiming.length(seconds: $0 * 60)
+        }
         return
             "--every takes whole minutes that divide a day evenly, 1m to 24h, since timers and cron count from midnight: "
             + "\(near.joined(separator: " or ")) would work. Use --weekly or --cron for longer and uneven intervals."
@@ -127,8 +127,7 @@ extension Recurrence: CustomStringConvertible {
         case .daily(let minute, let weekdays):
             let days = weekdays.isEmpty ? "every night" : "every \(Self.list(weekdays))"
             return "\(days) \(Self.span(minute, window))"
-        case .every(let minutes):
-            return "every \(Self.length(minutes))"
+        case .every(let minutes): return "every \(Self.length(minutes))"
         case .cron(let expression):
             let times = expression.times
             let days = Self.words(expression.days)
@@ -159,8 +158,7 @@ extension Recurrence: CustomStringConvertible {
         guard let first = times.first, let last = times.last else { return "never" }
         let gaps = Set(zip(times, times.dropFirst()).map { $1 - $0 })
         guard gaps.count == 1, let gap = gaps.first else {
-            return
-                "\(times.count) times a day from \(ScheduleTiming.time(first)) to \(ScheduleTiming.time(last))"
+            return "\(times.count) times a day from \(ScheduleTiming.time(first)) to \(ScheduleTiming.time(last))"
         }
         // All round the clock, or a part of it.
         if first + 1_440 - last == gap {
@@ -183,8 +181,7 @@ extension Recurrence: CustomStringConvertible {
         case (false, false):
             text =
                 days.starredField == nil
-                ? "every \(names) or day \(numbers) of the month"
-                : "every \(names) that is day \(numbers) of the month"
+                ? "every \(names) or day \(numbers) of the month" : "every \(names) that is day \(numbers) of the month"
         }
         if !days.months.isEmpty {
             let names = days.months.sorted().map { CronExpression.months[($0 - 1) % 12] }

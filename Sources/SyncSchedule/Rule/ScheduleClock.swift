@@ -74,9 +74,7 @@ package struct ScheduleClock: Sendable {
     package func latest(at now: Int64) -> Occurrence? {
         let today = day(at: now)
         for back in 0...Self.horizon {
-            if let found = occurrences(on: today.adding(-back)).last(where: { $0.fire <= now }) {
-                return found
-            }
+            if let found = occurrences(on: today.adding(-back)).last(where: { $0.fire <= now }) { return found }
         }
         return nil
     }
@@ -97,7 +95,5 @@ package struct ScheduleClock: Sendable {
 
     private func day(at now: Int64) -> CivilDay { zone.local(floorDivision(now, 1_000).quotient).day }
 
-    private func occurrences(on day: CivilDay) -> [Occurrence] {
-        timing.occurrences(on: day, in: zone, delay: delay)
-    }
+    private func occurrences(on day: CivilDay) -> [Occurrence] { timing.occurrences(on: day, in: zone, delay: delay) }
 }

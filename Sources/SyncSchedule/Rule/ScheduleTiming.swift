@@ -25,24 +25,18 @@ package struct ScheduleTiming: Sendable, Equatable {
         if recurrence.onlyTime == nil, window != nil || readyBy != nil {
             throw invalid(
                 "\(window == nil ? "--ready-by" : "--window") needs a schedule with one time a day: "
-                    + "this one has \(recurrence.times.count), and each run continues until it is done."
-            )
+                    + "this one has \(recurrence.times.count), and each run continues until it is done.")
         }
-        if let window, !(1...1440).contains(window) {
-            throw invalid("--window takes 1 minute to 24 hours.")
-        }
+        if let window, !(1...1440).contains(window) { throw invalid("--window takes 1 minute to 24 hours.") }
         guard (0...43_200).contains(jitter) else { throw invalid("--jitter takes at most 12 hours.") }
         if let window, jitter >= window * 60 {
             throw invalid(
                 "--jitter \(Self.length(seconds: jitter)) leaves nothing of --window "
-                    + "\(Self.length(seconds: window * 60)): make the window longer or the jitter smaller."
-            )
+                    + "\(Self.length(seconds: window * 60)): make the window longer or the jitter smaller.")
         }
         let gap = recurrence.shortestGap
         guard jitter < gap * 60 else {
-            throw invalid(
-                "--jitter has to be shorter than the \(Self.length(seconds: gap * 60)) between two runs."
-            )
+            throw invalid("--jitter has to be shorter than the \(Self.length(seconds: gap * 60)) between two runs.")
         }
         let days = recurrence.days
         if !days.monthDays.isEmpty || !days.months.isEmpty, let last = recurrence.times.last,
@@ -50,17 +44,14 @@ package struct ScheduleTiming: Sendable, Equatable {
         {
             throw invalid(
                 "--jitter leads past midnight, and so from one day of the month into the next, which no timer can "
-                    + "express: make it smaller, or the time earlier."
-            )
+                    + "express: make it smaller, or the time earlier.")
         }
         if let readyBy {
             guard (0..<1440).contains(readyBy), readyBy != recurrence.onlyTime else {
                 throw invalid("--ready-by takes 00:00 to 23:59, and must differ from --nightly.")
             }
             let span = min(untilReady(readyBy), window ?? 1440)
-            if jitter >= span * 60 {
-                throw invalid("--jitter leaves no time until --ready-by \(Self.time(readyBy)).")
-            }
+            if jitter >= span * 60 { throw invalid("--jitter leaves no time until --ready-by \(Self.time(readyBy)).") }
         }
         _ = try Zone.of(timeZone)
     }
@@ -79,9 +70,7 @@ package struct ScheduleTiming: Sendable, Equatable {
     }
 
     /// `02:00`.
-    package static func time(_ minutes: Int) -> String {
-        "\(padded(minutes / 60 % 24, 2)):\(padded(minutes % 60, 2))"
-    }
+    package static func time(_ minutes: Int) -> String { "\(padded(minutes / 60 % 24, 2)):\(padded(minutes % 60, 2))" }
 
     /// `4h`, `1h30m`, `17m24s`.
     package static func length(seconds: Int) -> String {
@@ -107,9 +96,7 @@ package enum Jitter {
     package static func delay(machine: String, schedule: String, most: Int) -> Int {
         guard most > 0 else { return 0 }
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in Array(machine.utf8) + [0] + Array(schedule.utf8) {
-            hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3
-        }
+        for byte in Array(machine.utf8) + [0] + Array(schedule.utf8) { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
         hash = (hash ^ hash >> 33) &* 0xFF51_AFD7_ED55_8CCD
         hash = (hash ^ hash >> 33) &* 0xC4CE_B9FE_1A85_EC53
         hash ^= hash >> 33

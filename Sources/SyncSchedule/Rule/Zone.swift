@@ -35,8 +35,7 @@ package struct Zone: Sendable {
             throw ScheduleError(
                 .invalid,
                 "There is no time zone '\(escaped(name))' on this machine; "
-                    + "names look like Europe/Berlin. Without one the machine's zone applies."
-            )
+                    + "names look like Europe/Berlin. Without one the machine's zone applies.")
         }
         return zone
     }
@@ -101,8 +100,7 @@ extension Zone {
         let minutes = offset(at: Self.seconds(milliseconds)) / 60
         func padded(_ number: Int64) -> String { (number < 10 ? "0" : "") + String(number) }
         let size = abs(minutes)
-        return
-            "\(clockTime(milliseconds)) \(minutes < 0 ? "-" : "+")\(padded(size / 60)):\(padded(size % 60))"
+        return "\(clockTime(milliseconds)) \(minutes < 0 ? "-" : "+")\(padded(size / 60)):\(padded(size % 60))"
     }
 
     /// What the wall clock shows at a moment: `2026-11-20 03:00:00`.

@@ -31,8 +31,7 @@ package struct LiveFiles: Sendable {
     func work(of run: String, epoch: Int64) -> (received: UInt64, requests: UInt64)? {
         guard let bytes = requests(), let record = JSONValue(text: String(decoding: bytes, as: UTF8.self)),
             record["run"]?.string == run, record["epoch"]?.integer == epoch,
-            let received = record["bytes_received"]?.unsigned,
-            let requests = record["requests_sent"]?.unsigned
+            let received = record["bytes_received"]?.unsigned, let requests = record["requests_sent"]?.unsigned
         else { return nil }
         return (received, requests)
     }

@@ -74,8 +74,7 @@ package final class TaskFile: Sendable {
         guard let code else { return }
         removeFile(temporary)
         throw unwritten == nil
-            ? FileError(step: "replace", path: path, code: code)
-            : FileError(step: "write", path: temporary, code: code)
+            ? FileError(step: "replace", path: path, code: code) : FileError(step: "write", path: temporary, code: code)
     }
 
     /// Rows have come to a state. What cannot be written is only not shown.
@@ -100,11 +99,7 @@ package final class TaskFile: Sendable {
     }
 
     /// Writes a value for each row, as few writes as there are runs of neighbours.
-    private func write<Value: BitwiseCopyable>(
-        _ rows: [Int],
-        value: (Int) -> Value,
-        at offset: (Int) -> Int
-    ) {
+    private func write<Value: BitwiseCopyable>(_ rows: [Int], value: (Int) -> Value, at offset: (Int) -> Int) {
         var rest = rows[...]
         while let first = rest.first {
             var last = first
@@ -124,9 +119,7 @@ package final class TaskFile: Sendable {
         guard let bytes = try? readFile(path, trust: .state, limit: limit), bytes.count >= headerLength,
             bytes.starts(with: magic)
         else { return nil }
-        let count = bytes.withUnsafeBytes {
-            UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
-        }
+        let count = bytes.withUnsafeBytes { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self)) }
         guard count <= mostRows, bytes.count == headerLength + 5 * Int(count) else { return nil }
         let rows = Int(count)
         let name = bytes[16..<16 + runLength].prefix { $0 != 0 }
@@ -138,7 +131,6 @@ package final class TaskFile: Sendable {
                     let offset = headerLength + rows + 4 * row
                     return UInt32(littleEndian: raw.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
                 }
-            }
-        )
+            })
     }
 }

@@ -54,8 +54,7 @@ package final class SharedDescriptor: Sendable {
 package var errnoText: String { "\(Errno.last)" }
 
 /// Calls again while a signal interrupts. signal(7), "Interruption of system calls".
-@inline(__always)
-package func retryingOnInterrupt(_ call: () -> Int) -> Int {
+@inline(__always) package func retryingOnInterrupt(_ call: () -> Int) -> Int {
     while true {
         let result = call()
         if result == -1, sa_errno() == EINTR { continue }
@@ -103,9 +102,7 @@ package func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> 
 /// Reads until `target` is full or the file ends.
 ///
 /// - Returns: **Bytes** read, or -1; ``Errno/last`` says why.
-package func readFully(_ descriptor: Int32, into target: UnsafeMutableRawBufferPointer, at offset: UInt64)
-    -> Int
-{
+package func readFully(_ descriptor: Int32, into target: UnsafeMutableRawBufferPointer, at offset: UInt64) -> Int {
     var done = 0
     while done < target.count {
         guard let start = off_t(exactly: offset &+ UInt64(done)) else {

@@ -5,47 +5,32 @@ package import SyncModel
 
 /// Gives a file or directory another name, in one step; what has that name is replaced. renameat(2)
 package func renameEntry(
-    _ name: UnsafePointer<CChar>,
-    in directory: Int32 = currentDirectory,
-    to newName: UnsafePointer<CChar>,
+    _ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory, to newName: UnsafePointer<CChar>,
     in newDirectory: Int32 = currentDirectory
-) -> Errno? {
-    failure(renameat(directory, name, newDirectory, newName))
-}
+) -> Errno? { failure(renameat(directory, name, newDirectory, newName)) }
 
 /// The same, but nothing is replaced: ``Errno/fileExists`` where there is something of that name. renameat2(2); where the
 /// file system cannot, a look before the rename.
 package func renameEntry(
-    _ name: UnsafePointer<CChar>,
-    in directory: Int32,
-    toFree newName: UnsafePointer<CChar>,
-    in newDirectory: Int32
-) -> Errno? {
-    failure(sa_rename_to_free(directory, name, newDirectory, newName))
-}
+    _ name: UnsafePointer<CChar>, in directory: Int32, toFree newName: UnsafePointer<CChar>, in newDirectory: Int32
+) -> Errno? { failure(sa_rename_to_free(directory, name, newDirectory, newName)) }
 
 /// Removes a name of a file or link. unlinkat(2)
-@discardableResult
-package func removeFile(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory) -> Errno? {
-    failure(unlinkat(directory, name, 0))
-}
+@discardableResult package func removeFile(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory)
+    -> Errno?
+{ failure(unlinkat(directory, name, 0)) }
 
 /// Removes an empty directory. unlinkat(2), AT_REMOVEDIR
-@discardableResult
-package func removeDirectory(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory) -> Errno? {
-    failure(unlinkat(directory, name, AT_REMOVEDIR))
-}
+@discardableResult package func removeDirectory(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory)
+    -> Errno?
+{ failure(unlinkat(directory, name, AT_REMOVEDIR)) }
 
 /// Makes a directory. mkdirat(2)
 ///
 /// - Parameter mode: Less the umask.
-package func makeDirectory(
-    _ name: UnsafePointer<CChar>,
-    in directory: Int32 = currentDirectory,
-    mode: FileMode = 0o777
-) -> Errno? {
-    failure(mkdirat(directory, name, mode_t(mode)))
-}
+package func makeDirectory(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory, mode: FileMode = 0o777)
+    -> Errno?
+{ failure(mkdirat(directory, name, mode_t(mode))) }
 
 /// Makes a directory of a name that nobody has yet, 0700. mkdtemp(3)
 ///
@@ -59,37 +44,22 @@ package func makeTemporaryDirectory(_ prefix: String) -> String? {
 
 /// Gives a file one more name. A link gets one itself, not its target. linkat(2)
 package func addName(
-    _ newName: UnsafePointer<CChar>,
-    in newDirectory: Int32,
-    to name: UnsafePointer<CChar>,
-    in directory: Int32
-) -> Errno? {
-    failure(linkat(directory, name, newDirectory, newName, 0))
-}
+    _ newName: UnsafePointer<CChar>, in newDirectory: Int32, to name: UnsafePointer<CChar>, in directory: Int32
+) -> Errno? { failure(linkat(directory, name, newDirectory, newName, 0)) }
 
 /// Gives the very file that is open one more name, whatever has its former names by now: as linkat(2) says under
 /// `AT_EMPTY_PATH`, by way of proc(5), which needs no privilege.
-package func addName(
-    _ newName: UnsafePointer<CChar>,
-    in newDirectory: Int32,
-    toOpen file: Int32
-) -> Errno? {
+package func addName(_ newName: UnsafePointer<CChar>, in newDirectory: Int32, toOpen file: Int32) -> Errno? {
     failure(linkat(AT_FDCWD, "/proc/self/fd/\(file)", newDirectory, newName, AT_SYMLINK_FOLLOW))
 }
 
 /// Makes a symbolic link. symlinkat(2)
 package func makeSymbolicLink(
-    _ name: UnsafePointer<CChar>,
-    in directory: Int32 = currentDirectory,
-    to target: UnsafePointer<CChar>
-) -> Errno? {
-    failure(symlinkat(target, directory, name))
-}
+    _ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory, to target: UnsafePointer<CChar>
+) -> Errno? { failure(symlinkat(target, directory, name)) }
 
 /// Makes a FIFO. mkfifo(3)
-package func makeFIFO(_ path: UnsafePointer<CChar>, mode: FileMode) -> Errno? {
-    failure(mkfifo(path, mode_t(mode)))
-}
+package func makeFIFO(_ path: UnsafePointer<CChar>, mode: FileMode) -> Errno? { failure(mkfifo(path, mode_t(mode))) }
 
 /// Where a symbolic link leads, as it is written. readlinkat(2); targets are shorter than `PATH_MAX`.
 ///
@@ -134,13 +104,9 @@ package func exists(_ path: UnsafePointer<CChar>, in directory: Int32 = currentD
 /// Whether this process may do something with a file or directory. access(2)
 ///
 /// - Returns: `false` when it may not, or when there is nothing; ``Errno/last`` says which.
-package func isPermitted(
-    _ right: AccessRight,
-    _ path: UnsafePointer<CChar>,
-    in directory: Int32 = currentDirectory
-) -> Bool {
-    faccessat(directory, path, right.mode, right == .change ? AT_EACCESS : 0) == 0
-}
+package func isPermitted(_ right: AccessRight, _ path: UnsafePointer<CChar>, in directory: Int32 = currentDirectory)
+    -> Bool
+{ faccessat(directory, path, right.mode, right == .change ? AT_EACCESS : 0) == 0 }
 
 /// Names in a directory, without `.` and `..`, in no order.
 ///
@@ -168,8 +134,7 @@ package func directoryEntries(_ directory: Int32) throws(Errno) -> [String] {
 ///
 /// - Returns: Why not all of it could be read.
 package func forEachName<Failure: Error>(
-    in directory: consuming Descriptor,
-    _ body: (UnsafePointer<CChar>, Int) throws(Failure) -> Void
+    in directory: consuming Descriptor, _ body: (UnsafePointer<CChar>, Int) throws(Failure) -> Void
 ) throws(Failure) -> Errno? {
     let raw = directory.release()
     guard let stream = fdopendir(raw), let offset = MemoryLayout<dirent>.offset(of: \.d_name) else {
@@ -191,19 +156,16 @@ package func forEachName<Failure: Error>(
 /// Makes every missing directory of `path`, as mkdir(1) `-p` does.
 ///
 /// - Parameter umask: What they are made without, besides the process's own.
-package func makeDirectories(
-    _ path: String,
-    mode: FileMode = 0o777,
-    umask: Umask = Umask(bits: 0)
-) throws(FileError) {
+package func makeDirectories(_ path: String, mode: FileMode = 0o777, umask: Umask = Umask(bits: 0)) throws(FileError) {
     var prefix = path.hasPrefix("/") ? "/" : ""
     for component in path.split(separator: "/") {
         let above = prefix.isEmpty ? "." : prefix
         prefix += prefix.isEmpty || prefix.hasSuffix("/") ? String(component) : "/" + component
         var mask = umask
         if umask.bits != 0, let opened = openDirectory(above) { mask = umask.holding(in: opened.raw) }
-        guard let code = makeDirectory(prefix, mode: mask.less(mode)), code != .fileExists, !exists(prefix)
-        else { continue }
+        guard let code = makeDirectory(prefix, mode: mask.less(mode)), code != .fileExists, !exists(prefix) else {
+            continue
+        }
         throw FileError(step: "create", path: prefix, code: code)
     }
 }
@@ -212,16 +174,11 @@ package func makeDirectories(
 ///
 /// - Parameter depth: Most directories below one another: what is deeper stays, and so does what it is in.
 /// - Returns: Whether there is nothing of that name now.
-@discardableResult
-package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) -> Bool {
+@discardableResult package func removeTree(_ name: String, in directory: Int32, depth: Int = 64) -> Bool {
     guard let code = removeFile(name, in: directory), code != .noSuchFileOrDirectory else { return true }
-    guard depth > 0, let opened = openDirectory(name, in: directory, .noFollow),
-        let above = status(directory), let own = status(opened.raw), above.device == own.device
-    else {
-        return false
-    }
-    for entry in (try? directoryEntries(opened.raw)) ?? [] {
-        removeTree(entry, in: opened.raw, depth: depth - 1)
-    }
+    guard depth > 0, let opened = openDirectory(name, in: directory, .noFollow), let above = status(directory),
+        let own = status(opened.raw), above.device == own.device
+    else { return false }
+    for entry in (try? directoryEntries(opened.raw)) ?? [] { removeTree(entry, in: opened.raw, depth: depth - 1) }
     return removeDirectory(name, in: directory) == nil
 }

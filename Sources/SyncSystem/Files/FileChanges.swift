@@ -2,14 +2,10 @@ import CPosix
 package import SyncModel
 
 /// Gives an open file or directory its permission bits. fchmod(2)
-package func setMode(_ descriptor: Int32, _ mode: FileMode) -> Errno? {
-    failure(fchmod(descriptor, mode_t(mode)))
-}
+package func setMode(_ descriptor: Int32, _ mode: FileMode) -> Errno? { failure(fchmod(descriptor, mode_t(mode))) }
 
 /// Gives whatever has a path its permission bits; links are followed. chmod(2)
-package func setMode(_ path: UnsafePointer<CChar>, _ mode: FileMode) -> Errno? {
-    failure(chmod(path, mode_t(mode)))
-}
+package func setMode(_ path: UnsafePointer<CChar>, _ mode: FileMode) -> Errno? { failure(chmod(path, mode_t(mode))) }
 
 /// The same of what has a name in a directory, without opening it: neither the right to read it is needed, nor is a link
 /// followed. fchmodat(2), AT_SYMLINK_NOFOLLOW
@@ -37,9 +33,7 @@ package func touch(_ descriptor: Int32) -> Errno? { failure(futimens(descriptor,
 
 private func withTimes(_ nanoseconds: Int64, _ call: (UnsafePointer<timespec>) -> Int32) -> Errno? {
     let (seconds, rest) = floorDivision(nanoseconds, 1_000_000_000)
-    var times = (
-        timespec(tv_sec: 0, tv_nsec: sa_utime_omit()), timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
-    )
+    var times = (timespec(tv_sec: 0, tv_nsec: sa_utime_omit()), timespec(tv_sec: Int(seconds), tv_nsec: Int(rest)))
     return withUnsafePointer(to: &times) { pointer in
         pointer.withMemoryRebound(to: timespec.self, capacity: 2) { failure(call($0)) }
     }
@@ -74,11 +68,8 @@ package func willReadThrough(_ descriptor: Int32) { sa_will_read_through(descrip
 package func cloneFile(_ source: Int32, to target: Int32) -> Errno? { failure(sa_clone_file(target, source)) }
 
 /// Shares some blocks of a file, where the file system can; all in **bytes**, multiples of its blocks. ioctl_ficlonerange(2)
-package func cloneRange(_ source: Int32, at offset: UInt64, count: UInt64, to target: Int32, at start: UInt64)
-    -> Errno?
-{
-    failure(sa_clone_range(target, start, source, offset, count))
-}
+package func cloneRange(_ source: Int32, at offset: UInt64, count: UInt64, to target: Int32, at start: UInt64) -> Errno?
+{ failure(sa_clone_range(target, start, source, offset, count)) }
 
 /// Where data begins at or behind `offset`; `.max` where only a hole follows, `offset` where holes are not known. lseek(2),
 /// SEEK_DATA; moves the descriptor's own position.

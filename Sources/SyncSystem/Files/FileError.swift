@@ -20,13 +20,7 @@ package struct FileError: Error, Equatable, Sendable {
         case unwritten
     }
 
-    package init(
-        step: String,
-        path: String,
-        code: Errno? = nil,
-        remark: String? = nil,
-        trouble: Trouble? = nil
-    ) {
+    package init(step: String, path: String, code: Errno? = nil, remark: String? = nil, trouble: Trouble? = nil) {
         self.step = step
         self.path = path
         self.code = code
@@ -41,9 +35,7 @@ package struct FileError: Error, Equatable, Sendable {
 }
 
 extension FileError: CustomStringConvertible {
-    package var description: String {
-        "cannot \(step) \(escaped(path)): \(reason)"
-    }
+    package var description: String { "cannot \(step) \(escaped(path)): \(reason)" }
 }
 
 extension FileError {
@@ -52,8 +44,8 @@ extension FileError {
         switch code {
         case .noSpace, .diskQuotaExceeded: .diskFull
         case .permissionDenied, .notPermitted, .readOnlyFileSystem: .noPermission
-        case .notDirectory, .isDirectory, .fileExists, .directoryNotEmpty, .tooManySymbolicLinkLevels,
-            .fileNameTooLong, .staleNFSFileHandle:
+        case .notDirectory, .isDirectory, .fileExists, .directoryNotEmpty, .tooManySymbolicLinkLevels, .fileNameTooLong,
+            .staleNFSFileHandle:
             .inTheWay
         case nil where trouble == .inTheWay: .inTheWay
         default: .diskTrouble

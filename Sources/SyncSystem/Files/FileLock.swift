@@ -21,9 +21,7 @@ package struct FileLock: ~Copyable, Sendable {
     ///   - wait: Most **milliseconds** to wait for whoever has it.
     /// - Returns: The lock, `nil` when another has it.
     /// - Throws: ``FileError`` where the file system has no locks.
-    package static func take(_ file: consuming Descriptor, path: String, wait: Int = 0) throws(FileError)
-        -> FileLock?
-    {
+    package static func take(_ file: consuming Descriptor, path: String, wait: Int = 0) throws(FileError) -> FileLock? {
         var waited = 0
         while sa_try_lock(file.raw) != 0 {
             let code = Errno.last

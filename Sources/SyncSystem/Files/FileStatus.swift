@@ -41,10 +41,7 @@ package struct FileStatus: Equatable, Sendable {
 }
 
 /// fstatat(2) without following a link at the end; `nil` when there is nothing of that name.
-package func status(
-    _ directory: Int32,
-    _ name: UnsafePointer<CChar>
-) -> Result<FileStatus?, Errno> {
+package func status(_ directory: Int32, _ name: UnsafePointer<CChar>) -> Result<FileStatus?, Errno> {
     var buffer = stat()
     guard fstatat(directory, name, &buffer, AT_SYMLINK_NOFOLLOW) == 0 else {
         let code = Errno.last

@@ -30,12 +30,7 @@ package struct FileTrust: Sendable {
     /// What this program keeps for itself, in `.syncagent` and in the state directory.
     package static let state = FileTrust(owner: .user, forbidden: 0o022, followsLinks: false)
     /// The same, to be written to where it is. Copies of a tree with `cp -al` have more names.
-    package static let ownState = FileTrust(
-        owner: .user,
-        forbidden: 0o022,
-        followsLinks: false,
-        hasOneName: true
-    )
+    package static let ownState = FileTrust(owner: .user, forbidden: 0o022, followsLinks: false, hasOneName: true)
     /// Unfinished content: its mode is that of the file it will be.
     package static let staged = FileTrust(owner: .user, forbidden: 0, followsLinks: false, hasOneName: true)
     /// What says how to work. Links are usual there.
@@ -62,8 +57,7 @@ package struct FileTrust: Sendable {
         }
         guard FileMode(status.st_mode) & forbidden == 0 else {
             return forbidden & 0o044 != 0
-                ? "others may read it; run: chmod 600 \(shown)"
-                : "others may write to it; run: chmod go-w \(shown)"
+                ? "others may read it; run: chmod 600 \(shown)" : "others may write to it; run: chmod go-w \(shown)"
         }
         if hasOneName, status.st_nlink > 1 {
             return "it has a second name (a hard link), and writing to it would change that one, too; "
@@ -89,12 +83,8 @@ package func hasOneName(_ descriptor: Int32) -> Bool {
 ///   - shown: Its path, for messages, where `path` is relative to a directory.
 /// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when there is no such file, and with a remark when it is not to be trusted.
 package func openFile(
-    _ path: String,
-    in directory: Int32 = currentDirectory,
-    _ flags: OpenFlags = .readOnly,
-    mode: FileMode = 0o600,
-    trust: FileTrust,
-    shown: String? = nil
+    _ path: String, in directory: Int32 = currentDirectory, _ flags: OpenFlags = .readOnly, mode: FileMode = 0o600,
+    trust: FileTrust, shown: String? = nil
 ) throws(FileError) -> Descriptor {
     let shown = shown ?? path
     let careful = flags.subtracting(.truncate).union(trust.followsLinks ? .unwaiting : .unwaitingNoFollow)
@@ -123,12 +113,9 @@ package func openFile(
 /// - Parameter limit: Most **bytes** it may have.
 /// - Returns: Its **bytes**; `nil` when there is no such file.
 /// - Throws: ``FileError`` with a remark when it is not to be trusted.
-package func checkFile(
-    _ path: String,
-    in directory: Int32 = currentDirectory,
-    trust: FileTrust,
-    limit: UInt64 = .max
-) throws(FileError) -> UInt64? {
+package func checkFile(_ path: String, in directory: Int32 = currentDirectory, trust: FileTrust, limit: UInt64 = .max)
+    throws(FileError) -> UInt64?
+{
     var status = stat()
     guard fstatat(directory, path, &status, trust.followsLinks ? 0 : AT_SYMLINK_NOFOLLOW) == 0 else {
         let error = FileError.last("look at", path)
@@ -154,10 +141,7 @@ private func check(_ path: String, _ status: stat, _ trust: FileTrust) throws(Fi
 ///
 /// - Returns: `nil` when it cannot be made; ``Errno/last`` says why.
 package func makeFile(
-    _ name: UnsafePointer<CChar>,
-    in directory: Int32,
-    _ flags: OpenFlags = .readWrite,
-    mode: FileMode
+    _ name: UnsafePointer<CChar>, in directory: Int32, _ flags: OpenFlags = .readWrite, mode: FileMode
 ) -> Descriptor? {
     let flags = flags.union(.newFile)
     if let file = Descriptor(opening: name, in: directory, flags, mode: mode) { return file }
@@ -171,15 +155,10 @@ package func makeFile(
 ///
 /// - Throws: ``FileError``.
 package func createFile(
-    _ path: String,
-    in directory: Int32 = currentDirectory,
-    _ flags: OpenFlags = .readWrite,
-    mode: FileMode = 0o600,
+    _ path: String, in directory: Int32 = currentDirectory, _ flags: OpenFlags = .readWrite, mode: FileMode = 0o600,
     shown: String? = nil
 ) throws(FileError) -> Descriptor {
-    guard let file = makeFile(path, in: directory, flags, mode: mode) else {
-        throw .last("create", shown ?? path)
-    }
+    guard let file = makeFile(path, in: directory, flags, mode: mode) else { throw .last("create", shown ?? path) }
     return file
 }
 
@@ -190,11 +169,7 @@ package func createFile(
 ///   - shown: Its path, for messages, where `path` is relative to a directory.
 /// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when there is no such file, with ``Errno/fileTooLarge`` when it is longer.
 package func readFile(
-    _ path: String,
-    in directory: Int32 = currentDirectory,
-    trust: FileTrust,
-    limit: Int,
-    shown: String? = nil
+    _ path: String, in directory: Int32 = currentDirectory, trust: FileTrust, limit: Int, shown: String? = nil
 ) throws(FileError) -> [UInt8] {
     let shown = shown ?? path
     let file = try openFile(path, in: directory, trust: trust, shown: shown)
@@ -206,9 +181,7 @@ package func readFile(
 /// - Throws: ``FileError``; with ``Errno/fileTooLarge`` when it is longer.
 package func readFile(_ file: Int32, limit: Int, shown: String) throws(FileError) -> [UInt8] {
     guard let size = status(file)?.size else { throw .last("look at", shown) }
-    guard let count = Int(exactly: size), count <= limit else {
-        throw tooLarge(shown, size, UInt64(limit))
-    }
+    guard let count = Int(exactly: size), count <= limit else { throw tooLarge(shown, size, UInt64(limit)) }
     var read = 0
     let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
         read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
@@ -250,12 +223,9 @@ package func systemLine(_ path: String) -> Substring? {
 ///   - isDurable: Whether to fsync(2) before the rename.
 /// - Throws: ``FileError``; the former file is then as it was. With ``FileError/Trouble/unwritten`` the new one
 ///   could be made.
-package func replaceFile(
-    _ path: String,
-    with bytes: [UInt8],
-    mode: FileMode = 0o600,
-    isDurable: Bool = true
-) throws(FileError) {
+package func replaceFile(_ path: String, with bytes: [UInt8], mode: FileMode = 0o600, isDurable: Bool = true)
+    throws(FileError)
+{
     // systemd, cron and our own readers pass over names with a dot first.
     let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
     // Others here may be replacing it as well.
@@ -281,11 +251,8 @@ private let replacements = Atomic<UInt64>(0)
 
 private func tooLarge(_ path: String, _ size: UInt64, _ limit: UInt64) -> FileError {
     FileError(
-        step: "use",
-        path: path,
-        code: .fileTooLarge,
-        remark: "it has \(ByteCount(size)), above the limit of \(ByteCount(limit))"
-    )
+        step: "use", path: path, code: .fileTooLarge,
+        remark: "it has \(ByteCount(size)), above the limit of \(ByteCount(limit))")
 }
 
 func refusal(_ path: String, _ remark: String) -> FileError {

@@ -32,15 +32,10 @@ package struct Inheritance: Sendable {
     ///   - directory: Where it is now.
     ///   - mode: What a program would ask for when it makes the file.
     ///   - kept: The mode that it has in the end; `nil` for what comes of `mode`.
-    package func give(
-        to name: UnsafePointer<CChar>,
-        in directory: Int32,
-        mode: FileMode,
-        keeping kept: FileMode? = nil
-    ) {
+    package func give(to name: UnsafePointer<CChar>, in directory: Int32, mode: FileMode, keeping kept: FileMode? = nil)
+    {
         if let group { _ = fchownat(directory, name, uid_t.max, gid_t(group), AT_SYMLINK_NOFOLLOW) }
-        guard !acl.isEmpty, let file = openToRead(directory, name),
-            let found = status(file.raw), found.kind == .file
+        guard !acl.isEmpty, let file = openToRead(directory, name), let found = status(file.raw), found.kind == .file
         else { return }
         let access = masked(mode)
         _ = access.withUnsafeBytes { sa_set_acl(file.raw, $0.baseAddress, $0.count) }

@@ -5,12 +5,8 @@ import CPosix
 /// - Parameter flags: More of them, such as ``OpenFlags/noFollow``.
 /// - Returns: `nil` when it cannot be opened; ``Errno/last`` says why.
 package func openDirectory(
-    _ path: UnsafePointer<CChar>,
-    in directory: Int32 = currentDirectory,
-    _ flags: OpenFlags = .readOnly
-) -> Descriptor? {
-    Descriptor(opening: path, in: directory, flags.union(.directory))
-}
+    _ path: UnsafePointer<CChar>, in directory: Int32 = currentDirectory, _ flags: OpenFlags = .readOnly
+) -> Descriptor? { Descriptor(opening: path, in: directory, flags.union(.directory)) }
 
 /// Opens whatever has a name to read it, never through a link, and without waiting for whoever writes to a FIFO.
 ///
@@ -34,11 +30,7 @@ package func openBeneath(_ root: Int32, _ path: UnsafePointer<CChar>, _ flags: O
     let components = UnsafeBufferPointer(start: path, count: strlen(path)).split(separator: 0x2F)
     for (index, component) in components.enumerated() {
         let flags = index == components.count - 1 ? flags : .directory
-        let next = Descriptor(
-            opening: Array(component) + [0],
-            in: above?.raw ?? root,
-            flags.union(.noFollow)
-        )
+        let next = Descriptor(opening: Array(component) + [0], in: above?.raw ?? root, flags.union(.noFollow))
         guard let next else { return nil }
         above = consume next
     }

@@ -48,24 +48,15 @@ extension Descriptor {
     ///   - mode: Of a file that ``OpenFlags/create`` makes, less the umask.
     /// - Returns: `nil` when it cannot be opened; ``Errno/last`` says why.
     package init?(
-        opening name: UnsafePointer<CChar>,
-        in directory: Int32 = currentDirectory,
-        _ flags: OpenFlags = .readOnly,
+        opening name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory, _ flags: OpenFlags = .readOnly,
         mode: FileMode = 0
-    ) {
-        self.init(opened: openRaw(name, in: directory, flags, mode: mode))
-    }
+    ) { self.init(opened: openRaw(name, in: directory, flags, mode: mode)) }
 }
 
 /// Opens what has a name. openat(2)
 ///
 /// - Returns: A descriptor, or -1; ``Errno/last`` says why.
-func openRaw(
-    _ name: UnsafePointer<CChar>,
-    in directory: Int32,
-    _ flags: OpenFlags,
-    mode: FileMode = 0
-) -> Int32 {
+func openRaw(_ name: UnsafePointer<CChar>, in directory: Int32, _ flags: OpenFlags, mode: FileMode = 0) -> Int32 {
     while true {
         let raw = sa_openat(directory, name, flags.rawValue, mode_t(mode))
         if raw >= 0 || sa_errno() != EINTR { return raw }

@@ -14,18 +14,12 @@ package struct PathWalk: Sendable {
     ///
     /// - Parameter path: Relative to the working directory, or absolute.
     /// - Throws: ``FileError`` for too many links, or where the working directory is gone.
-    package init(_ path: String) throws(FileError) {
-        try follow(absolutePath(path), of: path)
-    }
+    package init(_ path: String) throws(FileError) { try follow(absolutePath(path), of: path) }
 
     private mutating func follow(_ text: String, of origin: String) throws(FileError) {
         if text.hasPrefix("/") { place = [] }
         for component in text.split(separator: "/") where component != "." {
-            if component == ".." {
-                _ = place.popLast()
-            } else {
-                try step(component, of: origin)
-            }
+            if component == ".." { _ = place.popLast() } else { try step(component, of: origin) }
         }
     }
 

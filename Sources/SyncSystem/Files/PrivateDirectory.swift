@@ -20,9 +20,7 @@ package func openStateDirectory(_ path: String, create: Bool) throws(FileError) 
     return try openPrivateDirectory(path, create: create, .readOnly)
 }
 
-private func openPrivateDirectory(_ path: String, create: Bool, _ flags: OpenFlags) throws(FileError)
-    -> Descriptor
-{
+private func openPrivateDirectory(_ path: String, create: Bool, _ flags: OpenFlags) throws(FileError) -> Descriptor {
     if create { try makeDirectories(path, mode: 0o700) }
     guard let directory = openDirectory(path, flags) else { throw .last("open", path) }
     try checkPrivate(directory.raw, shown: path)
@@ -35,12 +33,9 @@ private func openPrivateDirectory(_ path: String, create: Bool, _ flags: OpenFla
 ///   - create: Whether to make it, with mode 0700.
 ///   - shown: Its path, for messages.
 /// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when it is missing and not to be made.
-package func openPrivateDirectory(
-    _ name: String,
-    in parent: Int32,
-    create: Bool,
-    shown: String
-) throws(FileError) -> Descriptor {
+package func openPrivateDirectory(_ name: String, in parent: Int32, create: Bool, shown: String) throws(FileError)
+    -> Descriptor
+{
     if create, let code = makeDirectory(name, in: parent, mode: 0o700), code != .fileExists {
         throw FileError(step: "create", path: shown, code: code)
     }
@@ -57,9 +52,7 @@ package func openPrivateDirectory(
 package func checkPrivate(_ directory: Int32, shown: String) throws(FileError) {
     var status = stat()
     guard fstat(directory, &status) == 0 else { throw .last("look at", shown) }
-    if let objection = FileTrust.state.objection(to: status, shown: escaped(shown)) {
-        throw refusal(shown, objection)
-    }
+    if let objection = FileTrust.state.objection(to: status, shown: escaped(shown)) { throw refusal(shown, objection) }
 }
 
 /// Checks that nobody but this user and root can put another file in the place of `path`: the directory that it is in,
@@ -118,9 +111,7 @@ package func checkUnchangeable(_ walk: PathWalk) throws(FileError) {
 ///
 /// - Throws: ``FileError`` about `path`, as it was given.
 package func checkUnchangeable(_ path: String) throws(FileError) {
-    do throws(FileError) {
-        try checkUnchangeable(PathWalk(path))
-    } catch {
+    do throws(FileError) { try checkUnchangeable(PathWalk(path)) } catch {
         throw FileError(step: error.step, path: path, code: error.code, remark: error.remark)
     }
 }
@@ -144,10 +135,7 @@ private func objection(toDirectory path: String, forbidden: FileMode) throws(Fil
         throw error
     }
     let isSticky = status.st_mode & 0o1000 != 0  // S_ISVTX, inode(7).
-    return systemTrust(of: status, forbidden: isSticky ? 0 : forbidden).objection(
-        to: status,
-        shown: escaped(path)
-    )
+    return systemTrust(of: status, forbidden: isSticky ? 0 : forbidden).objection(to: status, shown: escaped(path))
 }
 
 /// What must hold of a part of the system. In a user namespace that does not know root, user_namespaces(7), as of a
@@ -170,12 +158,7 @@ private func parent(of path: String) -> String {
 package func absolutePath(_ path: String) throws(FileError) -> String {
     if path.hasPrefix("/") { return path }
     guard let directory = CurrentProcess.workingDirectory else {
-        throw FileError(
-            step: "find",
-            path: path,
-            code: .noSuchFileOrDirectory,
-            remark: workingDirectoryIsGone
-        )
+        throw FileError(step: "find", path: path, code: .noSuchFileOrDirectory, remark: workingDirectoryIsGone)
     }
     return directory == "/" ? "/" + path : "\(directory)/\(path)"
 }

@@ -15,9 +15,7 @@ package struct BaseDirectories: Sendable {
     }
 
     /// A variable that holds an absolute path.
-    package func path(_ variable: String) -> String? {
-        lookup(variable).flatMap { $0.hasPrefix("/") ? $0 : nil }
-    }
+    package func path(_ variable: String) -> String? { lookup(variable).flatMap { $0.hasPrefix("/") ? $0 : nil } }
 
     /// `$HOME`.
     package var home: String? { path("HOME") ?? fallback.flatMap { $0.hasPrefix("/") ? $0 : nil } }

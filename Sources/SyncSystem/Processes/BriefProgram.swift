@@ -31,10 +31,7 @@ package enum BriefProgram {
     ///   - isStopped: Asked several times a second.
     /// - Returns: How it ended, and what it wrote first.
     package static func run(
-        _ start: ProgramStart,
-        deadline: Duration,
-        keeping limit: Int = 16 << 10,
-        keepsErrors: Bool = false,
+        _ start: ProgramStart, deadline: Duration, keeping limit: Int = 16 << 10, keepsErrors: Bool = false,
         isStopped: () -> Bool = { false }
     ) -> (end: End, output: String, errors: String) {
         let last = ContinuousClock.now + deadline
@@ -45,9 +42,7 @@ package enum BriefProgram {
         let program: StartedProgram
         do throws(FileError) {
             program = try withExtendedLifetime((out, err)) { () throws(FileError) in try start.start() }
-        } catch {
-            return (.notRun(error.reason), "", "")
-        }
+        } catch { return (.notRun(error.reason), "", "") }
         var output = Stream(out.reader, limit)
         var errors = Stream(err.reader, limit)
         var end: End?

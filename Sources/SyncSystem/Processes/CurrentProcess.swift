@@ -35,9 +35,7 @@ package enum CurrentProcess {
     private static let ownUmask = Mutex<Umask?>(nil)
 
     /// Permission bits that files of a set do not get where nobody says otherwise: as whoever started this process said.
-    package static var umask: Umask {
-        ownUmask.withLock { $0 } ?? Umask(bits: UInt16(truncatingIfNeeded: sa_umask()))
-    }
+    package static var umask: Umask { ownUmask.withLock { $0 } ?? Umask(bits: UInt16(truncatingIfNeeded: sa_umask())) }
 
     /// From here on this process takes no permissions from what it makes: it works for several, each with a umask of its own.
     /// umask(2) is one for all threads.
@@ -137,5 +135,6 @@ extension Signal: CustomStringConvertible {
 }
 
 /// Sends a signal to a process. kill(2)
-@discardableResult
-package func send(_ signal: Signal, to process: Int32) -> Errno? { failure(kill(process, signal.rawValue)) }
+@discardableResult package func send(_ signal: Signal, to process: Int32) -> Errno? {
+    failure(kill(process, signal.rawValue))
+}

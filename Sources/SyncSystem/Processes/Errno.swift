@@ -59,5 +59,4 @@ extension Errno: CustomStringConvertible {
 }
 
 /// `nil` for 0, which a call gives that is done.
-@inline(__always)
-func failure(_ result: Int32) -> Errno? { result == 0 ? nil : .last }
+@inline(__always) func failure(_ result: Int32) -> Errno? { result == 0 ? nil : .last }

@@ -52,17 +52,11 @@ package struct ProgramStart: Sendable {
     package func start() throws(FileError) -> StartedProgram {
         for text in [program] + arguments + variables where text.utf8.contains(0) {
             throw FileError(
-                step: "run",
-                path: text,
-                code: .invalidArgument,
-                remark: "A program's argument contains a NUL."
-            )
+                step: "run", path: text, code: .invalidArgument, remark: "A program's argument contains a NUL.")
         }
         // Above 2, where no dup2 onto 0, 1 or 2 can hit them.
         func above2(_ descriptor: Int32) throws(FileError) -> Descriptor {
-            guard let high = Descriptor(opened: sa_duplicate_above2(descriptor)) else {
-                throw .last("run", program)
-            }
+            guard let high = Descriptor(opened: sa_duplicate_above2(descriptor)) else { throw .last("run", program) }
             return high
         }
         guard let root = openDirectory("/"), let null = Descriptor(opening: "/dev/null", .readWrite) else {
@@ -79,17 +73,7 @@ package struct ProgramStart: Sendable {
             throw FileError(step: "run", path: program, code: .noMemory)
         }
         func spawn(_ limits: UnsafePointer<sa_limits>?) -> Int32 {
-            sa_spawn_limited(
-                program,
-                &argv,
-                &envp,
-                directory.raw,
-                input.raw,
-                output.raw,
-                error.raw,
-                mask,
-                limits
-            )
+            sa_spawn_limited(program, &argv, &envp, directory.raw, input.raw, output.raw, error.raw, mask, limits)
         }
         var bounds = sa_limits()
         if let limits {
@@ -162,8 +146,7 @@ package struct StartedProgram: Sendable {
     ///
     /// - Parameter deadline: `nil` for however long it takes.
     /// - Returns: `nil` when it has not ended in time.
-    @discardableResult
-    package func wait(until deadline: ContinuousClock.Instant? = nil) -> End? {
+    @discardableResult package func wait(until deadline: ContinuousClock.Instant? = nil) -> End? {
         while true {
             if let end = reap() { return end }
             let left = deadline.map { $0 - .now }

@@ -23,8 +23,6 @@ package enum SystemTime {
     /// What this machine's clock on the wall shows, `02:05:10`, at **milliseconds** since 1970.
     package static func timeOfDay(at milliseconds: Int64) -> String {
         let offset = localOffset(at: milliseconds / 1_000)
-        return String(
-            timestamp(milliseconds: milliseconds.saturatingAdd(offset * 1_000)).dropFirst(11).prefix(8)
-        )
+        return String(timestamp(milliseconds: milliseconds.saturatingAdd(offset * 1_000)).dropFirst(11).prefix(8))
     }
 }

@@ -29,16 +29,14 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
     }
 
     /// Reads or changes the value; does not wake anyone.
-    @discardableResult
-    package func withLock<R>(_ body: (inout Value) -> R) -> R {
+    @discardableResult package func withLock<R>(_ body: (inout Value) -> R) -> R {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         return body(&value)
     }
 
     /// Changes the value and wakes every waiter.
-    @discardableResult
-    package func change<R>(_ body: (inout Value) -> R) -> R {
+    @discardableResult package func change<R>(_ body: (inout Value) -> R) -> R {
         pthread_mutex_lock(mutex)
         defer {
             for condition in 0..<count { pthread_cond_broadcast(conditions + condition) }
@@ -56,11 +54,8 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
     ///   - condition: Asked again after each ``signal(_:)`` for it, too.
     ///   - milliseconds: Asked again at the latest after this time, however the clock on the wall is set; `nil` for no
     ///     limit.
-    @discardableResult
-    package func wait<R>(
-        for condition: Int = 0,
-        every milliseconds: Int? = nil,
-        until body: (inout Value) -> R?
+    @discardableResult package func wait<R>(
+        for condition: Int = 0, every milliseconds: Int? = nil, until body: (inout Value) -> R?
     ) -> R {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
@@ -78,8 +73,7 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
     /// ``change(_:)``.
     ///
     /// - Returns: `nil` when it has not returned one by then.
-    @discardableResult
-    package func wait<R>(until end: SuspendingClock.Instant, for body: (inout Value) -> R?) -> R? {
+    @discardableResult package func wait<R>(until end: SuspendingClock.Instant, for body: (inout Value) -> R?) -> R? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         while true {
@@ -95,11 +89,7 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
     private func sleep(on condition: Int, atMost milliseconds: Int64) {
         let time = milliseconds.multipliedReportingOverflow(by: 1_000_000)
         let deadline = sa_monotonic().addingReportingOverflow(time.overflow ? .max : time.partialValue)
-        _ = sa_cond_wait_until(
-            conditions + condition,
-            mutex,
-            deadline.overflow ? .max : deadline.partialValue
-        )
+        _ = sa_cond_wait_until(conditions + condition, mutex, deadline.overflow ? .max : deadline.partialValue)
     }
 }
 
@@ -110,14 +100,11 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {  // Safe: `m
 /// uses it after, when the function has gone on on another thread: the mutex is then held by a thread that does not know
 /// of it, and unlocking ends the process. What is thread-local here stays within libc.
 package struct Mutex<Value: ~Copyable>: ~Copyable {
-    @usableFromInline
-    let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    @usableFromInline
-    nonisolated(unsafe) let value: UnsafeMutablePointer<Value>  // Safe: `mutex` guards it.
+    @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    @usableFromInline nonisolated(unsafe) let value: UnsafeMutablePointer<Value>  // Safe: `mutex` guards it.
 
     /// Puts a value behind a lock.
-    @inlinable
-    package init(_ value: consuming sending Value) {
+    @inlinable package init(_ value: consuming sending Value) {
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
         pthread_mutex_init(mutex, nil)
@@ -125,8 +112,7 @@ package struct Mutex<Value: ~Copyable>: ~Copyable {
         self.value.initialize(to: value)
     }
 
-    @inlinable
-    deinit {
+    @inlinable deinit {
         value.deinitialize(count: 1)
         value.deallocate()
         pthread_mutex_destroy(mutex)
@@ -134,8 +120,7 @@ package struct Mutex<Value: ~Copyable>: ~Copyable {
     }
 
     /// Runs `body` alone with the value. Not to be called from within itself.
-    @inlinable
-    package borrowing func withLock<R: ~Copyable, Failure: Error>(
+    @inlinable package borrowing func withLock<R: ~Copyable, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending R
     ) throws(Failure) -> sending R {
         pthread_mutex_lock(mutex)

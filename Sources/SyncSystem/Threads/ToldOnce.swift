@@ -7,7 +7,5 @@ package final class ToldOnce: Sendable {
     package init(most: Int = .max) { self.most = most }
 
     /// Whether this has not been said before; from now on it has.
-    package func isNew(_ text: String) -> Bool {
-        said.withLock { $0.count < most && $0.insert(text).inserted }
-    }
+    package func isNew(_ text: String) -> Bool { said.withLock { $0.count < most && $0.insert(text).inserted } }
 }

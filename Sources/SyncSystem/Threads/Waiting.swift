@@ -20,14 +20,11 @@ package struct PollEntry {
 ///
 /// - Parameter milliseconds: Most time to wait; -1 for however long it takes.
 /// - Returns: Whether one is; `false` also when a signal came.
-@discardableResult
-package func waitForAny(of entries: inout [PollEntry], atMost milliseconds: Int32) -> Bool {
+@discardableResult package func waitForAny(of entries: inout [PollEntry], atMost milliseconds: Int32) -> Bool {
     entries.withUnsafeMutableBytes { bytes in
         poll(
-            bytes.assumingMemoryBound(to: pollfd.self).baseAddress,
-            nfds_t(bytes.count / MemoryLayout<pollfd>.stride),
-            milliseconds
-        ) > 0
+            bytes.assumingMemoryBound(to: pollfd.self).baseAddress, nfds_t(bytes.count / MemoryLayout<pollfd>.stride),
+            milliseconds) > 0
     }
 }
 
@@ -35,8 +32,7 @@ package func waitForAny(of entries: inout [PollEntry], atMost milliseconds: Int3
 ///
 /// - Parameter time: `nil` for however long it takes.
 /// - Returns: Whether it can.
-@discardableResult
-package func waitToRead(_ descriptor: Int32, atMost time: Duration?) -> Bool {
+@discardableResult package func waitToRead(_ descriptor: Int32, atMost time: Duration?) -> Bool {
     var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
     // One more, because milliseconds are rounded down.
     return poll(&entry, 1, time.map { Int32(clamping: $0.milliseconds + 1) } ?? -1) > 0
@@ -51,9 +47,7 @@ package func pauseThread(milliseconds: Int) {
 
 extension Duration {
     /// Whole **milliseconds**, rounded down.
-    package var milliseconds: Int64 {
-        components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
-    }
+    package var milliseconds: Int64 { components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000 }
 }
 
 /// A pipe, both ends close-on-exec and numbered above 2; the reader does not wait. pipe(2)
@@ -85,9 +79,7 @@ package final class WakePipe: Sendable {
 
     package func wake() {
         guard let pipe, !hasWoken.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        _ = withUnsafeBytes(of: UInt8(0)) { byte in
-            retryingOnInterrupt { writeSome(pipe.writer.raw, byte) }
-        }
+        _ = withUnsafeBytes(of: UInt8(0)) { byte in retryingOnInterrupt { writeSome(pipe.writer.raw, byte) } }
     }
 
     /// To be called before it is looked at what has come.

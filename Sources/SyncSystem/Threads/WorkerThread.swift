@@ -8,9 +8,7 @@ package struct ThreadError: Error, CustomStringConvertible {
 
     package init(code: Errno) { self.code = code }
 
-    package var description: String {
-        "cannot start a thread: \(code); raise the limit on processes or memory"
-    }
+    package var description: String { "cannot start a thread: \(code); raise the limit on processes or memory" }
 }
 
 /// A thread of our own, for work that blocks in system calls, which Swift's shared executor must not. Not Foundation's:
@@ -35,12 +33,9 @@ package final class WorkerThread: Sendable {
     ///   - name: As ps(1) shows it: the first 15 bytes.
     ///   - stackSize: In **bytes**; `nil` for the system's own, getrlimit(2).
     /// - Throws: ``ThreadError``; then `body` is not called (F095).
-    @discardableResult
-    package init(
-        name: String,
-        stackSize: Int? = nil,
-        body: @escaping @Sendable () -> Void
-    ) throws(ThreadError) {
+    @discardableResult package init(name: String, stackSize: Int? = nil, body: @escaping @Sendable () -> Void)
+        throws(ThreadError)
+    {
         ended = Monitor(false)
         let box = Unmanaged.passRetained(Start(name: name, body: body, ended: ended))
         var attributes = pthread_attr_t()
@@ -49,17 +44,14 @@ package final class WorkerThread: Sendable {
         if let stackSize { pthread_attr_setstacksize(&attributes, stackSize) }
         var identifier = pthread_t()
         let code = pthread_create(
-            &identifier,
-            &attributes,
+            &identifier, &attributes,
             { context in
                 guard let context else { return nil }
                 // Whoever has waited for the end may count on it that what the work held is let go, too.
                 let ended = Start.run(context)
                 ended.change { $0 = true }
                 return nil
-            },
-            box.toOpaque()
-        )
+            }, box.toOpaque())
         self.identifier = identifier
         pthread_attr_destroy(&attributes)
         guard code != 0 else { return }
@@ -84,8 +76,7 @@ package final class WorkerThread: Sendable {
             self.ended = ended
         }
 
-        @inline(never)
-        static func run(_ context: UnsafeMutableRawPointer) -> Monitor<Bool> {
+        @inline(never) static func run(_ context: UnsafeMutableRawPointer) -> Monitor<Bool> {
             let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
             sa_name_thread(start.name)
             start.body()
@@ -109,16 +100,11 @@ package final class StopFlag: Sendable {
 /// only.
 ///
 /// - Throws: ``ThreadError``; then `work` is not called.
-package func onThread<R: Sendable>(
-    _ name: String,
-    _ work: @escaping @Sendable () -> R
-) async throws(ThreadError) -> R {
+package func onThread<R: Sendable>(_ name: String, _ work: @escaping @Sendable () -> R) async throws(ThreadError) -> R {
     let result: Result<R, ThreadError> = await withCheckedContinuation { continuation in
         do throws(ThreadError) {
             try WorkerThread(name: name) { continuation.resume(returning: .success(work())) }
-        } catch {
-            continuation.resume(returning: .failure(error))
-        }
+        } catch { continuation.resume(returning: .failure(error)) }
     }
     return try result.get()
 }
@@ -130,8 +116,7 @@ package func onThread<R: Sendable>(
 ///   - work: Has a flag that is set when the task is cancelled.
 /// - Throws: ``ThreadError``, or what `work` throws.
 package func onThread<R: Sendable>(
-    _ name: String,
-    onCancel: @escaping @Sendable () -> Void = {},
+    _ name: String, onCancel: @escaping @Sendable () -> Void = {},
     cancellable work: @escaping @Sendable (StopFlag) throws -> R
 ) async throws -> R {
     let flag = StopFlag()
@@ -147,9 +132,7 @@ package func onThread<R: Sendable>(
 ///
 /// Where the system has no more threads, the rest is done here, one after the other (F095): nothing is lost, only slower.
 package func concurrently<Result: Sendable>(
-    _ count: Int,
-    name: String,
-    start: WorkerThread.Starter = WorkerThread.system,
+    _ count: Int, name: String, start: WorkerThread.Starter = WorkerThread.system,
     _ body: @escaping @Sendable (Int) -> Result
 ) -> [Result] {
     guard count > 1 else { return count == 1 ? [body(0)] : [] }
@@ -161,11 +144,7 @@ package func concurrently<Result: Sendable>(
     var threads: [WorkerThread] = []
     var rest: [Int] = []
     for index in 0..<count {
-        do {
-            threads.append(try start("\(name)-\(index)") { work(index) })
-        } catch {
-            rest.append(index)
-        }
+        do { threads.append(try start("\(name)-\(index)") { work(index) }) } catch { rest.append(index) }
     }
     for index in rest { work(index) }
     for thread in threads { thread.join() }
@@ -176,10 +155,7 @@ package func concurrently<Result: Sendable>(
 ///
 /// - Returns: The results, in no order. A place where nobody came, because of a stop or for want of memory, has none.
 package func concurrently<Worker: ~Copyable, Result: Sendable>(
-    over count: Int,
-    threads: Int,
-    name: String,
-    isStopped: @escaping @Sendable () -> Bool,
+    over count: Int, threads: Int, name: String, isStopped: @escaping @Sendable () -> Bool,
     by makeWorker: @escaping @Sendable (_ thread: Int) throws -> Worker,
     _ work: @escaping @Sendable (_ worker: inout Worker, _ place: Int) -> Result
 ) -> [(place: Int, result: Result)] {

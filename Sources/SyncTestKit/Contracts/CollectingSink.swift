@@ -69,9 +69,7 @@ public final class CollectingSink: TransferSink {
     public var interruptions: Int { state.withLock { $0.interruptions } }
 
     /// Number of answers that began.
-    public var beginCount: Int {
-        calls.reduce(0) { count, call in if case .begin = call { count + 1 } else { count } }
-    }
+    public var beginCount: Int { calls.reduce(0) { count, call in if case .begin = call { count + 1 } else { count } } }
 
     /// What the transport did that the protocol forbids, one line each; empty for a good transport.
     public var violations: [String] { state.withLock { $0.violations } }
@@ -151,8 +149,9 @@ public final class CollectingSink: TransferSink {
 
     private func matches(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> Bool {
         guard let object = behaviour.object else { return true }
-        guard let start = Int(exactly: offset), start <= object.count, bytes.count <= object.count - start
-        else { return false }
+        guard let start = Int(exactly: offset), start <= object.count, bytes.count <= object.count - start else {
+            return false
+        }
         return object.withUnsafeBytes { begins(UnsafeRawBufferPointer(rebasing: $0[start...]), bytes) }
     }
 

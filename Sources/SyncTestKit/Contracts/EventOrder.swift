@@ -24,13 +24,8 @@ package struct EventOrder: Sendable {
         package var batch: Int?
 
         package init(
-            _ name: EventName,
-            run: String,
-            path: String? = nil,
-            group: String? = nil,
-            program: String? = nil,
-            attempt: Int? = nil,
-            batch: Int? = nil
+            _ name: EventName, run: String, path: String? = nil, group: String? = nil, program: String? = nil,
+            attempt: Int? = nil, batch: Int? = nil
         ) {
             self.name = name
             self.run = run
@@ -101,8 +96,7 @@ package struct EventOrder: Sendable {
             return run.isFinished ? "it has occurred before" : nil
         case _ where run.isFinished: return "pull.finished has occurred"
         case .groupCompleted:
-            return run.groups.insert(event.group ?? "").inserted
-                ? nil : "group \(event.group ?? "") is complete"
+            return run.groups.insert(event.group ?? "").inserted ? nil : "group \(event.group ?? "") is complete"
         case .taskInstalled: return ended(event, .installed, &run)
         case .taskFailed, .taskCancelled: return ended(event, .otherwise, &run)
         case .taskRemoved, .taskRedirected: return ended(event, nil, &run)
@@ -148,14 +142,8 @@ public func orderComplaints(inEvents lines: [String]) -> [String] {
         else { return nil }
         return order.take(
             EventOrder.Event(
-                name,
-                run: run,
-                path: object["path"] as? String,
-                group: object["group"] as? String,
-                program: object["program"] as? String,
-                attempt: object["attempt"] as? Int,
-                batch: object["batch_size"] as? Int
-            )
-        )
+                name, run: run, path: object["path"] as? String, group: object["group"] as? String,
+                program: object["program"] as? String, attempt: object["attempt"] as? Int,
+                batch: object["batch_size"] as? Int))
     }
 }

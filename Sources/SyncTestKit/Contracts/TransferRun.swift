@@ -10,11 +10,7 @@ public final class TransferRun: Sendable {
     private let ended = Mutex<ContinuousClock.Instant?>(nil)
 
     /// Starts `request` on `transport`.
-    public init(
-        _ request: TransferRequest,
-        on transport: any Transport,
-        sink: CollectingSink = CollectingSink()
-    ) {
+    public init(_ request: TransferRequest, on transport: any Transport, sink: CollectingSink = CollectingSink()) {
         self.sink = sink
         transport.start(request, sink: sink) { [self] result in
             sink.completed()
@@ -36,9 +32,7 @@ public final class TransferRun: Sendable {
     ///
     /// - Throws: ``TestKitError`` when there is none after `deadline` and five hundred looks: a hang. However long
     ///   the tests' own threads had no turn, the transfer has some after it.
-    public func end(within deadline: Duration = .seconds(20)) async throws -> Result<
-        TransferReport, TransferError
-    > {
+    public func end(within deadline: Duration = .seconds(20)) async throws -> Result<TransferReport, TransferError> {
         let start = ContinuousClock.now
         var looks = 0
         while looks < 500 || ContinuousClock.now - start < deadline {

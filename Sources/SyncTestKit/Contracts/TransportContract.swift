@@ -60,18 +60,12 @@ final class ContractBench: Sendable {
 
     /// Starts a transfer; `url` `nil` means the object at `/a`.
     func start(
-        _ urls: [String]? = nil,
-        range: Range<UInt64>? = nil,
-        limit: UInt64? = nil,
-        behaviour: CollectingSink.Behaviour = .init(),
-        change: (inout TransferRequest) -> Void = { _ in }
+        _ urls: [String]? = nil, range: Range<UInt64>? = nil, limit: UInt64? = nil,
+        behaviour: CollectingSink.Behaviour = .init(), change: (inout TransferRequest) -> Void = { _ in }
     ) -> TransferRun {
         var request = TransferRequest(
-            id: comingID,
-            urls: urls ?? [server.url("/a")],
-            range: range,
-            limit: limit ?? UInt64(range?.count ?? object.bytes.count)
-        )
+            id: comingID, urls: urls ?? [server.url("/a")], range: range,
+            limit: limit ?? UInt64(range?.count ?? object.bytes.count))
         change(&request)
         let run = TransferRun(request, on: transport, sink: CollectingSink(behaviour))
         runs.withLock { $0.append(run) }
@@ -82,14 +76,12 @@ final class ContractBench: Sendable {
     var comingID: TransferID { TransferID(rawValue: UInt64(runs.withLock { $0.count }) + 1) }
 
     /// Waits for a good end and checks the bytes.
-    @discardableResult
-    func deliver(_ run: TransferRun, _ bytes: ArraySlice<UInt8>) async throws -> TransferReport {
+    @discardableResult func deliver(_ run: TransferRun, _ bytes: ArraySlice<UInt8>) async throws -> TransferReport {
         switch try await run.end() {
         case .success(let report):
             try expect(run.sink.bytes.elementsEqual(bytes), "the sink has other bytes than the object")
             return report
-        case .failure(let error):
-            throw TestKitError("failed: \(error.code.name), \(error)")
+        case .failure(let error): throw TestKitError("failed: \(error.code.name), \(error)")
         }
     }
 

@@ -36,9 +36,7 @@ extension TransportContract {
                 bench.server.script("/a", .object(bench.object).ignoringRanges())
                 var behaviour = CollectingSink.Behaviour()
                 behaviour.start = 1_000
-                let run = bench.start(range: 1_000..<2_000, behaviour: behaviour) {
-                    $0.objectSize = 300_000
-                }
+                let run = bench.start(range: 1_000..<2_000, behaviour: behaviour) { $0.objectSize = 300_000 }
                 try await bench.deliver(run, bench.object.bytes[1_000..<2_000])
             },
             Rule("A part that begins before the range and ends behind it gives the range alone") { bench in
@@ -98,9 +96,7 @@ extension TransportContract {
             },
             Rule("A hundred transfers at a time arrive whole, each once") { bench in
                 let objects = (0..<100).map { ServedObject.patterned(size: 5_000 + $0, seed: UInt64($0)) }
-                for (index, object) in objects.enumerated() {
-                    bench.server.serve(object, at: "/many/\(index)")
-                }
+                for (index, object) in objects.enumerated() { bench.server.serve(object, at: "/many/\(index)") }
                 let runs = objects.indices.map { index in
                     bench.start([bench.server.url("/many/\(index)")], limit: 10_000)
                 }
@@ -212,10 +208,7 @@ extension TransportContract {
             },
             Rule("A redirect leads on, and is counted") { bench in
                 bench.server.script("/from", .redirect(to: "/a"))
-                let report = try await bench.deliver(
-                    bench.start([bench.server.url("/from")]),
-                    bench.object.bytes[...]
-                )
+                let report = try await bench.deliver(bench.start([bench.server.url("/from")]), bench.object.bytes[...])
                 try expect(report.requests == 2, "told \(report.requests) requests")
                 try expect(report.currentURL == bench.server.url("/a"), "told URL \(report.currentURL)")
             },
@@ -226,10 +219,7 @@ extension TransportContract {
                 let totals = bench.transport.totals
                 let log = bench.server.log
                 try expect(totals.requests == UInt64(log.requestCount), "counted \(totals.requests) requests")
-                try expect(
-                    totals.bytesReceived == UInt64(log.bytesSent),
-                    "counted \(totals.bytesReceived) bytes"
-                )
+                try expect(totals.bytesReceived == UInt64(log.bytesSent), "counted \(totals.bytesReceived) bytes")
             },
             Rule("A blamed source is asked after the others") { bench in
                 bench.server.serve(bench.object, at: "/b")

@@ -21,15 +21,11 @@ public struct AssetTree: Sendable {
 
     /// Sum of the files' sizes in **bytes**.
     public var byteCount: Int {
-        nodes.values.reduce(0) { sum, node in
-            if case .file(let bytes, _) = node { sum + bytes.count } else { sum }
-        }
+        nodes.values.reduce(0) { sum, node in if case .file(let bytes, _) = node { sum + bytes.count } else { sum } }
     }
 
     /// The content of a file; `nil` for links and where nothing is.
-    public func bytes(_ path: String) -> [UInt8]? {
-        if case .file(let bytes, _) = nodes[path] { bytes } else { nil }
-    }
+    public func bytes(_ path: String) -> [UInt8]? { if case .file(let bytes, _) = nodes[path] { bytes } else { nil } }
 
     /// Puts a file of `size` **bytes** made from `seed`.
     public mutating func addFile(_ path: String, size: Int, seed: UInt64, executable: Bool = false) {
@@ -42,9 +38,7 @@ public struct AssetTree: Sendable {
     }
 
     /// This tree and another; on equal paths the other wins.
-    public func merged(with other: AssetTree) -> AssetTree {
-        AssetTree(nodes.merging(other.nodes) { _, new in new })
-    }
+    public func merged(with other: AssetTree) -> AssetTree { AssetTree(nodes.merging(other.nodes) { _, new in new }) }
 
     // MARK: Kinds of trees
 
@@ -62,9 +56,7 @@ public struct AssetTree: Sendable {
     /// A few files of `size` **bytes** each.
     public static func large(_ count: Int, size: Int, seed: UInt64 = 2) -> AssetTree {
         var tree = AssetTree()
-        for index in 0..<count {
-            tree.addFile("models/m\(index).ifc", size: size, seed: seed &+ UInt64(index))
-        }
+        for index in 0..<count { tree.addFile("models/m\(index).ifc", size: size, seed: seed &+ UInt64(index)) }
         return tree
     }
 
@@ -81,10 +73,8 @@ public struct AssetTree: Sendable {
     /// Names that are legal and rare: spaces, quotes, non-ASCII, leading dashes and dots, 255 bytes, deep.
     public static func oddNames(seed: UInt64 = 3) -> AssetTree {
         let names = [
-            "with space.txt", "quote'and\"double.txt", "-leading-dash", "..three-dots.", "dollar$HOME",
-            "star*?[a].txt",
-            "percent%2Fslash", "hash#fragment?query", "back\\slash", "semi;colon&amp",
-            "Grundriß-Übersicht.pdf",
+            "with space.txt", "quote'and\"double.txt", "-leading-dash", "..three-dots.", "dollar$HOME", "star*?[a].txt",
+            "percent%2Fslash", "hash#fragment?query", "back\\slash", "semi;colon&amp", "Grundriß-Übersicht.pdf",
             "平面図.dwg", "emoji-🏗️.png", "tilde~", "UPPER.TXT", "upper.txt", "trailing dot.", "colon:stream",
             String(repeating: "n", count: 255), "d1/d2/d3/d4/d5/d6/d7/d8/deep.txt", "a b/c d/e f", "empty",
         ]
@@ -109,11 +99,8 @@ public struct AssetTree: Sendable {
 
     /// A little of everything, about 60 files and 1 MiB.
     public static func mixed(seed: UInt64 = 5) -> AssetTree {
-        manySmall(30, seed: seed)
-            .merged(with: large(1, size: 700_000, seed: seed))
-            .merged(with: compressible(4))
-            .merged(with: oddNames(seed: seed))
-            .merged(with: linksAndPrograms(seed: seed))
+        manySmall(30, seed: seed).merged(with: large(1, size: 700_000, seed: seed)).merged(with: compressible(4))
+            .merged(with: oddNames(seed: seed)).merged(with: linksAndPrograms(seed: seed))
     }
 
     // MARK: On disk

@@ -17,10 +17,7 @@ public final class ChildProgram: Sendable {
     ///
     /// - Throws: ``TestKitError`` when it cannot be started.
     public init(
-        _ path: String,
-        _ arguments: [String],
-        output: String = "/dev/null",
-        environment: [String: String] = [:]
+        _ path: String, _ arguments: [String], output: String = "/dev/null", environment: [String: String] = [:]
     ) throws(TestKitError) {
         outputPath = output
         let log = Descriptor(opening: output, [.writeOnly, .create, .append], mode: 0o600)
@@ -29,11 +26,7 @@ public final class ChildProgram: Sendable {
         var start = ProgramStart([path] + arguments, variables: variables.map { "\($0.key)=\($0.value)" })
         start.directory = directory.raw
         start.output = log.raw
-        do throws(FileError) {
-            program = try start.start()
-        } catch {
-            throw TestKitError(error.description)
-        }
+        do throws(FileError) { program = try start.start() } catch { throw TestKitError(error.description) }
     }
 
     deinit { stop() }
@@ -88,8 +81,9 @@ public final class ChildProgram: Sendable {
     /// Finds a program in `PATH` and where servers are kept; `nil` when it is not installed.
     public static func find(_ name: String) -> String? {
         let places = (environment()["PATH"] ?? "").split(separator: ":").map(String.init)
-        return (places + ["/usr/sbin", "/usr/local/sbin", "/sbin"]).map { "\($0)/\(name)" }
-            .first { isPermitted(.execute, $0) }
+        return (places + ["/usr/sbin", "/usr/local/sbin", "/sbin"]).map { "\($0)/\(name)" }.first {
+            isPermitted(.execute, $0)
+        }
     }
 
     private static func environment() -> [String: String] {

@@ -18,12 +18,9 @@ public final class ExternalServer: Sendable {
 
     /// Starts a program and waits until it takes connections; tries three free ports, since another process can
     /// take one between asking and starting.
-    init(
-        _ name: String,
-        scheme: String = "http",
-        root: TemporaryRoot,
-        _ launch: (_ port: UInt16) throws -> Launch
-    ) throws {
+    init(_ name: String, scheme: String = "http", root: TemporaryRoot, _ launch: (_ port: UInt16) throws -> Launch)
+        throws
+    {
         guard let path = ChildProgram.find(name) else { throw TestKitError(Self.absence(of: name)) }
         self.scheme = scheme
         self.root = root
@@ -34,11 +31,7 @@ public final class ExternalServer: Sendable {
             placeholder.close()
             let launch = try launch(port)
             let program = try ChildProgram(
-                path,
-                launch.arguments,
-                output: root.path("output-\(attempt)"),
-                environment: launch.environment
-            )
+                path, launch.arguments, output: root.path("output-\(attempt)"), environment: launch.environment)
             if Self.waitForPort(port, program) {
                 self.port = port
                 self.program = program
@@ -68,9 +61,7 @@ public final class ExternalServer: Sendable {
     deinit { program.stop() }
 
     /// Why a test that needs a program cannot run; `nil` when it can. For `.enabled(if:)` with a loud comment.
-    public static func absence(of name: String) -> String {
-        "SKIPPED: the program \(name) is not installed"
-    }
+    public static func absence(of name: String) -> String { "SKIPPED: the program \(name) is not installed" }
 
     /// Whether a program is installed.
     public static func has(_ name: String) -> Bool { ChildProgram.find(name) != nil }
@@ -89,16 +80,13 @@ extension ExternalServer {
     /// nginx for one directory: ranges, ETags, keep-alive; with an identity, TLS and HTTP/2.
     ///
     /// `access.log` has a line for each request: status, protocol, body bytes, range, URI.
-    public static func nginx(serving directory: String, identity: TestIdentity? = nil) throws
-        -> ExternalServer
-    {
+    public static func nginx(serving directory: String, identity: TestIdentity? = nil) throws -> ExternalServer {
         let root = try TemporaryRoot()
         var tls = ""
         if let identity {
             try root.write(identity.certificate, to: "server.pem")
             try root.write(identity.privateKey, to: "server.key")
-            tls =
-                "ssl_certificate \(root.path("server.pem")); ssl_certificate_key \(root.path("server.key"));"
+            tls = "ssl_certificate \(root.path("server.pem")); ssl_certificate_key \(root.path("server.key"));"
         }
         let secure = identity == nil ? "" : " ssl http2"
         return try ExternalServer("nginx", scheme: identity == nil ? "http" : "https", root: root) { port in
@@ -151,9 +139,7 @@ extension ExternalServer {
     public static func python(serving directory: String) throws -> ExternalServer {
         let root = try TemporaryRoot()
         return try ExternalServer("python3", root: root) { port in
-            Launch(arguments: [
-                "-m", "http.server", "\(port)", "--bind", "127.0.0.1", "--directory", directory,
-            ])
+            Launch(arguments: ["-m", "http.server", "\(port)", "--bind", "127.0.0.1", "--directory", directory])
         }
     }
 
@@ -164,8 +150,7 @@ extension ExternalServer {
             // Requests that prepare the store need no signature; see ``S3Store``.
             Launch(
                 arguments: ["-H", "127.0.0.1", "-p", "\(port)"],
-                environment: ["INITIAL_NO_AUTH_ACTION_COUNT": "1000000"]
-            )
+                environment: ["INITIAL_NO_AUTH_ACTION_COUNT": "1000000"])
         }
     }
 }

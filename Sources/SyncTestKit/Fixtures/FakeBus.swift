@@ -30,10 +30,8 @@ public final class FakeBus: Sendable {
         try root.write(Self.configuration(address), to: "bus.conf")
         let program = ChildProgram.find("dbus-daemon") ?? ""
         daemon = try ChildProgram(
-            program,
-            ["--nofork", "--print-address", "--config-file=\(root.path("bus.conf"))"],
-            output: root.path("daemon.log")
-        )
+            program, ["--nofork", "--print-address", "--config-file=\(root.path("bus.conf"))"],
+            output: root.path("daemon.log"))
         try Self.wait(for: "unix:path=", from: daemon)
         guard hasServices else {
             services = nil
@@ -41,20 +39,13 @@ public final class FakeBus: Sendable {
         }
         try root.write(Self.program, to: "services.py")
         services = try ChildProgram(
-            Self.python,
-            [root.path("services.py"), address, root.path],
-            output: root.path("services.log")
-        )
-        for (name, value) in ["Metered": "4", "IdleHint": "false", "IdleSinceHint": "0"] {
-            try set(name, value)
-        }
+            Self.python, [root.path("services.py"), address, root.path], output: root.path("services.log"))
+        for (name, value) in ["Metered": "4", "IdleHint": "false", "IdleSinceHint": "0"] { try set(name, value) }
         if let services { try Self.wait(for: "ready", from: services) }
     }
 
     /// What a property has from now on; `hang` for no answer ever, `text` for one of the wrong type.
-    public func set(_ property: String, _ value: String) throws(TestKitError) {
-        try root.write(value, to: property)
-    }
+    public func set(_ property: String, _ value: String) throws(TestKitError) { try root.write(value, to: property) }
 
     private static func wait(for word: String, from program: ChildProgram) throws(TestKitError) {
         while program.isRunning {

@@ -66,13 +66,8 @@ public struct ManifestBuilder: Sendable {
                 let pack = packs.count - 1
                 blobs[path, default: []].append(
                     StoredBlob(
-                        pack: pack,
-                        offset: packs[pack].count,
-                        stored: stored.count,
-                        raw: chunk.count,
-                        digest: try digest(Array(chunk))
-                    )
-                )
+                        pack: pack, offset: packs[pack].count, stored: stored.count, raw: chunk.count,
+                        digest: try digest(Array(chunk))))
                 packs[pack] += stored
             }
         }
@@ -91,14 +86,10 @@ public struct ManifestBuilder: Sendable {
             line.field("project", project)
             line.field("revision", revision)
             line.field("created", "2026-11-20T02:00:00Z")
-            if let chunking {
-                line.json("x-chunking", chunking)
-            }
+            if let chunking { line.json("x-chunking", chunking) }
             if let dictionaryDigest {
                 line.array("dictionary") { line in
-                    for number in [named.count - 1, 0, dictionary.count, dictionary.count] {
-                        line.value(number)
-                    }
+                    for number in [named.count - 1, 0, dictionary.count, dictionary.count] { line.value(number) }
                     line.value(Codec.identity.name)
                     line.value(dictionaryDigest.hex)
                 }
@@ -121,11 +112,8 @@ public struct ManifestBuilder: Sendable {
             }
         }
         return PublishedSet(
-            tree: tree,
-            manifest: json.bytes,
-            packs: named.map { ($0.name, $0.bytes) },
-            loose: loose.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
-        )
+            tree: tree, manifest: json.bytes, packs: named.map { ($0.name, $0.bytes) },
+            loose: loose.sorted { $0.key < $1.key }.map { ($0.key, $0.value) })
     }
 
     private func chunks(of bytes: [UInt8]) -> [ArraySlice<UInt8>] {
@@ -149,12 +137,8 @@ public struct ManifestBuilder: Sendable {
     }
 
     private func writeFile(
-        _ path: String,
-        _ digest: SHA256Digest?,
-        _ blobs: [StoredBlob],
-        _ loose: [String: [UInt8]],
-        _ deltas: [StoredDelta],
-        _ line: inout JSONLine
+        _ path: String, _ digest: SHA256Digest?, _ blobs: [StoredBlob], _ loose: [String: [UInt8]],
+        _ deltas: [StoredDelta], _ line: inout JSONLine
     ) {
         line.object { line in
             line.field("path", path)
@@ -168,9 +152,7 @@ public struct ManifestBuilder: Sendable {
                 let name = "files/\(path)"
                 if loose[name] != nil {
                     line.array("urls") { line in
-                        for base in mirrors.isEmpty ? [""] : mirrors {
-                            line.value(base + percentEncoded(name))
-                        }
+                        for base in mirrors.isEmpty ? [""] : mirrors { line.value(base + percentEncoded(name)) }
                     }
                 }
             case nil: break
@@ -206,10 +188,7 @@ public struct ManifestBuilder: Sendable {
     }
 
     /// Deltas of every chunk whose file has former bytes at the same place, in a pack of their own.
-    private func deltas(
-        of paths: [String],
-        in packs: inout [[UInt8]]
-    ) throws(TestKitError) -> [String: [StoredDelta]] {
+    private func deltas(of paths: [String], in packs: inout [[UInt8]]) throws(TestKitError) -> [String: [StoredDelta]] {
         var deltas: [String: [StoredDelta]] = [:]
         var pack: [UInt8] = []
         for path in paths {
@@ -222,15 +201,8 @@ public struct ManifestBuilder: Sendable {
                 let stored = try compressed(chunk, behind: Array(old[base]))
                 deltas[path, default: []].append(
                     StoredDelta(
-                        blob: position,
-                        offset: pack.count,
-                        stored: stored.count,
-                        pack: packs.count,
-                        base: base,
-                        baseDigest: try digest(Array(old[base])),
-                        baseFile: try digest(old)
-                    )
-                )
+                        blob: position, offset: pack.count, stored: stored.count, pack: packs.count, base: base,
+                        baseDigest: try digest(Array(old[base])), baseFile: try digest(old)))
                 pack += stored
             }
         }
@@ -246,8 +218,7 @@ public struct ManifestBuilder: Sendable {
                 for delta in deltas {
                     line.array { line in
                         for number in [
-                            delta.blob, delta.pack, delta.offset, delta.stored, delta.base.lowerBound,
-                            delta.base.count,
+                            delta.blob, delta.pack, delta.offset, delta.stored, delta.base.lowerBound, delta.base.count,
                         ] { line.value(number) }
                         line.value(delta.baseDigest.hex)
                     }
@@ -264,15 +235,10 @@ public struct ManifestBuilder: Sendable {
 
     private func compressor(isDelta: Bool) throws -> ZstdCompressor {
         guard codec.needsDictionary, !isDelta else { return try ZstdCompressor(level: 3) }
-        return try ZstdCompressor(
-            with: try dictionary.withUnsafeBytes { try EncodingDictionary($0, level: 3) }
-        )
+        return try ZstdCompressor(with: try dictionary.withUnsafeBytes { try EncodingDictionary($0, level: 3) })
     }
 
-    private func compressed(
-        _ bytes: ArraySlice<UInt8>,
-        behind prefix: [UInt8]? = nil
-    ) throws(TestKitError) -> [UInt8] {
+    private func compressed(_ bytes: ArraySlice<UInt8>, behind prefix: [UInt8]? = nil) throws(TestKitError) -> [UInt8] {
         do {
             var compressor = try compressor(isDelta: prefix != nil)
             let most = ZstdCompressor.bound(bytes.count)
@@ -319,7 +285,5 @@ public struct PublishedSet: Sendable {
 public func percentEncoded(_ path: String) -> String { percentEncoded(bytes: path.utf8) }
 
 private func precedesInPathOrder(_ a: String, _ b: String) -> Bool {
-    Array(a.utf8).withUnsafeBufferPointer { a in
-        Array(b.utf8).withUnsafeBufferPointer { PathOrder.precedes(a, $0) }
-    }
+    Array(a.utf8).withUnsafeBufferPointer { a in Array(b.utf8).withUnsafeBufferPointer { PathOrder.precedes(a, $0) } }
 }

@@ -34,9 +34,7 @@ public final class TemporaryRoot: Sendable {
 
     private static func put(_ bytes: [UInt8], _ target: String, mode: FileMode) throws(TestKitError) {
         let flags: OpenFlags = [.writeOnly, .create, .truncate]
-        guard let file = Descriptor(opening: target, flags, mode: mode) else {
-            throw .system("open \(target)")
-        }
+        guard let file = Descriptor(opening: target, flags, mode: mode) else { throw .system("open \(target)") }
         if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.raw, at: 0) }) {
             throw TestKitError("write \(target): \(code)")
         }
@@ -71,18 +69,14 @@ public final class TemporaryRoot: Sendable {
 
     private func makeDirectories(for relative: String) throws(TestKitError) {
         let parent = relative.split(separator: "/").dropLast().joined(separator: "/")
-        do throws(FileError) {
-            try SyncSystem.makeDirectories(path(parent), mode: 0o755)
-        } catch {
+        do throws(FileError) { try SyncSystem.makeDirectories(path(parent), mode: 0o755) } catch {
             throw TestKitError(error.description)
         }
     }
 }
 
 /// The bytes of a file, or `nil` when it cannot be read.
-func contents(of path: String) -> [UInt8]? {
-    try? readFile(path, trust: .input, limit: .max)
-}
+func contents(of path: String) -> [UInt8]? { try? readFile(path, trust: .input, limit: .max) }
 
 /// What a name in a directory is; `nil` when there is nothing. Links are not followed.
 func status(of path: String) -> FileStatus? {

@@ -8,9 +8,7 @@ func startServerThread(_ body: @escaping @Sendable () -> Void) throws(TestKitErr
             CurrentProcess.blockPipeSignal()
             body()
         }
-    } catch {
-        throw TestKitError(error.description)
-    }
+    } catch { throw TestKitError(error.description) }
 }
 
 /// A clock that stands still until a test moves it.

@@ -24,9 +24,7 @@ final class HTTP2Connection {
     }
 
     func run() {
-        defer {
-            for stream in streams { core.log.ended(stream.entry, core.isStopping ? .stopped : .abandoned) }
-        }
+        defer { for stream in streams { core.log.ended(stream.entry, core.isStopping ? .stopped : .abandoned) } }
         guard readPreface() else { return }
         var settings: [UInt8] = []
         if let most = core.options.http2Streams { settings = [0, 3] + HTTP2Frame.big(UInt32(max(0, most))) }
@@ -43,9 +41,7 @@ final class HTTP2Connection {
     }
 
     private func readPreface() -> Bool {
-        while pending.count < HTTP2Frame.prefaceRest.count {
-            guard wire.readMore(into: &pending) else { return false }
-        }
+        while pending.count < HTTP2Frame.prefaceRest.count { guard wire.readMore(into: &pending) else { return false } }
         guard pending.starts(with: HTTP2Frame.prefaceRest) else { return false }
         pending.removeFirst(HTTP2Frame.prefaceRest.count)
         return true
@@ -55,14 +51,10 @@ final class HTTP2Connection {
 
     /// Handles what the client has sent; `false` when the connection is over.
     private func readFrames() -> Bool {
-        while wire.waitReadable(milliseconds: 0) {
-            guard wire.readMore(into: &pending) else { return false }
-        }
+        while wire.waitReadable(milliseconds: 0) { guard wire.readMore(into: &pending) else { return false } }
         var rest = pending[...]
         defer { pending = Array(rest) }
-        while let frame = HTTP2Frame.take(from: &rest) {
-            guard handle(frame) else { return false }
-        }
+        while let frame = HTTP2Frame.take(from: &rest) { guard handle(frame) else { return false } }
         return true
     }
 
@@ -70,13 +62,10 @@ final class HTTP2Connection {
         switch frame.kind {
         case .settings where frame.flags & HTTP2Frame.Flag.acknowledgement == 0:
             applySettings(frame.payload)
-            return wire.writeAll(
-                HTTP2Frame.bytes(.settings, flags: HTTP2Frame.Flag.acknowledgement, stream: 0, [])
-            )
+            return wire.writeAll(HTTP2Frame.bytes(.settings, flags: HTTP2Frame.Flag.acknowledgement, stream: 0, []))
         case .ping where frame.flags & HTTP2Frame.Flag.acknowledgement == 0:
             return wire.writeAll(
-                HTTP2Frame.bytes(.ping, flags: HTTP2Frame.Flag.acknowledgement, stream: 0, frame.payload)
-            )
+                HTTP2Frame.bytes(.ping, flags: HTTP2Frame.Flag.acknowledgement, stream: 0, frame.payload))
         case .windowUpdate:
             let step = Int(HTTP2Frame.number(frame.payload) & 0x7FFF_FFFF)
             if frame.stream == 0 { window += step }
@@ -120,26 +109,13 @@ final class HTTP2Connection {
         plain.append(("host", pseudo(":authority")))
         let made = core.log.requestReceived { [id] ordinal in
             ServedRequest(
-                method: pseudo(":method"),
-                target: pseudo(":path"),
-                headers: plain,
-                connection: id,
-                ordinal: ordinal,
-                version: "2"
-            )
+                method: pseudo(":method"), target: pseudo(":path"), headers: plain, connection: id, ordinal: ordinal,
+                version: "2")
         }
         guard let (request, entry) = made else { return false }
         let answer = core.script.answer(to: request)
         streams.append(
-            HTTP2Stream(
-                id: number,
-                answer,
-                to: request,
-                entry: entry,
-                window: initialStreamWindow,
-                over: self
-            )
-        )
+            HTTP2Stream(id: number, answer, to: request, entry: entry, window: initialStreamWindow, over: self))
         return true
     }
 
@@ -169,8 +145,6 @@ final class HTTP2Connection {
     /// Tells the client to open no more streams here. RFC 9113 §6.8.
     func sendGoAway() -> Bool {
         isEnding = true
-        return wire.writeAll(
-            HTTP2Frame.bytes(.goAway, stream: 0, HTTP2Frame.big(lastStream) + HTTP2Frame.big(0))
-        )
+        return wire.writeAll(HTTP2Frame.bytes(.goAway, stream: 0, HTTP2Frame.big(lastStream) + HTTP2Frame.big(0)))
     }
 }

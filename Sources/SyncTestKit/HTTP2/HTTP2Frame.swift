@@ -35,16 +35,10 @@ struct HTTP2Frame {
         let payload = bytes.prefix(length)
         bytes = bytes.dropFirst(length)
         return HTTP2Frame(
-            kind: Kind(rawValue: head[3]),
-            flags: head[4],
-            stream: number(head[5...]) & 0x7FFF_FFFF,
-            payload: payload
-        )
+            kind: Kind(rawValue: head[3]), flags: head[4], stream: number(head[5...]) & 0x7FFF_FFFF, payload: payload)
     }
 
-    static func bytes(_ kind: Kind, flags: UInt8 = 0, stream: UInt32, _ payload: some Collection<UInt8>)
-        -> [UInt8]
-    {
+    static func bytes(_ kind: Kind, flags: UInt8 = 0, stream: UInt32, _ payload: some Collection<UInt8>) -> [UInt8] {
         let length = UInt32(truncatingIfNeeded: payload.count)
         var bytes = Array(big(length).dropFirst())
         bytes += [kind.rawValue, flags]
@@ -66,12 +60,8 @@ struct HTTP2Frame {
     }
 
     /// Four bytes, highest first.
-    static func big(_ number: UInt32) -> [UInt8] {
-        [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) }
-    }
+    static func big(_ number: UInt32) -> [UInt8] { [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) } }
 
     /// The number in the first four bytes.
-    static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 {
-        bytes.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
-    }
+    static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 { bytes.prefix(4).reduce(0) { $0 << 8 | UInt32($1) } }
 }

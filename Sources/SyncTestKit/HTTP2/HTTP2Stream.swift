@@ -26,11 +26,7 @@ final class HTTP2Stream {
     private var stallGeneration: Int?
 
     init(
-        id: UInt32,
-        _ answer: FaultAnswer,
-        to request: ServedRequest,
-        entry: Int,
-        window: Int,
+        id: UInt32, _ answer: FaultAnswer, to request: ServedRequest, entry: Int, window: Int,
         over connection: HTTP2Connection
     ) {
         self.id = id

@@ -14,8 +14,7 @@ struct AnswerDelivery {
     /// **Bytes** of the body that are out.
     private var position = 0
 
-    init(_ answer: FaultAnswer, to request: ServedRequest, entry: Int, wire: any FaultWire, core: ServerCore)
-    {
+    init(_ answer: FaultAnswer, to request: ServedRequest, entry: Int, wire: any FaultWire, core: ServerCore) {
         self.answer = answer
         self.plan = AnswerPlan(answer, to: request)
         self.request = request
@@ -38,9 +37,7 @@ struct AnswerDelivery {
         return plan.isBodyless ? .complete : sendBody()
     }
 
-    private var gone: ByteLog.End {
-        core.isStopping ? .stopped : .abandoned
-    }
+    private var gone: ByteLog.End { core.isStopping ? .stopped : .abandoned }
 
     // MARK: Head
 
@@ -83,8 +80,7 @@ struct AnswerDelivery {
         case .lengths(let values):
             headers += values.map { ("Content-Length", $0) }
             keepsConnection = false
-        case .untilClose:
-            keepsConnection = false
+        case .untilClose: keepsConnection = false
         case .chunked(_, let fault):
             headers.append(("Transfer-Encoding", "chunked"))
             if fault != nil { keepsConnection = false }
@@ -157,8 +153,7 @@ struct AnswerDelivery {
         switch fault {
         case .missingEnd: return true
         case .trailerFlood:
-            return wire.writeAll("0\r\n".utf8)
-                && sendRepeated(Array("X-Trailer: 0123456789\r\n".utf8), 100_000)
+            return wire.writeAll("0\r\n".utf8) && sendRepeated(Array("X-Trailer: 0123456789\r\n".utf8), 100_000)
                 && wire.writeAll("\r\n".utf8)
         default: return wire.writeAll("0\r\n\r\n".utf8)
         }
@@ -178,8 +173,7 @@ struct AnswerDelivery {
                 waitUntilDelivered()
                 wire.socket.resetOnClose()
                 return .reset
-            case .stall(let duration):
-                guard core.waitOut(wire.socket, for: duration) else { return gone }
+            case .stall(let duration): guard core.waitOut(wire.socket, for: duration) else { return gone }
             }
         }
         return nil
@@ -187,11 +181,8 @@ struct AnswerDelivery {
 
     private func waitUntilDelivered() {
         let deadline = ContinuousClock.now + .seconds(5)
-        while wire.socket.unacknowledged > 0, ContinuousClock.now < deadline, !wire.socket.isAbandoned,
-            !core.isStopping
-        {
-            pauseThread(milliseconds: 1)
-        }
+        while wire.socket.unacknowledged > 0, ContinuousClock.now < deadline, !wire.socket.isAbandoned, !core.isStopping
+        { pauseThread(milliseconds: 1) }
     }
 }
 

@@ -13,19 +13,11 @@ extension AnswerPlan {
     /// Applies ranges, conditions and bends. RFC 9110 §13, §14.
     init(_ answer: FaultAnswer, to request: ServedRequest) {
         switch answer.content {
-        case .object(let object):
-            self.init(answer, object, request)
+        case .object(let object): self.init(answer, object, request)
         case .fixed(let status, let body, let headers):
-            self.init(
-                status: status,
-                headers: headers.map { ($0.0, $0.1) },
-                body: body[...],
-                isBodyless: false
-            )
-        case .raw(let bytes):
-            self.init(status: 0, headers: [], body: bytes[...], isBodyless: false)
-        case .none:
-            self.init(status: 0, headers: [], body: [], isBodyless: true)
+            self.init(status: status, headers: headers.map { ($0.0, $0.1) }, body: body[...], isBodyless: false)
+        case .raw(let bytes): self.init(status: 0, headers: [], body: bytes[...], isBodyless: false)
+        case .none: self.init(status: 0, headers: [], body: [], isBodyless: true)
         }
         if let override = answer.statusOverride { status = override }
         for edit in answer.headerEdits {
@@ -52,8 +44,7 @@ extension AnswerPlan {
         var wanted = object.satisfiesIfRange(of: request) ? request.range(ofSize: bytes.count) : nil
         switch answer.ranges {
         case .ignore: wanted = nil
-        case .refuse where wanted != nil:
-            wanted = bytes.count..<bytes.count
+        case .refuse where wanted != nil: wanted = bytes.count..<bytes.count
         case .shift(let offset):
             wanted = wanted.map {
                 let start = max(0, $0.lowerBound + offset)

@@ -113,12 +113,7 @@ public struct FaultAnswer: Sendable {
     public static func captivePortal() -> FaultAnswer {
         let page = "<!DOCTYPE html><title>Welcome</title><form action=\"/login\"><input name=\"room\"></form>"
         return FaultAnswer(
-            .fixed(
-                status: 200,
-                body: Array(page.utf8),
-                headers: [("Content-Type", "text/html; charset=utf-8")]
-            )
-        )
+            .fixed(status: 200, body: Array(page.utf8), headers: [("Content-Type", "text/html; charset=utf-8")]))
     }
 
     /// Bytes sent as they are in place of an answer; then the connection is closed.
@@ -265,9 +260,7 @@ extension FaultAnswer {
 
     /// Sends the `ETag` as a weak one.
     public func withWeakETag() -> FaultAnswer {
-        guard case .object(var object) = content, let tag = object.etag, !tag.hasPrefix("W/") else {
-            return self
-        }
+        guard case .object(var object) = content, let tag = object.etag, !tag.hasPrefix("W/") else { return self }
         object.etag = "W/" + tag
         return with { $0.content = .object(object) }
     }

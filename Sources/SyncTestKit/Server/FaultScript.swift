@@ -14,9 +14,7 @@ final class FaultScript: Sendable {
     }
     private let state = Mutex(State())
 
-    func set(_ path: String, answers: [FaultAnswer]) {
-        state.withLock { $0.paths[path] = .answers(answers, next: 0) }
-    }
+    func set(_ path: String, answers: [FaultAnswer]) { state.withLock { $0.paths[path] = .answers(answers, next: 0) } }
 
     func set(_ path: String, rule: @escaping @Sendable (ServedRequest) -> FaultAnswer) {
         state.withLock { $0.paths[path] = .rule(rule) }
@@ -36,8 +34,7 @@ final class FaultScript: Sendable {
     /// The next answer for this request. Answers in order, the last one again and again; 404 without a script.
     func answer(to request: ServedRequest) -> FaultAnswer {
         // Rules run outside the lock: they may change the script.
-        let (ready, rule) = state.withLock {
-            state -> (FaultAnswer?, (@Sendable (ServedRequest) -> FaultAnswer)?) in
+        let (ready, rule) = state.withLock { state -> (FaultAnswer?, (@Sendable (ServedRequest) -> FaultAnswer)?) in
             switch state.paths[request.path] {
             case .rule(let rule): return (nil, rule)
             case .answers(let answers, let next):

@@ -65,9 +65,7 @@ public final class FaultServer: Sendable {
     // MARK: Script
 
     /// Serves an object without faults.
-    public func serve(_ object: ServedObject, at path: String) {
-        core.script.set(path, answers: [.object(object)])
-    }
+    public func serve(_ object: ServedObject, at path: String) { core.script.set(path, answers: [.object(object)]) }
 
     /// Answers requests to a path in this order, then with the last answer again and again.
     public func script(_ path: String, _ answers: FaultAnswer...) { core.script.set(path, answers: answers) }
@@ -105,10 +103,9 @@ public final class FaultServer: Sendable {
 
 extension FaultServer {
     /// A rule for an old copy in a cache: `fresh` only for requests that say `Cache-Control: no-cache`.
-    public static func staleCache(
-        _ stale: ServedObject,
-        fresh: ServedObject
-    ) -> @Sendable (ServedRequest) -> FaultAnswer {
+    public static func staleCache(_ stale: ServedObject, fresh: ServedObject)
+        -> @Sendable (ServedRequest) -> FaultAnswer
+    {
         { request in
             let asks = request.header("cache-control")?.contains("no-cache") == true
             return .object(asks ? fresh : stale)

@@ -14,9 +14,7 @@ public struct ServedObject: Sendable {
 
     /// Makes an object from bytes, with a strong `ETag` made of them.
     public init(
-        _ bytes: [UInt8],
-        etag: String?,
-        lastModified: String? = "Sun, 01 Feb 2026 10:00:00 GMT",
+        _ bytes: [UInt8], etag: String?, lastModified: String? = "Sun, 01 Feb 2026 10:00:00 GMT",
         contentType: String? = "application/octet-stream"
     ) {
         self.bytes = bytes
@@ -38,9 +36,7 @@ public struct ServedObject: Sendable {
     }
 
     /// SHA-256 of its bytes, 64 digits; empty where there is no memory.
-    public var sha256: String {
-        (try? bytes.withUnsafeBytes { try SyncDigest.sha256($0) })?.hex ?? ""
-    }
+    public var sha256: String { (try? bytes.withUnsafeBytes { try SyncDigest.sha256($0) })?.hex ?? "" }
 
     /// Makes `size` **bytes** that look random and are the same for the same seed.
     ///

@@ -29,9 +29,7 @@ public struct ServedRequest: Sendable {
     }
 
     /// What stands behind the `?`, or `nil`.
-    public var query: String? {
-        target.firstIndex(of: "?").map { String(target[target.index(after: $0)...]) }
-    }
+    public var query: String? { target.firstIndex(of: "?").map { String(target[target.index(after: $0)...]) } }
 
     /// The value of the first header of that name, whatever its case.
     public func header(_ name: String) -> String? {
@@ -72,12 +70,7 @@ extension ServedRequest {
             headers.append((line[..<colon].lowercased(), String(value)))
         }
         self.init(
-            method: String(words[0]),
-            target: String(words[1]),
-            headers: headers,
-            connection: connection,
-            ordinal: ordinal,
-            version: String(words[2].dropFirst(5))
-        )
+            method: String(words[0]), target: String(words[1]), headers: headers, connection: connection,
+            ordinal: ordinal, version: String(words[2].dropFirst(5)))
     }
 }

@@ -65,9 +65,7 @@ final class ServerCore: Sendable {
                     connectionEnded(id, socket)
                 }
                 state.withLock { $0.threads[id] = thread }
-            } catch {
-                connectionEnded(id, socket)
-            }
+            } catch { connectionEnded(id, socket) }
             joinEnded()
         }
     }

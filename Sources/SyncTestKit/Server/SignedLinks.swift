@@ -20,12 +20,7 @@ public final class SignedLinks: Sendable {
 
     /// Makes an issuer of links that admit `uses` requests (`nil`: any number) for `lifetime` by `clock`
     /// (either `nil`: for ever). Others get `refusal`, or the 403 of an object store.
-    public init(
-        uses: Int? = nil,
-        lifetime: Duration? = nil,
-        clock: TestClock? = nil,
-        refusal: FaultAnswer? = nil
-    ) {
+    public init(uses: Int? = nil, lifetime: Duration? = nil, clock: TestClock? = nil, refusal: FaultAnswer? = nil) {
         self.uses = uses ?? Int.max
         self.lifetime = lifetime
         self.clock = clock
@@ -47,9 +42,9 @@ public final class SignedLinks: Sendable {
     public func admit(_ request: ServedRequest, _ answer: () -> FaultAnswer) -> FaultAnswer {
         let now = clock?.elapsed ?? .zero
         let admitted = state.withLock { state in
-            guard let query = request.query, let link = state.valid[query], link.usesLeft > 0,
-                now < link.until
-            else { return false }
+            guard let query = request.query, let link = state.valid[query], link.usesLeft > 0, now < link.until else {
+                return false
+            }
             state.valid[query] = (link.usesLeft - 1, link.until)
             return true
         }
@@ -64,7 +59,6 @@ public final class SignedLinks: Sendable {
 
     private static let accessDenied = FaultAnswer.status(
         403,
-        text:
-            "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>"
+        text: "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>"
     ).setting("Content-Type", "application/xml")
 }

@@ -11,9 +11,7 @@ public struct TestKitError: Error, Sendable, CustomStringConvertible {
     public init(_ description: String) { self.description = description }
 
     /// The error behind `errno`, for the call named `function`.
-    static func system(_ function: String) -> TestKitError {
-        TestKitError("\(function): \(errnoText)")
-    }
+    static func system(_ function: String) -> TestKitError { TestKitError("\(function): \(errnoText)") }
 }
 
 /// A TCP socket on the loopback interface, closed exactly once by whoever holds it.
@@ -58,9 +56,7 @@ struct Socket: Sendable {
     }
 
     /// Starts to take connections. `listen(2)`
-    func startListening() throws(TestKitError) {
-        guard listen(descriptor, 128) == 0 else { throw .system("listen") }
-    }
+    func startListening() throws(TestKitError) { guard listen(descriptor, 128) == 0 else { throw .system("listen") } }
 
     /// Waits for the next connection; `nil` when the socket was shut down.
     func nextConnection() -> Socket? {
@@ -105,25 +101,15 @@ struct Socket: Sendable {
     func sendWithoutDelay() { set(Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
 
     /// Wakes whoever blocks in this socket, and ends the connection with FIN. `shutdown(2)`
-    func endBothWays() {
-        shutDown(descriptor)
-    }
+    func endBothWays() { shutDown(descriptor) }
 
     /// Says "no more bytes" with FIN and still reads. `shutdown(2)`
-    func endWriting() {
-        _ = shutdown(descriptor, Int32(SHUT_WR))
-    }
+    func endWriting() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
     /// Makes the coming ``close()`` send RST. `socket(7)`, SO_LINGER
     func resetOnClose() {
         var option = linger(l_onoff: 1, l_linger: 0)
-        _ = setsockopt(
-            descriptor,
-            SOL_SOCKET,
-            SO_LINGER,
-            &option,
-            socklen_t(MemoryLayout<linger>.size)
-        )
+        _ = setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
     }
 
     /// Whether ``resetOnClose()`` has been called.
@@ -151,9 +137,7 @@ struct Socket: Sendable {
     var unacknowledged: Int32 { sa_unacknowledged(descriptor) }
 
     /// Gives the descriptor back. Call once.
-    func close() {
-        _ = CPosix.close(descriptor)
-    }
+    func close() { _ = CPosix.close(descriptor) }
 
     private func set(_ level: Int32, _ name: Int32, _ value: Int32) {
         var value = value

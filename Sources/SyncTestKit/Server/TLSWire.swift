@@ -34,8 +34,9 @@ final class TLSContext: @unchecked Sendable {  // Safe: set up once, then read.
         } else {
             _ = sa_set_versions(context, TLS1_2_VERSION, 0)
         }
-        guard SSL_CTX_use_certificate(context, certificate) == 1, SSL_CTX_use_PrivateKey(context, key) == 1
-        else { throw .openSSL("SSL_CTX_use_certificate") }
+        guard SSL_CTX_use_certificate(context, certificate) == 1, SSL_CTX_use_PrivateKey(context, key) == 1 else {
+            throw .openSSL("SSL_CTX_use_certificate")
+        }
         if let text = tls.clientAuthority {
             let authority = try readCertificate(text)
             defer { X509_free(authority) }
@@ -47,9 +48,7 @@ final class TLSContext: @unchecked Sendable {  // Safe: set up once, then read.
             context,
             { _, chosen, length, offered, count, http2 in
                 choose(http2 == nil ? ["http/1.1"] : ["h2", "http/1.1"], chosen, length, offered, count)
-            },
-            tls.offersHTTP2 ? UnsafeMutableRawPointer(context) : nil
-        )
+            }, tls.offersHTTP2 ? UnsafeMutableRawPointer(context) : nil)
     }
 
     deinit { SSL_CTX_free(context) }
@@ -105,11 +104,8 @@ final class TLSWire: FaultWire {
 
 /// Points `chosen` at the first of our protocols in the client's list. `SSL_CTX_set_alpn_select_cb(3)`
 private func choose(
-    _ ours: [String],
-    _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
-    _ length: UnsafeMutablePointer<UInt8>?,
-    _ offered: UnsafePointer<UInt8>?,
-    _ offeredLength: UInt32
+    _ ours: [String], _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ length: UnsafeMutablePointer<UInt8>?,
+    _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32
 ) -> Int32 {
     guard let offered else { return SSL_TLSEXT_ERR_NOACK }
     let list = UnsafeBufferPointer(start: offered, count: Int(offeredLength))

@@ -52,9 +52,7 @@ public final class TestAuthority: Sendable {
     }
 
     /// Signs a certificate with a key of its own, for a server or a client.
-    public func issue(_ terms: Terms = Terms(), commonName: String = "localhost") throws(TestKitError)
-        -> TestIdentity
-    {
+    public func issue(_ terms: Terms = Terms(), commonName: String = "localhost") throws(TestKitError) -> TestIdentity {
         try makeIdentity(commonName: commonName, terms, signedBy: identity)
     }
 }
@@ -68,11 +66,9 @@ public struct TestIdentity: Sendable {
 }
 
 /// Makes a key on P-256 and a certificate, signed by `issuer` or by itself. RFC 5280.
-private func makeIdentity(
-    commonName: String,
-    _ terms: TestAuthority.Terms,
-    signedBy issuer: TestIdentity?
-) throws(TestKitError) -> TestIdentity {
+private func makeIdentity(commonName: String, _ terms: TestAuthority.Terms, signedBy issuer: TestIdentity?)
+    throws(TestKitError) -> TestIdentity
+{
     guard let key = sa_new_ec_key() else { throw .openSSL("EVP_EC_gen") }
     defer { EVP_PKEY_free(key) }
     guard let certificate = X509_new() else { throw .openSSL("X509_new") }
@@ -115,8 +111,7 @@ private func makeIdentity(
     guard X509_sign(certificate, issuerKey ?? key, EVP_sha256()) > 0 else { throw .openSSL("X509_sign") }
     return TestIdentity(
         certificate: try pem { PEM_write_bio_X509($0, certificate) },
-        privateKey: try pem { PEM_write_bio_PrivateKey($0, key, nil, nil, 0, nil, nil) }
-    )
+        privateKey: try pem { PEM_write_bio_PrivateKey($0, key, nil, nil, 0, nil, nil) })
 }
 
 /// The text that `write` puts into a memory BIO.
@@ -142,9 +137,7 @@ func readCertificate(_ text: String) throws(TestKitError) -> OpaquePointer {
 func readKey(_ text: String) throws(TestKitError) -> OpaquePointer {
     let bio = try filledBIO(text)
     defer { BIO_free(bio) }
-    guard let key = PEM_read_bio_PrivateKey(bio, nil, nil, nil) else {
-        throw .openSSL("PEM_read_bio_PrivateKey")
-    }
+    guard let key = PEM_read_bio_PrivateKey(bio, nil, nil, nil) else { throw .openSSL("PEM_read_bio_PrivateKey") }
     return key
 }
 
@@ -164,8 +157,6 @@ extension TestKitError {
     static func openSSL(_ function: String) -> TestKitError {
         var text = [CChar](repeating: 0, count: 256)
         ERR_error_string_n(ERR_get_error(), &text, text.count)
-        return TestKitError(
-            "\(function): \(String(decoding: text.prefix { $0 != 0 }.map(UInt8.init), as: UTF8.self))"
-        )
+        return TestKitError("\(function): \(String(decoding: text.prefix { $0 != 0 }.map(UInt8.init), as: UTF8.self))")
     }
 }

@@ -32,16 +32,10 @@ package enum CredentialsFile {
     ///   when others may write to its directory.
     package static func read(path: String) throws(Refusal) -> Credentials {
         let text: String
-        do throws(FileError) {
-            text = try readSecret(path, limit: maximumSize)
-        } catch {
+        do throws(FileError) { text = try readSecret(path, limit: maximumSize) } catch {
             throw Refusal(description: "\(path): \(error.reason)")
         }
-        do {
-            return try parse(text)
-        } catch {
-            throw Refusal(description: "\(path): \(error.description)")
-        }
+        do { return try parse(text) } catch { throw Refusal(description: "\(path): \(error.description)") }
     }
 
     /// Reads the text of such a file.
@@ -76,23 +70,20 @@ package enum CredentialsFile {
     }
 
     private static func origin(in line: Substring, _ number: Int) throws(Refusal) -> Origin {
-        guard line.hasSuffix("]"), let url = try? CurlURL(String(line.dropFirst().dropLast())),
-            url.path == "/", url.query == nil, !line.dropLast().hasSuffix("/")
+        guard line.hasSuffix("]"), let url = try? CurlURL(String(line.dropFirst().dropLast())), url.path == "/",
+            url.query == nil, !line.dropLast().hasSuffix("/")
         else { throw refusal(number, "not an origin; write [https://host] or [https://host:port]") }
         return url.origin
     }
 
     private static func add(
-        _ section: (origin: Origin, line: Int, fields: [String: String])?,
-        to credentials: inout Credentials
+        _ section: (origin: Origin, line: Int, fields: [String: String])?, to credentials: inout Credentials
     ) throws(Refusal) {
         guard let (origin, line, fields) = section else { return }
         guard credentials[origin] == nil else { throw refusal(line, "\(origin) appears twice") }
         var rest = fields
         func take(_ name: String) throws(Refusal) -> String {
-            guard let value = rest.removeValue(forKey: name) else {
-                throw refusal(line, "\(origin) lacks \(name)")
-            }
+            guard let value = rest.removeValue(forKey: name) else { throw refusal(line, "\(origin) lacks \(name)") }
             return value
         }
         let kind: Credential.Kind
@@ -102,12 +93,8 @@ package enum CredentialsFile {
         case "sigv4":
             let session = rest.removeValue(forKey: "session-token")
             kind = .sigV4(
-                accessKey: try take("access-key"),
-                secretKey: try take("secret-key"),
-                sessionToken: session,
-                region: try take("region"),
-                service: rest.removeValue(forKey: "service") ?? "s3"
-            )
+                accessKey: try take("access-key"), secretKey: try take("secret-key"), sessionToken: session,
+                region: try take("region"), service: rest.removeValue(forKey: "service") ?? "s3")
         default: throw refusal(line, "\(origin): the type is basic, bearer or sigv4")
         }
         guard let extra = rest.keys.sorted().first else {

@@ -108,8 +108,7 @@ package struct TransportConfiguration: Sendable {
 
     /// Starts from the defaults beside each property.
     package init(
-        clock: TransportClock,
-        random: @escaping @Sendable () -> UInt64,
+        clock: TransportClock, random: @escaping @Sendable () -> UInt64,
         events: @escaping @Sendable (TransferEvent) -> Void = { _ in }
     ) {
         self.clock = clock
@@ -145,8 +144,8 @@ package enum HTTP2Use: String, Sendable, Codable, CaseIterable {
 extension TransportConfiguration {
     /// The proxy that requests to an origin go through; `nil` when they go there directly.
     package func proxy(for origin: Origin) -> ProxyConfiguration? {
-        guard let proxy = origin.scheme == "https" ? secureProxy : plainProxy,
-            !proxy.url.isEmpty, !proxy.isException(origin.host)
+        guard let proxy = origin.scheme == "https" ? secureProxy : plainProxy, !proxy.url.isEmpty,
+            !proxy.isException(origin.host)
         else { return nil }
         return proxy
     }
@@ -155,9 +154,7 @@ extension TransportConfiguration {
     func validate() throws(TransferError) {
         try check((1...256).contains(connections), "connections must be 1 to 256, not \(connections)")
         try check(
-            (1...64).contains(connectionsPerHost),
-            "connections per host must be 1 to 64, not \(connectionsPerHost)"
-        )
+            (1...64).contains(connectionsPerHost), "connections per host must be 1 to 64, not \(connectionsPerHost)")
         try check(initialConnections >= 1, "at least one connection is needed to begin with")
         try check(rateLimit != 0, "a rate limit of 0 bytes a second would never end; leave it out for none")
         try check(connectTimeout > .zero && idleTimeout > .zero, "timeouts must be above zero")

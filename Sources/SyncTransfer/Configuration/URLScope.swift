@@ -50,9 +50,7 @@ package struct URLScope: Sendable, Equatable {
                 patterns.append(.scheme(scheme))
                 continue
             }
-            if let scheme = urlScheme(of: text), !webSchemes.contains(scheme),
-                !text.contains(where: \.endsPath)
-            {
+            if let scheme = urlScheme(of: text), !webSchemes.contains(scheme), !text.contains(where: \.endsPath) {
                 patterns.append(.prefix(scheme + text.dropFirst(scheme.utf8.count)))
                 continue
             }
@@ -71,8 +69,9 @@ package struct URLScope: Sendable, Equatable {
 
     /// `SCHEME:` or `SCHEME://`, and nothing else. RFC 3986 §3.1.
     private static func scheme(_ text: String) -> String? {
-        guard let colon = text.firstIndex(of: ":"), ["", "//"].contains(text[text.index(after: colon)...])
-        else { return nil }
+        guard let colon = text.firstIndex(of: ":"), ["", "//"].contains(text[text.index(after: colon)...]) else {
+            return nil
+        }
         let scheme = text[..<colon].lowercased()
         return isURLScheme(scheme) ? scheme : nil
     }
@@ -94,14 +93,12 @@ package struct URLScope: Sendable, Equatable {
         guard !path.split(separator: "/").contains("..") else { return false }
         return patterns.contains { pattern in
             guard case .prefix(let prefix) = pattern, plain.hasPrefix(prefix) else { return false }
-            return prefix.hasSuffix("/") || plain.count == prefix.count
-                || plain.dropFirst(prefix.count).hasPrefix("/")
+            return prefix.hasSuffix("/") || plain.count == prefix.count || plain.dropFirst(prefix.count).hasPrefix("/")
         }
     }
 
     /// Why no transport plugin may be for `file:`.
-    package static let fileIsBuiltIn =
-        "file: URLs are not for plugins; a manifest on this machine is named by its path"
+    package static let fileIsBuiltIn = "file: URLs are not for plugins; a manifest on this machine is named by its path"
 
     /// The schemes in the scope, in lower case; empty for all URLs.
     package var schemes: Set<String> {
@@ -112,8 +109,7 @@ package struct URLScope: Sendable, Equatable {
                 case .prefix(let prefix): urlScheme(of: prefix)
                 case .below(let origin, _, _): origin.scheme
                 }
-            }
-        )
+            })
     }
 
     func covers(_ url: CurlURL) -> Bool {

@@ -120,8 +120,7 @@ struct PieceMachine: Equatable {
     /// Takes what has happened. What cannot happen changes nothing, and stops builds with assertions: tests.
     ///
     /// - Returns: The ticket that is good from now on.
-    @discardableResult
-    mutating func take(_ input: PieceInput) -> UInt64 {
+    @discardableResult mutating func take(_ input: PieceInput) -> UInt64 {
         switch state.after(input) {
         case .to(let next): (state, ticket) = (next, ticket &+ 1)
         case .stays: break
@@ -147,9 +146,7 @@ struct PieceMachine: Equatable {
             return .settle(fault)
         }
         if isComplete || ending.end == nil { return .complete }
-        guard ending.isAsTold, ending.position > mark else {
-            return .settle(Fault(.broken, "the body ended early"))
-        }
+        guard ending.isAsTold, ending.position > mark else { return .settle(Fault(.broken, "the body ended early")) }
         guard !ending.isTooSlow else { return .settle(Fault(.slow, "each response is too short")) }
         // The server sent less than asked for, as it may: RFC 9110 §15.3.7.
         failures = 0
@@ -183,10 +180,8 @@ struct PieceMachine: Equatable {
         case .again: return elsewhereOrLater(failure)
         case .againFromOriginal where refusals < Self.mostRefusals:
             refusals += 1
-            return [.expireResolution]
-                + (again(failure) ?? [.retry(.original, after: refusals == 1 ? .none : .own)])
-        case .onceWithoutRange where !failure.strikes.contains(.withoutRange):
-            return once(.withoutRange, failure)
+            return [.expireResolution] + (again(failure) ?? [.retry(.original, after: refusals == 1 ? .none : .own)])
+        case .onceWithoutRange where !failure.strikes.contains(.withoutRange): return once(.withoutRange, failure)
         case .onceUncached where !failure.strikes.contains(.uncached): return once(.uncached, failure)
         case .once where !failure.strikes.contains(.again): return once(.again, failure)
         case .onceWithoutRange, .onceUncached, .once, .againFromOriginal, .nextSource: return leave(failure)
@@ -212,8 +207,7 @@ struct PieceMachine: Equatable {
         if failure.isOtherSourceReady { return penalty + (again(failure) ?? [.ask(.original)]) }
         guard let seconds = failure.fault.retryAfter else {
             let wait = PieceAction.backOff(times: failures + 1)
-            return penalty + [.blameHost, wait]
-                + (again(failure) ?? [.retry(.sameWhileGood, after: .backOff)])
+            return penalty + [.blameHost, wait] + (again(failure) ?? [.retry(.sameWhileGood, after: .backOff)])
         }
         // The server named a time: no other request goes there before it either.
         return penalty + (again(failure) ?? [.holdHost(seconds), .ask(.same)])
@@ -222,7 +216,8 @@ struct PieceMachine: Equatable {
     private func leave(_ failure: PieceFailure) -> [PieceAction] {
         let isRangeless = failure.fault.kind == .noRanges
         let hasSource = failure.hasOtherSource || isRangeless && !failure.isSourceSpent
-        return (isRangeless ? [.postponeSource] : [.dropSource, .penaliseSource])
-            + [hasSource ? .ask(.original) : .fail]
+        return (isRangeless ? [.postponeSource] : [.dropSource, .penaliseSource]) + [
+            hasSource ? .ask(.original) : .fail
+        ]
     }
 }

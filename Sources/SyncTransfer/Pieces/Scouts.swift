@@ -29,13 +29,10 @@ struct Scouts {
     /// `redirects` if its origin has redirected before.
     ///
     /// - Returns: Whether the piece waits. It does so for one answer's head, and for ``longestWait`` at most.
-    mutating func mustWait(
-        _ piece: Piece,
-        _ chain: RedirectChain,
-        redirects: @autoclosure () -> Bool
-    ) -> Bool {
-        guard piece.chain == nil, chain.hops == 0, piece.scoutKey == nil, let key = key(for: chain.entry)
-        else { return false }
+    mutating func mustWait(_ piece: Piece, _ chain: RedirectChain, redirects: @autoclosure () -> Bool) -> Bool {
+        guard piece.chain == nil, chain.hops == 0, piece.scoutKey == nil, let key = key(for: chain.entry) else {
+            return false
+        }
         guard flights[key] != nil else {
             piece.scoutKey = key
             flights[key] = []

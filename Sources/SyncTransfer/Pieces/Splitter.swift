@@ -45,9 +45,7 @@ struct Splitter {
             guard host.running + host.queue.count < host.limit, let (piece, sink) = splittable(exchange),
                 let left = timeLeft(exchange, piece, now: now)
             else { continue }
-            if left > slowest?.left ?? Self.worthwhile / .seconds(1) {
-                slowest = (exchange, piece, sink, left)
-            }
+            if left > slowest?.left ?? Self.worthwhile / .seconds(1) { slowest = (exchange, piece, sink, left) }
         }
         guard let (exchange, piece, sink, left) = slowest, let end = piece.end else { return nil }
         let remaining = end - piece.position
@@ -65,23 +63,15 @@ struct Splitter {
     func handOver(_ exchange: Exchange, now: Duration) -> Cut? {
         let (host, least) = (exchange.host, least / 8)
         let patience = max(.milliseconds(200), (host.firstByte ?? .seconds(1)) * 5)
-        guard host.queue.isEmpty, host.running < host.limit,
-            let (piece, sink) = splittable(exchange, least: least),
-            exchange.rate > 0, exchange.rate * 1.5 < host.load.bestRate,
-            now - exchange.plan.startedAt >= patience,
+        guard host.queue.isEmpty, host.running < host.limit, let (piece, sink) = splittable(exchange, least: least),
+            exchange.rate > 0, exchange.rate * 1.5 < host.load.bestRate, now - exchange.plan.startedAt >= patience,
             let end = piece.end, let remaining = piece.remaining,
             Double(remaining) / exchange.rate > patience / .seconds(1)
         else { return nil }
         let share = Double(remaining) * exchange.rate / (exchange.rate + host.load.bestRate)
         let kept = min(max(2 * least, UInt64(share)), remaining - least)
         let range = (piece.position + least)...(end - least)
-        return Cut(
-            piece: piece,
-            sink: sink,
-            near: piece.position + kept,
-            range: range,
-            chain: exchange.plan.chain
-        )
+        return Cut(piece: piece, sink: sink, near: piece.position + kept, range: range, chain: exchange.plan.chain)
     }
 
     /// **Bytes** of a large rest that one request should bring: more where a request would otherwise be over at once.
@@ -120,8 +110,8 @@ struct Splitter {
 
     /// The piece of an exchange whose tail could be given away.
     func splittable(_ exchange: Exchange, least: UInt64? = nil) -> (Piece, any SplittableSink)? {
-        guard exchange.pieces.count == 1, let piece = exchange.pieces.first, piece.fault == nil,
-            !piece.isIndivisible, !exchange.isPaused, exchange.hasRanges, let remaining = piece.remaining,
+        guard exchange.pieces.count == 1, let piece = exchange.pieces.first, piece.fault == nil, !piece.isIndivisible,
+            !exchange.isPaused, exchange.hasRanges, let remaining = piece.remaining,
             remaining / 2 >= least ?? self.least, let sink = piece.sink as? any SplittableSink
         else { return nil }
         return (piece, sink)

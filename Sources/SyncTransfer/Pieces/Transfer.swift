@@ -27,20 +27,15 @@ final class Transfer {
     private(set) var hasEnded = false
 
     /// - Throws: `misuse` for an invalid request.
-    init(
-        request: TransferRequest,
-        sink: any TransferSink,
-        deadline: Duration,
-        completion: @escaping TransferCompletion
-    ) throws(TransferError) {
+    init(request: TransferRequest, sink: any TransferSink, deadline: Duration, completion: @escaping TransferCompletion)
+        throws(TransferError)
+    {
         func misuse(_ detail: String) -> TransferError {
             TransferError(code: .misuse, url: request.urls.first ?? "", detail: detail)
         }
         var sources: [Source] = []
         for text in request.urls {
-            do throws(URLError) {
-                sources.append(Source(url: try CurlURL(text)))
-            } catch {
+            do throws(URLError) { sources.append(Source(url: try CurlURL(text))) } catch {
                 throw misuse(error.description)
             }
         }
@@ -53,12 +48,8 @@ final class Transfer {
         referrer = request.referrer.map { (Origin(naming: $0), $0.isPublic) }
         add(
             Piece(
-                transfer: self,
-                sink: sink,
-                start: request.range?.lowerBound ?? 0,
-                end: request.range?.upperBound ?? request.objectSize
-            )
-        )
+                transfer: self, sink: sink, start: request.range?.lowerBound ?? 0,
+                end: request.range?.upperBound ?? request.objectSize))
     }
 
     var id: TransferID { request.id }
@@ -78,15 +69,8 @@ final class Transfer {
         completion(
             .success(
                 TransferReport(
-                    response: lastHead,
-                    sourceIndex: lastSource,
-                    currentURL: lastURL,
-                    requests: requests,
-                    bytesReceived: bytesReceived,
-                    isPublic: isFromPublic
-                )
-            )
-        )
+                    response: lastHead, sourceIndex: lastSource, currentURL: lastURL, requests: requests,
+                    bytesReceived: bytesReceived, isPublic: isFromPublic)))
     }
 
     func fail(_ error: TransferError) {
@@ -111,19 +95,13 @@ final class Transfer {
     /// reach or keeps failing; the others are told beside it.
     ///
     /// - Parameter others: What is known of sources that were not left.
-    func error(
-        _ last: Fault,
-        _ words: (TransferAdvice) -> String?,
-        others: [(url: String, detail: String)] = []
-    )
+    func error(_ last: Fault, _ words: (TransferAdvice) -> String?, others: [(url: String, detail: String)] = [])
         -> TransferError
     {
         var ends = sources.compactMap(\.left)
         // Nobody else could have helped.
         if RetryTable.remedy(for: last, redirected: false) == .fail { ends = [] }
-        guard let first = ends.first else {
-            return error(last.code, last.told(words), last)
-        }
+        guard let first = ends.first else { return error(last.code, last.told(words), last) }
         let rest = ends.dropFirst().map { (url: $0.url, detail: $0.fault.detail) } + others
         let beside = rest.prefix(3).map { "\(redacted(url: $0.url)): \($0.detail)" }
         let told = ([first.fault.told(words)] + beside).joined(separator: "; also ")
@@ -216,8 +194,7 @@ final class Piece {
     var source: Source { transfer.sources[sourceIndex] }
 
     /// As ``PieceMachine/take(_:)``.
-    @discardableResult
-    func take(_ input: PieceInput) -> UInt64 {
+    @discardableResult func take(_ input: PieceInput) -> UInt64 {
         since = nil
         return life.take(input)
     }

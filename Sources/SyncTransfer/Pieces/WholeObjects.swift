@@ -18,9 +18,7 @@ struct WholeObjects {
     func isKnown(_ url: String) -> Bool { rangeless.contains(url) }
 
     mutating func add(_ piece: Piece) {
-        for source in piece.transfer.sources {
-            wanting[source.url.text, default: [:]][ObjectIdentifier(piece)] = piece
-        }
+        for source in piece.transfer.sources { wanting[source.url.text, default: [:]][ObjectIdentifier(piece)] = piece }
     }
 
     mutating func forget(_ transfer: Transfer) {
@@ -109,9 +107,9 @@ struct WholeObjects {
     mutating func join(_ piece: Piece) -> Bool {
         guard !bodies.isEmpty else { return false }
         let url = piece.source.url.text
-        guard isKnown(url), let exchange = bodies[url],
-            piece.transfer.request.range != nil || piece.position > 0
-        else { return false }
+        guard isKnown(url), let exchange = bodies[url], piece.transfer.request.range != nil || piece.position > 0 else {
+            return false
+        }
         if exchange.fault == nil, !exchange.isServed, exchange.offset <= piece.position {
             serve(piece, by: exchange, url: url)
         } else {
@@ -123,9 +121,7 @@ struct WholeObjects {
 
     private func serve(_ piece: Piece, by exchange: Exchange, url: String) {
         let sources = piece.transfer.sources
-        if let index = sources.indices.first(where: { sources[$0].url.text == url }) {
-            piece.sourceIndex = index
-        }
+        if let index = sources.indices.first(where: { sources[$0].url.text == url }) { piece.sourceIndex = index }
         piece.isIndivisible = true
         piece.chain = exchange.plan.chain
         piece.trail = exchange.pieces.first?.trail ?? piece.trail

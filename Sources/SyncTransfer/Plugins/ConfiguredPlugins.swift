@@ -38,9 +38,7 @@ extension [ConfiguredResolver] {
         var resolved = requests.map { Resolved(url: $0.url) }
         var failures: [PluginError] = []
         for entry in self {
-            let mine = requests.indices.filter {
-                resolved[$0].cancelled == nil && entry.scope.covers(resolved[$0].url)
-            }
+            let mine = requests.indices.filter { resolved[$0].cancelled == nil && entry.scope.covers(resolved[$0].url) }
             guard !mine.isEmpty else { continue }
             let questions = mine.map { index in
                 var question = requests[index]
@@ -54,13 +52,9 @@ extension [ConfiguredResolver] {
                     throw PluginError(plugin: entry.name, code: .badAnswer, message: text)
                 }
                 for (index, answer) in zip(mine, answers) {
-                    if let failure = resolved[index].take(answer, from: entry.name) {
-                        failures.append(failure)
-                    }
+                    if let failure = resolved[index].take(answer, from: entry.name) { failures.append(failure) }
                 }
-            } catch {
-                failures.append(error)
-            }
+            } catch { failures.append(error) }
         }
         return (resolved, failures)
     }
@@ -89,8 +83,7 @@ extension Resolved {
 extension HeaderField {
     /// Whether it is a single line of a request: RFC 9110 §5.5. Anything else could smuggle in other lines (V27, V28).
     var isClean: Bool {
-        !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") }
-            && value.isOneLine
+        !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") } && value.isOneLine
     }
 }
 

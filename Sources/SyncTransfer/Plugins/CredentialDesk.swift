@@ -81,8 +81,7 @@ final class CredentialDesk {
 
     /// Whether a host has to wait for providers; asks them if need be.
     func mustWait(_ host: HostState) -> Bool {
-        if host.credential.state == .known, let expires = host.credential.expires, expires <= agenda.unixTime
-        {
+        if host.credential.state == .known, let expires = host.credential.expires, expires <= agenda.unixTime {
             host.credential.state = .unasked(refused: nil)
         }
         switch host.credential.state {
@@ -90,10 +89,7 @@ final class CredentialDesk {
         case .asking: return true
         case .unasked(let refused):
             guard overdue.count < Self.mostOverdue else {
-                record(
-                    failed(.unavailable, "\(overdue.count) earlier questions are unanswered", host),
-                    for: host
-                )
+                record(failed(.unavailable, "\(overdue.count) earlier questions are unanswered", host), for: host)
                 return false
             }
             ask(CredentialRequest(origin: host.origin.description, refused: refused), for: host)
@@ -111,9 +107,7 @@ final class CredentialDesk {
             try WorkerThread(name: "credentials") { [inbox] in
                 inbox.post(.provided(origin, number, asked.credential(for: request)))
             }
-        } catch {
-            inbox.post(.provided(origin, number, failed(.unavailable, "\(error)", host)))
-        }
+        } catch { inbox.post(.provided(origin, number, failed(.unavailable, "\(error)", host))) }
     }
 
     private func failed(_ code: PluginError.Code, _ text: String, _ host: HostState) -> ProvidedCredential {
@@ -153,23 +147,22 @@ final class CredentialDesk {
         host.credential.expires = expires.map { $0 > now ? $0 : now + Self.pause }
     }
 
-    func isWaiting(_ host: HostState?, for number: UInt64) -> Bool {
-        host?.credential.state == .asking(number)
-    }
+    func isWaiting(_ host: HostState?, for number: UInt64) -> Bool { host?.credential.state == .asking(number) }
 
     /// A provider's credential may have been refused: requests another.
     ///
     /// - Returns: Whether the piece shall try again.
     func renew(after fault: Fault, of piece: Piece, chain: RedirectChain, at host: HostState?) -> Bool {
-        guard case .status(let status) = fault.kind, status == 401 || status == 403,
-            let host, host.credential.isProvided, !chain.current.isSigned
+        guard case .status(let status) = fault.kind, status == 401 || status == 403, let host,
+            host.credential.isProvided, !chain.current.isSigned
         else { return false }
         // Another piece's refusal has already led to a new one.
         guard piece.shownCredential == host.credential.answers, host.credential.state == .known else {
             return piece.credentialRefusals < Self.mostRefusals
         }
-        guard host.credential.refusals < Self.mostRefusals, piece.credentialRefusals < Self.mostRefusals
-        else { return false }
+        guard host.credential.refusals < Self.mostRefusals, piece.credentialRefusals < Self.mostRefusals else {
+            return false
+        }
         piece.credentialRefusals += 1
         host.credential.refusals += 1
         host.credential.state = .unasked(refused: status)
@@ -195,9 +188,7 @@ extension [ConfiguredCredentialProvider] {
                 }
                 result.credential = found
                 return result
-            } catch {
-                result.failures.append(error)
-            }
+            } catch { result.failures.append(error) }
         }
         return result
     }

@@ -79,10 +79,7 @@ final class ResolverDesk {
     private static let mostSilences = 3
 
     init(
-        _ configuration: TransportConfiguration,
-        _ router: Router,
-        _ announcer: Announcer,
-        _ agenda: Agenda,
+        _ configuration: TransportConfiguration, _ router: Router, _ announcer: Announcer, _ agenda: Agenda,
         _ inbox: Inbox
     ) {
         resolvers = configuration.resolvers
@@ -109,11 +106,7 @@ final class ResolverDesk {
         if let chain = piece.chain {
             guard let status = piece.unresolvedRedirect else { return nil }
             return ResolverRequest(
-                url: chain.current.text,
-                original: chain.original.text,
-                range: range,
-                reason: .redirect(status: status)
-            )
+                url: chain.current.text, original: chain.original.text, range: range, reason: .redirect(status: status))
         }
         let source = piece.source
         if let resolution = source.resolution {
@@ -128,21 +121,18 @@ final class ResolverDesk {
     /// The link in whose place a piece needs another.
     private func oldLink(of piece: Piece) -> OldLink? {
         let source = piece.source
-        guard piece.chain == nil, let link = source.resolution?.replacement?.url ?? source.refused?.link
-        else { return nil }
+        guard piece.chain == nil, let link = source.resolution?.replacement?.url ?? source.refused?.link else {
+            return nil
+        }
         return OldLink(original: source.url.text, link: link.text)
     }
 
     /// The question that is left once a piece has the link that another request has got in place of the same old one.
     private func questionLeft(of piece: Piece) -> ResolverRequest? {
-        guard let question = question(of: piece), let old = oldLink(of: piece) else {
-            return question(of: piece)
-        }
+        guard let question = question(of: piece), let old = oldLink(of: piece) else { return question(of: piece) }
         // A renewed link may have been renewed itself: only the newest is of use.
         var (link, seen, newest) = (old.link, Set([old.link]), Resolution?.none)
-        while let next = renewed[OldLink(original: old.original, link: link)],
-            let url = next.replacement?.url.text
-        {
+        while let next = renewed[OldLink(original: old.original, link: link)], let url = next.replacement?.url.text {
             // A resolver that gives the same links in turn is asked.
             guard seen.insert(url).inserted else { return question }
             (newest, link) = (next, url)
@@ -284,8 +274,7 @@ final class ResolverDesk {
 
     /// A resolver's target refused the request: another is needed, unless the source has it already.
     func expire(_ source: inout Source, _ chain: RedirectChain, after fault: Fault) {
-        guard case .status(let status) = fault.kind, let link = source.resolution?.replacement?.url,
-            link == chain.entry
+        guard case .status(let status) = fault.kind, let link = source.resolution?.replacement?.url, link == chain.entry
         else { return }
         leaveAhead(&source)
         source.resolution = nil

@@ -43,8 +43,7 @@ package enum AddressScope: Equatable, Sendable {
             (0xC000_0000, 24), (0xC612_0000, 15),  // Protocol assignments, benchmarks.
             (0xE000_0000, 4), (0xF000_0000, 4),  // Multicast, reserved, broadcast.
         ]
-        self =
-            local.contains { address >> (32 - $0.length) == $0.prefix >> (32 - $0.length) } ? .local : .global
+        self = local.contains { address >> (32 - $0.length) == $0.prefix >> (32 - $0.length) } ? .local : .global
     }
 
     private init(ipv6 bytes: UnsafeRawBufferPointer) {

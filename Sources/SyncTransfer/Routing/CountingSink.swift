@@ -27,11 +27,8 @@ final class CountingSink: SplittableSink {
     func status(_ now: RequestState) -> TransferStatus {
         let url = request.urls.first ?? ""
         var status = TransferStatus(
-            id: request.id,
-            original: redacted(url: url),
-            source: (try? CurlURL(url))?.origin.description ?? (leadingScheme(of: url) ?? "") + ":",
-            attempts: 1
-        )
+            id: request.id, original: redacted(url: url),
+            source: (try? CurlURL(url))?.origin.description ?? (leadingScheme(of: url) ?? "") + ":", attempts: 1)
         let first = request.range?.lowerBound ?? 0
         status.state = now
         status.range = request.range ?? request.objectSize.map { 0..<$0 }
@@ -62,12 +59,8 @@ final class CountingSink: SplittableSink {
 
     func interrupted() { sink.interrupted() }
 
-    func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (
-        start: UInt64, sink: any TransferSink
-    )? {
-        guard let (start, sink) = (sink as? any SplittableSink)?.splitTail(near: offset, in: range) else {
-            return nil
-        }
+    func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (start: UInt64, sink: any TransferSink)? {
+        guard let (start, sink) = (sink as? any SplittableSink)?.splitTail(near: offset, in: range) else { return nil }
         var rest = request
         rest.range = start..<max(start, request.range?.upperBound ?? .max)
         let tail = CountingSink(sink, of: rest)

@@ -37,20 +37,14 @@ package final class FileTransport: Transport {
 
     package init() {}
 
-    package func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
-        completion: @escaping TransferCompletion
-    ) {
+    package func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
         let refusal = state.withLock { state -> TransferError? in
             if state.isShutDown { return .ended(request) }
             if state.open[request.id] != nil { return .duplicate(request) }
             if state.cancelledEarly.take(request.id) { return .cancelledEarly(request) }
             do throws(ThreadError) {
                 if state.thread == nil { state.thread = try WorkerThread(name: "local") { [self] in run() } }
-            } catch {
-                return TransferError(.unreachable, "\(error)", of: request)
-            }
+            } catch { return TransferError(.unreachable, "\(error)", of: request) }
             state.open[request.id] = (false, false)
             let sink = CountingSink(sink, of: request)
             state.waiting.append(Job(request: request, sink: sink, completion: completion))
@@ -81,8 +75,7 @@ package final class FileTransport: Transport {
             let waiting = Array(state.next.suffix(limit).reversed()) + state.waiting.prefix(limit)
             return (state.current, waiting, state.next.count + state.waiting.count)
         }
-        let told =
-            [current?.sink.status(.receiving)].compactMap(\.self) + waiting.map { $0.sink.status(.queued) }
+        let told = [current?.sink.status(.receiving)].compactMap(\.self) + waiting.map { $0.sink.status(.queued) }
         let all = count + (current == nil ? 0 : 1)
         return (Array(told.prefix(limit)), all - min(limit, all))
     }
@@ -120,15 +113,11 @@ package final class FileTransport: Transport {
     }
 
     /// Reads the first of the files that delivers.
-    private func read(
-        _ request: TransferRequest,
-        into sink: any TransferSink
-    ) -> Result<TransferReport, TransferError> {
+    private func read(_ request: TransferRequest, into sink: any TransferSink) -> Result<TransferReport, TransferError>
+    {
         var failure: TransferError?
         for place in request.urls.indices {
-            do throws(TransferError) {
-                return .success(try read(request, place, into: sink))
-            } catch {
+            do throws(TransferError) { return .success(try read(request, place, into: sink)) } catch {
                 // A file that is missing is not worth telling of beside one that cannot be read.
                 if failure == nil || error.code != .badStatus(404) { failure = error }
                 if error.code == .cancelled || error.code == .stoppedBySink { break }
@@ -137,17 +126,11 @@ package final class FileTransport: Transport {
         return .failure(failure ?? TransferError(.misuse, "a transfer without a URL", of: request))
     }
 
-    private func read(
-        _ request: TransferRequest,
-        _ place: Int,
-        into sink: any TransferSink
-    ) throws(TransferError) -> TransferReport {
+    private func read(_ request: TransferRequest, _ place: Int, into sink: any TransferSink) throws(TransferError)
+        -> TransferReport
+    {
         let url = request.urls[place]
-        func error(
-            _ code: TransferError.Code,
-            _ detail: String,
-            cause: FailureCause? = nil
-        ) -> TransferError {
+        func error(_ code: TransferError.Code, _ detail: String, cause: FailureCause? = nil) -> TransferError {
             var error = TransferError(code: code, url: url, detail: detail)
             if let cause { error.cause = cause }
             return error
@@ -187,8 +170,7 @@ package final class FileTransport: Transport {
         var offset = begin
         while offset < range.upperBound {
             let part = UnsafeMutableRawBufferPointer(
-                rebasing: buffer[..<Int(min(Self.step, range.upperBound - offset))]
-            )
+                rebasing: buffer[..<Int(min(Self.step, range.upperBound - offset))])
             let count = readFully(file.raw, into: part, at: offset)
             guard count >= 0 else { throw error(.badAnswer, "cannot be read: \(errnoText)") }
             guard count == part.count else { throw error(.badAnswer, "has become shorter") }
@@ -200,20 +182,12 @@ package final class FileTransport: Transport {
             state.withLock { $0.bytesReceived &+= UInt64(count) }
         }
         return TransferReport(
-            response: head,
-            sourceIndex: place,
-            currentURL: url,
-            requests: 0,
-            bytesReceived: offset - begin
-        )
+            response: head, sourceIndex: place, currentURL: url, requests: 0, bytesReceived: offset - begin)
     }
 
     /// Offers bytes until they are taken; `.paused` only if the transfer has been cancelled.
     private func deliver(
-        _ bytes: UnsafeRawBufferPointer,
-        at offset: UInt64,
-        of id: TransferID,
-        to sink: any TransferSink
+        _ bytes: UnsafeRawBufferPointer, at offset: UInt64, of id: TransferID, to sink: any TransferSink
     ) -> SinkOutcome {
         while true {
             let hasEnded = state.withLock { state in

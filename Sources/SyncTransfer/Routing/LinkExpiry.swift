@@ -29,15 +29,8 @@ package enum LinkExpiry {
 
     /// How long a redirect may be reused, in **seconds**. RFC 9111 §4.2, §5.2.2.
     /// The headers are as they came; `fallback` is for an answer that says nothing.
-    package static func life(
-        cacheControl: String?,
-        expires: String?,
-        fallback: Int64,
-        now: Int64
-    ) -> Int64 {
-        let directives = (cacheControl ?? "").lowercased().split(separator: ",").map {
-            $0.filter { $0 != " " }
-        }
+    package static func life(cacheControl: String?, expires: String?, fallback: Int64, now: Int64) -> Int64 {
+        let directives = (cacheControl ?? "").lowercased().split(separator: ",").map { $0.filter { $0 != " " } }
         if directives.contains(where: { $0 == "no-store" || $0 == "no-cache" }) { return 0 }
         if let age = directives.first(where: { $0.hasPrefix("max-age=") }) {
             return decimal(age.dropFirst("max-age=".count)).flatMap { Int64(exactly: $0) } ?? 0

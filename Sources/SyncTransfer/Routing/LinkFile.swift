@@ -13,9 +13,7 @@ package struct LinkFile: Sendable {
     /// Lessons kept: directories first, then the longest-lived.
     package static let capacity = 1_000
 
-    package init(stateDirectory: String) {
-        file = LineFile(path: stateDirectory + "/links", header: "links 1")
-    }
+    package init(stateDirectory: String) { file = LineFile(path: stateDirectory + "/links", header: "links 1") }
 
     /// The lessons still valid at a time in **seconds** since 1970.
     package func read(now: Int64) -> [LinkRecord] {
@@ -27,22 +25,18 @@ package struct LinkFile: Sendable {
     /// - Throws: ``FileError``; the former lessons are then as they were.
     package func add(_ changes: LinkChanges, now: Int64) throws(FileError) {
         var known: [String: LinkRecord] = [:]
-        for record in read(now: now) where !changes.failed.contains(record.original) {
-            known[record.original] = record
-        }
+        for record in read(now: now) where !changes.failed.contains(record.original) { known[record.original] = record }
         for record in changes.learnt where record.expires > now { known[record.original] = record }
         let kept = known.values.sorted {
-            ($0.isDirectory ? 0 : 1, -$0.expires, $0.original) < (
-                $1.isDirectory ? 0 : 1, -$1.expires, $1.original
-            )
+            ($0.isDirectory ? 0 : 1, -$0.expires, $0.original) < ($1.isDirectory ? 0 : 1, -$1.expires, $1.original)
         }
         try file.write(kept.prefix(Self.capacity).map(Self.line))
     }
 
     private static func line(_ record: LinkRecord) -> String {
         [
-            record.isDirectory ? "directory" : "url", "\(record.status)",
-            record.originIsPublic ? "public" : "local", "\(record.expires)", record.original, record.target,
+            record.isDirectory ? "directory" : "url", "\(record.status)", record.originIsPublic ? "public" : "local",
+            "\(record.expires)", record.original, record.target,
         ].joined(separator: " ")
     }
 
@@ -53,13 +47,8 @@ package struct LinkFile: Sendable {
             (try? CurlURL(words[4])) != nil, (try? CurlURL(words[5])) != nil
         else { return nil }
         return LinkRecord(
-            original: words[4],
-            target: words[5],
-            isDirectory: words[0] == "directory",
-            status: status,
-            originIsPublic: words[2] == "public",
-            expires: expires
-        )
+            original: words[4], target: words[5], isDirectory: words[0] == "directory", status: status,
+            originIsPublic: words[2] == "public", expires: expires)
     }
 }
 
@@ -76,9 +65,7 @@ struct LineFile: Sendable {
         guard let bytes = try? readFile(path, trust: .state, limit: Self.limit) else { return [] }
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
         guard lines.first.map(String.init) == header else { return [] }
-        return lines.dropFirst().map {
-            $0.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
-        }
+        return lines.dropFirst().map { $0.split(separator: " ", omittingEmptySubsequences: false).map(String.init) }
     }
 
     func write(_ lines: [String]) throws(FileError) {

@@ -93,11 +93,7 @@ package struct RedirectChain: Equatable, Sendable {
     ///     the user's own wish and is not held against the policy.
     /// - Returns: Where to ask next, or the rule that was broken. A refusal changes nothing.
     package mutating func redirected(
-        to location: String?,
-        status: Int,
-        life: Int64 = 0,
-        setsCookie: Bool = false,
-        policy: RedirectPolicy,
+        to location: String?, status: Int, life: Int64 = 0, setsCookie: Bool = false, policy: RedirectPolicy,
         rewrite: (CurlURL) -> CurlURL? = { _ in nil }
     ) -> Step {
         let setsCookie = self.setsCookie || setsCookie
@@ -110,17 +106,11 @@ package struct RedirectChain: Equatable, Sendable {
             return Self.unusable("a URL with a percent-encoded control character")
         }
         let target: CurlURL
-        do {
-            target = try current.joined(location)
-        } catch {
-            return Self.unusable(error.description)
-        }
+        do { target = try current.joined(location) } catch { return Self.unusable(error.description) }
         let rewritten = rewrite(target)
         let (from, to) = (current.origin, target.origin)
         let lead = RedirectPolicy.Lead.redirect(current, to: target)
-        if rewritten == nil,
-            let fault = policy.decide(from: from, to: to, isFromPublic: isFromPublic, by: lead)
-        {
+        if rewritten == nil, let fault = policy.decide(from: from, to: to, isFromPublic: isFromPublic, by: lead) {
             return .refuse(fault)
         }
         let next = rewritten ?? target

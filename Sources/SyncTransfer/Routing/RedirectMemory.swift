@@ -47,8 +47,7 @@ package struct RedirectMemory: Sendable {
     package func records(now: Int64) -> LinkChanges {
         let urls = exact.values.filter { record in
             guard !record.original.contains("?") else { return false }
-            return !record.target.contains("?")
-                || (try? CurlURL(record.target)).flatMap(LinkExpiry.ofURL) != nil
+            return !record.target.contains("?") || (try? CurlURL(record.target)).flatMap(LinkExpiry.ofURL) != nil
         }
         let learnt = (directories.values + urls).filter { $0.expires > now }
         return LinkChanges(learnt: learnt, failed: failed)
@@ -58,12 +57,7 @@ package struct RedirectMemory: Sendable {
     ///
     /// - Parameter life: For how many **seconds** that may be used; cut to what a signed URL says of itself.
     package mutating func learn(
-        _ original: CurlURL,
-        isAt target: CurlURL,
-        status: Int,
-        originIsPublic: Bool,
-        life: Int64,
-        now: Int64
+        _ original: CurlURL, isAt target: CurlURL, status: Int, originIsPublic: Bool, life: Int64, now: Int64
     ) {
         var expires = now + min(max(0, life), Self.longestLife)
         if let end = LinkExpiry.ofURL(target) { expires = min(expires, end - Self.margin) }
@@ -73,13 +67,8 @@ package struct RedirectMemory: Sendable {
         failed.remove(original.text)
         func record(_ original: String, _ target: String, isDirectory: Bool) -> LinkRecord {
             LinkRecord(
-                original: original,
-                target: target,
-                isDirectory: isDirectory,
-                status: status,
-                originIsPublic: originIsPublic,
-                expires: expires
-            )
+                original: original, target: target, isDirectory: isDirectory, status: status,
+                originIsPublic: originIsPublic, expires: expires)
         }
         exact[original.text] = record(original.text, target.text, isDirectory: false)
         // A signature is for one object. Without one, a target of the same name suggests where its neighbours are.
@@ -93,15 +82,10 @@ package struct RedirectMemory: Sendable {
     /// Where to ask for a URL, if known.
     package func lesson(for original: CurlURL, now: Int64) -> Lesson? {
         func lesson(_ record: LinkRecord?, _ rest: Substring) -> Lesson? {
-            guard let record, record.expires > now, let target = try? CurlURL(record.target + rest) else {
-                return nil
-            }
+            guard let record, record.expires > now, let target = try? CurlURL(record.target + rest) else { return nil }
             return Lesson(
-                target: target,
-                status: record.status,
-                originIsPublic: record.originIsPublic,
-                isGuess: record.isDirectory
-            )
+                target: target, status: record.status, originIsPublic: record.originIsPublic,
+                isGuess: record.isDirectory)
         }
         if let lesson = lesson(exact[original.text], "") { return lesson }
         let directory = original.directory

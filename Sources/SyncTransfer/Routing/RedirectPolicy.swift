@@ -76,8 +76,7 @@ extension Origin {
     /// The place of the document that names the URLs. A plugin's document is of no host, so nothing private is its own.
     init(naming referrer: TransferRequest.Referrer) {
         self =
-            (try? CurlURL(referrer.url))?.origin
-            ?? Origin(scheme: urlScheme(of: referrer.url) ?? "", host: "", port: 0)
+            (try? CurlURL(referrer.url))?.origin ?? Origin(scheme: urlScheme(of: referrer.url) ?? "", host: "", port: 0)
     }
 
     /// Whether the name stands for this machine or a private address. RFC 6761 §6.3.

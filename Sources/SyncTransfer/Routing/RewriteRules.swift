@@ -19,23 +19,17 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
     package let replacement: String
 
     /// Why a text is no rule.
-    package struct SyntaxError: Error, Equatable, CustomStringConvertible {
-        package let description: String
-    }
+    package struct SyntaxError: Error, Equatable, CustomStringConvertible { package let description: String }
 
     /// Reads `PREFIX REPLACEMENT`, or `~EXPRESSION REPLACEMENT` as nginx marks expressions. One blank divides them.
     package init(_ text: String) throws(SyntaxError) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 2, let from = parts.first, let to = parts.last, !from.isEmpty, !to.isEmpty else {
-            throw SyntaxError(
-                description: "a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one space"
-            )
+            throw SyntaxError(description: "a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one space")
         }
         if from.hasPrefix("~") {
             pattern = .expression(String(from.dropFirst()))
-            do {
-                _ = try Regex(String(from.dropFirst()))
-            } catch {
+            do { _ = try Regex(String(from.dropFirst())) } catch {
                 throw SyntaxError(description: "not a regular expression: \(from.dropFirst())")
             }
         } else {
@@ -83,10 +77,7 @@ package struct RewriteRules {
             let authority = parts[1].prefix { !"/?#".contains($0) }
             guard !authority.isEmpty else { return .success(.text(text)) }
             return Result { () throws(URLError) in
-                .origin(
-                    try CurlURL("\(parts[0])://\(authority)/").origin,
-                    rest: parts[1][authority.endIndex...]
-                )
+                .origin(try CurlURL("\(parts[0])://\(authority)/").origin, rest: parts[1][authority.endIndex...])
             }
         }
 
@@ -173,9 +164,7 @@ package struct RewriteResolver: RequestResolver {
     package func resolve(_ requests: [ResolverRequest]) -> [RequestDisposition] {
         let prepared = RewriteRules(rules)
         return requests.map { request in
-            guard let url = try? CurlURL(request.url), let target = prepared.apply(to: url) else {
-                return .proceed
-            }
+            guard let url = try? CurlURL(request.url), let target = prepared.apply(to: url) else { return .proceed }
             return .replace(url: target.url.text, headers: [])
         }
     }

@@ -43,19 +43,13 @@ extension TransportConfiguration {
         let kind = asked.isSigned ? nil : credentials[asked.origin]
         let proxy = proxy(for: asked.origin)
         return RouteExplanation(
-            original: redacted(original),
-            rule: rewritten.map { ($0.rule, rewriteRules[$0.rule - 1].shownPattern) },
-            asked: redacted(asked),
-            credentials: kind?.name,
-            headers: isHome ? headers.count : 0,
+            original: redacted(original), rule: rewritten.map { ($0.rule, rewriteRules[$0.rule - 1].shownPattern) },
+            asked: redacted(asked), credentials: kind?.name, headers: isHome ? headers.count : 0,
             proxy: proxy.map { (redacted(url: $0.url), $0.user != nil) },
             tls: asked.origin.scheme == "https"
                 ? RouteExplanation.TLS(
-                    minimumVersion: tls.minimumVersion.rawValue,
-                    authorities: tls.authorities,
-                    certificate: isHome ? tls.certificate : nil
-                ) : nil
-        )
+                    minimumVersion: tls.minimumVersion.rawValue, authorities: tls.authorities,
+                    certificate: isHome ? tls.certificate : nil) : nil)
     }
 }
 

@@ -31,8 +31,7 @@ package final class RoutedTransport: Transport {
     ///     in the configuration means it.
     ///   - advise: As ``TransportConfiguration/advise``.
     package init(
-        _ routes: [(scope: URLScope, transport: any Transport)],
-        others: any Transport,
+        _ routes: [(scope: URLScope, transport: any Transport)], others: any Transport,
         policy: RedirectPolicy = RedirectPolicy(),
         advise: @escaping @Sendable (TransferAdvice) -> String? = { _ in nil }
     ) {
@@ -43,13 +42,9 @@ package final class RoutedTransport: Transport {
     }
 
     /// The index of the route for a URL; the number of routes stands for ``others``.
-    private func route(of url: String) -> Int {
-        routes.firstIndex { $0.scope.covers(url) } ?? routes.count
-    }
+    private func route(of url: String) -> Int { routes.firstIndex { $0.scope.covers(url) } ?? routes.count }
 
-    private func transport(_ place: Int) -> any Transport {
-        place < routes.count ? routes[place].transport : others
-    }
+    private func transport(_ place: Int) -> any Transport { place < routes.count ? routes[place].transport : others }
 
     /// Why a route may not ask for a URL.
     private func refusal(of url: String, on route: Int, _ request: TransferRequest) -> Fault? {
@@ -57,10 +52,7 @@ package final class RoutedTransport: Transport {
         guard let target = (try? CurlURL(url))?.origin else {
             let scheme = urlScheme(of: url) ?? ""
             guard urlScheme(of: referrer.url) != scheme, !routes[route].scope.names(url) else { return nil }
-            return Fault(
-                .policy,
-                "the manifest was not fetched over \(scheme): and names \(redacted(url: url))"
-            )
+            return Fault(.policy, "the manifest was not fetched over \(scheme): and names \(redacted(url: url))")
         }
         guard !routes[route].scope.names(target) else { return nil }
         let source = Origin(naming: referrer)
@@ -88,27 +80,17 @@ package final class RoutedTransport: Transport {
         return legs
     }
 
-    package func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
-        completion: @escaping TransferCompletion
-    ) {
+    package func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
         do throws(TransferError) {
             let legs = try legs(of: request)
             guard !legs.isEmpty else { return others.start(request, sink: sink, completion: completion) }
             start(request, legs: legs[...], spent: 0, nil, sink: sink, completion: completion)
-        } catch {
-            completion(.failure(error))
-        }
+        } catch { completion(.failure(error)) }
     }
 
     private func start(
-        _ request: TransferRequest,
-        legs: ArraySlice<(route: Int, places: [Int])>,
-        spent: Int,
-        _ earlier: TransferError?,
-        sink: any TransferSink,
-        completion: @escaping TransferCompletion
+        _ request: TransferRequest, legs: ArraySlice<(route: Int, places: [Int])>, spent: Int,
+        _ earlier: TransferError?, sink: any TransferSink, completion: @escaping TransferCompletion
     ) {
         guard let leg = legs.first else { return }
         let id = request.id
@@ -123,8 +105,7 @@ package final class RoutedTransport: Transport {
         }
         guard !isCancelled else {
             var error =
-                spent == 0
-                ? TransferError.cancelledEarly(request) : TransferError(.cancelled, "cancelled", of: request)
+                spent == 0 ? TransferError.cancelledEarly(request) : TransferError(.cancelled, "cancelled", of: request)
             error.requests = spent
             return completion(.failure(error))
         }
@@ -166,9 +147,7 @@ package final class RoutedTransport: Transport {
         if let route { transport(route).cancel(id) }
     }
 
-    package func blame(url: String, reason: String) {
-        transport(route(of: url)).blame(url: url, reason: reason)
-    }
+    package func blame(url: String, reason: String) { transport(route(of: url)).blame(url: url, reason: reason) }
 
     package var totals: TransferTotals {
         var sum = others.totals

@@ -19,9 +19,7 @@ package struct SourceFile: Sendable {
     /// **Seconds** after which an origin is forgotten: 90 days.
     private static let longestMemory: Int64 = 90 * 86_400
 
-    package init(stateDirectory: String) {
-        file = LineFile(path: stateDirectory + "/sources", header: "sources 1")
-    }
+    package init(stateDirectory: String) { file = LineFile(path: stateDirectory + "/sources", header: "sources 1") }
 
     /// What still counts at a time in **seconds** since 1970.
     package func read(now: Int64) -> SourceRecords {
@@ -47,8 +45,7 @@ package struct SourceFile: Sendable {
         let urls = penalised.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         try file.write(
             origins.prefix(Self.capacity).map { Self.line($0.key, $0.value) }
-                + urls.prefix(Self.capacity).map { "aside \($0.value) \($0.key)" }
-        )
+                + urls.prefix(Self.capacity).map { "aside \($0.value) \($0.key)" })
     }
 
     private func lines(now: Int64) -> (noted: [String: Noted], penalised: [String: Int64]) {
@@ -58,9 +55,7 @@ package struct SourceFile: Sendable {
                 (try? CurlURL(words[2])) != nil
             {
                 penalised[words[2]] = end
-            } else if let (origin, one) = Self.noted(words), one.time <= now,
-                now - one.time < Self.longestMemory
-            {
+            } else if let (origin, one) = Self.noted(words), one.time <= now, now - one.time < Self.longestMemory {
                 noted[origin] = one
             }
         }
@@ -70,16 +65,15 @@ package struct SourceFile: Sendable {
     private static func line(_ origin: String, _ noted: Noted) -> String {
         let score = noted.score
         return [
-            "origin", "\(score.successes)", "\(score.failures)",
-            "\(Int64(min(max(score.rate ?? 0, 0), 1e15)))",
+            "origin", "\(score.successes)", "\(score.failures)", "\(Int64(min(max(score.rate ?? 0, 0), 1e15)))",
             "\(score.connections ?? 0)", score.redirects ? "redirects" : "direct", "\(noted.time)", origin,
         ].joined(separator: " ")
     }
 
     private static func noted(_ words: [String]) -> (String, Noted)? {
-        guard words.count == 8, words[0] == "origin", let successes = count(words[1]),
-            let failures = count(words[2]), let rate = Int64(words[3]), let connections = Int(words[4]),
-            ["redirects", "direct"].contains(words[5]), let time = Int64(words[6]), time >= 0
+        guard words.count == 8, words[0] == "origin", let successes = count(words[1]), let failures = count(words[2]),
+            let rate = Int64(words[3]), let connections = Int(words[4]), ["redirects", "direct"].contains(words[5]),
+            let time = Int64(words[6]), time >= 0
         else { return nil }
         var score = HostScore()
         (score.successes, score.failures, score.redirects) = (successes, failures, words[5] == "redirects")

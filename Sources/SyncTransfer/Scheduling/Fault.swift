@@ -100,12 +100,7 @@ package struct Fault: Error, Equatable, Sendable {
     /// What can be done about it, where ``kind`` does not tell.
     private let given: TransferAdvice?
 
-    package init(
-        _ kind: Kind,
-        _ detail: String,
-        retryAfter: Int64? = nil,
-        advice: TransferAdvice? = nil
-    ) {
+    package init(_ kind: Kind, _ detail: String, retryAfter: Int64? = nil, advice: TransferAdvice? = nil) {
         self.kind = kind
         given = advice
         self.detail = escaped(detail)  // Some of it are the server's words (V63).
@@ -163,8 +158,8 @@ package struct Fault: Error, Equatable, Sendable {
         switch kind {
         case .unreachable: .unreachable
         case .idle, .slow: .timedOut
-        case .broken, .malformed, .unwantedForm, .wrongRange, .otherSize, .captivePortal, .rewound,
-            .superseded, .noRanges:
+        case .broken, .malformed, .unwantedForm, .wrongRange, .otherSize, .captivePortal, .rewound, .superseded,
+            .noRanges:
             .badAnswer
         case .tls: .tls
         case .status(401), .status(403), .proxyAuthentication: .authentication
@@ -186,10 +181,7 @@ extension Fault {
         if exchange.refusedAddress, !exchange.isAnswered, !exchange.answeredFromPublic {
             let host = exchange.plan.chain.current.origin.host
             self.init(
-                .policy,
-                "\(host) has a private address, and a public server led there",
-                advice: .allowPrivateTarget
-            )
+                .policy, "\(host) has a private address, and a public server led there", advice: .allowPrivateTarget)
             return
         }
         if let fault = exchange.fault {
@@ -232,8 +224,9 @@ extension Fault {
         }
         // Through SOCKS, nothing but these says whether the server was reached.
         let isSocks = proxy.url.lowercased().hasPrefix("socks")
-        guard !isSocks || [CURLE_COULDNT_CONNECT, CURLE_COULDNT_RESOLVE_PROXY, CURLE_PROXY].contains(result)
-        else { return nil }
+        guard !isSocks || [CURLE_COULDNT_CONNECT, CURLE_COULDNT_RESOLVE_PROXY, CURLE_PROXY].contains(result) else {
+            return nil
+        }
         let text = withoutTime(exchange.easy.message(for: result))
         let kind = kind(of: result, text: text, exchange)
         return Fault(kind, "\(proxy.named): \(text)", advice: advice(on: result, text: text, exchange))
@@ -247,12 +240,8 @@ extension Fault {
             proxy.user == nil
                 ? Fault(.proxyAuthentication, "\(name) requires credentials (\(status))")
                 : Fault(
-                    .proxyAuthentication,
-                    "\(name) refuses the credentials (\(status))",
-                    advice: .renewProxyCredentials
-                )
-        case 403:
-            Fault(.proxyAuthentication, "\(name) does not allow it (\(status))", advice: .askProxyOwner)
+                    .proxyAuthentication, "\(name) refuses the credentials (\(status))", advice: .renewProxyCredentials)
+        case 403: Fault(.proxyAuthentication, "\(name) does not allow it (\(status))", advice: .askProxyOwner)
         case 502, 503, 504: Fault(.unreachable, "\(name) cannot reach it (\(status))")
         default: Fault(.broken, "\(name) gives no tunnel (\(status))", advice: .checkProxy)
         }
@@ -278,11 +267,9 @@ extension Fault {
         switch code {
         case CURLE_SSL_CACERT_BADFILE: return .installAuthorities
         case CURLE_SSL_CONNECT_ERROR
-        where text.contains("wrong version number") || text.contains("packet length too long"):
-            return .isPlainHTTP
+        where text.contains("wrong version number") || text.contains("packet length too long"): return .isPlainHTTP
         // The client's own.
-        case CURLE_SSL_CONNECT_ERROR where text.contains("alert certificate expired"):
-            return .renewCertificate
+        case CURLE_SSL_CONNECT_ERROR where text.contains("alert certificate expired"): return .renewCertificate
         case CURLE_UNSUPPORTED_PROTOCOL where text.contains("HTTP/0.9"): return .isTLS
         case CURLE_PEER_FAILED_VERIFICATION: break
         default: return nil
@@ -302,20 +289,17 @@ extension Fault {
 
     private static func kind(of code: CURLcode, text: String, _ exchange: Exchange) -> Kind {
         switch code {
-        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT,
-            CURLE_INTERFACE_FAILED, CURLE_PROXY:
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT, CURLE_INTERFACE_FAILED,
+            CURLE_PROXY:
             .unreachable
         case CURLE_OPERATION_TIMEDOUT: exchange.isConnected ? .idle : .unreachable
         case CURLE_SSL_CONNECT_ERROR: isTLSRefusal(text) ? .tls : .unreachable
-        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM,
-            CURLE_SSL_CIPHER,
-            CURLE_SSL_ISSUER_ERROR, CURLE_SSL_CRL_BADFILE, CURLE_SSL_INVALIDCERTSTATUS,
-            CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
-            CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED:
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER,
+            CURLE_SSL_ISSUER_ERROR, CURLE_SSL_CRL_BADFILE, CURLE_SSL_INVALIDCERTSTATUS, CURLE_SSL_PINNEDPUBKEYNOTMATCH,
+            CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED, CURLE_SSL_CLIENTCERT, CURLE_USE_SSL_FAILED:
             .tls
         case CURLE_RECV_ERROR where text.contains("chunked-encoding"): .malformed
-        case CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_PARTIAL_FILE, CURLE_HTTP2,
-            CURLE_HTTP2_STREAM:
+        case CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_PARTIAL_FILE, CURLE_HTTP2, CURLE_HTTP2_STREAM:
             .broken
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING: .malformed
         // A header line longer than libcurl's limit.

@@ -30,8 +30,9 @@ struct HostLoad {
         // When one connection goes, the others need seconds to use its share: one that has just become free stays if it
         // is faster than average, and a slower one goes instead (cubic's K, RFC 9438 section 4.2).
         let (limit, share) = (adaptive.limit, goodput / Double(running + 1))
-        guard running >= limit, running < adaptive.fastLimit, let rate = freeRates.last, rate > share
-        else { return limit }
+        guard running >= limit, running < adaptive.fastLimit, let rate = freeRates.last, rate > share else {
+            return limit
+        }
         return running + 1
     }
 

@@ -28,9 +28,7 @@ final class NetworkChanges {
         descriptor = opened
     }
 
-    deinit {
-        if let descriptor { close(descriptor) }
-    }
+    deinit { if let descriptor { close(descriptor) } }
 
     /// Drains the socket, whatever the content; returns whether there was any.
     func takeChange() -> Bool {

@@ -33,9 +33,7 @@ struct HostSilence {
     mutating func isIdle(from now: Duration) { idleSince = now }
 
     /// A wait that the server asked for does not count.
-    mutating func excuse(until time: Duration) {
-        if let before = since { since = max(before, time) }
-    }
+    mutating func excuse(until time: Duration) { if let before = since { since = max(before, time) } }
 
     /// So much time does not count: nobody was there to receive anything.
     mutating func excuse(for time: Duration) {
@@ -71,8 +69,7 @@ struct SilenceWatch {
     /// - Returns: When it is to be looked at; `nil` when that is arranged.
     func begin(_ host: HostState, now: Duration) -> Duration? {
         // A host that was not asked was not silent; after a long time without requests it starts anew.
-        let idle =
-            host.running == 0 ? max(.zero, now - max(host.silence.idleSince, host.backoff.until)) : .zero
+        let idle = host.running == 0 ? max(.zero, now - max(host.silence.idleSince, host.backoff.until)) : .zero
         let isNew = idle >= max(limit ?? .zero, .seconds(1))
         let since = isNew ? now : host.silence.since.map { min(now, $0 + idle) } ?? now
         host.silence.since = since
@@ -109,9 +106,7 @@ struct SilenceWatch {
 
     /// - Parameter most: How long it may be silent, if that is less than patience allows.
     func isSilent(_ host: HostState?, for most: Duration? = nil, now: Duration) -> Bool {
-        guard let limit = [limit, most].compactMap(\.self).min(), let since = host?.silence.since else {
-            return false
-        }
+        guard let limit = [limit, most].compactMap(\.self).min(), let since = host?.silence.since else { return false }
         return now - since >= limit
     }
 

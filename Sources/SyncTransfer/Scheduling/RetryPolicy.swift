@@ -27,9 +27,7 @@ package struct RetryPolicy: Sendable, Equatable {
     }
 
     /// The wait that a server asks for with `Retry-After`, not above the cap.
-    package func wait(retryAfter seconds: Int64) -> Duration {
-        min(.seconds(max(0, seconds)), retryAfterCap)
-    }
+    package func wait(retryAfter seconds: Int64) -> Duration { min(.seconds(max(0, seconds)), retryAfterCap) }
 
     private func jittered(failures: Int, cap: Duration, random: UInt64) -> Duration {
         let doublings = min(max(failures, 1) - 1, 30)
@@ -54,12 +52,7 @@ package struct HostBackoff: Sendable, Equatable {
     /// Notes that a request has failed so many times in a row, 0 if it made progress.
     ///
     /// - Returns: When to retry it.
-    package mutating func failed(
-        _ times: Int,
-        now: Duration,
-        policy: RetryPolicy,
-        random: () -> UInt64
-    ) -> Duration {
+    package mutating func failed(_ times: Int, now: Duration, policy: RetryPolicy, random: () -> UInt64) -> Duration {
         if until <= now {
             failedRounds += 1
             until = now + policy.wait(failures: failedRounds, random: random())
@@ -89,12 +82,7 @@ package struct Pace: Sendable {
     /// - Parameters:
     ///   - least: **Bytes** a second; 0 for no bound.
     ///   - interval: The time over which they are measured.
-    package mutating func attemptEnded(
-        position: UInt64,
-        now: Duration,
-        least: UInt64,
-        over interval: Duration
-    ) {
+    package mutating func attemptEnded(position: UInt64, now: Duration, least: UInt64, over interval: Duration) {
         let time = now - start.time
         guard time >= interval else { return }
         let isSlow = Double(position - min(start.position, position)) < Double(least) * (time / .seconds(1))

@@ -63,9 +63,7 @@ package struct SourceHealth: Equatable, Sendable {
 
     /// Starts from what an earlier process knew; both times are of the same moment.
     package init(_ records: SourceRecords = SourceRecords(), now: Duration = .zero, unixTime: Int64 = 0) {
-        for (origin, score) in records.scores {
-            if let origin = try? CurlURL(origin).origin { scores[origin] = score }
-        }
+        for (origin, score) in records.scores { if let origin = try? CurlURL(origin).origin { scores[origin] = score } }
         given = scores
         for (url, end) in records.penalised where end > unixTime {
             penalisedUntil[url] = now + .seconds(min(end - unixTime, 86_400))
@@ -75,9 +73,7 @@ package struct SourceHealth: Equatable, Sendable {
     /// What has been learnt since, for the next process. URLs with a query are left out: they may be secret.
     package func records(now: Duration, unixTime: Int64) -> SourceRecords {
         var records = SourceRecords()
-        for (origin, score) in scores where given[origin] != score {
-            records.scores[origin.description] = score
-        }
+        for (origin, score) in scores where given[origin] != score { records.scores[origin.description] = score }
         for (url, end) in penalisedUntil where end > now && !url.contains("?") {
             records.penalised[url] = unixTime + Int64(((end - now) / .seconds(1)).rounded(.up))
         }
@@ -101,13 +97,10 @@ package struct SourceHealth: Equatable, Sendable {
         penalisedUntil[url] = time
     }
 
-    package func isPenalised(_ url: String, now: Duration) -> Bool {
-        penalisedUntil[url].map { $0 > now } ?? false
-    }
+    package func isPenalised(_ url: String, now: Duration) -> Bool { penalisedUntil[url].map { $0 > now } ?? false }
 
     /// The index of the best of the candidates, which are in the manifest's order; `nil` when there are none.
-    package func best(of candidates: [(index: Int, url: CurlURL, isOutOfReach: Bool)], now: Duration) -> Int?
-    {
+    package func best(of candidates: [(index: Int, url: CurlURL, isOutOfReach: Bool)], now: Duration) -> Int? {
         guard candidates.count > 1 else { return candidates.first?.index }
         // An unmeasured source counts as fast as the best, so that the listed order holds.
         let fastest = candidates.compactMap { scores[$0.url.origin]?.rate }.max() ?? 1

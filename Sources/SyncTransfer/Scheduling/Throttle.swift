@@ -27,9 +27,7 @@ final class Throttle {
         return true
     }
 
-    func giveBack(_ count: Int) {
-        if rate != nil { tokens += Double(count) }
-    }
+    func giveBack(_ count: Int) { if rate != nil { tokens += Double(count) } }
 
     /// Adds tokens for the time since the last call, a tenth of a second's worth at most.
     func fill(now: Duration) {
@@ -40,9 +38,7 @@ final class Throttle {
 
     /// Kernel receive buffer in **bytes** for a new socket: a quarter of a second's worth, so that the kernel does not
     /// receive far ahead of the limit; `nil` without a limit. `SO_RCVBUF`, socket(7).
-    var socketBuffer: Int32? {
-        rate.map { Int32(min(max($0 / 4, 4096), 4 << 20)) }
-    }
+    var socketBuffer: Int32? { rate.map { Int32(min(max($0 / 4, 4096), 4 << 20)) } }
 
     var hasTokens: Bool { rate == nil || tokens > 0 }
 

@@ -52,9 +52,7 @@ struct Announcer {
         }
         piece.askedSource = piece.sourceIndex
         let byRule = router.rewritten(chain.original)
-        if let (target, rule) = byRule {
-            hop(.rewrite(.rule(rule)), from: chain.original, to: target, of: piece, 0)
-        }
+        if let (target, rule) = byRule { hop(.rewrite(.rule(rule)), from: chain.original, to: target, of: piece, 0) }
         if let replacement = piece.source.resolution?.replacement, replacement.url == chain.entry {
             let by = TransferEvent.Rewriter.resolver(replacement.resolver)
             hop(.rewrite(by), from: byRule?.url ?? chain.original, to: replacement.url, of: piece, 0)
@@ -75,26 +73,15 @@ struct Announcer {
         piece.transfer.isTold = false
         events(
             .retrying(
-                piece.transfer.id,
-                url: SyncModel.redacted(url: piece.transfer.lastURL),
-                reason: fault.detail,
-                attempt: piece.life.failures + 1,
-                after: wait
-            )
-        )
+                piece.transfer.id, url: SyncModel.redacted(url: piece.transfer.lastURL), reason: fault.detail,
+                attempt: piece.life.failures + 1, after: wait))
     }
 
     func waiting(_ piece: Piece, _ fault: Fault, at url: CurlURL, after wait: Duration, patience: Duration?) {
         piece.transfer.isTold = false
         events(
             .waitingForConnectivity(
-                piece.transfer.id,
-                url: redacted(url),
-                reason: fault.detail,
-                after: wait,
-                patience: patience
-            )
-        )
+                piece.transfer.id, url: redacted(url), reason: fault.detail, after: wait, patience: patience))
     }
 
     func penalty(_ piece: Piece, _ fault: Fault, of source: CurlURL) {

@@ -29,18 +29,10 @@ enum AnswerVerdict: Equatable {
 
 /// Judges the head of an answer before any byte of its body is used (R3 … R9).
 func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> AnswerVerdict {
-    do throws(Fault) {
-        return try verdict(on: answer, to: question, now: now)
-    } catch {
-        return .fault(error)
-    }
+    do throws(Fault) { return try verdict(on: answer, to: question, now: now) } catch { return .fault(error) }
 }
 
-private func verdict(
-    on answer: ResponseHeaders,
-    to question: Question,
-    now: Int64
-) throws(Fault) -> AnswerVerdict {
+private func verdict(on answer: ResponseHeaders, to question: Question, now: Int64) throws(Fault) -> AnswerVerdict {
     if let text = answer.contradiction { throw Fault(.malformed, text) }
     var length: UInt64?
     if let text = answer.contentLength {
@@ -62,11 +54,9 @@ private func verdict(
     }
 }
 
-private func judgeWhole(
-    _ answer: ResponseHeaders,
-    length: UInt64?,
-    to question: Question
-) throws(Fault) -> AnswerVerdict {
+private func judgeWhole(_ answer: ResponseHeaders, length: UInt64?, to question: Question) throws(Fault)
+    -> AnswerVerdict
+{
     let isPage = answer.mediaType == "text/html" && !question.mayBeWebPage
     // Pages generated per request seldom have a length; files do.
     let fits = question.objectSize == nil || length == question.objectSize
@@ -75,19 +65,13 @@ private func judgeWhole(
     }
     try requireNoCoding(answer)
     if let length, let size = question.objectSize, length != size {
-        throw Fault(
-            length > size ? .tooLarge : .otherSize,
-            "\(length) bytes, where the object has \(size)"
-        )
+        throw Fault(length > size ? .tooLarge : .otherSize, "\(length) bytes, where the object has \(size)")
     }
     return .body(offset: 0, end: length, total: length)
 }
 
-private func judgePart(
-    _ answer: ResponseHeaders,
-    length: UInt64?,
-    to question: Question
-) throws(Fault) -> AnswerVerdict {
+private func judgePart(_ answer: ResponseHeaders, length: UInt64?, to question: Question) throws(Fault) -> AnswerVerdict
+{
     guard let first = question.first else { throw Fault(.wrongRange, "206 to a request without a range") }
     if answer.mediaType == "multipart/byteranges" {
         throw Fault(.wrongRange, "multipart/byteranges to a request for one range")
@@ -115,10 +99,7 @@ private func judgePart(
 private func requireNoCoding(_ answer: ResponseHeaders) throws(Fault) {
     guard let coding = answer.contentEncoding, !isPlain(coding) else { return }
     throw Fault(
-        .unwantedForm,
-        "Content-Encoding: \(coding.prefix(80)), which was not requested",
-        advice: .sendUncompressed
-    )
+        .unwantedForm, "Content-Encoding: \(coding.prefix(80)), which was not requested", advice: .sendUncompressed)
 }
 
 /// Whether a `Content-Encoding` leaves the bytes as they are.

@@ -19,24 +19,16 @@ package final class CurlTransport: Transport {
     /// - Throws: ``TransferError`` with the code `misuse`, when libcurl is too old or lets through what it must
     ///   not (V26), a file named in the configuration cannot be read (F057), or a value is out of its bounds.
     package init(configuration: TransportConfiguration) throws(TransferError) {
-        func misuse(_ detail: String) -> TransferError {
-            TransferError(code: .misuse, url: "", detail: detail)
-        }
+        func misuse(_ detail: String) -> TransferError { TransferError(code: .misuse, url: "", detail: detail) }
         try configuration.validate()
-        do {
-            try Libcurl.check()
-        } catch {
-            throw misuse(error.detail)
-        }
+        do { try Libcurl.check() } catch { throw misuse(error.detail) }
         guard let multi = MultiHandle() else { throw misuse("curl_multi_init returned NULL") }
         let inbox = Inbox(multi: multi)
         let counters = Counters()
         self.inbox = inbox
         self.counters = counters
         do throws(ThreadError) {
-            let started = try WorkerThread(name: "curl") {
-                CurlWorker(multi.raw, configuration, inbox, counters).run()
-            }
+            let started = try WorkerThread(name: "curl") { CurlWorker(multi.raw, configuration, inbox, counters).run() }
             thread = Mutex(started)
         } catch {
             curl_multi_cleanup(multi.raw)
@@ -47,14 +39,8 @@ package final class CurlTransport: Transport {
 
     deinit { shutdown() }
 
-    package func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
-        completion: @escaping TransferCompletion
-    ) {
-        guard inbox.post(.start(request, sink, completion)) else {
-            return completion(.failure(.ended(request)))
-        }
+    package func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
+        guard inbox.post(.start(request, sink, completion)) else { return completion(.failure(.ended(request))) }
     }
 
     package func resume(_ id: TransferID) { inbox.post(.resume(id)) }
@@ -82,9 +68,7 @@ package final class CurlTransport: Transport {
 
     package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
         let answer = Monitor<Statuses?>(nil)
-        guard inbox.post(.describe(limit: limit, { told in answer.change { $0 = told } })) else {
-            return ([], 0)
-        }
+        guard inbox.post(.describe(limit: limit, { told in answer.change { $0 = told } })) else { return ([], 0) }
         var looks = 0
         let told = answer.wait(every: Self.patience) { told -> Statuses?? in
             looks += 1

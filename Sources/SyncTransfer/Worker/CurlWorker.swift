@@ -22,10 +22,7 @@ final class CurlWorker {
     private var router: Router { dispatcher.router }
 
     init(
-        _ multi: UnsafeMutableRawPointer,
-        _ configuration: TransportConfiguration,
-        _ inbox: Inbox,
-        _ counters: Counters
+        _ multi: UnsafeMutableRawPointer, _ configuration: TransportConfiguration, _ inbox: Inbox, _ counters: Counters
     ) {
         self.configuration = configuration
         self.inbox = inbox
@@ -102,9 +99,7 @@ final class CurlWorker {
     /// Takes pieces out of exchanges that have nothing more for them.
     private func reap() {
         for exchange in dispatcher.takeReapable() where pool.isRunning(exchange) {
-            for piece in exchange.takeServed() {
-                dispatcher.settlement.conclude(piece, of: exchange, fault: nil)
-            }
+            for piece in exchange.takeServed() { dispatcher.settlement.conclude(piece, of: exchange, fault: nil) }
         }
     }
 
@@ -137,9 +132,7 @@ final class CurlWorker {
             } else if exchange.isConnected, now - exchange.activeAt >= configuration.idleTimeout {
                 giveUp(exchange, Fault(.idle, "no byte for \(configuration.idleTimeout)"))
             }
-            if pool.isRunning(exchange), let fault = slowness(of: exchange) {
-                giveUp(exchange, fault)
-            }
+            if pool.isRunning(exchange), let fault = slowness(of: exchange) { giveUp(exchange, fault) }
         }
         adapt()
         split()
@@ -154,8 +147,7 @@ final class CurlWorker {
     /// either the whole run has to be slow, or the others far faster.
     private func slowness(of exchange: Exchange) -> Fault? {
         let (limit, total) = (Double(configuration.speedLimit), dispatcher.counters.totals.bytesReceived)
-        guard limit > 0,
-            let (rate, all) = exchange.takeRates(total: total, over: configuration.speedTime, now: now),
+        guard limit > 0, let (rate, all) = exchange.takeRates(total: total, over: configuration.speedTime, now: now),
             rate < limit, all < limit || rate * 16 < all / Double(pool.running.count)
         else { return nil }
         let (least, time) = (ByteCount(configuration.speedLimit), configuration.speedTime)
@@ -167,9 +159,7 @@ final class CurlWorker {
             let hasMore = !host.queue.isEmpty || host.hasDivisible
             host.hasDivisible = false
             let isFree = pool.throttle.rate == nil
-            guard host.load.look(running: host.running, hasMore: hasMore, isFree: isFree, now: now) else {
-                continue
-            }
+            guard host.load.look(running: host.running, hasMore: hasMore, isFree: isFree, now: now) else { continue }
             dispatcher.keepProven(of: host)
             dispatcher.list(host)
         }
@@ -179,17 +169,12 @@ final class CurlWorker {
     private func split() {
         guard pool.throttle.rate == nil, !dispatcher.hasStartable else { return }
         var room = pool.room
-        while room > 0, let cut = dispatcher.splitter.slowest(of: pool.running.values, now: now),
-            dispatcher.divide(cut)
-        {
-            room -= 1
-        }
+        while room > 0, let cut = dispatcher.splitter.slowest(of: pool.running.values, now: now), dispatcher.divide(cut)
+        { room -= 1 }
         room = pool.room
         guard pool.throttle.rate == nil, !dispatcher.hasStartable, room > 0 else { return }
         for exchange in Array(pool.running.values) where room > 0 {
-            if let cut = dispatcher.splitter.handOver(exchange, now: now), dispatcher.divide(cut) {
-                room -= 1
-            }
+            if let cut = dispatcher.splitter.handOver(exchange, now: now), dispatcher.divide(cut) { room -= 1 }
         }
     }
 
@@ -205,8 +190,7 @@ final class CurlWorker {
 
     private func handle(_ command: Command) {
         switch command {
-        case .start(let request, let sink, let completion):
-            start(request, sink: sink, completion: completion)
+        case .start(let request, let sink, let completion): start(request, sink: sink, completion: completion)
         case .resume(let id):
             for piece in dispatcher.transfers[id]?.pieces ?? [] {
                 if case .running(let id) = piece.state, let exchange = pool.running[id] {
@@ -216,10 +200,7 @@ final class CurlWorker {
         case .cancel(let id):
             guard let transfer = dispatcher.transfers[id] else { return cancelledEarly.insert(id) }
             let last = dispatcher.lastFault(of: transfer)?.detail
-            dispatcher.abandon(
-                transfer,
-                transfer.error(.cancelled, last ?? "cancelled before there was an answer")
-            )
+            dispatcher.abandon(transfer, transfer.error(.cancelled, last ?? "cancelled before there was an answer"))
         case .blame(let url, _): blame(url)
         case .resolved(let number, let answers, let failures):
             handle(dispatcher.resolving.take(number, answers, failures))
@@ -238,20 +219,13 @@ final class CurlWorker {
 
     private var report: TransferStatusReport {
         TransferStatusReport(
-            transfers: dispatcher.transfers,
-            running: pool.running,
-            hosts: dispatcher.hosts,
-            router: router,
-            hasResolvers: dispatcher.resolving.isOpen,
-            attempts: configuration.retry.attempts,
-            now: now
-        )
+            transfers: dispatcher.transfers, running: pool.running, hosts: dispatcher.hosts, router: router,
+            hasResolvers: dispatcher.resolving.isOpen, attempts: configuration.retry.attempts, now: now)
     }
 
     private func handle(_ entry: Agenda.Entry) {
         switch entry {
-        case .requeue(let piece, let ticket):
-            if piece.life.isWaiting(since: ticket) { dispatcher.enqueue(piece) }
+        case .requeue(let piece, let ticket): if piece.life.isWaiting(since: ticket) { dispatcher.enqueue(piece) }
         case .release(let host): if let time = host.notBefore, time <= now { dispatcher.release(host) }
         case .patience(let host): dispatcher.lookAtSilence(of: host)
         case .deadline(let id):
@@ -260,8 +234,7 @@ final class CurlWorker {
             let last = "last: \(fault?.detail ?? "under way")"
             let detail = "not done within \(dispatcher.longest); \(last)"
             dispatcher.abandon(transfer, transfer.error(fault?.code ?? .timedOut, detail, fault))
-        case .besideAnswer(let id):
-            if let transfer = dispatcher.transfers[id] { dispatcher.lookBesideAnswer(transfer) }
+        case .besideAnswer(let id): if let transfer = dispatcher.transfers[id] { dispatcher.lookBesideAnswer(transfer) }
         case .resolverDeadline(let number): handle(dispatcher.resolving.passDeadline(of: number))
         case .credentialDeadline(let origin, let number):
             if dispatcher.credentials.passDeadline(of: dispatcher.hosts[origin], number) {
@@ -300,21 +273,13 @@ final class CurlWorker {
         dispatcher.list(host)
     }
 
-    private func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
-        completion: @escaping TransferCompletion
-    ) {
+    private func start(_ request: TransferRequest, sink: any TransferSink, completion: @escaping TransferCompletion) {
         do throws(TransferError) {
             guard dispatcher.transfers[request.id] == nil else { throw .duplicate(request) }
             guard !cancelledEarly.take(request.id) else { throw .cancelledEarly(request) }
             let deadline = now + dispatcher.longest
-            dispatcher.add(
-                try Transfer(request: request, sink: sink, deadline: deadline, completion: completion)
-            )
-        } catch {
-            completion(.failure(error))
-        }
+            dispatcher.add(try Transfer(request: request, sink: sink, deadline: deadline, completion: completion))
+        } catch { completion(.failure(error)) }
     }
 
     /// A source sent wrong bytes: the others are asked first for a while.

@@ -43,10 +43,7 @@ final class Dispatcher {
     private var now: Duration { agenda.now }
 
     init(
-        _ multi: UnsafeMutableRawPointer,
-        _ configuration: TransportConfiguration,
-        _ inbox: Inbox,
-        _ counters: Counters
+        _ multi: UnsafeMutableRawPointer, _ configuration: TransportConfiguration, _ inbox: Inbox, _ counters: Counters
     ) {
         self.configuration = configuration
         self.counters = counters
@@ -91,9 +88,7 @@ final class Dispatcher {
         guard !transfer.hasEnded else { return }
         close(transfer)
         for piece in transfer.pieces {
-            if case .running(let id) = piece.state, let exchange = pool.running[id] {
-                detach(piece, from: exchange)
-            }
+            if case .running(let id) = piece.state, let exchange = pool.running[id] { detach(piece, from: exchange) }
             piece.take(.over)
             endScouting(piece)
         }
@@ -101,9 +96,7 @@ final class Dispatcher {
     }
 
     func abandonAll(_ code: TransferError.Code, _ detail: String) {
-        for transfer in Array(transfers.values) {
-            abandon(transfer, transfer.error(code, detail))
-        }
+        for transfer in Array(transfers.values) { abandon(transfer, transfer.error(code, detail)) }
     }
 
     private func close(_ transfer: Transfer) {
@@ -142,11 +135,8 @@ final class Dispatcher {
         }
         let host = host(for: chain.current.origin)
         host.queue.insert(
-            (piece, piece.take(.enqueued)),
-            priority: priority,
-            isSmall: requests.isSmall(piece),
-            length: piece.remaining ?? 0
-        )
+            (piece, piece.take(.enqueued)), priority: priority, isSmall: requests.isSmall(piece),
+            length: piece.remaining ?? 0)
         if piece.transfer.sources.count > 1 { host.movable += 1 }
         list(host)
         // A piece that joins the queue has no patience of its own: the host's time goes on, and is watched.
@@ -167,9 +157,7 @@ final class Dispatcher {
         if let host = hosts[origin] { return host }
         let load = HostLoad(
             start: health[origin].connections ?? configuration.initialConnections,
-            ceiling: configuration.connectionsPerHost,
-            isAdaptive: configuration.adaptive
-        )
+            ceiling: configuration.connectionsPerHost, isAdaptive: configuration.adaptive)
         let host = HostState(origin: origin, load: load, credential: credentials.credential(for: origin))
         hosts[origin] = host
         return host
@@ -199,9 +187,7 @@ final class Dispatcher {
             host.isListed = false
             guard host.mayStart(now: now), !credentials.mustWait(host) else { continue }
             let next = host.queue.popFirst(
-                runningSmall: host.runningSmall,
-                runningLarge: host.running - host.runningSmall
-            )
+                runningSmall: host.runningSmall, runningLarge: host.running - host.runningSmall)
             if let (piece, ticket) = next {
                 if piece.transfer.sources.count > 1 { host.movable -= 1 }
                 if piece.life.isQueued(since: ticket) { start(piece, on: host) }
@@ -221,9 +207,7 @@ final class Dispatcher {
         }
         guard !wholeObjects.join(piece) else { return }
         let isRangeless = wholeObjects.isKnown(piece.source.url.text)
-        if pool.throttle.rate == nil, !isRangeless, let cut = splitter.shorten(piece, on: host) {
-            _ = divide(cut)
-        }
+        if pool.throttle.rate == nil, !isRangeless, let cut = splitter.shorten(piece, on: host) { _ = divide(cut) }
         launch(piece, chain: chain, on: host, isRangeless: isRangeless)
     }
 
@@ -238,12 +222,7 @@ final class Dispatcher {
         watchSilence(of: host)
         piece.shownCredential = host.credential.answers
         let plan = requests.plan(
-            for: piece,
-            chain: chain,
-            host: host,
-            isRangeless: isRangeless,
-            mayBeLocal: router.mayBeLocal(chain),
-            agenda
+            for: piece, chain: chain, host: host, isRangeless: isRangeless, mayBeLocal: router.mayBeLocal(chain), agenda
         )
         do throws(CurlError) {
             let easy = try pool.takeHandle(plan.kind, of: host)
@@ -255,9 +234,7 @@ final class Dispatcher {
             piece.fault = nil
             piece.take(.started(id))
             if isRangeless { wholeObjects.begin(exchange, of: piece.source.url.text) }
-        } catch {
-            settlement.settle(piece, fault: Fault(.libcurl, error.detail), chain: chain)
-        }
+        } catch { settlement.settle(piece, fault: Fault(.libcurl, error.detail), chain: chain) }
     }
 
     /// Makes a piece wait until the hops that lead to its next request are on record (S76); other transfers go on meanwhile.
@@ -298,8 +275,7 @@ final class Dispatcher {
         guard host.movable > 0 else { return }
         // Pieces with other sources are queued elsewhere, once.
         host.movable = 0
-        for ((piece, ticket), priority) in host.queue.removeAll()
-        where piece.life.isQueued(since: ticket) {
+        for ((piece, ticket), priority) in host.queue.removeAll() where piece.life.isQueued(since: ticket) {
             if piece.transfer.sources.count > 1 { piece.chain = nil }
             enqueue(piece, isUrgent: priority == Int.max)
         }
@@ -311,9 +287,7 @@ final class Dispatcher {
     }
 
     /// Addresses or routes have changed: unreachable hosts are tried again at once (F049).
-    func networkDidChange() {
-        for host in hosts.values where host.connectivityFailures > 0 { release(host) }
-    }
+    func networkDidChange() { for host in hosts.values where host.connectivityFailures > 0 { release(host) } }
 
     /// A turn took so much longer than it should have: the process was stopped, or the machine slept (S115). Nobody was
     /// silent meanwhile, or slow, and the network may be another one.
@@ -324,9 +298,7 @@ final class Dispatcher {
         networkDidChange()
     }
 
-    func wasReached(_ host: HostState, byAnswer: Bool) {
-        if host.wasReached(byAnswer: byAnswer) { list(host) }
-    }
+    func wasReached(_ host: HostState, byAnswer: Bool) { if host.wasReached(byAnswer: byAnswer) { list(host) } }
 
     /// Keeps how many connections serve a host well.
     func keepProven(of host: HostState) {
@@ -334,9 +306,7 @@ final class Dispatcher {
         health[host.origin].connections = count
     }
 
-    func penalise(_ url: CurlURL) {
-        health.penalise(url.text, until: now + configuration.penalty, now: now)
-    }
+    func penalise(_ url: CurlURL) { health.penalise(url.text, until: now + configuration.penalty, now: now) }
 
     // MARK: - Patience
 
@@ -356,8 +326,7 @@ final class Dispatcher {
         switch silence.look(at: host, now: now) {
         case .nothing: break
         case .lookAgain(let time): agenda.add(.patience(host), at: time)
-        case .silent:
-            for transfer in Array(transfers.values) where isOutOfPatience(transfer) { giveUp(transfer) }
+        case .silent: for transfer in Array(transfers.values) where isOutOfPatience(transfer) { giveUp(transfer) }
         }
     }
 
@@ -373,8 +342,7 @@ final class Dispatcher {
             return silence.isSilent(hosts[origin], for: most, now: now)
         }
         return transfer.sources.allSatisfy { source in
-            source.isSpent || source.asked.map(isSilent) == true
-                || isSilent(router.entry(of: source).origin)
+            source.isSpent || source.asked.map(isSilent) == true || isSilent(router.entry(of: source).origin)
         }
     }
 
@@ -415,9 +383,7 @@ final class Dispatcher {
     // MARK: - One request for many
 
     /// Notes that some pieces want no more of an exchange. Called inside libcurl: nothing is done before that returns.
-    func reap(_ exchange: Exchange) {
-        if reapable.last !== exchange { reapable.append(exchange) }
-    }
+    func reap(_ exchange: Exchange) { if reapable.last !== exchange { reapable.append(exchange) } }
 
     func takeReapable() -> [Exchange] {
         defer { reapable = [] }
@@ -432,17 +398,13 @@ final class Dispatcher {
         for (piece, chain) in scouts.takeReturned() {
             guard let key = piece.scoutKey else { continue }
             router.learn(chain)
-            if scouts.judge(key, chain, isTaught: router.isTaught(key)) {
-                health[chain.entry.origin].redirects = false
-            }
+            if scouts.judge(key, chain, isTaught: router.isTaught(key)) { health[chain.entry.origin].redirects = false }
             for other in scouts.end(piece, hasAnswer: true) { enqueue(other) }
         }
     }
 
     /// Lets go of everything that waited for a piece's answer.
-    func endScouting(_ piece: Piece) {
-        for other in scouts.end(piece) { enqueue(other) }
-    }
+    func endScouting(_ piece: Piece) { for other in scouts.end(piece) { enqueue(other) } }
 
     /// Notes an answer with the whole object. Called inside libcurl, so it touches no other handle.
     func wholeBodyBegins(_ exchange: Exchange) {
@@ -456,7 +418,5 @@ final class Dispatcher {
     func refusesRanges(_ source: Source) { wholeObjects.note(rangeless: source.url.text) }
 
     /// A body has ended: pieces that it could not serve are queued.
-    func endWholeObject(of exchange: Exchange) {
-        for piece in wholeObjects.end(exchange) { enqueue(piece) }
-    }
+    func endWholeObject(of exchange: Exchange) { for piece in wholeObjects.end(exchange) { enqueue(piece) } }
 }

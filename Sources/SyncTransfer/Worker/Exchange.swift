@@ -86,14 +86,7 @@ final class Exchange {
     private let counters: Counters
     private let throttle: Throttle
 
-    init(
-        _ id: ExchangeID,
-        easy: EasyHandle,
-        host: HostState,
-        piece: Piece,
-        plan: Plan,
-        dispatcher: Dispatcher
-    ) {
+    init(_ id: ExchangeID, easy: EasyHandle, host: HostState, piece: Piece, plan: Plan, dispatcher: Dispatcher) {
         self.id = id
         self.easy = easy
         self.host = host
@@ -104,8 +97,7 @@ final class Exchange {
         pieces = [piece]
         collector = HeaderCollector(
             maximumBytes: dispatcher.configuration.maximumHeaderBytes,
-            maximumLines: dispatcher.configuration.maximumHeaderCount
-        )
+            maximumLines: dispatcher.configuration.maximumHeaderCount)
         counters = dispatcher.counters
         throttle = dispatcher.pool.throttle
     }
@@ -217,9 +209,7 @@ final class Exchange {
 
     /// - Returns: Whether libcurl may connect there. `CURLOPT_OPENSOCKETFUNCTION`.
     func mayConnect(to scope: @autoclosure () -> AddressScope) -> Bool {
-        if plan.mayBeLocal || plan.isProxied || scope() == .global {
-            return true
-        }
+        if plan.mayBeLocal || plan.isProxied || scope() == .global { return true }
         refusedAddress = true
         return false
     }
@@ -246,19 +236,13 @@ final class Exchange {
     private func headDidEnd() {
         let verdict = judge(collector.headers, to: plan.question, now: plan.unixTime)
         self.verdict = verdict
-        host.firstByte = min(
-            host.firstByte ?? .seconds(60),
-            dispatcher.configuration.clock.now() - plan.startedAt
-        )
+        host.firstByte = min(host.firstByte ?? .seconds(60), dispatcher.configuration.clock.now() - plan.startedAt)
         phase = .discarding
-        if isAccepted {
-            for piece in pieces where piece.scoutKey != nil { dispatcher.scoutReturns(piece, from: self) }
-        }
+        if isAccepted { for piece in pieces where piece.scoutKey != nil { dispatcher.scoutReturns(piece, from: self) } }
         switch verdict {
         case .fault(let found): fault = found
         case .redirect: break
-        case .notModified:
-            for piece in pieces { begin(piece) }
+        case .notModified: for piece in pieces { begin(piece) }
         case .body(let offset, let end, _):
             self.offset = offset
             bodyEnd = end
@@ -279,13 +263,9 @@ final class Exchange {
         let headers = collector.headers
         let bodyOffset = isWhole ? 0 : offset
         let head = ResponseHead(
-            status: headers.status,
-            bodyOffset: bodyOffset,
-            objectSize: total,
+            status: headers.status, bodyOffset: bodyOffset, objectSize: total,
             validator: Validator(etag: headers.etag, lastModified: headers.lastModified),
-            contentType: headers.mediaType,
-            source: piece.transfer.request.urls[piece.sourceIndex]
-        )
+            contentType: headers.mediaType, source: piece.transfer.request.urls[piece.sourceIndex])
         piece.transfer.lastHead = head
         piece.transfer.lastSource = piece.sourceIndex
         piece.ifRange = headers.ifRange

@@ -5,10 +5,7 @@ import SyncPlugins
 extension EasyHandle {
     /// Sets what all transfers have in common, once per handle.
     func applyDefaults(
-        _ configuration: TransportConfiguration,
-        kind: HandleKind,
-        origin: Origin,
-        credential: Credential.Kind?
+        _ configuration: TransportConfiguration, kind: HandleKind, origin: Origin, credential: Credential.Kind?
     ) throws(CurlError) {
         try restrictProtocols()
         try set(CURLOPT_NOSIGNAL, 1)  // Signals and threads do not mix: CURLOPT_NOSIGNAL.
@@ -61,8 +58,7 @@ extension EasyHandle {
         }
         _ = sa_curl_set_prereq(raw) { context, address, _, _, _ in
             guard let address, let exchange = exchange(context) else { return CURL_PREREQFUNC_ABORT }
-            return exchange.willSend(to: String(cString: address))
-                ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+            return exchange.willSend(to: String(cString: address)) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
         }
         _ = sa_curl_set_opensocket(raw) { context, purpose, address in
             guard let address, let exchange = exchange(context) else { return sa_curl_socket_bad() }

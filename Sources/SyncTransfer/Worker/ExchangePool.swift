@@ -41,12 +41,7 @@ final class ExchangePool {
             return easy
         }
         let easy = try EasyHandle()
-        try easy.applyDefaults(
-            configuration,
-            kind: kind,
-            origin: host.origin,
-            credential: host.credential.kind
-        )
+        try easy.applyDefaults(configuration, kind: kind, origin: host.origin, credential: host.credential.kind)
         return easy
     }
 
@@ -101,8 +96,7 @@ final class ExchangePool {
             guard message.pointee.msg == CURLMSG_DONE, let raw = message.pointee.easy_handle else { continue }
             let result = sa_curl_message_result(message)
             var pointer: UnsafeMutableRawPointer?
-            guard sa_curl_get_pointer(raw, CURLINFO_PRIVATE, &pointer) == CURLE_OK,
-                let exchange = exchange(pointer)
+            guard sa_curl_get_pointer(raw, CURLINFO_PRIVATE, &pointer) == CURLE_OK, let exchange = exchange(pointer)
             else { continue }
             return (exchange, result)
         }

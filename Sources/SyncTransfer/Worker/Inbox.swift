@@ -37,8 +37,7 @@ final class Inbox: Sendable {
     init(multi: MultiHandle) { state = Mutex(State(multi: multi)) }
 
     /// Adds a command. `false` if the transport has ended; the command is then dropped.
-    @discardableResult
-    func post(_ command: Command) -> Bool {
+    @discardableResult func post(_ command: Command) -> Bool {
         state.withLock { state in
             guard state.isOpen else { return false }
             if case .resume(let id) = command, !state.resumed.insert(id).inserted { return true }

@@ -13,38 +13,19 @@ struct RequestWriter {
     ///   - isRangeless: Whether the server is known to give whole objects only.
     ///   - mayBeLocal: Whether a local address may answer.
     func plan(
-        for piece: Piece,
-        chain: RedirectChain,
-        host: HostState,
-        isRangeless: Bool,
-        mayBeLocal: Bool,
-        _ agenda: Agenda
+        for piece: Piece, chain: RedirectChain, host: HostState, isRangeless: Bool, mayBeLocal: Bool, _ agenda: Agenda
     ) -> Exchange.Plan {
-        let question = question(
-            for: piece,
-            chain: chain,
-            wholeOnly: isRangeless || piece.source.wholeOnly
-        )
+        let question = question(for: piece, chain: chain, wholeOnly: isRangeless || piece.source.wholeOnly)
         let kind = handleKind(
-            for: chain,
-            at: host,
-            hasRange: question.first != nil,
-            isLarge: question.objectSize ?? 0 > configuration.largeSize
-        )
+            for: chain, at: host, hasRange: question.first != nil,
+            isLarge: question.objectSize ?? 0 > configuration.largeSize)
         let ownHeaders = chain.ownHeaders.map(\.name) + (kind.isAtHome ? configuration.headers : [])
         return Exchange.Plan(
-            kind: kind,
-            question: question,
-            version: question.first == nil ? nil : ifRange(for: piece),
-            chain: chain,
-            mayBeLocal: mayBeLocal,
-            proxy: configuration.proxy(for: chain.current.origin),
+            kind: kind, question: question, version: question.first == nil ? nil : ifRange(for: piece), chain: chain,
+            mayBeLocal: mayBeLocal, proxy: configuration.proxy(for: chain.current.origin),
             showsCredentials: kind.credential != 0
-                || ownHeaders.contains { $0.lowercased().hasPrefix("authorization") },
-            isSmall: isSmall(piece),
-            startedAt: agenda.now,
-            unixTime: agenda.unixTime
-        )
+                || ownHeaders.contains { $0.lowercased().hasPrefix("authorization") }, isSmall: isSmall(piece),
+            startedAt: agenda.now, unixTime: agenda.unixTime)
     }
 
     /// Whether a piece uses the lane for small ones.
@@ -56,8 +37,7 @@ struct RequestWriter {
         let request = piece.transfer.request
         var question = Question(objectSize: request.objectSize)
         question.isElsewhere = chain.current.origin.host != chain.entry.origin.host
-        question.mayBeWebPage =
-            chain.original.path.hasSuffix(".html") || chain.original.path.hasSuffix(".htm")
+        question.mayBeWebPage = chain.original.path.hasSuffix(".html") || chain.original.path.hasSuffix(".htm")
         question.isConditional = request.knownValidator != nil && piece.position == 0 && request.range == nil
         let reachesEnd = piece.transfer.hasOpenEnd || piece.end == nil || piece.end == request.objectSize
         let isWhole = piece.position == 0 && reachesEnd
@@ -68,12 +48,7 @@ struct RequestWriter {
         return question
     }
 
-    private func handleKind(
-        for chain: RedirectChain,
-        at host: HostState,
-        hasRange: Bool,
-        isLarge: Bool
-    ) -> HandleKind {
+    private func handleKind(for chain: RedirectChain, at host: HostState, hasRange: Bool, isLarge: Bool) -> HandleKind {
         let http2 =
             switch configuration.http2 {
             case .never: false
@@ -83,9 +58,7 @@ struct RequestWriter {
             }
         return HandleKind(
             credential: chain.current.isSigned ? 0 : host.credential.version,
-            isAtHome: chain.isAtHome && configuration.homes?.contains(chain.original.origin) != false,
-            http2: http2
-        )
+            isAtHome: chain.isAtHome && configuration.homes?.contains(chain.original.origin) != false, http2: http2)
     }
 
     /// Sets an exchange's handle up for a piece.

@@ -36,18 +36,13 @@ final class Settlement {
 
         // Behind a proxy the connected address says nothing, so the name has to do.
         let isPublic =
-            exchange.answeredFromPublic
-            || exchange.plan.isProxied && !exchange.plan.chain.current.origin.isLocalByName
+            exchange.answeredFromPublic || exchange.plan.isProxied && !exchange.plan.chain.current.origin.isLocalByName
         if isPublic { router.notePublic(host.origin) }
         for (index, piece) in exchange.pieces.enumerated() where !piece.transfer.hasEnded {
             if !piece.isComplete { piece.sink.interrupted() }
             if isPublic { piece.transfer.isFromPublic = true }
             if exchange.verdict == .redirect {
-                if index == 0 {
-                    followRedirect(piece, exchange, isPublic: isPublic)
-                } else {
-                    dispatcher.enqueue(piece)
-                }
+                if index == 0 { followRedirect(piece, exchange, isPublic: isPublic) } else { dispatcher.enqueue(piece) }
             } else {
                 conclude(piece, of: exchange, fault: fault)
             }
@@ -63,9 +58,7 @@ final class Settlement {
             if !host.isOutOfReach { host.silence.restart(isAsked: host.running > 0, now: now) }
         } else if exchange.isAccepted, fault == nil || exchange.bodyBytes > 0 {
             dispatcher.silence.gaveSomething(host, now: now)
-            if exchange.plan.chain.hops > 0,
-                let entry = dispatcher.hosts[exchange.plan.chain.entry.origin]
-            {
+            if exchange.plan.chain.hops > 0, let entry = dispatcher.hosts[exchange.plan.chain.entry.origin] {
                 dispatcher.wasReached(entry, byAnswer: true)
                 entry.silence.restart(isAsked: entry.running > 0, now: now)
             }
@@ -92,14 +85,8 @@ final class Settlement {
     /// Settles one piece of an answer that is no redirect.
     func conclude(_ piece: Piece, of exchange: Exchange, fault: Fault?) {
         let ending = PieceEnding(
-            own: piece.fault,
-            fault: fault,
-            isAccepted: exchange.isAccepted,
-            position: piece.position,
-            end: piece.end,
-            isAsTold: exchange.offset == exchange.bodyEnd,
-            isTooSlow: isTooSlow(piece, since: exchange.plan.startedAt)
-        )
+            own: piece.fault, fault: fault, isAccepted: exchange.isAccepted, position: piece.position, end: piece.end,
+            isAsTold: exchange.offset == exchange.bodyEnd, isTooSlow: isTooSlow(piece, since: exchange.plan.startedAt))
         piece.fault = nil
         switch piece.ended(ending) {
         case .complete:
@@ -152,26 +139,14 @@ final class Settlement {
         let sources = piece.transfer.sources
         let others = sources.indices.filter { $0 != piece.sourceIndex && !sources[$0].isSpent }
         return PieceFailure(
-            fault: fault,
-            position: piece.position,
-            hasMoved: chain.hasMoved,
+            fault: fault, position: piece.position, hasMoved: chain.hasMoved,
             isCredentialRenewed: dispatcher.credentials.renew(
-                after: fault,
-                of: piece,
-                chain: chain,
-                at: dispatcher.hosts[chain.current.origin]
-            ),
-            strikes: piece.source.strikes,
-            isSourceSpent: piece.source.isSpent,
-            hasOtherSource: !others.isEmpty,
+                after: fault, of: piece, chain: chain, at: dispatcher.hosts[chain.current.origin]),
+            strikes: piece.source.strikes, isSourceSpent: piece.source.isSpent, hasOtherSource: !others.isEmpty,
             isOtherSourceReady: others.contains { index in
                 !dispatcher.health.isPenalised(sources[index].url.text, now: agenda.now)
                     && dispatcher.hosts[sources[index].url.origin]?.notBefore == nil
-            },
-            isOnlySource: sources.count == 1,
-            isTooSlow: isTooSlow(piece),
-            attempts: configuration.retry.attempts
-        )
+            }, isOnlySource: sources.count == 1, isTooSlow: isTooSlow(piece), attempts: configuration.retry.attempts)
     }
 
     /// Whether a piece has been too slow as often as it may fail.
@@ -181,22 +156,15 @@ final class Settlement {
         if let start {
             var pace = piece.pace ?? Pace(at: start, position: piece.start)
             pace.attemptEnded(
-                position: piece.position,
-                now: agenda.now,
-                least: configuration.speedLimit,
-                over: configuration.speedTime
-            )
+                position: piece.position, now: agenda.now, least: configuration.speedLimit,
+                over: configuration.speedTime)
             piece.pace = pace
         }
         return (piece.pace?.slowTimes ?? 0) >= configuration.retry.attempts
     }
 
     private func perform(
-        _ action: PieceAction,
-        on piece: Piece,
-        fault: Fault,
-        chain: RedirectChain,
-        _ wait: inout Duration
+        _ action: PieceAction, on piece: Piece, fault: Fault, chain: RedirectChain, _ wait: inout Duration
     ) {
         let (transfer, index) = (piece.transfer, piece.sourceIndex)
         switch action {
@@ -255,11 +223,7 @@ final class Settlement {
     private func backOff(at origin: Origin, _ times: Int) -> Duration {
         let host = dispatcher.host(for: origin)
         let time = host.backoff.failed(
-            times,
-            now: agenda.now,
-            policy: configuration.retry,
-            random: configuration.random
-        )
+            times, now: agenda.now, policy: configuration.retry, random: configuration.random)
         if host.backoff.isShut { dispatcher.hold(host, until: host.backoff.until) }
         return time - agenda.now
     }
@@ -277,21 +241,15 @@ final class Settlement {
         if !isKnown {
             host.connectivityFailures += 1
             let wait = configuration.retry.connectivityWait(
-                failures: host.connectivityFailures,
-                random: configuration.random()
-            )
+                failures: host.connectivityFailures, random: configuration.random())
             dispatcher.hold(host, until: agenda.now + max(wait, .milliseconds(10)))
         }
         if piece.transfer.sources.count > 1 {
             penalise(piece, fault: fault, source: chain.original)
         } else {
             announcer.waiting(
-                piece,
-                fault,
-                at: chain.current,
-                after: max(.zero, (host.notBefore ?? agenda.now) - agenda.now),
-                patience: dispatcher.silence.left(of: host, now: agenda.now)
-            )
+                piece, fault, at: chain.current, after: max(.zero, (host.notBefore ?? agenda.now) - agenda.now),
+                patience: dispatcher.silence.left(of: host, now: agenda.now))
         }
         piece.chain = nil
         dispatcher.enqueue(piece, isUrgent: true)

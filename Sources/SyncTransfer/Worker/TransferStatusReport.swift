@@ -29,8 +29,7 @@ struct TransferStatusReport {
             }
         }
         // There can be a hundred thousand; these are enough for a display.
-        for (id, transfer) in transfers.prefix(Self.mostLookedAt)
-        where told.count < limit && !seen.contains(id) {
+        for (id, transfer) in transfers.prefix(Self.mostLookedAt) where told.count < limit && !seen.contains(id) {
             told.append(status(of: transfer))
         }
         told.sort { ($0.state.rank, $0.id.rawValue) < ($1.state.rank, $1.id.rawValue) }
@@ -47,20 +46,14 @@ struct TransferStatusReport {
         var status = best ?? blank(transfer)
         status.received = transfer.pieces.reduce(0) { $0 &+ ($1.position - min($1.start, $1.position)) }
         status.range = transfer.request.range
-        if status.range == nil, let end = transfer.request.objectSize ?? lead?.end {
-            status.range = 0..<end
-        }
+        if status.range == nil, let end = transfer.request.objectSize ?? lead?.end { status.range = 0..<end }
         return status
     }
 
     private func blank(_ transfer: Transfer) -> TransferStatus {
         let url = transfer.sources[0].url
         return TransferStatus(
-            id: transfer.id,
-            original: redacted(url),
-            source: url.origin.description,
-            attempts: attempts
-        )
+            id: transfer.id, original: redacted(url), source: url.origin.description, attempts: attempts)
     }
 
     private func status(of piece: Piece) -> TransferStatus {
@@ -84,8 +77,7 @@ struct TransferStatusReport {
         case .waiting(.record): status.state = .queued
         // For a resolver, or for a scout.
         case .waiting: status.state = hasResolvers ? .resolving : .queued
-        case .running(let id):
-            if let exchange = running[id] { describe(exchange, &status) }
+        case .running(let id): if let exchange = running[id] { describe(exchange, &status) }
         }
         return status
     }

@@ -52,8 +52,9 @@ enum Crypto {
     }
 
     private static func privateKey(_ seed: [UInt8]) throws(TrustFault) -> OpaquePointer {
-        guard seed.count == 32, let key = EVP_PKEY_new_raw_private_key_ex(nil, "ED25519", nil, seed, 32)
-        else { throw refused("EVP_PKEY_new_raw_private_key_ex") }
+        guard seed.count == 32, let key = EVP_PKEY_new_raw_private_key_ex(nil, "ED25519", nil, seed, 32) else {
+            throw refused("EVP_PKEY_new_raw_private_key_ex")
+        }
         return key
     }
 

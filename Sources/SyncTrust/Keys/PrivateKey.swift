@@ -13,9 +13,7 @@ package struct PrivateKey: Sendable {
     /// A key file has about 500 **bytes**.
     package static let fileLimit = 16 << 10
 
-    package init(comment: String) throws(TrustFault) {
-        try self.init(seed: Crypto.random(32), comment: comment)
-    }
+    package init(comment: String) throws(TrustFault) { try self.init(seed: Crypto.random(32), comment: comment) }
 
     /// - Parameter seed: 32 **bytes**.
     package init(seed: [UInt8], comment: String) throws(TrustFault) {
@@ -32,13 +30,9 @@ package struct PrivateKey: Sendable {
         let lines = text.split(separator: "\n").map { $0.hasSuffix("\r") ? $0.dropLast() : $0 }
         guard lines.count >= 3, lines.first == begin[...], lines.last == end[...],
             let blob = Base64.bytes(lines.dropFirst().dropLast().joined().utf8)
-        else {
-            throw TrustFault("not a private key in OpenSSH's format; make one with ssh-keygen -t ed25519")
-        }
+        else { throw TrustFault("not a private key in OpenSSH's format; make one with ssh-keygen -t ed25519") }
         var reader = WireReader(blob)
-        guard try reader.bytes(magic.count) == magic else {
-            throw TrustFault("not a private key in OpenSSH's format")
-        }
+        guard try reader.bytes(magic.count) == magic else { throw TrustFault("not a private key in OpenSSH's format") }
         let cipher = try reader.string()
         _ = try reader.string()  // How a passphrase becomes a key,
         _ = try reader.string()  // and with which salt.
@@ -53,8 +47,7 @@ package struct PrivateKey: Sendable {
         guard !isEncrypted else {
             throw TrustFault(
                 "it has a passphrase; give it to ssh-agent with ssh-add, and sign with --signer, or take the passphrase "
-                    + "away with ssh-keygen -p"
-            )
+                    + "away with ssh-keygen -p")
         }
         try self.init(secret: secret, of: key)
     }
@@ -67,12 +60,9 @@ package struct PrivateKey: Sendable {
         let publicBytes = try reader.string()
         let pair = try reader.string()
         let comment = String(decoding: try reader.string(), as: UTF8.self)
-        guard pair.count == 64 else {
-            throw TrustFault("it is damaged: the key has \(pair.count) bytes, not 64")
-        }
+        guard pair.count == 64 else { throw TrustFault("it is damaged: the key has \(pair.count) bytes, not 64") }
         try self.init(seed: Array(pair.prefix(32)), comment: comment)
-        guard self.publicKey == publicKey, publicBytes == publicKey.bytes,
-            pair.suffix(32) == publicKey.bytes[...]
+        guard self.publicKey == publicKey, publicBytes == publicKey.bytes, pair.suffix(32) == publicKey.bytes[...]
         else { throw TrustFault("it is damaged: the public key in it does not match") }
         var padding: UInt8 = 1
         while !reader.isAtEnd {

@@ -31,12 +31,11 @@ package struct SSHSignature: Sendable, Hashable {
         var reader = WireReader(blob)
         guard try reader.bytes(6) == Self.magic else { throw TrustFault("not a signature of ssh-keygen") }
         let version = try reader.uint32()
-        guard version == 1 else {
-            throw TrustFault("a signature of version \(version); this program knows 1")
-        }
+        guard version == 1 else { throw TrustFault("a signature of version \(version); this program knows 1") }
         key = try PublicKey(blob: try reader.string())
-        guard let namespace = String(validating: try reader.string(), as: UTF8.self), !namespace.isEmpty
-        else { throw TrustFault("the namespace is not text") }
+        guard let namespace = String(validating: try reader.string(), as: UTF8.self), !namespace.isEmpty else {
+            throw TrustFault("the namespace is not text")
+        }
         self.namespace = namespace
         reserved = try reader.string()
         let name = try reader.string()
@@ -64,8 +63,9 @@ package struct SSHSignature: Sendable, Hashable {
     /// Whether ``key`` has signed a message in ``namespace``.
     package func isOf(_ message: [UInt8]) -> Bool {
         // Without the digest it is not.
-        guard let signed = try? Self.signed(message, namespace: namespace, reserved: reserved, hash: hash)
-        else { return false }
+        guard let signed = try? Self.signed(message, namespace: namespace, reserved: reserved, hash: hash) else {
+            return false
+        }
         return Crypto.isSignature(signature, of: signed, by: key.bytes)
     }
 
@@ -86,12 +86,9 @@ package struct SSHSignature: Sendable, Hashable {
     }
 
     /// What is really signed: the message's digest with what it is for.
-    private static func signed(
-        _ message: [UInt8],
-        namespace: String,
-        reserved: [UInt8],
-        hash: String
-    ) throws(TrustFault) -> [UInt8] {
+    private static func signed(_ message: [UInt8], namespace: String, reserved: [UInt8], hash: String)
+        throws(TrustFault) -> [UInt8]
+    {
         var writer = WireWriter()
         writer.raw(magic)
         writer.string(namespace)

@@ -12,9 +12,7 @@ struct WireReader {
         return Array(rest.prefix(count))
     }
 
-    mutating func uint32() throws(TrustFault) -> UInt32 {
-        try bytes(4).reduce(0) { $0 << 8 | UInt32($1) }
-    }
+    mutating func uint32() throws(TrustFault) -> UInt32 { try bytes(4).reduce(0) { $0 << 8 | UInt32($1) } }
 
     mutating func string() throws(TrustFault) -> [UInt8] {
         let count = try uint32()

@@ -39,9 +39,7 @@ extension TrustPin {
             }
             line.field("places", places.map(\.hex))
             // Nothing is lost when an older program leaves these out.
-            if !asked.isEmpty {
-                line.field("x-asked", asked.map(text))
-            }
+            if !asked.isEmpty { line.field("x-asked", asked.map(text)) }
             if !made.isEmpty { line.field("x-made", made.map(\.hex)) }
             guard !penalties.isEmpty else { return }
             line.list("x-penalties", penalties) { penalty, line in
@@ -63,12 +61,8 @@ extension TrustPin {
         func release(_ reader: inout StatementReader) throws(TrustFault) -> SignedStatement {
             try statement(&reader, .release)
         }
-        func digest(_ reader: inout StatementReader) throws(TrustFault) -> SHA256Digest {
-            try reader.digest()
-        }
-        func isOfTrack(_ key: String, _ reader: inout StatementReader, _ track: inout Track)
-            throws(TrustFault)
-            -> Bool
+        func digest(_ reader: inout StatementReader) throws(TrustFault) -> SHA256Digest { try reader.digest() }
+        func isOfTrack(_ key: String, _ reader: inout StatementReader, _ track: inout Track) throws(TrustFault) -> Bool
         {
             switch key {
             case "serial": track.serial = try reader.integer()
@@ -79,9 +73,7 @@ extension TrustPin {
             }
             return true
         }
-        try StatementReader.read(file, required: ["format", "root", "roots"]) {
-            key,
-            reader throws(TrustFault) in
+        try StatementReader.read(file, required: ["format", "root", "roots"]) { key, reader throws(TrustFault) in
             switch key {
             case "format": try reader.expect(Self.format)
             // It stands in the root, too.
@@ -141,12 +133,7 @@ extension TrustPin {
         guard let root else { throw TrustFault("it has no root") }
         let content = try RootStatement(json: root.json)
         self.init(
-            basis: basis,
-            pinned: pinned,
-            root: Root(statement: root, content: content),
-            roots: roots,
-            asked: asked
-        )
+            basis: basis, pinned: pinned, root: Root(statement: root, content: content), roots: roots, asked: asked)
         (self.looked, self.seen, self.hasFallen) = (looked, seen, hasFallen)
         (self.newest, self.channels, self.made) = (newest, channels, made)
         (self.graces, self.places, self.penalties) = (graces, places, penalties)

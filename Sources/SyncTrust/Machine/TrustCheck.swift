@@ -53,11 +53,7 @@ package struct TrustCheck: Sendable {
     ///   - revision: The one that is asked for; `nil` for the newest of the channel.
     ///   - looksBack: Whether a release may be one that was the newest at some time.
     package init(
-        _ pin: TrustPin,
-        now: Int64,
-        grace: Int64 = 0,
-        channel: String? = nil,
-        revision: UInt64? = nil,
+        _ pin: TrustPin, now: Int64, grace: Int64 = 0, channel: String? = nil, revision: UInt64? = nil,
         looksBack: Bool = false
     ) {
         (self.pin, self.now) = (pin, now)
@@ -87,27 +83,19 @@ package struct TrustCheck: Sendable {
         guard project == pin.project else { throw wrongProject("the manifest", project) }
         guard revision == release.content.revision else {
             throw TrustRefusal(
-                .mixed,
-                "the manifest has revision \(revision), its release says \(release.content.revision)"
-            )
+                .mixed, "the manifest has revision \(revision), its release says \(release.content.revision)")
         }
         guard !looksBack else { return }
         if self.revision == nil {
             // Whoever asked for a revision has not seen the one that is the newest.
-            guard channel == nil || pin.channels.count < TrustPin.mostChannels || track != TrustPin.Track()
-            else {
+            guard channel == nil || pin.channels.count < TrustPin.mostChannels || track != TrustPin.Track() else {
                 throw TrustRefusal(
                     .pin,
                     "this machine already follows \(TrustPin.mostChannels) channels of \(pin.project); to start "
-                        + "over, run 'syncagent trust forget \(pin.project)' and pull with --trust"
-                )
+                        + "over, run 'syncagent trust forget \(pin.project)' and pull with --trust")
             }
             pin[channel] = TrustPin.Track(
-                serial: fresh.serial,
-                revision: release.content.revision,
-                fresh: freshBytes,
-                release: release.statement
-            )
+                serial: fresh.serial, revision: release.content.revision, fresh: freshBytes, release: release.statement)
         } else if release.statement != track.release {
             pin.note(asked: release.statement)
         }
@@ -136,8 +124,7 @@ package struct TrustCheck: Sendable {
             throw TrustRefusal(
                 .clock,
                 "this machine's clock says \(timestamp(milliseconds: now)), but a signature of "
-                    + "\(timestamp(milliseconds: pin.seen)) was already seen; set the clock"
-            )
+                    + "\(timestamp(milliseconds: pin.seen)) was already seen; set the clock")
         }
         guard let bytes else {
             throw TrustRefusal(.unsigned, "there is no \(freshName): the set published there is not signed")
@@ -152,9 +139,7 @@ package struct TrustCheck: Sendable {
         let isSigned = statement.isSigned(.fresh, by: pin.root.content.fresh)
         let isTime = now < pin.looked || now - pin.looked >= Self.day
         let isOver = now > pin.root.content.until
-        if !isSigned || content.root > pin.root.content.number || isTime || isOver {
-            return lookForRoot()
-        }
+        if !isSigned || content.root > pin.root.content.number || isTime || isOver { return lookForRoot() }
         try judge()
     }
 
@@ -194,19 +179,14 @@ package struct TrustCheck: Sendable {
         let name = "trust/\(number).root"
         let (statement, content) = try read(name, bytes, .root, RootStatement.init(json:))
         guard content.project == pin.project else { throw wrongProject(name, content.project) }
-        guard content.number == number else {
-            throw TrustRefusal(.older, "\(name) is root \(content.number)")
-        }
+        guard content.number == number else { throw TrustRefusal(.older, "\(name) is root \(content.number)") }
         // By those who counted so far, and by those who count from now on.
-        do throws(TrustRefusal) {
-            try requireSigned(statement, name, .root, by: pin.root.content.root)
-        } catch {
+        do throws(TrustRefusal) { try requireSigned(statement, name, .root, by: pin.root.content.root) } catch {
             throw TrustRefusal(
                 error.cause,
                 error.message
                     + "; if its publisher has told you that the root keys were lost, and what the new ones are, run: "
-                    + "syncagent trust forget \(pin.project), and pull with --trust"
-            )
+                    + "syncagent trust forget \(pin.project), and pull with --trust")
         }
         try requireSigned(statement, name, .root, by: content.root)
         pin.advance(to: TrustPin.Root(statement: statement, content: content))
@@ -217,9 +197,7 @@ package struct TrustCheck: Sendable {
     /// Everything about `fresh` that the newest root decides. TUF 5.3.10, 5.4.2 to 5.4.4.
     private mutating func judge() throws(TrustRefusal) {
         guard let statement = freshBytes, let fresh = freshContent else { return }
-        if !looksBack {
-            try requireCurrent("root \(root.number)", until: root.until, renewedBy: "keys rotate")
-        }
+        if !looksBack { try requireCurrent("root \(root.number)", until: root.until, renewedBy: "keys rotate") }
         guard fresh.root <= root.number else {
             throw TrustRefusal(
                 .mixed,
@@ -232,9 +210,7 @@ package struct TrustCheck: Sendable {
         guard fresh.project == pin.project else { throw wrongProject(freshName, fresh.project) }
         guard fresh.channel == channel else {
             throw TrustRefusal(
-                .mixed,
-                "\(freshName) is about \(fresh.channel.map { "the channel \($0)" } ?? "the default channel")"
-            )
+                .mixed, "\(freshName) is about \(fresh.channel.map { "the channel \($0)" } ?? "the default channel")")
         }
         try requirePast(freshName, fresh.signed)
         if fresh.isRemoved { throw try removal(statement, fresh) }
@@ -266,9 +242,7 @@ package struct TrustCheck: Sendable {
     private func requireSerial(_ fresh: FreshStatement) throws(TrustRefusal) {
         guard fresh.serial >= track.serial else {
             throw TrustRefusal(
-                .older,
-                "\(freshName) has serial \(fresh.serial), older than \(track.serial), which was seen before"
-            )
+                .older, "\(freshName) has serial \(fresh.serial), older than \(track.serial), which was seen before")
         }
     }
 
@@ -279,8 +253,7 @@ package struct TrustCheck: Sendable {
         guard fresh.revision >= track.revision else {
             throw TrustRefusal(
                 .older,
-                "\(freshName) names revision \(fresh.revision), older than \(track.revision), which was seen before"
-            )
+                "\(freshName) names revision \(fresh.revision), older than \(track.revision), which was seen before")
         }
     }
 
@@ -311,47 +284,35 @@ package struct TrustCheck: Sendable {
 
     // MARK: Rules
 
-    private func read<S>(
-        _ name: String,
-        _ bytes: [UInt8],
-        _ role: Role,
-        _ content: ([UInt8]) throws(TrustFault) -> S
-    ) throws(TrustRefusal) -> (SignedStatement, S) {
+    private func read<S>(_ name: String, _ bytes: [UInt8], _ role: Role, _ content: ([UInt8]) throws(TrustFault) -> S)
+        throws(TrustRefusal) -> (SignedStatement, S)
+    {
         do throws(TrustFault) {
             let statement = try SignedStatement(bytes, limit: role.limit)
             return (statement, try content(statement.json))
-        } catch {
-            throw TrustRefusal(.malformed, "\(name): \(error.reason)")
-        }
+        } catch { throw TrustRefusal(.malformed, "\(name): \(error.reason)") }
     }
 
-    private func requireSigned(
-        _ statement: SignedStatement,
-        _ name: String,
-        _ role: Role,
-        by keys: RoleKeys
-    ) throws(TrustRefusal) {
+    private func requireSigned(_ statement: SignedStatement, _ name: String, _ role: Role, by keys: RoleKeys)
+        throws(TrustRefusal)
+    {
         let count = statement.signers(role, of: keys).count
         guard count < keys.threshold else { return }
         throw TrustRefusal(
             .signature,
             keys.threshold == 1
                 ? "\(name) is not signed by the \(role.rawValue) key of \(pin.project)"
-                : "\(name) has \(count) of the \(keys.threshold) \(role.rawValue) signatures that it needs"
-        )
+                : "\(name) has \(count) of the \(keys.threshold) \(role.rawValue) signatures that it needs")
     }
 
-    private mutating func requireCurrent(_ name: String, until: Int64, renewedBy command: String)
-        throws(TrustRefusal)
-    {
+    private mutating func requireCurrent(_ name: String, until: Int64, renewedBy command: String) throws(TrustRefusal) {
         guard now > until else { return }
         let (end, overflow) = until.addingReportingOverflow(patience)
         guard overflow || now <= end else {
             throw TrustRefusal(
                 .stale,
                 "\(name) expired at \(timestamp(milliseconds: until)) and has not been signed again; "
-                    + "its publisher has to run 'syncagent \(command)'. To accept it for now: --stale 7d"
-            )
+                    + "its publisher has to run 'syncagent \(command)'. To accept it for now: --stale 7d")
         }
         grace = TrustPin.Grace(used: now, until: until)
     }
@@ -361,8 +322,7 @@ package struct TrustCheck: Sendable {
             throw TrustRefusal(
                 .clock,
                 "\(name) was signed at \(timestamp(milliseconds: signed)), but this machine's clock says "
-                    + "\(timestamp(milliseconds: now)); one of the two clocks is wrong"
-            )
+                    + "\(timestamp(milliseconds: now)); one of the two clocks is wrong")
         }
     }
 

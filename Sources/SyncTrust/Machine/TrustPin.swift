@@ -5,9 +5,7 @@ package import SyncModel
 /// A value: whoever checks makes a new one, and keeps it when it is told to.
 package struct TrustPin: Sendable, Equatable {
     /// How the first root came to be believed.
-    package enum Basis: String, Sendable {
-        case file, fingerprint, first, configuration
-    }
+    package enum Basis: String, Sendable { case file, fingerprint, first, configuration }
 
     /// A stale statement that was believed because somebody had said so.
     package struct Grace: Sendable, Equatable {
@@ -28,13 +26,8 @@ package struct TrustPin: Sendable, Equatable {
         package var release: SignedStatement?
 
         package init(
-            serial: UInt64 = 0,
-            revision: UInt64 = 0,
-            fresh: SignedStatement? = nil,
-            release: SignedStatement? = nil
-        ) {
-            (self.serial, self.revision, self.fresh, self.release) = (serial, revision, fresh, release)
-        }
+            serial: UInt64 = 0, revision: UInt64 = 0, fresh: SignedStatement? = nil, release: SignedStatement? = nil
+        ) { (self.serial, self.revision, self.fresh, self.release) = (serial, revision, fresh, release) }
 
         /// What the last fresh statement says; `nil` when none was believed yet.
         package var freshContent: FreshStatement? {
@@ -43,9 +36,7 @@ package struct TrustPin: Sendable, Equatable {
         }
 
         /// What the last release says; `nil` when none was believed yet.
-        package var releaseContent: ReleaseStatement? {
-            release.flatMap { try? ReleaseStatement(json: $0.json) }
-        }
+        package var releaseContent: ReleaseStatement? { release.flatMap { try? ReleaseStatement(json: $0.json) } }
     }
 
     /// A place that was refused; the others are asked before it, for a while.
@@ -93,9 +84,7 @@ package struct TrustPin: Sendable, Equatable {
     /// What was believed of a channel; `nil` for the default one.
     package subscript(channel: String?) -> Track {
         get { channel.map { channels[$0] ?? Track() } ?? newest }
-        set {
-            if let channel { channels[channel] = newValue } else { newest = newValue }
-        }
+        set { if let channel { channels[channel] = newValue } else { newest = newValue } }
     }
 
     static let mostGraces = 16
@@ -123,9 +112,7 @@ package struct TrustPin: Sendable, Equatable {
                 throw TrustFault("fewer than \(content.root.threshold) of its own root keys have signed it")
             }
             root = Root(statement: statement, content: content)
-        } catch {
-            throw TrustRefusal(.malformed, "not a root that can be trusted: \(error.reason)")
-        }
+        } catch { throw TrustRefusal(.malformed, "not a root that can be trusted: \(error.reason)") }
         roots = [root.statement.digest]
         self.basis = basis
         pinned = now
@@ -154,8 +141,7 @@ package struct TrustPin: Sendable, Equatable {
 
     package mutating func penalise(_ place: SHA256Digest, now: Int64) {
         penalties.removeAll { $0.place == place || !Self.counts($0, now) }
-        penalties =
-            penalties.suffix(Self.mostPenalties - 1) + [Penalty(place: place, until: now + Self.penaltyTime)]
+        penalties = penalties.suffix(Self.mostPenalties - 1) + [Penalty(place: place, until: now + Self.penaltyTime)]
     }
 
     /// Whether other places are asked before this one.
@@ -173,9 +159,7 @@ package struct TrustPin: Sendable, Equatable {
     /// A newer root takes over. What keys that it no longer names have said goes with them, which is how a project gets
     /// out of numbers that a thief has put too high.
     package mutating func advance(to next: Root) {
-        func hasLost(_ role: Role) -> Bool {
-            !Set(root.content[role].keys).isSubset(of: next.content[role].keys)
-        }
+        func hasLost(_ role: Role) -> Bool { !Set(root.content[role].keys).isSubset(of: next.content[role].keys) }
         let (losesFresh, losesRelease) = (hasLost(.fresh), hasLost(.release))
         for channel in [nil] + channels.keys.map(Optional.some) {
             if losesFresh { (self[channel].serial, self[channel].fresh) = (0, nil) }

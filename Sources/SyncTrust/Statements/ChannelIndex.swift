@@ -21,9 +21,7 @@ package struct ChannelIndex: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        try StatementReader.read(json, required: ["format", "project", "channels"]) {
-            key,
-            reader throws(TrustFault) in
+        try StatementReader.read(json, required: ["format", "project", "channels"]) { key, reader throws(TrustFault) in
             switch key {
             case "format": try reader.expect(Self.format)
             case "project": project = try reader.project()
@@ -45,9 +43,7 @@ package struct ChannelIndex: Sendable, Equatable {
             line.field("format", Self.format)
             line.field("project", project)
             line.object("channels") { line in
-                for (name, revision) in channels.sorted(by: { $0.key < $1.key }) {
-                    line.field(name, revision)
-                }
+                for (name, revision) in channels.sorted(by: { $0.key < $1.key }) { line.field(name, revision) }
             }
         }.bytes + [0x0A]
     }

@@ -21,15 +21,8 @@ package struct FreshStatement: Sendable, Equatable {
     static let format = "syncagent-fresh/1"
 
     package init(
-        project: String,
-        channel: String? = nil,
-        serial: UInt64,
-        signed: Int64,
-        until: Int64,
-        root: UInt64,
-        revision: UInt64,
-        release: SHA256Digest,
-        isRemoved: Bool = false
+        project: String, channel: String? = nil, serial: UInt64, signed: Int64, until: Int64, root: UInt64,
+        revision: UInt64, release: SHA256Digest, isRemoved: Bool = false
     ) {
         (self.project, self.channel) = (project, channel)
         (self.serial, self.signed, self.until) = (serial, signed, until)
@@ -38,10 +31,8 @@ package struct FreshStatement: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        try StatementReader.read(
-            json,
-            required: ["format", "project", "serial", "signed", "until", "root", "release"]
-        ) { key, reader throws(TrustFault) in
+        try StatementReader.read(json, required: ["format", "project", "serial", "signed", "until", "root", "release"])
+        { key, reader throws(TrustFault) in
             switch key {
             case "format": try reader.expect(Self.format)
             case "project": project = try reader.project()
@@ -64,9 +55,7 @@ package struct FreshStatement: Sendable, Equatable {
             }
             return true
         }
-        guard channel != nil || !isRemoved else {
-            throw TrustFault("the default channel cannot be removed")
-        }
+        guard channel != nil || !isRemoved else { throw TrustFault("the default channel cannot be removed") }
     }
 
     /// The name of its file in `trust/`.

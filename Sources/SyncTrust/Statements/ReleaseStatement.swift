@@ -20,10 +20,8 @@ package struct ReleaseStatement: Sendable, Equatable {
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        try StatementReader.read(
-            json,
-            required: ["format", "project", "revision", "signed", "manifest"]
-        ) { key, reader throws(TrustFault) in
+        try StatementReader.read(json, required: ["format", "project", "revision", "signed", "manifest"]) {
+            key, reader throws(TrustFault) in
             switch key {
             case "format": try reader.expect(Self.format)
             case "project": project = try reader.project()

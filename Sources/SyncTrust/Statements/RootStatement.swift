@@ -19,24 +19,16 @@ package struct RootStatement: Sendable, Equatable {
     private static let mostMirrors = 16
 
     package init(
-        project: String,
-        number: UInt64,
-        signed: Int64,
-        until: Int64,
-        root: RoleKeys,
-        release: RoleKeys,
-        fresh: RoleKeys,
-        mirrors: [String] = []
+        project: String, number: UInt64, signed: Int64, until: Int64, root: RoleKeys, release: RoleKeys,
+        fresh: RoleKeys, mirrors: [String] = []
     ) {
         (self.project, self.number, self.signed, self.until) = (project, number, signed, until)
         (self.root, self.release, self.fresh, self.mirrors) = (root, release, fresh, mirrors)
     }
 
     package init(json: [UInt8]) throws(TrustFault) {
-        try StatementReader.read(
-            json,
-            required: ["format", "project", "number", "signed", "until", "roles"]
-        ) { key, reader throws(TrustFault) in
+        try StatementReader.read(json, required: ["format", "project", "number", "signed", "until", "roles"]) {
+            key, reader throws(TrustFault) in
             switch key {
             case "format": try reader.expect(Self.format)
             case "project": project = try reader.project()
@@ -48,9 +40,7 @@ package struct RootStatement: Sendable, Equatable {
                     try Self.mirror(reader.string())
                 }
             case "roles":
-                try reader.object(required: Role.allCases.map(\.rawValue)) {
-                    name,
-                    reader throws(TrustFault) in
+                try reader.object(required: Role.allCases.map(\.rawValue)) { name, reader throws(TrustFault) in
                     guard let role = Role(rawValue: name) else { return false }
                     self[role] = try Self.roleKeys(&reader, role)
                     return true
@@ -78,8 +68,7 @@ package struct RootStatement: Sendable, Equatable {
         }
     }
 
-    private static func roleKeys(_ reader: inout StatementReader, _ role: Role) throws(TrustFault) -> RoleKeys
-    {
+    private static func roleKeys(_ reader: inout StatementReader, _ role: Role) throws(TrustFault) -> RoleKeys {
         var keys = RoleKeys()
         try reader.object(required: ["threshold", "keys"]) { key, reader throws(TrustFault) in
             switch key {

@@ -19,9 +19,7 @@ package struct SignedStatement: Sendable, Equatable {
     ///   - limit: Most **bytes**.
     ///   - mayBeUnsigned: Whether it may begin with the blank line: one that waits for signatures.
     package init(_ bytes: [UInt8], limit: Int, mayBeUnsigned: Bool = false) throws(TrustFault) {
-        guard bytes.count <= limit else {
-            throw TrustFault("it has \(bytes.count) bytes, more than \(limit)")
-        }
+        guard bytes.count <= limit else { throw TrustFault("it has \(bytes.count) bytes, more than \(limit)") }
         var rest = bytes[...]
         var signatures: [SSHSignature] = []
         func line() throws(TrustFault) -> ArraySlice<UInt8> {
@@ -45,9 +43,7 @@ package struct SignedStatement: Sendable, Equatable {
         }
         guard mayBeUnsigned || !signatures.isEmpty, first.isEmpty else {
             throw TrustFault(
-                signatures.isEmpty
-                    ? "it does not begin with a signature" : "no blank line follows the signatures"
-            )
+                signatures.isEmpty ? "it does not begin with a signature" : "no blank line follows the signatures")
         }
         try self.init(signatures, Array(rest), bytes: bytes)
     }
@@ -68,15 +64,11 @@ package struct SignedStatement: Sendable, Equatable {
         for signature in signatures
         where signature.namespace == role.namespace && keys.keys.contains(signature.key)
             && !signers.contains(signature.key) && signature.isOf(json)
-        {
-            signers.insert(signature.key)
-        }
+        { signers.insert(signature.key) }
         return signers
     }
 
-    package func isSigned(_ role: Role, by keys: RoleKeys) -> Bool {
-        signers(role, of: keys).count >= keys.threshold
-    }
+    package func isSigned(_ role: Role, by keys: RoleKeys) -> Bool { signers(role, of: keys).count >= keys.threshold }
 }
 
 package struct RoleKeys: Sendable, Equatable {
@@ -86,9 +78,7 @@ package struct RoleKeys: Sendable, Equatable {
     /// Keys that a role may have.
     static let most = 16
 
-    package init(keys: [PublicKey] = [], threshold: Int = 0) {
-        (self.keys, self.threshold) = (keys, threshold)
-    }
+    package init(keys: [PublicKey] = [], threshold: Int = 0) { (self.keys, self.threshold) = (keys, threshold) }
 }
 
 /// What a key may sign. A signature for one role is none for another: each has its own namespace.

@@ -13,9 +13,7 @@ struct StatementReader {
     ///   - required: Keys that have to be there.
     ///   - member: Reads the value of a key; `false` for one that it does not know.
     static func read(
-        _ json: [UInt8],
-        required: [String],
-        _ member: (String, inout StatementReader) throws(TrustFault) -> Bool
+        _ json: [UInt8], required: [String], _ member: (String, inout StatementReader) throws(TrustFault) -> Bool
     ) throws(TrustFault) {
         try json.withUnsafeBufferPointer { bytes throws(TrustFault) in
             var limits = ManifestLimits.standard
@@ -26,10 +24,9 @@ struct StatementReader {
         }
     }
 
-    mutating func object(
-        required: [String],
-        _ member: (String, inout StatementReader) throws(TrustFault) -> Bool
-    ) throws(TrustFault) {
+    mutating func object(required: [String], _ member: (String, inout StatementReader) throws(TrustFault) -> Bool)
+        throws(TrustFault)
+    {
         let outer = seen
         seen = []
         try call { reader throws(ManifestFault) in try reader.beginObject() }
@@ -48,9 +45,7 @@ struct StatementReader {
     }
 
     private mutating func key() throws(TrustFault) -> String? {
-        try call { reader throws(ManifestFault) in
-            try reader.nextKey().map { String(decoding: $0, as: UTF8.self) }
-        }
+        try call { reader throws(ManifestFault) in try reader.nextKey().map { String(decoding: $0, as: UTF8.self) } }
     }
 
     mutating func string() throws(TrustFault) -> String {
@@ -61,9 +56,7 @@ struct StatementReader {
         try call { reader throws(ManifestFault) in try reader.integer() }
     }
 
-    mutating func bool() throws(TrustFault) -> Bool {
-        try call { reader throws(ManifestFault) in try reader.bool() }
-    }
+    mutating func bool() throws(TrustFault) -> Bool { try call { reader throws(ManifestFault) in try reader.bool() } }
 
     /// A number from 1 to 2⁶³ − 1.
     mutating func number(_ key: String) throws(TrustFault) -> UInt64 {
@@ -72,10 +65,9 @@ struct StatementReader {
         return value
     }
 
-    mutating func array<E>(
-        most: Int,
-        _ element: (inout StatementReader) throws(TrustFault) -> E
-    ) throws(TrustFault) -> [E] {
+    mutating func array<E>(most: Int, _ element: (inout StatementReader) throws(TrustFault) -> E) throws(TrustFault)
+        -> [E]
+    {
         try call { reader throws(ManifestFault) in try reader.beginArray() }
         var elements: [E] = []
         while try call({ reader throws(ManifestFault) in try reader.nextElement() }) {
@@ -101,9 +93,7 @@ struct StatementReader {
 
     mutating func project() throws(TrustFault) -> String {
         let text = try string()
-        if let reason = ManifestRules.objection(identifier: text, what: "project") {
-            throw TrustFault(reason)
-        }
+        if let reason = ManifestRules.objection(identifier: text, what: "project") { throw TrustFault(reason) }
         return text
     }
 
@@ -121,13 +111,7 @@ struct StatementReader {
         return digest
     }
 
-    private mutating func call<R>(
-        _ read: (inout JSONReader) throws(ManifestFault) -> R
-    ) throws(TrustFault) -> R {
-        do throws(ManifestFault) {
-            return try read(&reader)
-        } catch {
-            throw TrustFault(error.reason)
-        }
+    private mutating func call<R>(_ read: (inout JSONReader) throws(ManifestFault) -> R) throws(TrustFault) -> R {
+        do throws(ManifestFault) { return try read(&reader) } catch { throw TrustFault(error.reason) }
     }
 }

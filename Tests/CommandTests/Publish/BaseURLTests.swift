@@ -50,16 +50,14 @@ struct BaseURLTests {
         #expect(try #require(try again.events().last)["unchanged"] as? Bool == true)
     }
 
-    @Test(
-        "A base that is not there, silent, no manifest or of an unknown scheme ends as for ls, and writes nothing"
-    )
+    @Test("A base that is not there, silent, no manifest or of an unknown scheme ends as for ls, and writes nothing")
     func failures() throws {
         let set = try ServedSet()
         try set.scratch.write(Data("<html>".utf8), to: "site/page/manifest.json")
         for (base, status) in [
             (set.url.replacing("manifest.json", with: "none/manifest.json?token=canary"), 66 as Int32),
-            (set.url.replacing("manifest.json", with: "page/manifest.json"), 65),
-            ("ftp://127.0.0.1/manifest.json", 64), ("https:///manifest.json", 64),
+            (set.url.replacing("manifest.json", with: "page/manifest.json"), 65), ("ftp://127.0.0.1/manifest.json", 64),
+            ("https:///manifest.json", 64),
         ] {
             let outcome = try Self.publish(set.tool, base)
             #expect(outcome.status == status, "\(base): \(outcome)")

@@ -79,8 +79,7 @@ struct ManifestPartsTests {
             let path = "d\(number / 100)/f\(number)"
             #expect(
                 FileManager.default.contents(atPath: scratch.path + "/other/" + path)
-                    == FileManager.default.contents(atPath: scratch.path + "/in/" + path)
-            )
+                    == FileManager.default.contents(atPath: scratch.path + "/in/" + path))
         }
     }
 
@@ -96,9 +95,7 @@ struct ManifestPartsTests {
         try scratch.write(Data((stray + "\n").utf8), to: folder + stray + ".parts")
         for name in try scratch.contents(of: folder) {
             utimes(
-                scratch.path + "/" + folder + name,
-                [timeval(tv_sec: 1, tv_usec: 0), timeval(tv_sec: 1, tv_usec: 0)]
-            )
+                scratch.path + "/" + folder + name, [timeval(tv_sec: 1, tv_usec: 0), timeval(tv_sec: 1, tv_usec: 0)])
         }
         #expect(try Tool(scratch).run(["gc"]).status == 0)
         #expect(try cached(".part") == needed)

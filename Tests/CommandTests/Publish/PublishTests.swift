@@ -7,10 +7,7 @@ struct PublishTests {
     /// A directory with a few files, a link and a program.
     static func source(in scratch: Scratch) throws {
         for index in 0..<30 {
-            try scratch.write(
-                Data(repeating: UInt8(index), count: 100 * index),
-                to: "in/sheets/A-\(index).pdf"
-            )
+            try scratch.write(Data(repeating: UInt8(index), count: 100 * index), to: "in/sheets/A-\(index).pdf")
         }
         try scratch.write(Data("#!/bin/sh\n".utf8), to: "in/bin/run")
         chmod(scratch.path + "/in/bin/run", 0o755)
@@ -58,9 +55,7 @@ struct PublishTests {
         try scratch.write(Data("x".utf8), to: "any/a.txt")
         for wrong in ["today", "-1", "253402300800"] {
             let refused = try Tool(scratch).run(
-                ["publish", "any", "--to", "none"],
-                environment: ["SOURCE_DATE_EPOCH": wrong]
-            )
+                ["publish", "any", "--to", "none"], environment: ["SOURCE_DATE_EPOCH": wrong])
             #expect(refused.status == 64 && refused.error.contains("SOURCE_DATE_EPOCH"), "\(refused.error)")
         }
         for (output, jobs) in [("a", "1"), ("b", "5")] {
@@ -74,9 +69,7 @@ struct PublishTests {
         #expect(text.contains("{\"name\":\"sheets\",\"include\":[\"sheets/**\"]}"))
     }
 
-    @Test(
-        "A set gets another name with --rename; where the old one was pulled, files are hashed and not fetched again"
-    )
+    @Test("A set gets another name with --rename; where the old one was pulled, files are hashed and not fetched again")
     func renamed() throws {
         let set = try ServedSet()
         #expect(try set.pull().status == 0)
@@ -84,10 +77,7 @@ struct PublishTests {
         let refused = try set.tool.run(arguments)
         #expect(refused.status == 64 && refused.error.contains("--rename"), "\(refused.error)")
         let outcome = try set.tool.run(arguments + ["--rename"])
-        #expect(
-            outcome.status == 0 && outcome.error.contains("com.example.spire revision 2: "),
-            "\(outcome.error)"
-        )
+        #expect(outcome.status == 0 && outcome.error.contains("com.example.spire revision 2: "), "\(outcome.error)")
         #expect(outcome.error.contains("from now on, and no longer com.example.tower"), "\(outcome.error)")
         let former = try set.pull()
         #expect(former.status == 73 && former.error.contains("tower/.syncagent"), "\(former.error)")
@@ -101,17 +91,14 @@ struct PublishTests {
     }
 
     static let failing: [(arguments: [String], status: Int32, words: String)] = [
-        (["none", "--to", "out"], 66, "none"),
-        (["in"], 64, "--to"),
-        (["in", "--to", "in/out"], 64, "inside the source"),
-        (["in", "--to", "file/out"], 73, "cannot create"),
+        (["none", "--to", "out"], 66, "none"), (["in"], 64, "--to"),
+        (["in", "--to", "in/out"], 64, "inside the source"), (["in", "--to", "file/out"], 73, "cannot create"),
         (["in", "--to", "out", "--base", "none.json"], 66, "none.json"),
         (["in", "--to", "out", "--base", "in/sheets/A-1.pdf"], 65, "A-1.pdf"),
         (["in", "--to", "out", "--base", "x", "--no-base"], 64, "--no-base"),
         (["in", "--to", "out", "--no-base", "--repack"], 64, "--repack"),
         (["in", "--to", "out", "--level", "20"], 64, "1 to 19"),
-        (["in", "--to", "out", "--jobs", "0"], 64, "1 to 256"),
-        (["in", "--to", "out", "--pack-size", "0"], 64, "'0'"),
+        (["in", "--to", "out", "--jobs", "0"], 64, "1 to 256"), (["in", "--to", "out", "--pack-size", "0"], 64, "'0'"),
         (["in", "--to", "out", "--revision", "-1"], 64, "revision"),
         (["in", "--to", "out", "--project", "a b"], 64, "identifier"),
         (["in", "--to", "out", "--group", "sheets"], 64, "NAME="),
@@ -121,10 +108,8 @@ struct PublishTests {
         (["in", "--to", "https://cdn.example.com/x?token=secret"], 64, "not 'https://cdn.example.com/x?…'"),
         (["in", "--to", "s3://bucket/x"], 64, "of this machine"),
         (["in", "--to", "ada@cdn.example.com:tower"], 64, "not 'cdn.example.com:tower'"),
-        (["in", "--to", "host:"], 64, "begin with ./"),
-        (["empty", "--to", "out"], 77, "--allow-fewer"),
-        (["keyed", "--to", "out"], 77, "  id_rsa"),
-        (["linked", "--to", "out"], 78, "--no-config"),
+        (["in", "--to", "host:"], 64, "begin with ./"), (["empty", "--to", "out"], 77, "--allow-fewer"),
+        (["keyed", "--to", "out"], 77, "  id_rsa"), (["linked", "--to", "out"], 78, "--no-config"),
         (["listed", "--to", "out"], 78, "exclude_from[0]"),
     ]
 
@@ -133,10 +118,7 @@ struct PublishTests {
         let scratch = try Scratch()
         try Self.source(in: scratch)
         try scratch.write(Data(), to: "file")
-        try FileManager.default.createDirectory(
-            atPath: scratch.path + "/empty",
-            withIntermediateDirectories: true
-        )
+        try FileManager.default.createDirectory(atPath: scratch.path + "/empty", withIntermediateDirectories: true)
         try scratch.write(Data("-----BEGIN RSA PRIVATE KEY-----\n".utf8), to: "keyed/id_rsa")
         try scratch.write(Data("{level: 9}".utf8), to: "settings")
         try scratch.write(Data(), to: "linked/a")
@@ -156,8 +138,7 @@ struct PublishTests {
             (["in", "--to", "out", "--level", "20"], 64, "publish.finished", "1 to 19"),
             (["in", "--to", ""], 64, "publish.finished", "empty string"),
             (["in", "--to", "out", "--wrong"], 64, "publish.finished", "--wrong"),
-        ]
-    )
+        ])
     func jsonErrors(arguments: [String], status: Int, event: String, words: String) throws {
         let scratch = try Scratch()
         try Self.source(in: scratch)
@@ -180,8 +161,7 @@ struct PublishTests {
         let process = Tool(scratch).process(arguments)
         if geteuid() == 0 {
             process.executableURL = URL(fileURLWithPath: "/usr/bin/setpriv")
-            process.arguments =
-                ["--bounding-set=-dac_override,-dac_read_search", Tool.url.path] + arguments
+            process.arguments = ["--bounding-set=-dac_override,-dac_read_search", Tool.url.path] + arguments
         }
         let error = try scratch.file()
         process.standardError = try FileHandle(forWritingTo: error)
@@ -201,24 +181,16 @@ struct PublishTests {
         mkfifo(scratch.path + "/in/pipe", 0o600)
         let refused = try Tool(scratch).run(["publish", "in", "--to", "out"])
         #expect(refused.status == 65)
-        #expect(
-            refused.error.contains("  out.txt: ") && refused.error.contains("  pipe: a fifo"),
-            "\(refused.error)"
-        )
+        #expect(refused.error.contains("  out.txt: ") && refused.error.contains("  pipe: a fifo"), "\(refused.error)")
         #expect(refused.error.contains("leave them out: --safe-links for links"), "\(refused.error)")
         let noLinks = try Tool(scratch).run(["publish", "in", "--to", "out", "--safe-links"])
         #expect(noLinks.error.contains("leave them out: --exclude"), "\(noLinks.error)")
-        let published = try Tool(scratch).run([
-            "publish", "in", "--to", "out", "--exclude", "pipe", "--safe-links",
-        ])
+        let published = try Tool(scratch).run(["publish", "in", "--to", "out", "--exclude", "pipe", "--safe-links"])
         #expect(published.status == 0, "\(published.error)")
         #expect(published.error.contains("1 link that leaves the tree is left out"))
     }
 
-    @Test(
-        "Killed in the middle: no manifest; the next run clears up and completes",
-        arguments: [SIGKILL, SIGINT]
-    )
+    @Test("Killed in the middle: no manifest; the next run clears up and completes", arguments: [SIGKILL, SIGINT])
     func killed(signal: Int32) throws {
         let scratch = try Scratch()
         try Self.source(in: scratch)

@@ -37,9 +37,7 @@ struct ServeLoadTests {
             close(client)
             return -1
         }
-        _ = Array(request.utf8).withUnsafeBytes {
-            send(client, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-        }
+        _ = Array(request.utf8).withUnsafeBytes { send(client, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
         return client
     }
 
@@ -52,9 +50,7 @@ struct ServeLoadTests {
         return scratch
     }
 
-    @Test(
-        "A thousand clients that do not read take a bounded piece of memory, and it comes back when they are let go"
-    )
+    @Test("A thousand clients that do not read take a bounded piece of memory, and it comes back when they are let go")
     func slowReaders() throws {
         let scratch = try site()
         defer { withExtendedLifetime(scratch) {} }
@@ -69,9 +65,7 @@ struct ServeLoadTests {
         #expect(try memory(server, "VmRSS") <= 80)
     }
 
-    @Test(
-        "An address has so many connections, the server so many, and who does not send its request is let go"
-    )
+    @Test("An address has so many connections, the server so many, and who does not send its request is let go")
     func caps() throws {
         let scratch = try site()
         let server = try RunningServer(scratch, arguments: ["--max-per-address", "3", "--timeout", "1s"])

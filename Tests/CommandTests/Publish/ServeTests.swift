@@ -11,8 +11,7 @@ struct ServeTests {
             (0..<count).map { _ in
                 state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
                 return UInt8(truncatingIfNeeded: state >> 33)
-            }
-        )
+            })
     }
 
     static let packName = "packs/\(String(repeating: "ab", count: 32)).pack"
@@ -28,9 +27,7 @@ struct ServeTests {
         try scratch.write(Data("secret".utf8), to: "site/.git/config")
         try scratch.write(Data("secret".utf8), to: "outside/secret.txt")
         let site = scratch.url.appendingPathComponent("site").path
-        for (name, target) in [
-            ("link", "../outside/secret.txt"), ("dirlink", "../outside"), ("inner", "empty"),
-        ] {
+        for (name, target) in [("link", "../outside/secret.txt"), ("dirlink", "../outside"), ("inner", "empty")] {
             try FileManager.default.createSymbolicLink(atPath: "\(site)/\(name)", withDestinationPath: target)
         }
         #expect(mkfifo("\(site)/fifo", 0o600) == 0)
@@ -53,11 +50,7 @@ struct ServeTests {
         let etag = try #require(whole.headers["etag"])
         #expect(etag.hasPrefix("\""), "the tag is strong")
 
-        let part = try server.client.send(
-            "GET",
-            "/\(Self.packName)",
-            ["Range": "bytes=10-19", "If-Range": etag]
-        )
+        let part = try server.client.send("GET", "/\(Self.packName)", ["Range": "bytes=10-19", "If-Range": etag])
         #expect(part.status == 206)
         #expect(part.headers["content-range"] == "bytes 10-19/1000")
         #expect(Data(part.body) == pack[10..<20])
@@ -65,11 +58,7 @@ struct ServeTests {
         let suffix = try server.client.send("GET", "/\(Self.packName)", ["Range": "bytes=-3"])
         #expect(Data(suffix.body) == pack.suffix(3))
 
-        let changed = try server.client.send(
-            "GET",
-            "/\(Self.packName)",
-            ["Range": "bytes=10-19", "If-Range": "\"x\""]
-        )
+        let changed = try server.client.send("GET", "/\(Self.packName)", ["Range": "bytes=10-19", "If-Range": "\"x\""])
         #expect(changed.status == 200)
         #expect(Data(changed.body) == pack)
 
@@ -113,8 +102,7 @@ struct ServeTests {
         let scratch = try Self.site()
         let server = try RunningServer(scratch)
         for target in [
-            "/../outside/secret.txt", "/%2e%2e/outside/secret.txt", "/a%20b/../../outside/secret.txt",
-            "/link",
+            "/../outside/secret.txt", "/%2e%2e/outside/secret.txt", "/a%20b/../../outside/secret.txt", "/link",
             "/dirlink/secret.txt", "/inner", "/.hidden", "/.git/config", "/fifo", "/packs", "/packs/",
             "//manifest.json", "/manifest.json/", "/nothing",
         ] {

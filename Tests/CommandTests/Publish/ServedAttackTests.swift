@@ -5,9 +5,7 @@ import Testing
 /// Whoever holds the web server writes into what is published, and waits for the publisher to sign it.
 @Suite("Signing beside a thief", .timeLimit(.minutes(10)))
 struct ServedAttackTests {
-    private static func refresh(_ set: SignedSet, _ keys: String = "keys", _ more: String...) throws
-        -> Tool.Outcome
-    {
+    private static func refresh(_ set: SignedSet, _ keys: String = "keys", _ more: String...) throws -> Tool.Outcome {
         try set.tool.run(["keys", "refresh", "site", "--sign", keys] + more)
     }
 
@@ -33,8 +31,8 @@ struct ServedAttackTests {
     private static func forge(_ set: SignedSet, serial: String, key: String) throws {
         let text = try set.text("site/trust/fresh")
         let gap = try #require(text.range(of: "\n\n"))
-        let json = String(text[gap.upperBound...])
-            .replacing(try Regex(#""serial":[0-9]+"#), with: "\"serial\":\(serial)")
+        let json = String(text[gap.upperBound...]).replacing(
+            try Regex(#""serial":[0-9]+"#), with: "\"serial\":\(serial)")
         try set.scratch.write(Data(json.utf8), to: "json")
         let block = try SSH.sign("json", with: key, "syncagent-fresh", in: set.scratch)
         try set.scratch.write(Data((block + "\n" + json).utf8), to: "site/trust/fresh")
@@ -63,10 +61,7 @@ struct ServedAttackTests {
         #expect(try set.pull().status == 0)
     }
 
-    @Test(
-        "A release is not signed anew unseen when its key changes, whoever signs",
-        .enabled(if: SSH.isHere)
-    )
+    @Test("A release is not signed anew unseen when its key changes, whoever signs", .enabled(if: SSH.isHere))
     func rotated() throws {
         let set = try SignedSet()
         try set.pin()
@@ -99,10 +94,8 @@ struct ServedAttackTests {
     }
 
     @Test(
-        "A program alone signs under no root that somebody has put beside what is published",
-        .enabled(if: SSH.isHere),
-        arguments: ["refresh", "publish", "channel"]
-    )
+        "A program alone signs under no root that somebody has put beside what is published", .enabled(if: SSH.isHere),
+        arguments: ["refresh", "publish", "channel"])
     func plantedRoots(step: String) throws {
         let set = try SignedSet()
         try set.pin()
@@ -180,10 +173,7 @@ struct ServedAttackTests {
         #expect(outcome.status == (step == "publish" ? 77 : 0), "\(outcome.error)")
     }
 
-    @Test(
-        "What a directory was signed under is known by every name that it has",
-        .enabled(if: SSH.isHere)
-    )
+    @Test("What a directory was signed under is known by every name that it has", .enabled(if: SSH.isHere))
     func knownByEveryName() throws {
         let set = try SignedSet()
         try Self.signer(set, "keys")
@@ -191,20 +181,13 @@ struct ServedAttackTests {
         let state = ["XDG_STATE_HOME": set.scratch.path + "/state"]
         try files.createDirectory(atPath: set.scratch.path + "/real", withIntermediateDirectories: true)
         try files.createSymbolicLink(
-            atPath: set.scratch.path + "/link",
-            withDestinationPath: set.scratch.path + "/real"
-        )
+            atPath: set.scratch.path + "/link", withDestinationPath: set.scratch.path + "/real")
         // The first one makes it.
         let first = try set.tool.run(
-            ["publish", "assets", "--to", "link/deep/out", "--sign", "keys"],
-            environment: state
-        )
+            ["publish", "assets", "--to", "link/deep/out", "--sign", "keys"], environment: state)
         #expect(first.status == 0, "\(first.error)")
         for name in ["link/deep/out", "real/deep/out", "real/deep/../deep/out/"] {
-            let outcome = try set.tool.run(
-                ["keys", "refresh", name, "--signer", "./signer"],
-                environment: state
-            )
+            let outcome = try set.tool.run(["keys", "refresh", name, "--signer", "./signer"], environment: state)
             #expect(outcome.status == 0 && !outcome.error.contains("first use"), "\(outcome.error)")
         }
         // What cannot be read is not taken for nothing; with the roots at hand it is written anew.
@@ -213,15 +196,11 @@ struct ServedAttackTests {
             try Data("x".utf8).write(to: URL(fileURLWithPath: "\(memory)/\(name)"))
         }
         let damaged = try set.tool.run(
-            ["keys", "refresh", "link/deep/out", "--signer", "./signer"],
-            environment: state
-        )
+            ["keys", "refresh", "link/deep/out", "--signer", "./signer"], environment: state)
         #expect(damaged.status == 77)
         #expect(damaged.error.contains(".roots is damaged"))
         for more in [["--sign", "keys"], ["--signer", "./signer"]] {
-            #expect(
-                try set.tool.run(["keys", "refresh", "link/deep/out"] + more, environment: state).status == 0
-            )
+            #expect(try set.tool.run(["keys", "refresh", "link/deep/out"] + more, environment: state).status == 0)
         }
     }
 
@@ -281,9 +260,7 @@ struct ServedAttackTests {
         try set.publish("three", "--channel", "nightly")
         let index = try set.text("site/channels/index.json")
         try set.scratch.write(
-            Data(index.replacing("\"beta\":2", with: "\"beta\":3").utf8),
-            to: "site/channels/index.json"
-        )
+            Data(index.replacing("\"beta\":2", with: "\"beta\":3").utf8), to: "site/channels/index.json")
         let move = ["channel", "set", "site", "stable", "beta", "--sign", "keys"]
         let outcome = try set.tool.run(move)
         #expect(outcome.status == 0, "\(outcome.error)")
@@ -305,9 +282,7 @@ struct ServedAttackTests {
     func askedRevision() throws {
         let set = try SignedSet()
         try set.publish("two")
-        func pull() throws -> Tool.Outcome {
-            try set.pull("--revision", "1", "--trust", "keys/1.root")
-        }
+        func pull() throws -> Tool.Outcome { try set.pull("--revision", "1", "--trust", "keys/1.root") }
         let first = try pull()
         #expect(first.status == 0, "\(first.error)")
         let second = try pull()

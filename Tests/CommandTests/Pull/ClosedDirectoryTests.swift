@@ -3,10 +3,8 @@ import Foundation
 import Testing
 
 @Suite(
-    "Directories that are closed to their owner",
-    .enabled(if: geteuid() == 0, "only root can be another user"),
-    .timeLimit(.minutes(10))
-)
+    "Directories that are closed to their owner", .enabled(if: geteuid() == 0, "only root can be another user"),
+    .timeLimit(.minutes(10)))
 struct ClosedDirectoryTests {
     private static let user: uid_t = 4242
     private let scratch: Scratch
@@ -39,9 +37,7 @@ struct ClosedDirectoryTests {
 
     private func other(_ arguments: [String]) throws -> Tool.Outcome {
         let home = scratch.path + "/other"
-        let variables = [
-            "HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config",
-        ]
+        let variables = ["HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config"]
         let process = tool.process(arguments, environment: variables)
         process.executableURL = URL(fileURLWithPath: "/usr/bin/setpriv")
         process.arguments =
@@ -53,9 +49,7 @@ struct ClosedDirectoryTests {
         try outcome.events().last?["files"] as? [String: Int] ?? [:]
     }
 
-    @Test(
-        "They come, are updated and checked by a user who is not root, and are closed again; the plan agrees"
-    )
+    @Test("They come, are updated and checked by a user who is not root, and are closed again; the plan agrees")
     func life() throws {
         let destination = scratch.path + "/other/dest"
         let arguments = ["site/manifest.json", "--into", destination, "--json"]
@@ -74,10 +68,7 @@ struct ClosedDirectoryTests {
         for mode in Self.modes {
             for path in [mode, "\(mode)/\(mode)"] {
                 let found = try FileManager.default.attributesOfItem(atPath: destination + "/" + path)
-                #expect(
-                    (found[.posixPermissions] as? NSNumber)?.uint16Value == UInt16(mode, radix: 8),
-                    "\(path)"
-                )
+                #expect((found[.posixPermissions] as? NSNumber)?.uint16Value == UInt16(mode, radix: 8), "\(path)")
                 let text = try String(contentsOfFile: "\(destination)/\(path)/file", encoding: .utf8)
                 #expect(text == (path == mode ? "second of \(mode)" : "second below \(mode)"))
             }
@@ -88,10 +79,6 @@ struct ClosedDirectoryTests {
         try #require(outcome.status == 0, "\(outcome.error)")
         let pruned = try other(["pull"] + arguments + ["--prune"])
         #expect(try pruned.status == 0 && files(pruned)["removed"] == 12, "\(pruned.error)")
-        #expect(
-            try FileManager.default.contentsOfDirectory(atPath: destination).sorted() == [
-                ".syncagent", "kept",
-            ]
-        )
+        #expect(try FileManager.default.contentsOfDirectory(atPath: destination).sorted() == [".syncagent", "kept"])
     }
 }

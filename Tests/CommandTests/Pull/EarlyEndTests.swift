@@ -26,8 +26,7 @@ struct EarlyEndTests {
             let gone = #"{"path":"0","size":3,"sha256":"\#(digest)","urls":["gone.bin"]},"#
             set =
                 lacksFile
-                ? try ScriptedSet { $0.replacing(#""files":["#, with: #""files":["# + gone) }
-                : try ScriptedSet()
+                ? try ScriptedSet { $0.replacing(#""files":["#, with: #""files":["# + gone) } : try ScriptedSet()
             port = try ClosedPort()
             arguments = [set.manifest]
             switch obstacle {
@@ -94,16 +93,11 @@ struct EarlyEndTests {
 
     /// Exactly one `pull.finished`, the last line, with the status and a message.
     private func expectEnd(
-        _ outcome: Tool.Outcome,
-        _ statuses: Set<Int32>,
-        _ words: String,
+        _ outcome: Tool.Outcome, _ statuses: Set<Int32>, _ words: String,
         sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         #expect(
-            statuses.contains(outcome.status),
-            "\(outcome.status): \(outcome.error)",
-            sourceLocation: sourceLocation
-        )
+            statuses.contains(outcome.status), "\(outcome.status): \(outcome.error)", sourceLocation: sourceLocation)
         let events = try outcome.events()
         let ends = events.indices.filter { events[$0]["event"] as? String == "pull.finished" }
         #expect(ends == [events.count - 1], sourceLocation: sourceLocation)
@@ -129,19 +123,13 @@ struct EarlyEndTests {
         "What ends by itself, or when the patience is over, tells one end, the last line, with status and cause",
         arguments: [
             Ending(.pin, [77], "trust"), Ending(.access, [77], "401"), Ending(.missing, [66], "404"),
-            Ending(.broken, [65], "broken.json"), Ending(.page, [65], "web page"),
-            Ending(.taken, [75], "busy"),
+            Ending(.broken, [65], "broken.json"), Ending(.page, [65], "web page"), Ending(.taken, [75], "busy"),
             Ending(.dead, [69], "nothing came from"), Ending(.silent, [69], "nothing came from"),
             Ending(.outOfOrder, [69], "503"), Ending(.silentPack, [2, 69], "no answer"),
-        ]
-    )
+        ])
     func byItself(ending: Ending) throws {
         let way = try Way(ending.obstacle)
-        try expectEnd(
-            try way.set.pull(way.arguments + ["--patience", "1s"]),
-            ending.statuses,
-            ending.words
-        )
+        try expectEnd(try way.set.pull(way.arguments + ["--patience", "1s"]), ending.statuses, ending.words)
     }
 
     static let standing: [Obstacle] = [.dead, .silent, .outOfOrder, .putOff, .silentPack, .hook]
@@ -178,8 +166,7 @@ struct EarlyEndTests {
         let outcome = Tool.Outcome(
             status: process.terminationReason == .exit ? process.terminationStatus : -1,
             output: try String(contentsOf: output, encoding: .utf8),
-            error: try String(contentsOf: error, encoding: .utf8)
-        )
+            error: try String(contentsOf: error, encoding: .utf8))
         try expectEnd(outcome, obstacle == .hook ? [5] : [143], obstacle == .hook ? "hook" : "SIGTERM")
     }
 }

@@ -27,9 +27,7 @@ struct ExhaustionTests {
     }
 
     private func document(_ members: String, version: Int = 1) -> Data {
-        Data(
-            "{\"format\":\"syncagent-manifest/\(version)\",\"project\":\"p\",\"revision\":1,\(members)}".utf8
-        )
+        Data("{\"format\":\"syncagent-manifest/\(version)\",\"project\":\"p\",\"revision\":1,\(members)}".utf8)
     }
 
     /// Runs a command to its end, and tells the most memory it took, in **KiB**.
@@ -41,10 +39,7 @@ struct ExhaustionTests {
         try process.run()
         var peak = 0
         while process.isRunning {
-            let status = try? String(
-                contentsOfFile: "/proc/\(process.processIdentifier)/status",
-                encoding: .utf8
-            )
+            let status = try? String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
             let line = status?.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
             peak = max(peak, line.flatMap { Int($0.filter(\.isNumber)) } ?? 0)
             usleep(3_000)
@@ -70,9 +65,7 @@ struct ExhaustionTests {
         #expect(end.peak < 100 << 10)
         // Told to, it reads more.
         #expect(truncate(path, 200 << 20) == 0)
-        #expect(
-            try !run(["pull", path, "--into", "out", "--max-manifest", "300M"]).error.contains("longer than")
-        )
+        #expect(try !run(["pull", path, "--into", "out", "--max-manifest", "300M"]).error.contains("longer than"))
     }
 
     @Test("A part takes what comes of it, not what the manifest says of it [V46]")
@@ -85,9 +78,7 @@ struct ExhaustionTests {
                 """
                 "packs":[{"url":"packs/a.pack","size":\(pack.count + 40_000),"sha256":"\(digest)"}],\
                 "parts":[{"blob":[0,0,\(claim > 100 << 20 ? 40_000 : pack.count),\(claim),"zstd","\(digest)"],"files":5000000}]
-                """,
-                version: 2
-            )
+                """, version: 2)
             let path = try scratch.write(root, to: "m.json").path
             let end = try run(["pull", path, "--into", "out"])
             #expect(end.status == 65, "\(end.error)")
@@ -103,16 +94,12 @@ struct ExhaustionTests {
             let frame = Self.bomb(1_040, of: UInt8(number))
             let digest = String(repeating: String(number, radix: 16), count: 64)
             try scratch.write(Data(frame), to: "site/packs/\(number).pack")
-            packs.append(
-                "{\"url\":\"packs/\(number).pack\",\"size\":\(frame.count),\"sha256\":\"\(digest)\"}"
-            )
+            packs.append("{\"url\":\"packs/\(number).pack\",\"size\":\(frame.count),\"sha256\":\"\(digest)\"}")
             let blob = "[\(number),0,\(frame.count),\(1_040 << 17),\"zstd\"]"
             files.append(
-                "{\"path\":\"f\(number)\",\"size\":\(1_040 << 17),\"sha256\":\"\(digest)\",\"blobs\":[\(blob)]}"
-            )
+                "{\"path\":\"f\(number)\",\"size\":\(1_040 << 17),\"sha256\":\"\(digest)\",\"blobs\":[\(blob)]}")
         }
-        let members =
-            "\"packs\":[\(packs.joined(separator: ","))],\"files\":[\(files.joined(separator: ","))]"
+        let members = "\"packs\":[\(packs.joined(separator: ","))],\"files\":[\(files.joined(separator: ","))]"
         try scratch.write(document(members), to: "site/manifest.json")
         let server = try RunningServer(scratch)
         let end = try run(["pull", server.firstLine, "--into", "out", "--connections", "12"])
@@ -126,10 +113,7 @@ struct ExhaustionTests {
     /// Starts a command, waits until `isThere`, sends SIGTERM, and tells how much it still worked before it ended, in
     /// processor time: what the clock on the wall says depends on what else runs here, so it only has to be no minute.
     private func stop(
-        _ arguments: [String],
-        environment: [String: String] = [:],
-        again: Bool = false,
-        when isThere: (Process) -> Bool
+        _ arguments: [String], environment: [String: String] = [:], again: Bool = false, when isThere: (Process) -> Bool
     ) throws -> (status: Int32, work: Duration) {
         let process = Tool(scratch).process(arguments, environment: environment)
         process.standardOutput = FileHandle.nullDevice
@@ -155,8 +139,7 @@ struct ExhaustionTests {
 
     /// How much of a processor a process has used, in hundredths of a second.
     private func ticks(_ process: Process) -> Int? {
-        let text =
-            (try? String(contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8)) ?? ""
+        let text = (try? String(contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8)) ?? ""
         let fields = text.split(separator: ")").last?.split(separator: " ") ?? []
         guard fields.count > 12 else { return nil }
         return (Int(fields[11]) ?? 0) + (Int(fields[12]) ?? 0)
@@ -229,12 +212,9 @@ struct ExhaustionTests {
     @Test("SIGTERM ends a pull within a second while a hook does not listen, and a second one at once")
     func stopHook() throws {
         let script = try scratch.write(
-            Data("#!/bin/sh\ntrap '' TERM\ntouch \(scratch.path)/on\nsleep 60\n".utf8),
-            to: "h"
-        )
+            Data("#!/bin/sh\ntrap '' TERM\ntouch \(scratch.path)/on\nsleep 60\n".utf8), to: "h")
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: script.path)
-        let path = try scratch.write(document("\"files\":[{\"path\":\"a\",\"link\":\"b\"}]"), to: "m.json")
-            .path
+        let path = try scratch.write(document("\"files\":[{\"path\":\"a\",\"link\":\"b\"}]"), to: "m.json").path
         for again in [false, true] {
             try? FileManager.default.removeItem(atPath: scratch.path + "/on")
             let end = try stop(["pull", path, "--into", "out", "--hook", script.path], again: again) { _ in

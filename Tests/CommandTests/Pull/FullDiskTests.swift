@@ -30,27 +30,21 @@ struct FullDiskTests {
             try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
         }
         return End(
-            status: try set.text("\(name).status"),
-            error: try set.text("\(name).error"),
-            last: try #require(lines.last),
-            installed: lines.count { $0["event"] as? String == "task.installed" },
-            ends: lines.count { $0["event"] as? String == "pull.finished" }
-        )
+            status: try set.text("\(name).status"), error: try set.text("\(name).error"),
+            last: try #require(lines.last), installed: lines.count { $0["event"] as? String == "task.installed" },
+            ends: lines.count { $0["event"] as? String == "pull.finished" })
     }
 
     @Test(
         "A pull ends with 74, keeps and counts what is in place, and the next one brings the rest only [F061]",
-        .enabled(if: FullDiskTests.canMount, "SKIPPED: no mount namespaces here")
-    )
+        .enabled(if: FullDiskTests.canMount, "SKIPPED: no mount namespaces here"))
     func full() throws {
         var files: [String: Data] = [:]
         var numbers = SystemRandomNumberGenerator()
         // Each takes a page, which nobody can know before: by their bytes they would fit.
         for number in 0..<600 {
             let directory = ["", "one/", "two/"][number % 3]
-            files["\(directory)\(number)"] = Data(
-                (0..<200).map { _ in UInt8.random(in: 0...255, using: &numbers) }
-            )
+            files["\(directory)\(number)"] = Data((0..<200).map { _ in UInt8.random(in: 0...255, using: &numbers) })
         }
         let set = try ServedSet(files)
         try set.script(
@@ -65,8 +59,7 @@ struct FullDiskTests {
             pull first
             pull again
             mount -o remount,size=64m small && pull second
-            """
-        )
+            """)
         try runUnshared("night", of: set)
 
         let first = try end("first", of: set)
@@ -102,15 +95,13 @@ struct FullDiskTests {
 
     @Test(
         "What is left of a file that is no longer wanted gives way to what is [F060 F061 G17]",
-        .enabled(if: FullDiskTests.canMount, "SKIPPED: no mount namespaces here")
-    )
+        .enabled(if: FullDiskTests.canMount, "SKIPPED: no mount namespaces here"))
     func leftovers() throws {
         var numbers = SystemRandomNumberGenerator()
         let bytes = Data(
             (0..<(512 << 10)).map { _ in numbers.next() as UInt64 }.flatMap { number in
                 withUnsafeBytes(of: number) { Array($0) }
-            }
-        )
+            })
         let set = try ServedSet(["large": bytes])
         let name = String(repeating: "ab", count: 32) + ".part"
         try set.script(
@@ -123,8 +114,7 @@ struct FullDiskTests {
             "\(Tool.url.path)" pull "\(set.url)" --into small/tower --json >only.json 2>only.error
             printf %s $? >only.status
             test ! -e small/tower/.syncagent/staging/0/\(name)
-            """
-        )
+            """)
         try runUnshared("night", of: set)
         let end = try end("only", of: set)
         #expect(end.status == "0" && end.installed == 1, "\(end.error)")

@@ -67,10 +67,7 @@ struct LiveTests {
     @Test("The deadline counts while a hook runs; the next pull calls it again")
     func hook() throws {
         let set = try ScriptedSet()
-        let program = try set.scratch.write(
-            Data("#!/bin/sh\n[ -e ../again ] && exit 0\nsleep 60\n".utf8),
-            to: "hook"
-        )
+        let program = try set.scratch.write(Data("#!/bin/sh\n[ -e ../again ] && exit 0\nsleep 60\n".utf8), to: "hook")
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program.path)
         let late = try set.pull([set.manifest, "--deadline", "2s", "--hook", program.path])
         #expect(late.status == 5, "\(late.error)")
@@ -86,15 +83,10 @@ struct LiveTests {
     @Test("That a hook is owed is said after the deadline, too, when files are missing, and only then")
     func hookOfPartialPull() throws {
         let set = try ScriptedSet(files: ["a": Data("a".utf8)])
-        let program = try set.scratch.write(
-            Data("#!/bin/sh\n[ -e ../again ] && exit 0\nsleep 60\n".utf8),
-            to: "hook"
-        )
+        let program = try set.scratch.write(Data("#!/bin/sh\n[ -e ../again ] && exit 0\nsleep 60\n".utf8), to: "hook")
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program.path)
         try FileManager.default.createDirectory(
-            at: set.scratch.url.appendingPathComponent("tower/a/mine"),
-            withIntermediateDirectories: true
-        )
+            at: set.scratch.url.appendingPathComponent("tower/a/mine"), withIntermediateDirectories: true)
         let said = "The deadline passed while a hook was running; the next pull runs it again."
         let late = try set.pull([set.manifest, "--deadline", "2s", "--hook", program.path])
         #expect(late.status == 2 && late.error.contains(said), "\(late.error)")

@@ -7,16 +7,14 @@ import Testing
 struct NamedSourceTests {
     @Test(
         "What a public manifest names at a private address is not asked; a host can be allowed [V29]",
-        arguments: ["http://169.254.169.254/", "http://localhost:1/", "http://[::ffff:10.0.0.1]/"]
-    )
-    func privateTargets(place: String) throws {
+        arguments: ["http://169.254.169.254/", "http://localhost:1/", "http://[::ffff:10.0.0.1]/"])
+    func privateTargets(
+        place: String
+    ) throws {
         let set = try ScriptedSet { $0.replacing("\"url\":\"packs/", with: "\"url\":\"\(place)packs/") }
         let pack = try #require(try set.scratch.contents(of: "site/packs").first)
         let object = ServedObject(
-            Array(
-                try #require(FileManager.default.contents(atPath: "\(set.scratch.path)/site/packs/\(pack)"))
-            )
-        )
+            Array(try #require(FileManager.default.contents(atPath: "\(set.scratch.path)/site/packs/\(pack)"))))
         // The server is the proxy of both names.
         set.server.respond(to: "/packs/\(pack)") { _ in .object(object) }
         let arguments = ["http://files.example/site/manifest.json", "--proxy", set.server.url("")]
@@ -32,17 +30,12 @@ struct NamedSourceTests {
         let allowed = try set.pull(arguments + ["--allow-private-redirect", host])
         #expect(allowed.status == 0 && set.isPulled(), "\(allowed.error)")
         let ruled = try set.pull(
-            arguments + [
-                "--into", "other", "--session", "other", "--rewrite", "\(place)packs/ http://10.1.1.1/packs/",
-            ]
-        )
+            arguments + ["--into", "other", "--session", "other", "--rewrite", "\(place)packs/ http://10.1.1.1/packs/"])
         #expect(ruled.status == 0, "\(ruled.error)")
         // A manifest of this machine names what it likes.
         let text = try String(contentsOfFile: set.scratch.path + "/site/manifest.json", encoding: .utf8)
         try set.scratch.write(
-            Data(text.replacing("\"url\":\"packs/", with: "\"url\":\"\(place)packs/").utf8),
-            to: "alone/manifest.json"
-        )
+            Data(text.replacing("\"url\":\"packs/", with: "\"url\":\"\(place)packs/").utf8), to: "alone/manifest.json")
         let local = try set.pull([
             "alone/manifest.json", "--into", "third", "--session", "third", "--proxy", set.server.url(""),
         ])
@@ -66,23 +59,17 @@ struct NamedSourceTests {
         let refused = try set.pull([set.manifest, "--cacert", "ca.pem"])
         #expect(refused.status == 77 && plain.log.requestCount == 0, "\(refused.error)")
         #expect(refused.output.contains("--allow-redirect-downgrade"))
-        let allowed = try set.pull([
-            set.manifest, "--cacert", "ca.pem", "--allow-redirect-downgrade", "127.0.0.1",
-        ])
+        let allowed = try set.pull([set.manifest, "--cacert", "ca.pem", "--allow-redirect-downgrade", "127.0.0.1"])
         #expect(allowed.status == 0 && set.isPulled(), "\(allowed.error)")
     }
 
     @Test(
         "A set below a directory with characters that mean something in URLs is pulled where it lies",
-        arguments: ["set #2", "set?x=1", "%41", "a b", "Länge", "a;b&c=d+e@f:g[h]"]
-    )
+        arguments: ["set #2", "set?x=1", "%41", "a b", "Länge", "a;b&c=d+e@f:g[h]"])
     func localSet(name: String) throws {
         let set = try ScriptedSet()
         let place = "\(set.scratch.path)/data/\(name)"
-        try FileManager.default.createDirectory(
-            atPath: "\(set.scratch.path)/data",
-            withIntermediateDirectories: true
-        )
+        try FileManager.default.createDirectory(atPath: "\(set.scratch.path)/data", withIntermediateDirectories: true)
         try FileManager.default.moveItem(atPath: set.scratch.path + "/site", toPath: place)
         for manifest in [place + "/manifest.json", "data/\(name)/manifest.json.zst"] {
             try? FileManager.default.removeItem(atPath: set.scratch.path + "/tower")
@@ -112,9 +99,7 @@ struct NamedSourceTests {
               { plugin: 'webhook', point: 'observer', events: ['pull.finished'],
                 settings: { url: 'http://hooks.example/hook' } },
             ] } }
-            """,
-            to: ".config/syncagent/config.json"
-        )
+            """, to: ".config/syncagent/config.json")
         let outcome = try set.pull([set.manifest])
         #expect(outcome.status == 0, "\(outcome.error)")
         #expect(set.server.log.requests(to: "/hook").map(\.request.target) == ["http://hooks.example/hook"])

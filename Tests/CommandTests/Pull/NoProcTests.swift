@@ -13,11 +13,7 @@ private let mayMount: Bool = {
     return process.terminationStatus == 0
 }()
 
-@Suite(
-    "Without /proc",
-    .timeLimit(.minutes(10)),
-    .enabled(if: mayMount, "SKIPPED: no mounts of our own here")
-)
+@Suite("Without /proc", .timeLimit(.minutes(10)), .enabled(if: mayMount, "SKIPPED: no mounts of our own here"))
 struct NoProcTests {
     /// Runs a script that calls the program as `syncagent`, where /proc is empty.
     private func run(_ script: String, in scratch: Scratch) throws -> Tool.Outcome {
@@ -34,10 +30,8 @@ struct NoProcTests {
         try process.run()
         process.waitUntilExit()
         return Tool.Outcome(
-            status: process.terminationStatus,
-            output: try String(contentsOf: output, encoding: .utf8),
-            error: try String(contentsOf: errors, encoding: .utf8)
-        )
+            status: process.terminationStatus, output: try String(contentsOf: output, encoding: .utf8),
+            error: try String(contentsOf: errors, encoding: .utf8))
     }
 
     @Test("Every argument arrives, empty ones, too")
@@ -56,9 +50,7 @@ struct NoProcTests {
         let pull = "syncagent pull \(set.url) --limit-rate 60K --into"
         let outcome = try run(
             "\(pull) here && \(pull) there --session other --background && syncagent wait other --timeout 60s"
-                + " && syncagent agent stop",
-            in: set.scratch
-        )
+                + " && syncagent agent stop", in: set.scratch)
         #expect(outcome.status == 0, "\(outcome.error)")
         for directory in ["here", "there"] {
             let file = set.scratch.url.appendingPathComponent("\(directory)/a.bin")

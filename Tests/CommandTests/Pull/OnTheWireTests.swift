@@ -62,9 +62,7 @@ final class Wire {
 
     /// Looks until something is so, for 20 s at most.
     func look(
-        _ arguments: String...,
-        until isSo: ([[String: Any]]) -> Bool,
-        sourceLocation: SourceLocation = #_sourceLocation
+        _ arguments: String..., until isSo: ([[String: Any]]) -> Bool, sourceLocation: SourceLocation = #_sourceLocation
     ) throws -> [[String: Any]] {
         let deadline = ContinuousClock.now + .seconds(20)
         while true {
@@ -178,10 +176,7 @@ struct OnTheWireTests {
         try wire.edge.openPort()
         _ = try wire.look("--requests") { $0.contains { ($0["received"] as? Int ?? 0) > 1_000_000 } }
         let after = try wire.look { ($0.first?["reason"] as? String) == nil }
-        #expect(
-            ((after.first?["run"] as? [String: Any])?["waits"] as? [String]) == [],
-            "bytes have come since"
-        )
+        #expect(((after.first?["run"] as? [String: Any])?["waits"] as? [String]) == [], "bytes have come since")
         wire.edge.script("/cdn/big.bin", .object(wire.big))
         wire.edge.releaseStalls()
         pull.waitUntilExit()
@@ -222,10 +217,7 @@ struct OnTheWireTests {
         _ = try wire.look("--requests") { $0.contains { ($0["received"] as? Int ?? 0) >= 900_000 } }
         let requests = try wire.tool.run(["status", "--requests"])
         #expect(requests.output.contains("big.bin: "), "\(requests.output)")
-        #expect(
-            requests.output.contains("redirect 302 to \(wire.edge.url("/cdn/big.bin"))"),
-            "\(requests.output)"
-        )
+        #expect(requests.output.contains("redirect 302 to \(wire.edge.url("/cdn/big.bin"))"), "\(requests.output)")
         #expect(!requests.output.contains("canary"))
         let tasks = try wire.tool.run(["status", "com.example.wire", "--tasks"])
         #expect(tasks.output.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(tasks.output)")
@@ -237,9 +229,7 @@ struct OnTheWireTests {
         #expect(try wire.tool.run(["status", "--tasks", "--state", "odd"]).status == 64)
     }
 
-    @Test(
-        "A redirecting origin is asked once a night, not once a run; a link that fails is asked for again [S76 S149]"
-    )
+    @Test("A redirecting origin is asked once a night, not once a run; a link that fails is asked for again [S76 S149]")
     func redirectMemory() throws {
         let edge = try FaultServer()
         let set = try ScriptedSet()
@@ -256,10 +246,7 @@ struct OnTheWireTests {
         let second = try set.tool.run(["pull", set.manifest, "--into", "two", "--session", "two", "--json"])
         #expect(second.status == 0, "\(second.error)")
         #expect(redirects() == 1, "the second run knows where it is")
-        #expect(
-            try set.moves(second).contains { $0.contains("-> \(edge.url("/edge/\(pack)"))") },
-            "and says so"
-        )
+        #expect(try set.moves(second).contains { $0.contains("-> \(edge.url("/edge/\(pack)"))") }, "and says so")
         let file = set.scratch.url.appendingPathComponent(".local/state/syncagent/links").path
         let attributes = try FileManager.default.attributesOfItem(atPath: file)
         #expect((attributes[.posixPermissions] as? Int) == 0o600)
@@ -293,8 +280,7 @@ struct OnTheWireTests {
 
     @Test(
         "Rewriting is told with its rule, a plugin's replacement with its name, a plugin's cancel as cancelled; each names file and transfer [S54 S76]",
-        .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/python3"))
-    )
+        .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/python3")))
     func told() throws {
         let wire = try Wire()
         let (origin, edge) = (wire.origin.url("/"), wire.edge.url("/"))
@@ -304,8 +290,7 @@ struct OnTheWireTests {
         let file = wire.origin.url("/unwanted.bin")
         try wire.write(
             ",{\"path\":\"unwanted.bin\",\"size\":5000,\"sha256\":\"\(wire.small.sha256)\",\"urls\":[\"\(file)\"]}"
-                .replacing(wire.small.sha256, with: String(repeating: "ab", count: 32))
-        )
+                .replacing(wire.small.sha256, with: String(repeating: "ab", count: 32)))
         let plugin = """
             #!/usr/bin/python3
             import json, sys
@@ -326,15 +311,11 @@ struct OnTheWireTests {
                 print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
                 if message["method"] == "shutdown": break
             """
-        let program = try wire.scratch.write(
-            Data(plugin.utf8),
-            to: ".config/syncagent/plugins/syncagent-plugin-route"
-        )
+        let program = try wire.scratch.write(Data(plugin.utf8), to: ".config/syncagent/plugins/syncagent-plugin-route")
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program.path)
         try wire.scratch.write(
             Data("{ plugins: { use: [{ plugin: 'route', point: 'resolver', for: ['\(origin)'] }] } }".utf8),
-            to: "c.json"
-        )
+            to: "c.json")
         let pull = try wire.pull(["--config", "c.json", "--rewrite", "\(origin)big \(edge)big"])
         #expect(pull.status == 2, "\(pull.error)")
         let events = try pull.events()
@@ -354,17 +335,13 @@ struct OnTheWireTests {
         #expect(!events.contains { $0["event"] as? String == "task.failed" })
         #expect(wire.origin.log.requestCount == 0, "nobody was asked for what is elsewhere, or unwanted")
         let tasks = try wire.status("--tasks")
-        #expect(
-            tasks.states == ["big.bin": "installed", "small.bin": "installed", "unwanted.bin": "cancelled"]
-        )
+        #expect(tasks.states == ["big.bin": "installed", "small.bin": "installed", "unwanted.bin": "cancelled"])
         #expect(!(pull.output + pull.error).contains("canary"))
         let report = try wire.tool.run(["report"])
         #expect(report.output.contains("not on this site"), "\(report.output)")
     }
 
-    @Test(
-        "A file by URLs of its own that a pack has, too, is fetched once; without the pack it comes by its URLs"
-    )
+    @Test("A file by URLs of its own that a pack has, too, is fetched once; without the pack it comes by its URLs")
     func equalToPacked() throws {
         for (name, size) in [("small", 40_000), ("large", 3_000_000)] {
             let bytes = patternedBytes(size: size, seed: 9)
@@ -373,8 +350,7 @@ struct OnTheWireTests {
             server.serve(object, at: "/loose.bin")
             // A manifest with two equal files in packs, of which one is made one with URLs of its own.
             let set = try ScriptedSet(files: ["twin.bin": Data(bytes), "copy.bin": Data(bytes)]) { text in
-                guard
-                    var document = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any],
+                guard var document = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any],
                     var files = document["files"] as? [[String: Any]],
                     let copy = files.firstIndex(where: { $0["path"] as? String == "copy.bin" })
                 else { return "" }
@@ -405,9 +381,7 @@ struct OnTheWireTests {
         }
     }
 
-    @Test(
-        "How sources stand, and where redirects lead, outlives kill -9: the next run begins with it [S76 F042]"
-    )
+    @Test("How sources stand, and where redirects lead, outlives kill -9: the next run begins with it [S76 F042]")
     func standing() throws {
         let wire = try Wire()
         let (bad, good) = (try FaultServer(), wire.edge)

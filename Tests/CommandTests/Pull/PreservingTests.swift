@@ -45,32 +45,22 @@ struct PreservingTests {
     }
 
     /// The last line of a pull that ends with a status.
-    @discardableResult
-    private func pull(
-        _ arguments: String...,
-        into destination: String = "dest",
-        status: Int32 = 0,
+    @discardableResult private func pull(
+        _ arguments: String..., into destination: String = "dest", status: Int32 = 0,
         sourceLocation: SourceLocation = #_sourceLocation
     ) throws -> [String: Any] {
         let session = ["--session", destination]
         let outcome = try tool.run(
-            ["pull", "site/manifest.json", "--into", destination, "--json"] + session + arguments
-        )
+            ["pull", "site/manifest.json", "--into", destination, "--json"] + session + arguments)
         #expect(outcome.status == status, "\(outcome.error)", sourceLocation: sourceLocation)
         return try #require(try outcome.events().last)
     }
 
-    private func manifest() throws -> String {
-        try String(contentsOfFile: path("site/manifest.json"), encoding: .utf8)
-    }
+    private func manifest() throws -> String { try String(contentsOfFile: path("site/manifest.json"), encoding: .utf8) }
 
-    private func files(_ last: [String: Any], _ key: String) -> Int? {
-        (last["files"] as? [String: Any])?[key] as? Int
-    }
+    private func files(_ last: [String: Any], _ key: String) -> Int? { (last["files"] as? [String: Any])?[key] as? Int }
 
-    private func received(_ last: [String: Any]) -> Int? {
-        (last["bytes"] as? [String: Any])?["received"] as? Int
-    }
+    private func received(_ last: [String: Any]) -> Int? { (last["bytes"] as? [String: Any])?["received"] as? Int }
 
     // MARK: Empty directories
 
@@ -147,9 +137,7 @@ struct PreservingTests {
         #expect(again.error.contains("2 unchanged; 2 directories made, 1 removed; "), "\(again.error)")
     }
 
-    @Test(
-        "What --prune may not remove stays: a directory with something in it, and one that was there before"
-    )
+    @Test("What --prune may not remove stays: a directory with something in it, and one that was there before")
     func kept() throws {
         try makeDirectory("in/logs")
         try makeDirectory("in/own")
@@ -203,10 +191,7 @@ struct PreservingTests {
         try makeDirectory("outside")
         try publish()
         try makeDirectory("dest")
-        try FileManager.default.createSymbolicLink(
-            atPath: path("dest/logs"),
-            withDestinationPath: path("outside")
-        )
+        try FileManager.default.createSymbolicLink(atPath: path("dest/logs"), withDestinationPath: path("outside"))
         let last = try pull(status: 2)
         #expect(last["result"] as? String == "partial" && files(last, "installed") == 2)
         #expect(try found("outside/inner") == nil)
@@ -218,9 +203,7 @@ struct PreservingTests {
         // Later, too: an index that knows the directory does not make it trusted.
         try remove("dest/logs/inner")
         try FileManager.default.createSymbolicLink(
-            atPath: path("dest/logs/inner"),
-            withDestinationPath: path("outside")
-        )
+            atPath: path("dest/logs/inner"), withDestinationPath: path("outside"))
         try pull(status: 2)
         try remove("in/logs")
         try publish()
@@ -273,9 +256,7 @@ struct PreservingTests {
         try publish()
         try pull()
         let server = try RunningServer(scratch)
-        let arguments = [
-            "pull", server.firstLine, "--into", "dest", "--session", "dest", "--json", "--prune",
-        ]
+        let arguments = ["pull", server.firstLine, "--into", "dest", "--session", "dest", "--json", "--prune"]
         _ = try tool.run(arguments)
         let last = try #require(try tool.run(arguments).events().last)
         #expect(last["requests"] as? Int == 1 && files(last, "unchanged") == 2)
@@ -298,14 +279,12 @@ struct PreservingTests {
         chmod 700 in/private; chmod 555 in/closed; chmod 751 in/empty
         touch -d '2012-12-12Z' in/private in/closed in/bin
         """
-    private static let list =
-        "find . -mindepth 1 -path ./.syncagent -prune -o -printf '%P %y %m %T@ %l\\n' | sort"
+    private static let list = "find . -mindepth 1 -path ./.syncagent -prune -o -printf '%P %y %m %T@ %l\\n' | sort"
 
     /// Modes and times of both trees are the same, set-id bits aside.
     private func compare(_ destination: String = "dest") throws {
         try shell(
-            "(cd in && \(Self.list)) | sed 's/ f 4755 / f 755 /' > wanted; (cd \(destination) && \(Self.list)) > had"
-        )
+            "(cd in && \(Self.list)) | sed 's/ f 4755 / f 755 /' > wanted; (cd \(destination) && \(Self.list)) > had")
         try shell("diff wanted had; diff -r --exclude=.syncagent in \(destination)")
     }
 
@@ -315,8 +294,7 @@ struct PreservingTests {
         try publish("--preserve", "times,modes")
         #expect(try manifest().contains("manifest/4\""))
         try shell(
-            "umask 077; HOME=\(scratch.path) \(Tool.url.path) pull site/manifest.json --into dest --session dest -q"
-        )
+            "umask 077; HOME=\(scratch.path) \(Tool.url.path) pull site/manifest.json --into dest --session dest -q")
         try compare()
         let verified = try tool.run(["verify", "site/manifest.json", "--into", "dest", "--json"])
         #expect(verified.status == 0 && !verified.output.contains("notes"), "\(verified.output)")
@@ -325,9 +303,7 @@ struct PreservingTests {
         try shell("chmod -R u+w in dest")
     }
 
-    @Test(
-        "A new revision with other modes and times alone brings no bytes, and everything is as it should be"
-    )
+    @Test("A new revision with other modes and times alone brings no bytes, and everything is as it should be")
     func restyled() throws {
         try shell(Self.odd)
         try publish("--preserve", "times,modes")
@@ -367,10 +343,7 @@ struct PreservingTests {
         try pull()
         try shell("touch dest/docs/b.txt dest/empty")
         let noted = try tool.run(["verify", "site/manifest.json", "--into", "dest"])
-        #expect(
-            noted.status == 0 && noted.output.contains("note: docs/b.txt was modified"),
-            "\(noted.output)"
-        )
+        #expect(noted.status == 0 && noted.output.contains("note: docs/b.txt was modified"), "\(noted.output)")
         try shell("chmod 666 dest/private/key; chmod 777 dest/private")
         let verified = try tool.run(["verify", "site/manifest.json", "--into", "dest"])
         #expect(verified.status == 2, "\(verified.output)")
@@ -382,9 +355,7 @@ struct PreservingTests {
         try shell("chmod -R u+w in dest")
     }
 
-    @Test(
-        "A file that was changed, with its size and its restored time as before, is found and mended [F111]"
-    )
+    @Test("A file that was changed, with its size and its restored time as before, is found and mended [F111]")
     func forged() throws {
         try shell(Self.odd)
         try publish("--preserve", "times,modes")
@@ -406,9 +377,7 @@ struct PreservingTests {
         try shell(Self.odd)
         try publish("--preserve", "modes")
         try pull()
-        try shell(
-            "chmod u+w in/closed; echo other > in/closed/c; echo new > in/closed/d; chmod 555 in/closed"
-        )
+        try shell("chmod u+w in/closed; echo other > in/closed/c; echo new > in/closed/d; chmod 555 in/closed")
         try publish()
         try pull()
         try shell("diff -r --exclude=.syncagent in dest")

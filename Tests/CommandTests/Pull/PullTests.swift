@@ -31,8 +31,7 @@ struct PullTests {
         }
         for (path, status, message) in [
             ("nowhere", 64, "no file or directory nowhere"), ("map", 64, "no file or directory map"),
-            ("a*.txt", 64, "use --include"),
-            ("/maps", 64, "relative to the destination"),
+            ("a*.txt", 64, "use --include"), ("/maps", 64, "relative to the destination"),
         ] as [(String, Int32, String)] {
             let refused = try pull(path)
             #expect(refused.status == status && refused.error.contains(message), "\(path): \(refused.error)")
@@ -47,24 +46,16 @@ struct PullTests {
         #expect(try set.tool.run(["verify", set.url, "--into", "tower", "mapsheet"]).status == 2)
     }
 
-    @Test(
-        "A name with a colon is a path where its directory is here, and a URL with one slash shows no password"
-    )
+    @Test("A name with a colon is a path where its directory is here, and a URL with one slash shows no password")
     func colons() throws {
         let set = try ServedSet(["a": Data("one".utf8)])
-        try FileManager.default.createDirectory(
-            atPath: set.scratch.path + "/sets:a",
-            withIntermediateDirectories: true
-        )
+        try FileManager.default.createDirectory(atPath: set.scratch.path + "/sets:a", withIntermediateDirectories: true)
         let path = try set.tool.run(["plan", "sets:a/manifest.json", "--into", "tower"])
         #expect(path.status == 66 && !path.error.contains("transport"), "\(path.error)")
         let scheme = try set.tool.run(["plan", "sets:b/manifest.json", "--into", "tower"])
         #expect(scheme.status == 66 && scheme.error.contains("no transport plugin"), "\(scheme.error)")
         let url = try set.tool.run(["plan", "https:/user:secret@example.com/m.json", "--into", "tower"])
-        #expect(
-            url.status == 66 && url.error.contains("two slashes") && !url.error.contains("secret"),
-            "\(url.error)"
-        )
+        #expect(url.status == 66 && url.error.contains("two slashes") && !url.error.contains("secret"), "\(url.error)")
     }
 
     @Test("A release in another directory is made of the one before it, which then goes")
@@ -85,11 +76,8 @@ struct PullTests {
         #expect(
             try set.scratch.contents(of: "tower").filter { !$0.hasPrefix(".") } == [
                 "a", "b", "tool-1.3", "tool-1.3/data.bin",
-            ]
-        )
-        #expect(
-            try Data(contentsOf: set.scratch.url.appendingPathComponent("tower/tool-1.3/data.bin")) == data
-        )
+            ])
+        #expect(try Data(contentsOf: set.scratch.url.appendingPathComponent("tower/tool-1.3/data.bin")) == data)
     }
 
     @Test("--json prints the contract's last line, in its order, and objects with event and time")
@@ -108,16 +96,14 @@ struct PullTests {
         #expect(names.filter { $0 == "task.installed" }.count == 2)
         #expect(names.contains("group.completed"))
         let last = try #require(outcome.output.split(separator: "\n").last)
-        let shape = last.replacing(#/"time":"[^"]*"/#) { _ in "\"time\":T" }
-            .replacing(#/"run":"[^"]*"/#) { _ in "\"run\":R" }
-            .replacing(#/:\d+/#) { _ in ":N" }
+        let shape = last.replacing(#/"time":"[^"]*"/#) { _ in "\"time\":T" }.replacing(#/"run":"[^"]*"/#) { _ in
+            "\"run\":R"
+        }.replacing(#/:\d+/#) { _ in ":N" }
         #expect(
-            shape
-                == #"{"event":"pull.finished","time":T,"result":"ok","session":"com.example.tower","run":R,"#
+            shape == #"{"event":"pull.finished","time":T,"result":"ok","session":"com.example.tower","run":R,"#
                 + #""files":{"total":N,"installed":N,"unchanged":N,"reused":N,"removed":N,"failed":N},"#
                 + #""bytes":{"total":N,"received":N,"reused":N},"#
-                + #""manifest":{"bytes":N,"parts":N,"parts_fetched":N},"requests":N,"elapsed_ms":N}"#
-        )
+                + #""manifest":{"bytes":N,"parts":N,"parts_fetched":N},"requests":N,"elapsed_ms":N}"#)
     }
 
     @Test("Without --json, standard output stays empty; --quiet says nothing")
@@ -148,14 +134,11 @@ struct PullTests {
         for line in [
             "SYNCAGENT_ATTEMPT=1", "SYNCAGENT_CHANGED=2", "SYNCAGENT_DESTINATION=\(set.scratch.path)/tower",
             "SYNCAGENT_GROUP=all", "SYNCAGENT_RESULT=ok", "SYNCAGENT_SESSION=com.example.tower",
-        ] {
-            #expect(told.contains("\(line)\n"), "\(told)")
-        }
+        ] { #expect(told.contains("\(line)\n"), "\(told)") }
         #expect(told.contains("SYNCAGENT_RUN_ID="))
         #expect(try set.text("where") == "\(set.scratch.path)/tower\n")
         let report = try #require(
-            try JSONSerialization.jsonObject(with: Data(set.text("report").utf8)) as? [String: Any]
-        )
+            try JSONSerialization.jsonObject(with: Data(set.text("report").utf8)) as? [String: Any])
         #expect((report["entries"] as? [[String: Any]])?.count == 2)
         #expect(report["requests"] as? Int == 2, "the manifest and one span")
 
@@ -165,15 +148,11 @@ struct PullTests {
         #expect(both.components(separatedBy: "SYNCAGENT_RUN_ID=").count == 3, "two pulls, two calls")
     }
 
-    @Test(
-        "A file hook gets the files that changed, so many a call, before the hook; when nothing changed none [S131]"
-    )
+    @Test("A file hook gets the files that changed, so many a call, before the hook; when nothing changed none [S131]")
     func fileHook() throws {
         let set = try ServedSet()
         try set.script(
-            "files",
-            "echo $SYNCAGENT_BATCH of $SYNCAGENT_BATCHES >>../told; grep -o '\"path\":\"[^\"]*\"' >>../told"
-        )
+            "files", "echo $SYNCAGENT_BATCH of $SYNCAGENT_BATCHES >>../told; grep -o '\"path\":\"[^\"]*\"' >>../told")
         try set.script("hook", "echo hook >>../told; cat >/dev/null")
         let hooks = ["--hook", "./hook", "--file-hook", "./files", "--file-hook-batch", "1"]
         let first = "1 of 2\n\"path\":\"a.txt\"\n2 of 2\n\"path\":\"sheets/b.txt\"\nhook\n"
@@ -181,9 +160,7 @@ struct PullTests {
         #expect(try set.text("told") == first)
         #expect(try set.tool.run(["pull", set.url, "--into", "tower"] + hooks).status == 0)
         #expect(try set.text("told") == first + "hook\n")
-        let list = try set.tool.run(["hooks", "list"]).output.split(separator: "\n").map {
-            $0.split(separator: " ")
-        }
+        let list = try set.tool.run(["hooks", "list"]).output.split(separator: "\n").map { $0.split(separator: " ") }
         let batch = try #require(list.first?.firstIndex(of: "BATCH"))
         #expect(list.dropFirst().map { $0[batch] } == ["-", "1", "-", "1"])
     }
@@ -209,10 +186,7 @@ struct PullTests {
 
     @Test(
         "A group that the manifest does not have ends with 64, and so does a hook for one",
-        arguments: [
-            ["--group", "nope"], ["--group-hook", "nope=/bin/true"],
-        ]
-    )
+        arguments: [["--group", "nope"], ["--group-hook", "nope=/bin/true"]])
     func unknownGroup(option: [String]) throws {
         let set = try ServedSet()
         for _ in 0..<2 {
@@ -246,9 +220,7 @@ struct PullTests {
         #expect(outcome.status == 0)
         #expect(outcome.output.contains("requests"), "\(outcome.output)")
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/tower"))
-        let json = try #require(
-            try set.tool.run(["plan", set.url, "--into", "tower", "--json"]).events().last
-        )
+        let json = try #require(try set.tool.run(["plan", set.url, "--into", "tower", "--json"]).events().last)
         #expect(json["event"] as? String == "plan")
     }
 

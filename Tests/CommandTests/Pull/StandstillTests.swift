@@ -5,9 +5,7 @@ import Testing
 
 @Suite("What is said while nothing comes", .timeLimit(.minutes(10)))
 struct StandstillTests {
-    @Test(
-        "A server that asks for a pause, and one that falls silent: since when, until when, what is behind [S27 S53]"
-    )
+    @Test("A server that asks for a pause, and one that falls silent: since when, until when, what is behind [S27 S53]")
     func told() throws {
         let wire = try Wire()
         wire.edge.script("/cdn/big.bin", .unavailable(503, retryAfter: "30"))
@@ -44,9 +42,7 @@ struct StandstillTests {
         #expect(pull.terminationStatus == 0)
     }
 
-    @Test(
-        "A log-in page that comes again and again is no progress: no bytes, no rate, and what is waited for [S53]"
-    )
+    @Test("A log-in page that comes again and again is no progress: no bytes, no rate, and what is waited for [S53]")
     func loginPage() throws {
         let wire = try Wire()
         wire.edge.script("/cdn/big.bin", .captivePortal())

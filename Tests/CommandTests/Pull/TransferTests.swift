@@ -11,11 +11,9 @@ struct ScriptedSet {
     var manifest: String { server.url("/site/manifest.json") }
 
     /// Publishes two files in a pack and one loose-sized group; `edit` changes the manifest before it is served.
-    init(
-        _ options: FaultServer.Options = .init(),
-        files: [String: Data] = [:],
-        edit: ((String) -> String)? = nil
-    ) throws {
+    init(_ options: FaultServer.Options = .init(), files: [String: Data] = [:], edit: ((String) -> String)? = nil)
+        throws
+    {
         scratch = try Scratch()
         tool = Tool(scratch)
         server = try FaultServer(options)
@@ -23,17 +21,14 @@ struct ScriptedSet {
         try scratch.write(Data("two".utf8), to: "assets/sheets/b.txt")
         for (path, data) in files { try scratch.write(data, to: "assets/\(path)") }
         let outcome = try tool.run([
-            "publish", "assets", "--to", "site", "--project", "com.example.tower", "--group",
-            "sheets=sheets/**",
+            "publish", "assets", "--to", "site", "--project", "com.example.tower", "--group", "sheets=sheets/**",
         ])
         try #require(outcome.status == 0, "\(outcome.error)")
         for path in try scratch.contents(of: "site") {
             let file = scratch.url.appendingPathComponent("site/\(path)")
             guard var data = FileManager.default.contents(atPath: file.path) else { continue }
             if path == "manifest.json.zst", edit != nil { continue }
-            if path == "manifest.json", let edit {
-                data = Data(edit(String(decoding: data, as: UTF8.self)).utf8)
-            }
+            if path == "manifest.json", let edit { data = Data(edit(String(decoding: data, as: UTF8.self)).utf8) }
             server.serve(ServedObject(Array(data)), at: "/site/\(path)")
         }
     }
@@ -73,9 +68,7 @@ struct ScriptedSet {
 
 @Suite("Transfers as they are configured", .timeLimit(.minutes(10)))
 struct TransferTests {
-    @Test(
-        "By a clock that is behind, certificates begin later: refused until it is right, and then good [F101]"
-    )
+    @Test("By a clock that is behind, certificates begin later: refused until it is right, and then good [F101]")
     func earlyCertificate() throws {
         let authority = try TestAuthority()
         var options = FaultServer.Options()
@@ -99,10 +92,7 @@ struct TransferTests {
         options.tls = ServerTLS(try authority.issue())
         let set = try ScriptedSet(options)
         try set.scratch.write(Data(authority.certificate.utf8), to: "ca.pem")
-        try set.scratch.write(
-            Data("{ tls: { ca_file: 'ca.pem', minimum_version: 1.3 } }".utf8),
-            to: "config.json"
-        )
+        try set.scratch.write(Data("{ tls: { ca_file: 'ca.pem', minimum_version: 1.3 } }".utf8), to: "config.json")
         let refused = try set.pull([set.manifest, "--deadline", "20s"])
         #expect(refused.status == 69, "\(refused.error)")
         #expect(refused.error.contains("certificate"), "\(refused.error)")
@@ -136,13 +126,9 @@ struct TransferTests {
     func rewriting() throws {
         let set = try ScriptedSet()
         let moved = "http://moved.example/site/manifest.json"
-        try set.scratch.write(
-            Data("{ rewrite: ['http://moved.example/ http://wrong.example:9/'] }".utf8),
-            to: "c.json"
-        )
+        try set.scratch.write(Data("{ rewrite: ['http://moved.example/ http://wrong.example:9/'] }".utf8), to: "c.json")
         let outcome = try set.pull([
-            moved, "--config", "c.json", "--rewrite",
-            "~^http://moved\\.example/(.*) \(set.server.url("/"))$1",
+            moved, "--config", "c.json", "--rewrite", "~^http://moved\\.example/(.*) \(set.server.url("/"))$1",
         ])
         #expect(outcome.status == 0, "\(outcome.error)")
         #expect(set.isPulled())
@@ -150,19 +136,14 @@ struct TransferTests {
         #expect(moves.contains("0 rewrite \(moved).zst -> \(set.manifest).zst"), "\(moves)")
     }
 
-    @Test(
-        "Credentials, headers and a proxy's password reach who they are for, and nobody reads them elsewhere [V64]"
-    )
+    @Test("Credentials, headers and a proxy's password reach who they are for, and nobody reads them elsewhere [V64]")
     func secrets() throws {
         let set = try ScriptedSet()
         try set.demand {
-            $0.header("authorization") == "Basic Y2FuYXJ5OmNhbmFyeS1zZWNyZXQ="
-                && $0.header("x-key") == "canary-header"
+            $0.header("authorization") == "Basic Y2FuYXJ5OmNhbmFyeS1zZWNyZXQ=" && $0.header("x-key") == "canary-header"
         }
         try set.secret(
-            "[\(set.server.url(""))]\ntype = basic\nuser = canary\npassword = canary-secret\n",
-            to: "credentials"
-        )
+            "[\(set.server.url(""))]\ntype = basic\nuser = canary\npassword = canary-secret\n", to: "credentials")
         try set.secret("X-Key: canary-header\n", to: "headers")
         var said = ""
         let without = try set.pull([set.manifest])
@@ -171,9 +152,7 @@ struct TransferTests {
         #expect(with.status == 0, "\(with.error)")
         #expect(set.isPulled())
         try FileManager.default.setAttributes(
-            [.posixPermissions: 0o644],
-            ofItemAtPath: set.scratch.path + "/credentials"
-        )
+            [.posixPermissions: 0o644], ofItemAtPath: set.scratch.path + "/credentials")
         let open = try set.pull([set.manifest, "--credentials", "credentials"])
         #expect(open.status == 78)
         #expect(open.error.contains("others may read it; run: chmod 600"), "\(open.error)")
@@ -182,13 +161,9 @@ struct TransferTests {
         let inline = try set.pull([set.manifest, "--proxy", "http://canary:canary-secret@127.0.0.1:1"])
         #expect(inline.status == 64)
         let environment = try set.pull(
-            [set.manifest, "--deadline", "3s"],
-            environment: ["http_proxy": "http://canary:canary-secret@127.0.0.1:1"]
-        )
+            [set.manifest, "--deadline", "3s"], environment: ["http_proxy": "http://canary:canary-secret@127.0.0.1:1"])
         #expect(environment.status == 69)
-        for outcome in [without, with, open, broken, inline, environment] {
-            said += outcome.output + outcome.error
-        }
+        for outcome in [without, with, open, broken, inline, environment] { said += outcome.output + outcome.error }
         #expect(!said.contains("canary-secret") && !said.contains("canary-header"), "\(said)")
         // Neither in what is kept for the next run.
         for path in try set.scratch.contents(of: ".local") {
@@ -213,9 +188,7 @@ struct TransferTests {
         let manifest = secure.url("/manifest.json")
         let refused = try set.pull([manifest, "--cacert", "ca.pem"])
         #expect(refused.status == 77, "\(refused.error)")
-        let allowed = try set.pull([
-            manifest, "--cacert", "ca.pem", "--allow-redirect-downgrade", "127.0.0.1",
-        ])
+        let allowed = try set.pull([manifest, "--cacert", "ca.pem", "--allow-redirect-downgrade", "127.0.0.1"])
         #expect(allowed.status == 0, "\(allowed.error)")
         #expect(set.isPulled())
         #expect(try set.moves(allowed).first == "1 redirect \(manifest).zst -> \(set.manifest).zst")
@@ -238,8 +211,7 @@ struct TransferTests {
         set.server.respond(to: path) { request in
             // The first span, the first time; later it is asked for past caches.
             let isFirst =
-                request.header("range")?.hasPrefix("bytes=0-") == true
-                && request.header("cache-control") == nil
+                request.header("range")?.hasPrefix("bytes=0-") == true && request.header("cache-control") == nil
             return isFirst ? .object(bad).dropping(at: 500_000) : .object(good)
         }
         let outcome = try set.pull([set.manifest])
@@ -254,13 +226,10 @@ struct TransferTests {
 
     @Test(
         "Each stretch of wrong bytes is blamed on who sent it, not on who came before or after [S128 F043]",
-        arguments: [false, true]
-    )
+        arguments: [false, true])
     func liar(isFirst: Bool) throws {
         var files: [String: Data] = [:]
-        for number in 0..<12 {
-            files["f\(number).bin"] = Data(patternedBytes(size: 50_000, seed: UInt64(number + 1)))
-        }
+        for number in 0..<12 { files["f\(number).bin"] = Data(patternedBytes(size: 50_000, seed: UInt64(number + 1))) }
         let set = try ScriptedSet(files: files) { text in
             guard let start = text.range(of: "\"url\":\"packs/"),
                 let end = text[start.upperBound...].firstIndex(of: "\"")
@@ -268,14 +237,10 @@ struct TransferTests {
             let pack = text[start.upperBound..<end]
             let urls = (isFirst ? ["liar", "honest"] : ["honest", "liar"]).map { "\"\($0)/\(pack)\"" }
             return text.replacingCharacters(
-                in: start.lowerBound...end,
-                with: "\"urls\":[\(urls.joined(separator: ","))]"
-            )
+                in: start.lowerBound...end, with: "\"urls\":[\(urls.joined(separator: ","))]")
         }
         let pack = try #require(try set.scratch.contents(of: "site/packs").first)
-        let right = try #require(
-            FileManager.default.contents(atPath: set.scratch.path + "/site/packs/\(pack)")
-        )
+        let right = try #require(FileManager.default.contents(atPath: set.scratch.path + "/site/packs/\(pack)"))
         let (liar, honest) = ("/site/liar/\(pack)", "/site/honest/\(pack)")
         let good = FaultAnswer.object(ServedObject(Array(right)))
         // It breaks off behind the byte that is wrong, and has nothing more to say.
@@ -283,17 +248,16 @@ struct TransferTests {
         // The other is asked before it and has nothing yet, or goes on behind it.
         set.server.script(honest, isFirst ? good : .status(404), good)
         let outcome = try set.pull([set.manifest])
-        let sources = try outcome.events().filter { $0["event"] as? String == "source.wrong_bytes" }
-            .compactMap { $0["source"] as? String }
+        let sources = try outcome.events().filter { $0["event"] as? String == "source.wrong_bytes" }.compactMap {
+            $0["source"] as? String
+        }
         #expect(Set(sources) == [set.server.url(liar)], "\(sources) \(outcome.error)")
         guard isFirst else { return }
         #expect(outcome.status == 0 && set.isPulled(), "\(outcome.error)")
         #expect(set.server.log.requests(to: liar).count == 2, "asked again only after the honest one")
     }
 
-    @Test(
-        "plan --explain tells rules, credentials and redirects of each place, and fetches one byte of each [S130]"
-    )
+    @Test("plan --explain tells rules, credentials and redirects of each place, and fetches one byte of each [S130]")
     func explain() throws {
         let set = try ScriptedSet { text in
             text.replacingOccurrences(of: "\"url\":\"packs/", with: "\"url\":\"http://packs.example/packs/")
@@ -318,11 +282,7 @@ struct TransferTests {
               answer   206, ranges work (3 requests sent to find out)
             """
         #expect(outcome.output.contains(place), "\(outcome.output)")
-        #expect(
-            set.server.log.requests(to: "/site/packs/\(pack)").map { $0.request.header("range") } == [
-                "bytes=0-0"
-            ]
-        )
+        #expect(set.server.log.requests(to: "/site/packs/\(pack)").map { $0.request.header("range") } == ["bytes=0-0"])
         let json = try set.tool.run(arguments + ["--json"])
         let route = try #require(try json.events().first { $0["event"] as? String == "plan.route" })
         #expect(route["prefix"] as? String == "http://packs.example/packs/")
@@ -334,40 +294,29 @@ struct TransferTests {
             "plan", set.manifest, "--explain", "--proxy", "http://127.0.0.1:9", "--noproxy", "127.0.0.1",
         ])
         #expect(
-            silent.status == 0 && silent.output.contains("through  the proxy http://127.0.0.1:9"),
-            "\(silent.output)"
-        )
+            silent.status == 0 && silent.output.contains("through  the proxy http://127.0.0.1:9"), "\(silent.output)")
     }
 
     @Test(
         "A proxy from the file, with its password in a file; exceptions and the environment as in curl [F054]",
-        .enabled(if: ChildProgram.find("tinyproxy") != nil, "SKIPPED: no tinyproxy")
-    )
+        .enabled(if: ChildProgram.find("tinyproxy") != nil, "SKIPPED: no tinyproxy"))
     func proxy() async throws {
         let set = try ScriptedSet()
         let port = try freePort()
         try set.scratch.write(
-            Data(
-                "Port \(port)\nListen 127.0.0.1\nTimeout 60\nAllow 127.0.0.1\nBasicAuth someone canary\n".utf8
-            ),
-            to: "tinyproxy.conf"
-        )
+            Data("Port \(port)\nListen 127.0.0.1\nTimeout 60\nAllow 127.0.0.1\nBasicAuth someone canary\n".utf8),
+            to: "tinyproxy.conf")
         let program = try ChildProgram(
-            try #require(ChildProgram.find("tinyproxy")),
-            ["-d", "-c", set.scratch.path + "/tinyproxy.conf"],
-            output: set.scratch.path + "/tinyproxy.log"
-        )
+            try #require(ChildProgram.find("tinyproxy")), ["-d", "-c", set.scratch.path + "/tinyproxy.conf"],
+            output: set.scratch.path + "/tinyproxy.log")
         defer { program.stop() }
         let client = HTTPClient(port: port)
-        while program.isRunning, (try? client.send("GET", "/")) == nil {
-            try await Task.sleep(for: .milliseconds(20))
-        }
+        while program.isRunning, (try? client.send("GET", "/")) == nil { try await Task.sleep(for: .milliseconds(20)) }
         try #require(program.isRunning, "\(program.output)")
         try set.secret("canary\n", to: "password")
         try set.scratch.write(
             Data("{ proxy: { url: '127.0.0.1:\(port)', user: 'someone', password_file: 'password' } }".utf8),
-            to: "config.json"
-        )
+            to: "config.json")
         func viaProxy() -> Int { set.server.log.values(of: "via").count }
         let first = try set.pull([set.manifest, "--config", "config.json"])
         #expect(first.status == 0, "\(first.error)")
@@ -394,31 +343,21 @@ struct TransferTests {
     func namedHooks() throws {
         let set = try ScriptedSet { text in
             text.replacingOccurrences(
-                of: "\"name\":\"sheets\"",
-                with: "\"name\":\"sheets\",\"hooks\":[\"reindex\",\"nobody\"]"
-            )
+                of: "\"name\":\"sheets\"", with: "\"name\":\"sheets\",\"hooks\":[\"reindex\",\"nobody\"]")
         }
         let script = try set.scratch.write(
-            Data("#!/bin/sh\necho \"$1 $SYNCAGENT_GROUP $SYNCAGENT_RESULT\" >> ../ran\n".utf8),
-            to: "hook.sh"
-        )
+            Data("#!/bin/sh\necho \"$1 $SYNCAGENT_GROUP $SYNCAGENT_RESULT\" >> ../ran\n".utf8), to: "hook.sh")
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: script.path)
         try set.scratch.write(
-            Data(
-                "{ hooks: { reindex: { program: '\(script.path)', arguments: ['fast'], timeout: '30s' } } }"
-                    .utf8
-            ),
-            to: ".config/syncagent/config.json"
-        )
+            Data("{ hooks: { reindex: { program: '\(script.path)', arguments: ['fast'], timeout: '30s' } } }".utf8),
+            to: ".config/syncagent/config.json")
         let outcome = try set.tool.run(["pull", set.manifest, "--into", "tower"])
         #expect(outcome.status == 0, "\(outcome.error)")
         let ran = try String(contentsOf: set.scratch.url.appendingPathComponent("ran"), encoding: .utf8)
         #expect(ran == "fast sheets ok\n")
         let warnings = outcome.error.split(separator: "\n").filter { $0.contains("nobody") }
         #expect(warnings.count == 1)
-        #expect(
-            warnings.first?.contains("warning: the manifest's group 'sheets' names the hook 'nobody'") == true
-        )
+        #expect(warnings.first?.contains("warning: the manifest's group 'sheets' names the hook 'nobody'") == true)
         let again = try set.tool.run(["pull", set.manifest, "--into", "tower"])
         #expect(again.status == 0, "\(again.error)")
         let both = try String(contentsOf: set.scratch.url.appendingPathComponent("ran"), encoding: .utf8)

@@ -6,9 +6,7 @@ import Testing
 /// What people type by mistake, and what they are told.
 @Suite("Wrong addresses", .timeLimit(.minutes(10)))
 struct WrongAddressTests {
-    @Test(
-        "The URL of a directory, with or without its slash, and a local directory stand for the manifest in it"
-    )
+    @Test("The URL of a directory, with or without its slash, and a local directory stand for the manifest in it")
     func directory() throws {
         let set = try ServedSet()
         let base = set.url.replacing("/manifest.json", with: "")
@@ -17,24 +15,19 @@ struct WrongAddressTests {
             #expect(outcome.status == 0, "\(address): \(outcome.error)")
             #expect(try set.text("d\(number)/sheets/b.txt") == "two")
         }
-        try FileManager.default.createSymbolicLink(
-            atPath: set.scratch.path + "/site/tower",
-            withDestinationPath: "."
-        )
+        try FileManager.default.createSymbolicLink(atPath: set.scratch.path + "/site/tower", withDestinationPath: ".")
         let empty = try set.tool.run(["pull", base + "/nothing/", "--into", "no"])
         #expect(empty.status == 66 && empty.error.contains("/nothing/manifest.json: no manifest there"))
         #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/no"))
     }
 
-    @Test(
-        "However a server answers for a directory without its slash, the manifest in it is meant, dots or not"
-    )
+    @Test("However a server answers for a directory without its slash, the manifest in it is meant, dots or not")
     func slashless() throws {
         let set = try ScriptedSet()
         let answers: [FaultAnswer] = [
-            .status(403), .status(401), .status(400), .status(404),
-            .redirect(to: "/site/", status: 301), .redirect(to: "/site"),
-            .status(200, text: "<!DOCTYPE html><html>Index</html>"), .status(200, text: "[]"), .status(200),
+            .status(403), .status(401), .status(400), .status(404), .redirect(to: "/site/", status: 301),
+            .redirect(to: "/site"), .status(200, text: "<!DOCTYPE html><html>Index</html>"), .status(200, text: "[]"),
+            .status(200),
         ]
         for path in try set.scratch.contents(of: "site") {
             let file = set.scratch.url.appendingPathComponent("site/\(path)")
@@ -44,9 +37,7 @@ struct WrongAddressTests {
         for (number, answer) in answers.enumerated() {
             for (count, directory) in ["/site", "/sets/com.example.tower-1.0"].enumerated() {
                 set.server.script(directory, answer)
-                let outcome = try set.tool.run([
-                    "pull", set.server.url(directory), "--into", "d\(number).\(count)",
-                ])
+                let outcome = try set.tool.run(["pull", set.server.url(directory), "--into", "d\(number).\(count)"])
                 #expect(outcome.status == 0, "\(directory), \(number): \(outcome.error)")
             }
         }
@@ -65,9 +56,7 @@ struct WrongAddressTests {
     @Test("https to a port of plain HTTP, and a host without a scheme, are explained")
     func schemes() throws {
         let set = try ServedSet()
-        let secure = try set.tool.run(
-            ["pull", set.url.replacing("http://", with: "https://"), "--deadline", "3s"]
-        )
+        let secure = try set.tool.run(["pull", set.url.replacing("http://", with: "https://"), "--deadline", "3s"])
         #expect(secure.status == 69 && secure.error.contains("plain HTTP"), "\(secure.error)")
         let bare = try set.tool.run(["pull", "cdn.example.com/tower/manifest.json"])
         #expect(bare.status == 66, "\(bare.error)")
@@ -91,10 +80,7 @@ struct WrongAddressTests {
         let set = try ServedSet()
         let outcome = try set.tool.run(["verify", set.url, "--into", "nowhere"])
         #expect(outcome.status == 2)
-        #expect(
-            outcome.output.split(separator: "\n").count == 1
-                && outcome.output.contains("nowhere does not exist")
-        )
+        #expect(outcome.output.split(separator: "\n").count == 1 && outcome.output.contains("nowhere does not exist"))
         let json = try set.tool.run(["verify", set.url, "--into", "nowhere", "--json"]).objects()
         #expect((json.last?["problems"] as? [Any])?.count == 2)
     }
@@ -107,8 +93,7 @@ struct WrongAddressTests {
         #expect(answer.status == 200)
         #expect(
             page.contains("syncagent pull http://127.0.0.1/manifest.json --into")
-                && page.contains("href=\"/manifest.json\"")
-        )
+                && page.contains("href=\"/manifest.json\""))
     }
 }
 
@@ -134,10 +119,7 @@ struct SaidOnceTests {
         #expect(outcome.error.contains("f/100, f/101, f/102 and 37 more"))
         #expect(outcome.error.contains("-> Upload the whole set again"))
         let loud = try set.pull("-v")
-        #expect(
-            loud.error.split(separator: "\n").count { $0.contains("warning: f/1") } == 40,
-            "\(loud.error)"
-        )
+        #expect(loud.error.split(separator: "\n").count { $0.contains("warning: f/1") } == 40, "\(loud.error)")
         #expect(try set.pull("--json").events().count { $0["event"] as? String == "task.failed" } == 40)
 
         // The report says it once for the three runs, and in its first line why to look.
@@ -151,37 +133,26 @@ struct SaidOnceTests {
     func names() throws {
         let set = try ServedSet()
         let plan = try set.tool.run(["plan", set.url, "--into", "tower", "-v"])
-        #expect(
-            plan.output.contains("new        a.txt  (3 B)\nnew        sheets/b.txt  (3 B)\n"),
-            "\(plan.output)"
-        )
+        #expect(plan.output.contains("new        a.txt  (3 B)\nnew        sheets/b.txt  (3 B)\n"), "\(plan.output)")
         let pulled = try set.pull("-v")
         #expect(pulled.output == "installed  a.txt\ninstalled  sheets/b.txt\n", "\(pulled.output)")
         let quiet = try set.tool.run(["plan", set.url, "--into", "tower", "-v"])
         #expect(!quiet.output.contains("sheets/b.txt"))
         let all = try set.tool.run(["plan", set.url, "--into", "tower", "-vv", "--json"]).objects()
-        #expect(
-            all.count { $0["event"] as? String == "plan.file" && $0["action"] as? String == "unchanged" } == 2
-        )
+        #expect(all.count { $0["event"] as? String == "plan.file" && $0["action"] as? String == "unchanged" } == 2)
     }
 
     @Test("A dry run ends as the pull would: 73 for a place that cannot be made, 77 for an older revision")
     func dryRun() throws {
         let set = try ServedSet()
         try set.scratch.write(Data(), to: "file")
-        for arguments in [
-            ["pull", set.url, "--into", "file/x", "--dry-run"], ["plan", set.url, "--into", "file/x"],
-        ] {
+        for arguments in [["pull", set.url, "--into", "file/x", "--dry-run"], ["plan", set.url, "--into", "file/x"]] {
             let outcome = try set.tool.run(arguments)
             #expect(outcome.status == 73 && outcome.error.contains("file/x"), "\(outcome.error)")
         }
-        let plan = try #require(
-            try set.tool.run(["plan", set.url, "--into", "tower", "--json"]).objects().last
-        )
+        let plan = try #require(try set.tool.run(["plan", set.url, "--into", "tower", "--json"]).objects().last)
         let requests = try #require(plan["requests"] as? [String: Int])
         let pulled = try #require(try set.pull("--json").events().last?["requests"] as? Int)
-        #expect(
-            requests["least"].map { $0 <= pulled } == true && requests["most"].map { pulled <= $0 } == true
-        )
+        #expect(requests["least"].map { $0 <= pulled } == true && requests["most"].map { pulled <= $0 } == true)
     }
 }

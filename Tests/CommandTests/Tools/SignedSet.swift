@@ -83,15 +83,11 @@ struct SignedSet {
     }
 
     /// The last line of a pull.
-    static func last(_ outcome: Tool.Outcome) throws -> [String: Any] {
-        try #require(try outcome.events().last)
-    }
+    static func last(_ outcome: Tool.Outcome) throws -> [String: Any] { try #require(try outcome.events().last) }
 
     /// Why places were refused, in order.
     static func causes(_ outcome: Tool.Outcome) throws -> [String] {
-        try outcome.objects().filter { $0["event"] as? String == "trust.refused" }.compactMap {
-            $0["cause"] as? String
-        }
+        try outcome.objects().filter { $0["event"] as? String == "trust.refused" }.compactMap { $0["cause"] as? String }
     }
 }
 

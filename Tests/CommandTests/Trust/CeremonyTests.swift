@@ -15,16 +15,13 @@ struct CeremonyTests {
     }
 
     /// Runs `keys …`, which has to end with a status.
-    @discardableResult
-    private func keys(_ arguments: String..., ends status: Int32 = 0) throws -> String {
+    @discardableResult private func keys(_ arguments: String..., ends status: Int32 = 0) throws -> String {
         let outcome = try tool.run(["keys"] + arguments)
         try #require(outcome.status == status, "\(arguments): \(outcome.status) \(outcome.error)")
         return outcome.error
     }
 
-    private func exists(_ path: String) -> Bool {
-        FileManager.default.fileExists(atPath: "\(scratch.path)/\(path)")
-    }
+    private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: "\(scratch.path)/\(path)") }
 
     private func copy(_ from: String, to: String) throws {
         try scratch.write(Data(contentsOf: scratch.url.appendingPathComponent(from)), to: to)
@@ -32,10 +29,7 @@ struct CeremonyTests {
 
     private func move(_ from: String, to: String) throws {
         try copy(from, to: to)
-        try FileManager.default.setAttributes(
-            [.posixPermissions: 0o600],
-            ofItemAtPath: "\(scratch.path)/\(to)"
-        )
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: "\(scratch.path)/\(to)")
         try FileManager.default.removeItem(atPath: "\(scratch.path)/\(from)")
     }
 
@@ -47,8 +41,9 @@ struct CeremonyTests {
 
     /// The fingerprints that `keys show` prints, in order of appearance.
     private func fingerprints(_ path: String) throws -> [String] {
-        try tool.run(["keys", "show", path]).output.split(whereSeparator: \.isWhitespace).map(String.init)
-            .filter { $0.hasPrefix("SHA256:") && $0.count == 50 }
+        try tool.run(["keys", "show", path]).output.split(whereSeparator: \.isWhitespace).map(String.init).filter {
+            $0.hasPrefix("SHA256:") && $0.count == 50
+        }
     }
 
     /// A thief's first root, and one after it that names the true root key and the thief's own release key: both as they
@@ -74,9 +69,7 @@ struct CeremonyTests {
         let shown = try keys("sign", "mail/2.root.pending", "--with", "keys", ends: 64)
         for role in ["release", "fresh"] {
             for (path, word) in [("keys", "is no longer valid"), ("thief", "is new")] {
-                let key = try #require(
-                    try fingerprints("\(path)/1.root").dropFirst(role == "release" ? 1 : 2).first
-                )
+                let key = try #require(try fingerprints("\(path)/1.root").dropFirst(role == "release" ? 1 : 2).first)
                 #expect(shown.contains("\(role): \(key) \(word)"), "\(shown)")
             }
         }
@@ -93,15 +86,7 @@ struct CeremonyTests {
         let missing = try keys("sign", "mail/2.root.pending", "--with", "drawer", "--yes", ends: 66)
         #expect(missing.contains("--from"), "\(missing)")
         let compared = try keys(
-            "sign",
-            "mail/2.root.pending",
-            "--with",
-            "drawer/root.key",
-            "--from",
-            "pinned.root",
-            "--yes",
-            ends: 77
-        )
+            "sign", "mail/2.root.pending", "--with", "drawer/root.key", "--from", "pinned.root", "--yes", ends: 77)
         #expect(compared.contains("mail/1.root is not pinned.root"), "\(compared)")
         #expect(!exists("mail/2.root"))
     }
@@ -110,19 +95,8 @@ struct CeremonyTests {
     func shown() throws {
         let mirror = "https://mirror.example.com/tower/"
         let made = try keys(
-            "new",
-            "keys",
-            "--project",
-            Self.project,
-            "--root-keys",
-            "2",
-            "--root-threshold",
-            "2",
-            "--mirror",
-            mirror,
-            "--until",
-            "2y"
-        )
+            "new", "keys", "--project", Self.project, "--root-keys", "2", "--root-threshold", "2", "--mirror", mirror,
+            "--until", "2y")
         #expect(made.contains("root 1"))
         try move("keys/root-2.key", to: "ben/root.key")
         try copy("keys/1.root", to: "ben/1.root")
@@ -134,17 +108,11 @@ struct CeremonyTests {
         #expect(shown.contains("mirror     \(mirror)"), "\(shown)")
         for name in ["keys/1.root", "keys/2.root.pending"] {
             let until = try #require(
-                try tool.run(["keys", "show", name]).output.split(separator: "\n").first {
-                    $0.hasPrefix("until")
-                }?
-                .split(separator: " ").last
-            )
+                try tool.run(["keys", "show", name]).output.split(separator: "\n").first { $0.hasPrefix("until") }?
+                    .split(separator: " ").last)
             #expect(shown.contains("until") && shown.contains(until), "\(until): \(shown)")
         }
-        #expect(
-            shown.contains("release: \(try fingerprints("ben/1.root")[2]) is no longer valid"),
-            "\(shown)"
-        )
+        #expect(shown.contains("release: \(try fingerprints("ben/1.root")[2]) is no longer valid"), "\(shown)")
         #expect(!exists("mail/2.root"))
         let signed = try keys("sign", "mail/2.root.pending", "--with", "ben", "--yes")
         #expect(signed.contains("2.root has enough signatures"), "\(signed)")
@@ -158,15 +126,7 @@ struct CeremonyTests {
         try scratch.write(Data("\(ben)\n".utf8), to: "ben.pub")
         try move("ben/root.key", to: "drawer/root.key")
         let told = try keys(
-            "new",
-            "ada",
-            "--project",
-            Self.project,
-            "--root-public",
-            "ben.pub",
-            "--root-threshold",
-            "2"
-        )
+            "new", "ada", "--project", Self.project, "--root-public", "ben.pub", "--root-threshold", "2")
         let all = try fingerprints("ada/1.root.pending")
         for key in all { #expect(told.contains(key), "\(told)") }
         let shown = try keys("sign", "ada/1.root.pending", "--with", "drawer", ends: 64)
@@ -182,9 +142,7 @@ struct CeremonyTests {
         try copy("keys/1.root", to: "other/1.root")
         try copy("keys/release.key", to: "other/release.key")
         try FileManager.default.setAttributes(
-            [.posixPermissions: 0o600],
-            ofItemAtPath: scratch.path + "/other/release.key"
-        )
+            [.posixPermissions: 0o600], ofItemAtPath: scratch.path + "/other/release.key")
         try keys("rotate", "other", "--role", "release")
         try keys("rotate", "keys", "--role", "fresh")
         let refused = try keys("sign", "other/2.root.pending", "--with", "keys", "--yes", ends: 77)
@@ -192,18 +150,13 @@ struct CeremonyTests {
         #expect(!exists("other/2.root"))
     }
 
-    @Test(
-        "Whoever has missed a change signs the next one: the roots between have to follow the one that is held"
-    )
+    @Test("Whoever has missed a change signs the next one: the roots between have to follow the one that is held")
     func missed() throws {
         try keys("new", "keys", "--project", Self.project)
         try copy("keys/1.root", to: "ben/1.root")
         try keys("rotate", "keys", "--role", "fresh")
         try copy("keys/root.key", to: "ben/root.key")
-        try FileManager.default.setAttributes(
-            [.posixPermissions: 0o600],
-            ofItemAtPath: scratch.path + "/ben/root.key"
-        )
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: scratch.path + "/ben/root.key")
         try FileManager.default.removeItem(atPath: scratch.path + "/keys/root.key")
         try keys("rotate", "keys", "--role", "release")
         try copy("keys/3.root.pending", to: "mail/3.root.pending")
@@ -220,9 +173,7 @@ struct CeremonyTests {
 
     @Test(
         "On a terminal a person is asked, and nothing but yes signs",
-        .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/script")),
-        arguments: ["yes", "no", ""]
-    )
+        .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/script")), arguments: ["yes", "no", ""])
     func asked(answer: String) throws {
         try keys("new", "keys", "--project", Self.project)
         try move("keys/root.key", to: "drawer/root.key")
@@ -230,12 +181,8 @@ struct CeremonyTests {
         try keys("rotate", "keys", "--role", "release")
         let process = tool.process([])
         process.executableURL = URL(fileURLWithPath: "/usr/bin/script")
-        process.arguments = [
-            "-qec", "\(Tool.url.path) keys sign keys/2.root.pending --with drawer", "/dev/null",
-        ]
-        process.standardInput = try FileHandle(
-            forReadingFrom: scratch.write(Data("\(answer)\n".utf8), to: "answer")
-        )
+        process.arguments = ["-qec", "\(Tool.url.path) keys sign keys/2.root.pending --with drawer", "/dev/null"]
+        process.standardInput = try FileHandle(forReadingFrom: scratch.write(Data("\(answer)\n".utf8), to: "answer"))
         let outcome = try tool.run(process)
         #expect(outcome.status == (answer == "yes" ? 0 : 77), "\(outcome.output)")
         #expect(outcome.output.contains("release: SHA256:"), "\(outcome.output)")
@@ -243,9 +190,7 @@ struct CeremonyTests {
         #expect(exists("keys/2.root.pending") == (answer != "yes"))
     }
 
-    @Test(
-        "A key is changed without the root key at hand: the pending root is made, and signed where that key is"
-    )
+    @Test("A key is changed without the root key at hand: the pending root is made, and signed where that key is")
     func withoutRootKey() throws {
         try keys("new", "keys", "--project", Self.project)
         try move("keys/root.key", to: "stick/root.key")
@@ -288,9 +233,7 @@ struct CeremonyTests {
         #expect(signed.status == 0, "\(signed.error)")
     }
 
-    @Test(
-        "All root keys are lost after a change of keys: new ones go on from its number, and machines pin anew"
-    )
+    @Test("All root keys are lost after a change of keys: new ones go on from its number, and machines pin anew")
     func recovery() throws {
         let set = try SignedSet()
         try set.pin()
@@ -306,8 +249,7 @@ struct CeremonyTests {
         #expect(held.error.contains("trust forget com.example.tower"), "\(held.error)")
         #expect(try set.text("tower/a.txt") == "two")
         let digest = try #require(
-            try set.tool.run(["keys", "show", "keys", "--json"]).objects().first?["sha256"] as? String
-        )
+            try set.tool.run(["keys", "show", "keys", "--json"]).objects().first?["sha256"] as? String)
         for anchor in ["keys/3.root", "SHA256:\(digest)", "first"] {
             _ = try set.tool.run(["trust", "forget", "com.example.tower"])
             let outcome = try set.pull("--trust", anchor)
@@ -339,18 +281,11 @@ struct CeremonyTests {
         try move("ben/root.key", to: "drawer/root.key")
         let new = ["--root-public", "ben.pub", "--root-threshold", "2"]
         for place in ["ben", "ben/1.root"] {
-            let other = try tool.run(
-                ["keys", "new", "no", "--project", Self.project, "--after", place] + new
-            )
-            #expect(
-                other.status == 77 && other.error.contains("a root of com.example.bridge"),
-                "\(other.error)"
-            )
+            let other = try tool.run(["keys", "new", "no", "--project", Self.project, "--after", place] + new)
+            #expect(other.status == 77 && other.error.contains("a root of com.example.bridge"), "\(other.error)")
         }
         #expect(!exists("no"))
-        let made = try tool.run(
-            ["keys", "new", "ada", "--project", Self.project, "--after", "keys/2.root"] + new
-        )
+        let made = try tool.run(["keys", "new", "ada", "--project", Self.project, "--after", "keys/2.root"] + new)
         #expect(made.error.contains("new keys of \(Self.project) begin with root 3"), "\(made.error)")
         #expect(made.error.contains("--first"), "\(made.error)")
         let alone = try keys("sign", "ada/3.root.pending", "--with", "drawer", "--yes", ends: 66)
@@ -359,9 +294,7 @@ struct CeremonyTests {
         try copy("ben/1.root", to: "other/1.root")
         try copy("drawer/root.key", to: "other/root.key")
         try FileManager.default.setAttributes(
-            [.posixPermissions: 0o600],
-            ofItemAtPath: scratch.path + "/other/root.key"
-        )
+            [.posixPermissions: 0o600], ofItemAtPath: scratch.path + "/other/root.key")
         try keys("sign", "ada/3.root.pending", "--with", "other", "--first", "--yes", ends: 77)
         try copy("keys/1.root", to: "other/1.root")
         let held = try keys("sign", "ada/3.root.pending", "--with", "other", "--first", "--yes", ends: 77)

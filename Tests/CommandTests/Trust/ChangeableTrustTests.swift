@@ -34,10 +34,8 @@ struct ChangeableTrustTests {
         #expect(outcome.status == status, "\(outcome.status) \(outcome.error)")
         #expect(outcome.error.contains(name), "\(outcome.error)")
         #expect(
-            outcome.error.contains("others may write to it")
-                || outcome.error.contains("belongs to another user"),
-            "\(outcome.error)"
-        )
+            outcome.error.contains("others may write to it") || outcome.error.contains("belongs to another user"),
+            "\(outcome.error)")
     }
 
     @Test("A root that is pinned: by --trust 77, by the configuration 78", arguments: Harm.possible)
@@ -49,9 +47,7 @@ struct ChangeableTrustTests {
         try harm.happen(to: path)
         Self.refused(try set.pull("--trust", "a/b/tower.root"), 77, "tower.root")
         try set.scratch.write(
-            Data(#"{"trust": {"pins": {"com.example.tower": "\#(path)"}}}"#.utf8),
-            to: ".config/syncagent/config.json"
-        )
+            Data(#"{"trust": {"pins": {"com.example.tower": "\#(path)"}}}"#.utf8), to: ".config/syncagent/config.json")
         Self.refused(try set.pull(), 78, "tower.root")
         #expect(!set.exists("tower"))
     }
@@ -84,35 +80,24 @@ struct ChangeableTrustTests {
         let new = ["keys", "new", "ada", "--project", "p", "--root-public", "a/b/ben.pub"]
         Self.refused(try set.tool.run(new), 77, "ben.pub")
         Self.refused(
-            try set.tool.run(["keys", "rotate", "keys", "--role", "root", "--by", "a/b/ben.pub"]),
-            77,
-            "ben.pub"
-        )
+            try set.tool.run(["keys", "rotate", "keys", "--role", "root", "--by", "a/b/ben.pub"]), 77, "ben.pub")
         #expect(!set.exists("ada"))
     }
 
-    @Test(
-        "Authorities of TLS, by the option, the configuration and the environment [F057]",
-        arguments: Harm.possible
-    )
+    @Test("Authorities of TLS, by the option, the configuration and the environment [F057]", arguments: Harm.possible)
     func authorities(_ harm: Harm) throws {
         let set = try SignedSet()
         try set.scratch.write(Data(), to: "a/b/x")
         let path = "\(set.scratch.path)/a/b/ca.pem"
         try set.scratch.write(
-            Data(contentsOf: URL(fileURLWithPath: "/etc/ssl/certs/ca-certificates.crt")),
-            to: "a/b/ca.pem"
-        )
+            Data(contentsOf: URL(fileURLWithPath: "/etc/ssl/certs/ca-certificates.crt")), to: "a/b/ca.pem")
         #expect(try set.tool.run(["plan", set.url, "--cacert", "a/b/ca.pem"]).status == 0)
         try harm.happen(to: path)
         for command in ["pull", "plan"] {
             Self.refused(try set.tool.run([command, set.url, "--cacert", "a/b/ca.pem"]), 78, "ca.pem")
         }
         Self.refused(try set.tool.run(["pull", set.url], environment: ["SSL_CERT_FILE": path]), 78, "ca.pem")
-        try set.scratch.write(
-            Data(#"{"tls": {"ca_file": "\#(path)"}}"#.utf8),
-            to: ".config/syncagent/config.json"
-        )
+        try set.scratch.write(Data(#"{"tls": {"ca_file": "\#(path)"}}"#.utf8), to: ".config/syncagent/config.json")
         Self.refused(try set.tool.run(["pull", set.url]), 78, "ca.pem")
     }
 

@@ -14,24 +14,16 @@ struct KeyChangeTests {
             try #require(outcome.status == 0, "\(outcome.error)")
             return outcome.error
         }
-        func file(_ name: String) throws -> Data {
-            try Data(contentsOf: scratch.url.appendingPathComponent(name))
-        }
+        func file(_ name: String) throws -> Data { try Data(contentsOf: scratch.url.appendingPathComponent(name)) }
         let made = try keys("new", "keys", "--project", "p", "--root-keys", "2", "--root-threshold", "2")
         #expect(made.contains("Keep root-2.key, root.key offline"))
-        try FileManager.default.moveItem(
-            atPath: scratch.path + "/keys/root.key",
-            toPath: scratch.path + "/drawer.key"
-        )
+        try FileManager.default.moveItem(atPath: scratch.path + "/keys/root.key", toPath: scratch.path + "/drawer.key")
         let before = try file("keys/root-2.key")
         _ = try keys("rotate", "keys", "--role", "root")
         #expect(try file("keys/root-2.key") == before)
         #expect(try file("keys/root-3.key") != before)
         #expect(
-            try keys("sign", "keys/2.root.pending", "--with", "drawer.key", "--from", "keys/1.root", "--yes")
-                .contains(
-                    "2.root has enough signatures"
-                )
-        )
+            try keys("sign", "keys/2.root.pending", "--with", "drawer.key", "--from", "keys/1.root", "--yes").contains(
+                "2.root has enough signatures"))
     }
 }

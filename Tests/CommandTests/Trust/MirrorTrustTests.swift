@@ -74,8 +74,7 @@ struct MirrorTrustTests {
 
     @Test(
         "A place that served something old is asked last the next time, and first again after a day",
-        .enabled(if: FakeTime.library != nil)
-    )
+        .enabled(if: FakeTime.library != nil))
     func penalty() throws {
         let (set, scratch, base, mirror) = try Self.mirrored()
         defer { withExtendedLifetime((scratch, mirror)) {} }
@@ -115,14 +114,10 @@ struct MirrorTrustTests {
         let outcome = try set.pull(environment: FakeTime.environment("+31d"))
         #expect(outcome.status == 77)
         #expect(try SignedSet.causes(outcome) == ["stale", "stale"])
-        let urls = try outcome.objects().filter { $0["event"] as? String == "trust.refused" }
-            .compactMap { $0["url"] as? String }
-        #expect(
-            urls
-                == [set.url.replacingOccurrences(of: "manifest.json", with: ""), base].map {
-                    $0 + "trust/fresh"
-                }
-        )
+        let urls = try outcome.objects().filter { $0["event"] as? String == "trust.refused" }.compactMap {
+            $0["url"] as? String
+        }
+        #expect(urls == [set.url.replacingOccurrences(of: "manifest.json", with: ""), base].map { $0 + "trust/fresh" })
         #expect(try set.text("tower/a.txt") == "one")
         try set.keys("refresh", "site", "--sign", "keys", "--until", "60d")
         #expect(try set.pull(environment: FakeTime.environment("+31d")).status == 0)

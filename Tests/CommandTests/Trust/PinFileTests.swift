@@ -48,8 +48,7 @@ struct PinFileTests {
     private static func pin(_ set: SignedSet, of project: String) throws -> String {
         let names = try set.scratch.contents(of: pins).filter { $0.hasSuffix(".pin") }
         let name = try #require(
-            try names.first { try set.text("\(pins)/\($0)").contains("\"project\":\"\(project)\"") }
-        )
+            try names.first { try set.text("\(pins)/\($0)").contains("\"project\":\"\(project)\"") })
         return "\(set.scratch.path)/\(pins)/\(name)"
     }
 
@@ -63,8 +62,7 @@ struct PinFileTests {
             try #require(outcome.status == 0, "\(outcome.error)")
         }
         let servers = (
-            try RunningServer(set.scratch, directory: "bridge"),
-            try RunningServer(set.scratch, directory: "plain")
+            try RunningServer(set.scratch, directory: "bridge"), try RunningServer(set.scratch, directory: "plain")
         )
         let pinned = try set.tool.run(["pull", servers.0.firstLine, "--trust", "bridge-keys/1.root"])
         try #require(pinned.status == 0, "\(pinned.error)")
@@ -73,8 +71,7 @@ struct PinFileTests {
 
     @Test(
         "A pin that is damaged or planted stops its own project alone, however it was harmed",
-        arguments: Harm.allCases.filter { $0 != .readableByAll }
-    )
+        arguments: Harm.allCases.filter { $0 != .readableByAll })
     func harmed(_ harm: Harm) throws {
         let set = try SignedSet()
         try set.pin()
@@ -134,9 +131,7 @@ struct PinFileTests {
         let (bridge, plain) = try Self.others(set)
         let path = try Self.pin(set, of: "com.example.tower")
         let owner = URL(fileURLWithPath: path).deletingPathExtension().lastPathComponent
-        let places = try set.scratch.contents(of: Self.pins).filter {
-            $0.hasPrefix(owner) && $0.hasSuffix(".place")
-        }
+        let places = try set.scratch.contents(of: Self.pins).filter { $0.hasPrefix(owner) && $0.hasSuffix(".place") }
         #expect(places.count == 1)
         for name in places { try set.remove("\(Self.pins)/\(name)") }
         try Harm.damaged.happen(to: path, other: path)
@@ -152,8 +147,7 @@ struct PinFileTests {
 
     @Test(
         "A key that others may read, or that is no file, signs nothing; behind a link it does",
-        arguments: Harm.allCases.filter { $0 != .another }
-    )
+        arguments: Harm.allCases.filter { $0 != .another })
     func keys(_ harm: Harm) throws {
         let set = try SignedSet()
         let path = set.scratch.path + "/keys/fresh.key"
@@ -169,10 +163,7 @@ struct PinFileTests {
                 #expect([74, 77].contains(outcome.status), "\(outcome.status) \(outcome.error)")
                 #expect(outcome.error.contains("keys/fresh.key"), "\(outcome.error)")
                 #expect(try set.text("site/trust/fresh") == word)
-                #expect(
-                    try Data(contentsOf: set.scratch.url.appendingPathComponent("site/manifest.json"))
-                        == manifest
-                )
+                #expect(try Data(contentsOf: set.scratch.url.appendingPathComponent("site/manifest.json")) == manifest)
             }
         }
     }

@@ -23,9 +23,7 @@ struct SigningAdviceTests {
         #expect(
             other.error.contains(
                 "revision 1 was signed, and revision 2 is not: machines that are pinned do not get it; publish again with --sign"
-            ),
-            "\(other.error)"
-        )
+            ), "\(other.error)")
         #expect(try set.pull().status == 0)
         #expect(try set.text("tower/a.txt") == "one")
         // Nobody has signed what is there now; somebody else may have put it there.
@@ -36,10 +34,7 @@ struct SigningAdviceTests {
         #expect(foreign.error.contains("there is no trust/2.release"), "\(foreign.error)")
         let signed = try set.tool.run(sign + ["--accept-base"])
         #expect(signed.status == 0)
-        #expect(
-            signed.error.contains("site/manifest.json was accepted as --accept-base says"),
-            "\(signed.error)"
-        )
+        #expect(signed.error.contains("site/manifest.json was accepted as --accept-base says"), "\(signed.error)")
         // Once is enough, and the option says nothing where it is not needed.
         let again = try set.tool.run(sign + ["--accept-base"])
         #expect(again.status == 0 && !again.error.contains("warning"), "\(again.error)")
@@ -52,26 +47,17 @@ struct SigningAdviceTests {
         let set = try SignedSet()
         let path = set.scratch.path + "/gone.root"
         try set.scratch.write(
-            Data(#"{"trust": {"pins": {"com.example.tower": "\#(path)"}}}"#.utf8),
-            to: "config/syncagent/config.json"
-        )
+            Data(#"{"trust": {"pins": {"com.example.tower": "\#(path)"}}}"#.utf8), to: "config/syncagent/config.json")
         let environment = ["XDG_CONFIG_HOME": set.scratch.path + "/config"]
         let refused = try set.pull(environment: environment)
         #expect(refused.status == 78)
         #expect(
             refused.error.contains("trust.pins of the configuration, com.example.tower: cannot open \(path)"),
-            "\(refused.error)"
-        )
+            "\(refused.error)")
         #expect(!set.exists("tower"))
         #expect(
-            try set.tool.run(["publish", "assets", "--to", "bridge", "--project", "com.example.bridge"])
-                .status
-                == 0
-        )
-        let other = try set.tool.run(
-            ["pull", "bridge/manifest.json", "--into", "bridged"],
-            environment: environment
-        )
+            try set.tool.run(["publish", "assets", "--to", "bridge", "--project", "com.example.bridge"]).status == 0)
+        let other = try set.tool.run(["pull", "bridge/manifest.json", "--into", "bridged"], environment: environment)
         #expect(other.status == 0, "\(other.error)")
         // Once it is pinned, the file may go.
         try set.copy("keys/1.root", to: "gone.root")
@@ -82,8 +68,7 @@ struct SigningAdviceTests {
 
     @Test(
         "Whoever signs is told that the root ends before what is signed, and whoever pulls who can renew it",
-        .enabled(if: FakeTime.library != nil)
-    )
+        .enabled(if: FakeTime.library != nil))
     func rootIsOver() throws {
         let set = try SignedSet(["--until", "20d"])
         try set.pin()
@@ -101,17 +86,13 @@ struct SigningAdviceTests {
         #expect(pull.status == 77)
         #expect(pull.error.contains("root 1 expired at "))
         #expect(pull.error.contains("its publisher has to run 'syncagent keys rotate'"), "\(pull.error)")
-        #expect(
-            try set.tool.run(["keys", "rotate", "keys", "--role", "root"], environment: later).status == 0
-        )
+        #expect(try set.tool.run(["keys", "rotate", "keys", "--role", "root"], environment: later).status == 0)
         let anew = try set.tool.run(["keys", "refresh", "site", "--sign", "keys"], environment: later)
         #expect(anew.status == 0 && !anew.error.contains("warning"), "\(anew.error)")
         #expect(try set.pull(environment: later).status == 0)
     }
 
-    @Test(
-        "rotate says where the old key is, publish what to do without one, and a file that is no root is named"
-    )
+    @Test("rotate says where the old key is, publish what to do without one, and a file that is no root is named")
     func keys() throws {
         let set = try SignedSet()
         let rotated = try set.tool.run(["keys", "rotate", "keys", "--role", "release"])
@@ -121,10 +102,7 @@ struct SigningAdviceTests {
         try set.remove("keys/release.key")
         let publish = try set.tool.run(["publish", "assets", "--to", "site", "--sign", "keys"])
         #expect(publish.status == 77)
-        #expect(
-            publish.error.contains("if it is lost: syncagent keys rotate keys --role release"),
-            "\(publish.error)"
-        )
+        #expect(publish.error.contains("if it is lost: syncagent keys rotate keys --role release"), "\(publish.error)")
         let lost = try set.tool.run(["keys", "rotate", "keys", "--role", "release"])
         #expect(lost.status == 0)
         #expect(lost.error.contains("root 4\n") && !lost.error.contains("kept"), "\(lost.error)")
@@ -136,9 +114,7 @@ struct SigningAdviceTests {
     @Test("A schedule that is not set up pins nobody; one that is does [S132]")
     func scheduling() throws {
         let set = try SignedSet()
-        func unpinned() throws -> Bool {
-            try set.tool.run(["trust", "list"]).error.contains("No project is pinned")
-        }
+        func unpinned() throws -> Bool { try set.tool.run(["trust", "list"]).error.contains("No project is pinned") }
         let add = ["schedule", "add", set.url, "--into", "tower", "--nightly", "02:00", "--backend", "agent"]
         let dry = try set.tool.run(add + ["--trust", "keys/1.root", "--dry-run"])
         #expect(dry.status == 0, "\(dry.error)")

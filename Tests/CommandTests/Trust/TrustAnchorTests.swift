@@ -14,8 +14,7 @@ struct TrustAnchorTests {
 
     @Test(
         "After a change of keys the command may name the new root before the machine has learned of it",
-        arguments: [false, true]
-    )
+        arguments: [false, true])
     func newer(isDigest: Bool) throws {
         let set = try SignedSet()
         try set.pin()

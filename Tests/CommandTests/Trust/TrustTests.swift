@@ -9,8 +9,7 @@ struct TrustTests {
     func pins(kind: Int) throws {
         let set = try SignedSet()
         let digest = try #require(
-            try set.tool.run(["keys", "show", "keys", "--json"]).objects().first?["sha256"] as? String
-        )
+            try set.tool.run(["keys", "show", "keys", "--json"]).objects().first?["sha256"] as? String)
         let first = try set.pull("--trust", ["keys/1.root", "SHA256:\(digest)", "first"][kind])
         #expect(first.status == 0, "\(first.error)")
         #expect(try set.text("tower/a.txt") == "one")
@@ -55,9 +54,7 @@ struct TrustTests {
         let set = try SignedSet()
         for name in ["root.key", "release.key", "fresh.key"] {
             let path = set.scratch.url.appendingPathComponent("keys/\(name)").path
-            #expect(
-                try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600
-            )
+            #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600)
         }
         #expect(try set.tool.run(["keys", "new", "keys", "--project", "com.example.tower"]).status == 73)
         try set.keys("rotate", "keys", "--role", "release")
@@ -78,9 +75,7 @@ struct TrustTests {
 
     private static let attacks = [
         Attack(name: "nothing signed", cause: "unsigned") { try $0.remove("site/trust") },
-        Attack(name: "an older fresh", cause: "older") {
-            try $0.copy("before/trust/fresh", to: "site/trust/fresh")
-        },
+        Attack(name: "an older fresh", cause: "older") { try $0.copy("before/trust/fresh", to: "site/trust/fresh") },
         Attack(name: "the whole older site", cause: "older") { try $0.copy("before", to: "site-old") },
         Attack(name: "an older release under the new name", cause: "mixed") {
             try $0.publish("four")
@@ -132,10 +127,7 @@ struct TrustTests {
         },
     ]
 
-    @Test(
-        "An origin that does this is refused with 77; files, floors and hooks stay as they were",
-        arguments: attacks
-    )
+    @Test("An origin that does this is refused with 77; files, floors and hooks stay as they were", arguments: attacks)
     func attacked(_ attack: Attack) throws {
         let set = try SignedSet()
         try set.copy("site", to: "before")
@@ -169,12 +161,7 @@ struct TrustTests {
         let json = String(text[try #require(text.range(of: "\n\n")).upperBound...])
         for (key, namespace) in [("fresh", "release"), ("root", "release"), ("release", "fresh")] {
             try set.scratch.write(Data(json.utf8), to: "json")
-            let signature = try SSH.sign(
-                "json",
-                with: "keys/\(key).key",
-                "syncagent-\(namespace)",
-                in: set.scratch
-            )
+            let signature = try SSH.sign("json", with: "keys/\(key).key", "syncagent-\(namespace)", in: set.scratch)
             try set.scratch.write(Data((signature + "\n" + json).utf8), to: "site/trust/2.release")
             let outcome = try set.pull()
             #expect(outcome.status == 77)
@@ -221,16 +208,13 @@ struct TrustTests {
 
     @Test(
         "What nobody has signed anew is stale; grace is on record; a clock gone back is told",
-        .enabled(if: FakeTime.library != nil)
-    )
+        .enabled(if: FakeTime.library != nil))
     func expiry() throws {
         let set = try SignedSet()
         try set.pin()
         func pull(_ shift: String, _ arguments: String...) throws -> Tool.Outcome {
             try set.tool.run(
-                ["pull", set.url, "--into", "tower", "--json"] + arguments,
-                environment: FakeTime.environment(shift)
-            )
+                ["pull", set.url, "--into", "tower", "--json"] + arguments, environment: FakeTime.environment(shift))
         }
         #expect(try pull("+29d").status == 0)
         let stale = try pull("+31d")
@@ -248,18 +232,12 @@ struct TrustTests {
         let doctor = try set.tool.run(["doctor"], environment: FakeTime.environment("+25d"))
         #expect(doctor.output.contains("problem  trust com.example.tower"))
         let report = try set.tool.run(["report"], environment: FakeTime.environment("+25d"))
-        #expect(
-            report.error.contains("warning: com.example.tower: the statement that revision"),
-            "\(report.error)"
-        )
+        #expect(report.error.contains("warning: com.example.tower: the statement that revision"), "\(report.error)")
         let json = try set.tool.run(["report", "--json"], environment: FakeTime.environment("+25d"))
         let warnings = try #require(try json.objects().first?["warnings"] as? [String])
         #expect(warnings.count == 1 && warnings[0].contains("'syncagent keys refresh'"), "\(warnings)")
         let page = try set.tool.run(["report", "--html"], environment: FakeTime.environment("+25d"))
-        #expect(
-            page.output.contains("<p class=\"sum warn\">com.example.tower: the statement"),
-            "\(page.error)"
-        )
+        #expect(page.output.contains("<p class=\"sum warn\">com.example.tower: the statement"), "\(page.error)")
         let soon = try set.tool.run(["report", "--json"], environment: FakeTime.environment("+23d"))
         #expect(try soon.objects().first?["warnings"] == nil)
         let quiet = try set.tool.run(["doctor"], environment: FakeTime.environment("+23d"))
@@ -284,8 +262,7 @@ struct TrustTests {
         #expect(refused.error.contains("this machine has signed revision 2: an older statement was put back"))
         let outcome = try set.tool.run(
             ["keys", "refresh", "site", "--sign", "keys"],
-            environment: ["XDG_STATE_HOME": set.scratch.path + "/another"]
-        )
+            environment: ["XDG_STATE_HOME": set.scratch.path + "/another"])
         #expect(outcome.status == 0)
         #expect(outcome.error.contains("revision 2 was signed as well, but nothing points at it"))
         #expect(outcome.error.contains("publish again with --sign"))
@@ -306,9 +283,7 @@ struct TrustTests {
         for role in ["release", "fresh", "root"] { try set.keys("rotate", "keys", "--role", role) }
         try set.publish("two")
         #expect(try set.pull().status == 0)
-        func diff(_ old: String, _ new: String) throws -> Tool.Outcome {
-            try set.tool.run(["diff", old, new])
-        }
+        func diff(_ old: String, _ new: String) throws -> Tool.Outcome { try set.tool.run(["diff", old, new]) }
         let outcome = try diff("old", set.url)
         #expect(outcome.status == 1 && outcome.output.contains("changed  a.txt"), "\(outcome.error)")
         // NEW has to be what is believed now.
@@ -349,8 +324,7 @@ struct TrustTests {
 
     @Test(
         "A manifest in parts, and one with a dictionary, is signed as a whole",
-        arguments: [["--manifest-parts"], ["--dictionary", "always"]]
-    )
+        arguments: [["--manifest-parts"], ["--dictionary", "always"]])
     func whole(_ arguments: [String]) throws {
         let set = try SignedSet()
         // Enough alike to be worth a dictionary.
@@ -368,21 +342,14 @@ struct TrustTests {
     func otherPlace() throws {
         let set = try SignedSet()
         try set.pin()
-        #expect(
-            try set.tool.run(["publish", "assets", "--to", "else", "--project", "com.example.tower"]).status
-                == 0
-        )
+        #expect(try set.tool.run(["publish", "assets", "--to", "else", "--project", "com.example.tower"]).status == 0)
         let other = try RunningServer(set.scratch, directory: "else")
         #expect(try set.tool.run(["pull", other.firstLine, "--into", "tower"]).status == 77)
         // At the place that was pinned another project is no way around it.
         #expect(
-            try set.tool.run(["publish", "assets", "--to", "site2", "--project", "com.example.bridge"]).status
-                == 0
-        )
+            try set.tool.run(["publish", "assets", "--to", "site2", "--project", "com.example.bridge"]).status == 0)
         for name in ["trust", "manifest.json", "manifest.json.zst"] { try set.remove("site/\(name)") }
-        for name in ["manifest.json", "manifest.json.zst"] {
-            try set.copy("site2/\(name)", to: "site/\(name)")
-        }
+        for name in ["manifest.json", "manifest.json.zst"] { try set.copy("site2/\(name)", to: "site/\(name)") }
         #expect(try set.tool.run(["pull", set.url]).status == 77)
         #expect(!set.exists("com.example.bridge"))
     }
@@ -438,9 +405,7 @@ struct TrustTests {
         for role in ["root", "release", "fresh"] { try set.remove("keys/\(role).key") }
         try set.scratch.write(Data("two".utf8), to: "assets/a.txt")
         for arguments in [["--sign", "keys"], []] {
-            let outcome = try set.tool.run(
-                ["publish", "assets", "--to", "site", "--signer", "./signer"] + arguments
-            )
+            let outcome = try set.tool.run(["publish", "assets", "--to", "site", "--signer", "./signer"] + arguments)
             #expect(outcome.status == 0, "\(outcome.error)")
         }
         let outcome = try set.pull()
@@ -458,12 +423,8 @@ struct TrustTests {
             let gap = try #require(text.range(of: "\n\n"))
             try set.scratch.write(Data((text[..<gap.lowerBound] + "\n").utf8), to: "sig")
             try set.scratch.write(Data(text[gap.upperBound...].utf8), to: "json")
-            #expect(
-                try SSH.verifies("json", "sig", by: "keys/\(role).key", "syncagent-\(role)", in: set.scratch)
-            )
-            #expect(
-                try !SSH.verifies("json", "sig", by: "keys/\(role).key", "syncagent-other", in: set.scratch)
-            )
+            #expect(try SSH.verifies("json", "sig", by: "keys/\(role).key", "syncagent-\(role)", in: set.scratch))
+            #expect(try !SSH.verifies("json", "sig", by: "keys/\(role).key", "syncagent-other", in: set.scratch))
         }
     }
 }

@@ -4,13 +4,13 @@ import Testing
 
 /// Where a program is, on the paths where system packages put theirs.
 private func program(_ name: String) -> String? {
-    ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"].map { "\($0)/\(name)" }
-        .first { FileManager.default.isExecutableFile(atPath: $0) }
+    ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"].map { "\($0)/\(name)" }.first {
+        FileManager.default.isExecutableFile(atPath: $0)
+    }
 }
 
 private let examples = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent()
-    .deletingLastPathComponent().appendingPathComponent("Examples")
+    .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Examples")
 
 @Suite(.timeLimit(.minutes(10)))
 struct ExamplesTests {
@@ -43,21 +43,16 @@ struct ExamplesTests {
     @Test("The example hook uses every variable of the contract")
     func everyVariable() throws {
         let text = try String(contentsOf: Self.hook, encoding: .utf8)
-        for name in Self.variables.keys + ["SYNCAGENT_DESTINATION"] {
-            #expect(text.contains("$\(name)"), "\(name)")
-        }
+        for name in Self.variables.keys + ["SYNCAGENT_DESTINATION"] { #expect(text.contains("$\(name)"), "\(name)") }
     }
 
     @Test(
         "The example hook reads the report, and no name in it can steer a terminal [V63]",
-        .enabled(if: program("python3") != nil, "SKIPPED: no python3")
-    )
+        .enabled(if: program("python3") != nil, "SKIPPED: no python3"))
     func hookWithPython() throws {
         let (status, log) = try Self.runHook(path: "/usr/bin:/bin")
         #expect(status == 0)
-        #expect(
-            log.hasPrefix("com.example.tower: ok, group all, run run-1 (attempt 1): 2 files changed in /")
-        )
+        #expect(log.hasPrefix("com.example.tower: ok, group all, run run-1 (attempt 1): 2 files changed in /"))
         #expect(log.contains("revision 42"), "\(log)")
         #expect(log.contains("1 failed, 1 installed, 1 unchanged"), "\(log)")
         #expect(log.contains("received 7 bytes in 2 requests"), "\(log)")
@@ -76,16 +71,11 @@ struct ExamplesTests {
     }
 
     @Test(
-        "systemd accepts the unit pair",
-        .enabled(if: program("systemd-analyze") != nil, "SKIPPED: no systemd-analyze")
-    )
+        "systemd accepts the unit pair", .enabled(if: program("systemd-analyze") != nil, "SKIPPED: no systemd-analyze"))
     func systemd() throws {
         let scratch = try Scratch()
         for name in ["syncagent-pull@.service", "syncagent-pull@.timer"] {
-            var text = try String(
-                contentsOf: examples.appendingPathComponent("systemd/\(name)"),
-                encoding: .utf8
-            )
+            var text = try String(contentsOf: examples.appendingPathComponent("systemd/\(name)"), encoding: .utf8)
             // systemd-analyze wants the program to be there.
             text = text.replacingOccurrences(of: "/usr/local/bin/syncagent", with: Tool.url.path)
             let instance = name.replacingOccurrences(of: "@.", with: "@tower.")
@@ -107,22 +97,16 @@ struct ExamplesTests {
 
     @Test(
         "systemd accepts the agent's unit",
-        .enabled(if: program("systemd-analyze") != nil, "SKIPPED: no systemd-analyze")
-    )
+        .enabled(if: program("systemd-analyze") != nil, "SKIPPED: no systemd-analyze"))
     func agentUnit() throws {
         let scratch = try Scratch()
-        var text = try String(
-            contentsOf: examples.appendingPathComponent("systemd/syncagent.service"),
-            encoding: .utf8
-        )
+        var text = try String(contentsOf: examples.appendingPathComponent("systemd/syncagent.service"), encoding: .utf8)
         text = text.replacingOccurrences(of: "/usr/local/bin/syncagent", with: Tool.url.path)
         try scratch.write(Data(text.utf8), to: "syncagent.service")
         let process = Process()
         process.executableURL = URL(fileURLWithPath: try #require(program("systemd-analyze")))
         process.arguments = ["verify", "--man=no", "--user", "\(scratch.path)/syncagent.service"]
-        process.environment = [
-            "XDG_RUNTIME_DIR": scratch.path, "HOME": scratch.path, "PATH": "/usr/bin:/bin",
-        ]
+        process.environment = ["XDG_RUNTIME_DIR": scratch.path, "HOME": scratch.path, "PATH": "/usr/bin:/bin"]
         let errors = Pipe()
         process.standardError = errors
         try process.run()
@@ -136,13 +120,10 @@ struct ExamplesTests {
     func nginx() async throws {
         let scratch = try ServeTests.site()
         let port = try freePort()
-        var site = try String(
-            contentsOf: examples.appendingPathComponent("nginx/syncagent.conf"),
-            encoding: .utf8
-        )
-        site = site.replacingOccurrences(of: "listen 80;", with: "listen 127.0.0.1:\(port);")
-            .replacingOccurrences(of: "    listen [::]:80;\n", with: "")
-            .replacingOccurrences(of: "/srv/published", with: scratch.url.appendingPathComponent("site").path)
+        var site = try String(contentsOf: examples.appendingPathComponent("nginx/syncagent.conf"), encoding: .utf8)
+        site = site.replacingOccurrences(of: "listen 80;", with: "listen 127.0.0.1:\(port);").replacingOccurrences(
+            of: "    listen [::]:80;\n", with: ""
+        ).replacingOccurrences(of: "/srv/published", with: scratch.url.appendingPathComponent("site").path)
         let configuration = """
             daemon off; master_process off; worker_processes 1; pid \(scratch.path)/pid;
             error_log \(scratch.path)/error.log;

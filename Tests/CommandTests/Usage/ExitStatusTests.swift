@@ -5,15 +5,12 @@ import Testing
 
 @Suite(.timeLimit(.minutes(10)))
 struct ExitStatusTests {
-    static let samples = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent()
-        .deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("Manifests/samples")
+    static let samples = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Manifests/samples")
 
     @Test(
         "A manifest that is not there ends with 66, as a path and as a URL [F044]",
-        arguments: ["pull", "plan", "verify"]
-    )
+        arguments: ["pull", "plan", "verify"])
     func missingManifest(verb: String) throws {
         let set = try ServedSet()
         let path = try set.tool.run([verb, "no-such.json", "--into", "elsewhere"])
@@ -31,8 +28,7 @@ struct ExitStatusTests {
             ("path-parent", "files[0].path"), ("duplicate-key", "size"), ("size-negative", "files[0].size"),
             ("later-version", "format"), ("link-leaves-tree", "link"), ("url-scheme", "urls"),
             ("path-of-the-agent", "files[0].path"), ("web-page", ""),
-        ]
-    )
+        ])
     func brokenManifest(sample: String, words: String) throws {
         let scratch = try Scratch()
         let manifest = Self.samples.appendingPathComponent("invalid/\(sample).json").path
@@ -42,9 +38,7 @@ struct ExitStatusTests {
         #expect(try scratch.contents(of: ".").allSatisfy { !$0.hasPrefix("tower") })
     }
 
-    @Test(
-        "A relative path in a working directory that was removed ends with 73; an absolute one does its work"
-    )
+    @Test("A relative path in a working directory that was removed ends with 73; an absolute one does its work")
     func removedWorkingDirectory() throws {
         let set = try ServedSet()
         func run(_ arguments: [String]) throws -> Tool.Outcome {
@@ -57,16 +51,13 @@ struct ExitStatusTests {
         let name = "removed-\(UUID().uuidString)"
         let target = set.scratch.path + "/target"
         for arguments in [
-            ["pull", set.url, "--into", name], ["plan", set.url, "--into", name],
-            ["verify", set.url, "--into", name], ["pull", set.url, "--into", name, "--background"],
+            ["pull", set.url, "--into", name], ["plan", set.url, "--into", name], ["verify", set.url, "--into", name],
+            ["pull", set.url, "--into", name, "--background"],
             ["pull", set.url, "--into", target, "--backup-dir", name],
             ["pull", set.url, "--into", target, "--hook", "./\(name)"],
             ["pull", set.url, "--into", target, "--verify-program", "./\(name) -x"],
             ["pull", set.url, "--into", target, "--background", "--condition-program", "./\(name)"],
-            [
-                "schedule", "add", set.url, "--into", target, "--nightly", "02:00", "--condition-program",
-                "./\(name)",
-            ],
+            ["schedule", "add", set.url, "--into", target, "--nightly", "02:00", "--condition-program", "./\(name)"],
             ["pull", set.url, "--into", target, "--credentials", name], ["publish", name, "--to", name],
             ["schedule", "apply", name],
         ] {
@@ -81,18 +72,14 @@ struct ExitStatusTests {
         #expect(whole.status == 0, "\(whole.error)")
     }
 
-    @Test(
-        "However early it ends, the last line of pull --json is pull.finished with the exit status and a message"
-    )
+    @Test("However early it ends, the last line of pull --json is pull.finished with the exit status and a message")
     func lastLine() throws {
         let set = try ServedSet()
         try set.scratch.write(Data(), to: "file")
         try set.scratch.write(Data("{".utf8), to: "broken.json")
         let cases: [([String], Int32)] = [
-            (["pull", "--json"], 64),
-            (["pull", set.url, "--json", "--connections", "65"], 64),
-            (["pull", "broken.json", "--json"], 65),
-            (["pull", "no-such.json", "--json"], 66),
+            (["pull", "--json"], 64), (["pull", set.url, "--json", "--connections", "65"], 64),
+            (["pull", "broken.json", "--json"], 65), (["pull", "no-such.json", "--json"], 66),
             (["pull", "http://127.0.0.1:1/manifest.json", "--json", "--deadline", "1s"], 69),
             (["pull", set.url, "--json", "--into", "file/tower"], 73),
             (["pull", set.url, "--json", "--config", "no-such-config.json"], 78),
@@ -112,9 +99,7 @@ struct ExitStatusTests {
         #expect(whole.status == 0)
         let ends = whole.output.split(separator: "\n").filter { $0.contains("\"pull.finished\"") }
         #expect(ends.count == 1 && ends.first?.contains("\"error\"") == false)
-        #expect(
-            try set.tool.run(["pull", "--json", "--help"]).output.contains("pull.finished\",\"time") == false
-        )
+        #expect(try set.tool.run(["pull", "--json", "--help"]).output.contains("pull.finished\",\"time") == false)
     }
 
     @Test("A destination that cannot be made ends with 73")
@@ -162,14 +147,11 @@ struct ExitStatusTests {
 
     @Test(
         "A stop keeps what was fetched, ends with 143 or 130, and the next pull goes on [F085]",
-        arguments: [SIGTERM, SIGINT]
-    )
+        arguments: [SIGTERM, SIGINT])
     func stop(signal: Int32) throws {
         var files: [String: Data] = [:]
         for number in 0..<64 {
-            files["f\(number).bin"] = Data(
-                ServeTests.bytes(64 << 10).map { $0 ^ UInt8(truncatingIfNeeded: number) }
-            )
+            files["f\(number).bin"] = Data(ServeTests.bytes(64 << 10).map { $0 ^ UInt8(truncatingIfNeeded: number) })
         }
         let set = try ServedSet(files)
         let output = Pipe()
@@ -179,12 +161,9 @@ struct ExitStatusTests {
         try process.run()
         // As soon as something is in place, so that there is something to keep.
         var text = ""
-        while !text.contains("task.installed"),
-            let part = try output.fileHandleForReading.read(upToCount: 4096),
+        while !text.contains("task.installed"), let part = try output.fileHandleForReading.read(upToCount: 4096),
             !part.isEmpty
-        {
-            text += String(decoding: part, as: UTF8.self)
-        }
+        { text += String(decoding: part, as: UTF8.self) }
         kill(process.processIdentifier, signal)
         text += String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
         process.waitUntilExit()
@@ -224,8 +203,7 @@ struct ExitStatusTests {
 
     @Test(
         "A server that refuses ends a pull with 77, a manifest as its packs, and one that refuses what was shown says so",
-        arguments: [401, 403]
-    )
+        arguments: [401, 403])
     func refusal(status: Int) throws {
         let set = try ScriptedSet()
         let packs = try set.scratch.contents(of: "site/packs")

@@ -4,8 +4,7 @@ import SyncTestKit
 import Testing
 
 private let examples = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent()
-    .deletingLastPathComponent().appendingPathComponent("Examples/plugins")
+    .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Examples/plugins")
 
 private let hasPython = FileManager.default.isExecutableFile(atPath: "/usr/bin/python3")
 
@@ -68,20 +67,15 @@ struct PluginsCommandTests {
         #expect(outcome.status == 0, "\(outcome.error)")
         let points = try outcome.objects().flatMap { $0["points"] as? [String] ?? [] }
         #expect(
-            Set(points) == [
-                "transport", "resolver", "credential", "condition", "verifier", "hook", "observer",
-            ],
-            "\(points)"
-        )
+            Set(points) == ["transport", "resolver", "credential", "condition", "verifier", "hook", "observer"],
+            "\(points)")
         #expect(try outcome.objects().allSatisfy { $0["built_in"] as? Bool == true })
         let text = try Tool(scratch).run(["plugins", "list"])
         #expect(text.error.contains("No programs in \(scratch.path)/.config/syncagent/plugins"))
         #expect(text.output.contains("metered"))
     }
 
-    @Test(
-        "Programs are listed with what they say of themselves, those that cannot be used with the reason [V55]"
-    )
+    @Test("Programs are listed with what they say of themselves, those that cannot be used with the reason [V55]")
     func programs() throws {
         let scratch = try Scratch()
         try scratch.example("template-sh")
@@ -100,16 +94,14 @@ struct PluginsCommandTests {
     }
 
     @Test(
-        "Every example passes plugins check",
-        .enabled(if: hasPython, "there is no /usr/bin/python3"),
+        "Every example passes plugins check", .enabled(if: hasPython, "there is no /usr/bin/python3"),
         arguments: [
             ("chat", #"{"url":"http://127.0.0.1:9/none"}"#), ("file-structure", "{}"), ("http-python", "{}"),
             ("interface-up", #"{"interface":"lo"}"#), ("sqlite-index", #"{"database":"HOME/index.sqlite"}"#),
             ("lan-mirror", #"{"from":"https://assets.example.com/","to":"http://127.0.0.1:9/"}"#),
             ("template-python", "{}"), ("template-sh", #"{"file":"/none"}"#),
             ("token", #"{"origin":"https://assets.example.com","command":["/bin/echo","t"]}"#),
-        ]
-    )
+        ])
     func examplesPass(name: String, settings: String) throws {
         let scratch = try Scratch()
         try scratch.example(name)
@@ -126,8 +118,7 @@ struct PluginsCommandTests {
         arguments: [
             ["http"], ["file", "--point", "transport"], ["power"], ["metered"], ["load"], ["idle"], ["space"],
             ["window"], ["program"], ["rewrite", "--settings", #"{"rules":["https://a/ https://b/"]}"#],
-        ]
-    )
+        ])
     func builtInsPass(arguments: [String]) throws {
         let outcome = try Tool(try Scratch()).run(["plugins", "check"] + arguments)
         #expect(outcome.status == 0, "\(outcome.output)\(outcome.error)")
@@ -135,15 +126,11 @@ struct PluginsCommandTests {
     }
 
     @Test(
-        "A plugin that does wrong is told what, and what to do; the status is 2",
-        .enabled(if: hasPython, "no python3")
-    )
+        "A plugin that does wrong is told what, and what to do; the status is 2", .enabled(if: hasPython, "no python3"))
     func failing() throws {
         let scratch = try Scratch()
         let text = try String(
-            contentsOf: examples.appendingPathComponent("syncagent-plugin-template-python"),
-            encoding: .utf8
-        )
+            contentsOf: examples.appendingPathComponent("syncagent-plugin-template-python"), encoding: .utf8)
         try scratch.plugin("wrong", text.replacing(#"for file in params["files"]]"#, with: "]"))
         let outcome = try Tool(scratch).run(["plugins", "check", "wrong", "--point", "verifier"])
         #expect(outcome.status == 2, "\(outcome.output)\(outcome.error)")
@@ -174,8 +161,7 @@ struct PluginsCommandTests {
 
     @Test(
         "A pull through plugins of every kind: each is asked about what is its own, and for nothing else",
-        .enabled(if: hasPython, "there is no /usr/bin/python3")
-    )
+        .enabled(if: hasPython, "there is no /usr/bin/python3"))
     func pull() throws {
         let set = try ScriptedSet(files: ["b.json": Data("{}".utf8), "c.json": Data("{".utf8)])
         for name in ["http-python", "file-structure", "sqlite-index", "lan-mirror", "token"] {
@@ -208,9 +194,7 @@ struct PluginsCommandTests {
                 { plugin: "token", point: "credential", for: ["\(origin)"],
                   settings: { origin: "\(origin)", file: "\(set.scratch.path)/token" } },
             ] } }
-            """,
-            to: ".config/syncagent/config.json"
-        )
+            """, to: ".config/syncagent/config.json")
         let outcome = try set.pull([set.manifest, "--hook", "plugin:sqlite-index"])
         #expect(outcome.status == 2, "the broken file is not installed: \(outcome.output)\(outcome.error)")
         for (path, text) in [("a.txt", "one"), ("b.json", "{}"), ("d.txt", "three")] {
@@ -228,8 +212,7 @@ struct PluginsCommandTests {
 
     @Test(
         "A transport brings a manifest and its packs by a scheme of its own; without one that scheme is refused [S80]",
-        .enabled(if: hasPython, "there is no /usr/bin/python3")
-    )
+        .enabled(if: hasPython, "there is no /usr/bin/python3"))
     func scheme() throws {
         let set = try ServedSet()
         let url = "store:///site/manifest.json"
@@ -256,8 +239,7 @@ struct PluginsCommandTests {
 
     @Test(
         "A URL needs no authority where its scheme has a transport; elsewhere it is a path [S80]",
-        .enabled(if: hasPython, "there is no /usr/bin/python3")
-    )
+        .enabled(if: hasPython, "there is no /usr/bin/python3"))
     func withoutAuthority() throws {
         let set = try ServedSet()
         let manifest = try #require(set.scratch.text("site/manifest.json"))
@@ -298,8 +280,7 @@ struct PluginsCommandTests {
 
     @Test(
         "Whatever looks at a manifest does so through the configured plugins, as a pull does",
-        .enabled(if: hasPython, "there is no /usr/bin/python3")
-    )
+        .enabled(if: hasPython, "there is no /usr/bin/python3"))
     func everyCommand() throws {
         let set = try ServedSet()
         try set.scratch.example("lan-mirror")
@@ -311,8 +292,7 @@ struct PluginsCommandTests {
         try set.scratch.write(Data(configuration.utf8), to: ".config/syncagent/config.json")
         let url = "http://nowhere.invalid/manifest.json"
         for arguments in [
-            ["pull", url, "--into", "tower"], ["plan", url, "--into", "tower"],
-            ["verify", url, "--into", "tower"],
+            ["pull", url, "--into", "tower"], ["plan", url, "--into", "tower"], ["verify", url, "--into", "tower"],
             ["schedule", "add", url, "--nightly", "02:00", "--backend", "agent", "--dry-run"],
         ] {
             let outcome = try set.tool.run(arguments)

@@ -11,9 +11,7 @@ struct ReadingCommandTests {
         let all = try set.tool.run(["ls", set.url])
         #expect(all.status == 0, "\(all.error)")
         #expect(all.output == "3 - a.txt\n3 - sheets/b.txt  (sheets)\n")
-        #expect(
-            try set.tool.run(["ls", "site", "--group", "sheets"]).output == "3 - sheets/b.txt  (sheets)\n"
-        )
+        #expect(try set.tool.run(["ls", "site", "--group", "sheets"]).output == "3 - sheets/b.txt  (sheets)\n")
         #expect(try set.tool.run(["ls", "site/manifest.json.zst", "--group", "none"]).status == 64)
         let objects = try set.tool.run(["ls", set.url, "--json"]).objects()
         #expect(objects.map { $0["path"] as? String } == ["a.txt", "sheets/b.txt"])
@@ -27,10 +25,7 @@ struct ReadingCommandTests {
     func listBelow() throws {
         let set = try ServedSet()
         for path in ["sheets", "sheets/", "./sheets", "sheets/b.txt"] {
-            #expect(
-                try set.tool.run(["ls", set.url, path]).output == "3 - sheets/b.txt  (sheets)\n",
-                "\(path)"
-            )
+            #expect(try set.tool.run(["ls", set.url, path]).output == "3 - sheets/b.txt  (sheets)\n", "\(path)")
         }
         let both = "3 - a.txt\n3 - sheets/b.txt  (sheets)\n"
         #expect(try set.tool.run(["ls", "site", "sheets", "a.txt"]).output == both)
@@ -47,10 +42,7 @@ struct ReadingCommandTests {
         let beta = try set.tool.run(["publish", "assets", "--to", "site", "--channel", "beta"])
         #expect(beta.status == 0, "\(beta.error)")
         let here = try set.tool.run(["channel", "list", "site"])
-        #expect(
-            here.output.contains("default      1\n") && here.output.contains("beta         2\n"),
-            "\(here)"
-        )
+        #expect(here.output.contains("default      1\n") && here.output.contains("beta         2\n"), "\(here)")
         for url in [set.url, set.url.replacing("/manifest.json", with: "/")] {
             let there = try set.tool.run(["channel", "list", url])
             #expect(there.status == 0 && there.output == here.output, "\(there)")
@@ -66,9 +58,7 @@ struct ReadingCommandTests {
         let same = try set.tool.run(["diff", "site", set.url])
         #expect(same.status == 0 && same.output == "" && same.error == "The same 2 files.\n", "\(same.error)")
         try FileManager.default.copyItem(
-            at: set.scratch.url.appendingPathComponent("site"),
-            to: set.scratch.url.appendingPathComponent("old")
-        )
+            at: set.scratch.url.appendingPathComponent("site"), to: set.scratch.url.appendingPathComponent("old"))
         try set.scratch.write(Data("other".utf8), to: "assets/a.txt")
         try set.scratch.write(Data("new".utf8), to: "assets/c.txt")
         try set.publish()
@@ -85,32 +75,26 @@ struct ReadingCommandTests {
     func aspects() throws {
         let set = try ServedSet()
         try FileManager.default.copyItem(
-            at: set.scratch.url.appendingPathComponent("site"),
-            to: set.scratch.url.appendingPathComponent("old")
-        )
+            at: set.scratch.url.appendingPathComponent("site"), to: set.scratch.url.appendingPathComponent("old"))
         let file = set.scratch.url.appendingPathComponent("assets/a.txt")
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: file.path)
         try set.scratch.write(Data("one".utf8), to: "assets/sheets/b.txt")
         try set.publish()
         let other = try set.tool.run(["diff", "old", "site"])
-        #expect(
-            other.output == "changed  a.txt  (mode)\nchanged  sheets/b.txt  (content)\n",
-            "\(other.output)"
-        )
+        #expect(other.output == "changed  a.txt  (mode)\nchanged  sheets/b.txt  (content)\n", "\(other.output)")
         let first = try #require(try set.tool.run(["diff", "old", "site", "--json"]).objects().first)
         #expect(first["what"] as? [String] == ["mode"] && first["fetch"] as? Int == 0)
     }
 
     @Test(
         "What a full disk cuts short on standard output ends with 74",
-        arguments: ["ls site", "ls site --json", "diff none.json site", "completion bash", "--help"]
-    )
-    func full(words: String) throws {
+        arguments: ["ls site", "ls site --json", "diff none.json site", "completion bash", "--help"])
+    func full(
+        words: String
+    ) throws {
         let set = try ServedSet()
         try set.scratch.write(
-            Data(#"{"format":"syncagent-manifest/1","project":"none","files":[]}"#.utf8),
-            to: "none.json"
-        )
+            Data(#"{"format":"syncagent-manifest/1","project":"none","files":[]}"#.utf8), to: "none.json")
         let process = set.tool.process(words.split(separator: " ").map(String.init))
         process.standardOutput = FileHandle(forWritingAtPath: "/dev/full")
         let errors = Pipe()
@@ -132,8 +116,7 @@ struct ReadingCommandTests {
         let steps = ["publish assets --to again --json", "pull again --into copy --json", "ls again"]
         process.arguments = [
             "-ec",
-            steps.map { "\"$0\" \($0) <&- >&- || exit; \"$0\" \($0) <&- >&- 2>&- || exit" }
-                .joined(separator: "\n"),
+            steps.map { "\"$0\" \($0) <&- >&- || exit; \"$0\" \($0) <&- >&- 2>&- || exit" }.joined(separator: "\n"),
             Tool.url.path,
         ]
         try process.run()
@@ -166,10 +149,7 @@ struct ReadingCommandTests {
         let near = try set.tool.run(["cat", set.url, "sheet/B.txt"])
         #expect(near.status == 66 && near.error.contains("did you mean sheets/b.txt?"), "\(near.error)")
         let mistyped = try set.tool.run(["cat", set.url, "sheets/bb.txt"])
-        #expect(
-            mistyped.status == 66 && mistyped.error.contains("did you mean sheets/b.txt?"),
-            "\(mistyped.error)"
-        )
+        #expect(mistyped.status == 66 && mistyped.error.contains("did you mean sheets/b.txt?"), "\(mistyped.error)")
         let directory = try set.tool.run(["cat", set.url, "sheets"])
         #expect(directory.status == 66 && directory.error.contains("is a directory"), "\(directory.error)")
         #expect(try set.tool.run(["cat", set.url, ""]).status == 64)

@@ -22,10 +22,7 @@ struct Benchmark: Sendable {
     }
 
     init(
-        _ name: String,
-        unit: Unit,
-        work: Double,
-        limits: [Limit],
+        _ name: String, unit: Unit, work: Double, limits: [Limit],
         prepare: @escaping @Sendable () throws -> () throws -> Counts
     ) {
         self.name = name
@@ -47,9 +44,7 @@ struct Limit: Sendable {
     }
 
     /// Exactly so many: another number means that the result has changed.
-    static func exactly(_ count: String, _ number: Double) -> Limit {
-        Limit(count: count, range: number...number)
-    }
+    static func exactly(_ count: String, _ number: Double) -> Limit { Limit(count: count, range: number...number) }
 }
 
 #if DEBUG

@@ -8,9 +8,7 @@ enum ByteBenchmarks {
     static let all = [chunks, digestLarge, digestSmall, decompress]
 
     private static let chunks = Benchmark(
-        "chunk-cutter",
-        unit: .bytes,
-        work: 8 * 1_048_576,
+        "chunk-cutter", unit: .bytes, work: 8 * 1_048_576,
         limits: [.exactly("chunks", 112), .most("allocations", 2, debug: 4)]
     ) {
         var source = Bytes(seed: 1)
@@ -29,16 +27,11 @@ enum ByteBenchmarks {
     }
 
     private static let digestLarge = Benchmark(
-        "sha256-large",
-        unit: .bytes,
-        work: 32 * 1_048_576,
-        limits: [.most("allocations", 2)]
+        "sha256-large", unit: .bytes, work: 32 * 1_048_576, limits: [.most("allocations", 2)]
     ) { try digests(of: 32 << 20, each: 32 << 20) }
 
     private static let digestSmall = Benchmark(
-        "sha256-4KiB",
-        unit: .things("messages"),
-        work: 2048,
+        "sha256-4KiB", unit: .things("messages"), work: 2048,
         // OpenSSL 3.0 makes its context anew for each message.
         limits: [.most("allocations", 2052)]
     ) { try digests(of: 8 << 20, each: 4 << 10) }
@@ -62,9 +55,7 @@ enum ByteBenchmarks {
     }
 
     private static let decompress = Benchmark(
-        "zstd-decode",
-        unit: .bytes,
-        work: 512 * 16_384,
+        "zstd-decode", unit: .bytes, work: 512 * 16_384,
         limits: [.most("allocations", 2, debug: 600), .most("stored KiB", 1700)]
     ) {
         var source = Bytes(seed: 3)
@@ -84,9 +75,7 @@ enum ByteBenchmarks {
         let target = Memory(raw)
         let stored = Double(frames.reduce(0) { $0 + $1.count }) / 1024
         return { [frames] in
-            for frame in frames {
-                try frame.withUnsafeBytes { try kept.value.decode($0, into: target.bytes) }
-            }
+            for frame in frames { try frame.withUnsafeBytes { try kept.value.decode($0, into: target.bytes) } }
             return ["stored KiB": stored]
         }
     }

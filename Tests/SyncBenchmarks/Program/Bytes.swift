@@ -21,8 +21,9 @@ struct Bytes {
 
     /// Bytes of which about two thirds go when they are compressed.
     mutating func text(_ count: Int) -> [UInt8] {
-        let words = ["stone ", "water ", "light ", "shader ", "normal ", "vertex ", "0.250 ", "1.000 ", "\n"]
-            .map { Array($0.utf8) }
+        let words = ["stone ", "water ", "light ", "shader ", "normal ", "vertex ", "0.250 ", "1.000 ", "\n"].map {
+            Array($0.utf8)
+        }
         var result: [UInt8] = []
         result.reserveCapacity(count + 16)
         while result.count < count {

@@ -2,8 +2,7 @@ import Foundation
 import SyncBenchmarkAllocations
 
 /// Measures the inner pieces of syncagent one by one.
-@main
-enum Entry {
+@main enum Entry {
     private static let usage = """
         usage: syncagent-benchmarks [--filter TEXT] [--samples N] [--counts] [--json] [--list]
 
@@ -16,8 +15,7 @@ enum Entry {
 
         """
 
-    private static let all =
-        ByteBenchmarks.all + ManifestBenchmarks.all + IndexBenchmarks.all + UnpackBenchmark.all
+    private static let all = ByteBenchmarks.all + ManifestBenchmarks.all + IndexBenchmarks.all + UnpackBenchmark.all
     private static let pullCalls = "pull-calls"
 
     private struct Options {
@@ -34,9 +32,7 @@ enum Entry {
             FileHandle.standardError.write(Data(usage.utf8))
             exit(64)
         }
-        do {
-            exit(try run(options) ? 0 : 1)
-        } catch {
+        do { exit(try run(options) ? 0 : 1) } catch {
             tell("error: \(error)")
             exit(1)
         }
@@ -54,14 +50,10 @@ enum Entry {
                 guard let text = rest.popFirst() else { return nil }
                 options.filter = text
             case "--samples":
-                guard let number = rest.popFirst().flatMap(Int.init), (1...1000).contains(number) else {
-                    return nil
-                }
+                guard let number = rest.popFirst().flatMap(Int.init), (1...1000).contains(number) else { return nil }
                 options.samples = number
             case "--alone":
-                guard let name = rest.popFirst(), let times = rest.popFirst().flatMap(Int.init) else {
-                    return nil
-                }
+                guard let name = rest.popFirst(), let times = rest.popFirst().flatMap(Int.init) else { return nil }
                 options.alone = (name, times)
             default: return nil
             }
@@ -77,9 +69,7 @@ enum Entry {
             for _ in 0..<times { _ = try run() }
             return true
         }
-        let names = (all.map(\.name) + [pullCalls]).filter {
-            options.filter.isEmpty || $0.contains(options.filter)
-        }
+        let names = (all.map(\.name) + [pullCalls]).filter { options.filter.isEmpty || $0.contains(options.filter) }
         if options.isList {
             put(names.joined(separator: "\n") + "\n")
             return true
@@ -97,12 +87,9 @@ enum Entry {
         }
         if names.contains(pullCalls) {
             if PullCalls.isPossible {
-                let benchmark = Benchmark(
-                    pullCalls,
-                    unit: .things("pulls"),
-                    work: 4,
-                    limits: PullCalls.limits
-                ) { { [:] } }
+                let benchmark = Benchmark(pullCalls, unit: .things("pulls"), work: 4, limits: PullCalls.limits) {
+                    { [:] }
+                }
                 let one = Measurement(benchmark: benchmark, counts: try PullCalls.counts())
                 measurements.append(one)
                 if options.isJSON { put(Report.json(one) + "\n") }
@@ -122,20 +109,14 @@ enum Entry {
                 && (sa_allocations_are_counted() != 0 || !limit.count.hasPrefix("allocations"))
         }
         return Benchmark(
-            benchmark.name,
-            unit: benchmark.unit,
-            work: benchmark.work,
-            limits: limits,
-            prepare: benchmark.prepare
-        )
+            benchmark.name, unit: benchmark.unit, work: benchmark.work, limits: limits, prepare: benchmark.prepare)
     }
 
     /// Of one run: what 11 runs call more than one run, divided by ten.
     private static func systemCalls(of benchmark: Benchmark) throws -> Double {
         let program = CommandLine.arguments.first ?? ""
         let sums = try [1, 11].map { times in
-            try SystemCalls.count(program, ["--alone", benchmark.name, String(times)])?.values.reduce(0, +)
-                ?? 0
+            try SystemCalls.count(program, ["--alone", benchmark.name, String(times)])?.values.reduce(0, +) ?? 0
         }
         return Double(sums[1] - sums[0]) / 10
     }

@@ -11,9 +11,7 @@ enum IndexBenchmarks {
     private static let present = 2000
 
     private static let read = Benchmark(
-        "index-read",
-        unit: .things("records"),
-        work: Double(files),
+        "index-read", unit: .things("records"), work: Double(files),
         limits: [.most("allocations", 10, debug: 60), .most("system calls", 8)]
     ) {
         let place = try ScratchDirectory()
@@ -36,9 +34,7 @@ enum IndexBenchmarks {
     }
 
     private static let check = Benchmark(
-        "index-check",
-        unit: .things("files"),
-        work: Double(present),
+        "index-check", unit: .things("files"), work: Double(present),
         limits: [.most("allocations", 100, debug: 110_000), .most("system calls", Double(present) + 130)]
     ) {
         let place = try ScratchDirectory()
@@ -55,9 +51,7 @@ enum IndexBenchmarks {
             let descriptor = String(decoding: path[cut...], as: UTF8.self).withCString {
                 sa_openat(parent, $0, O_WRONLY | O_CREAT, 0o644)
             }
-            guard descriptor >= 0, let status = SyncSystem.status(descriptor) else {
-                throw WrongResult("no file")
-            }
+            guard descriptor >= 0, let status = SyncSystem.status(descriptor) else { throw WrongResult("no file") }
             close(descriptor)
             records.append(IndexRecord(status: status, digest: .zero, kind: .file, installed: true))
         }
@@ -70,8 +64,7 @@ enum IndexBenchmarks {
                 try path.withUnsafeBufferPointer { path in
                     let cut = (path.lastIndex(of: 0x2F) ?? 0) + 1
                     let parent = UnsafeBufferPointer(rebasing: path[..<(cut - 1)])
-                    guard let directory = try directories.descriptor(parent, create: false),
-                        let base = path.baseAddress
+                    guard let directory = try directories.descriptor(parent, create: false), let base = path.baseAddress
                     else { return }
                     let found = (base + cut).withMemoryRebound(to: CChar.self, capacity: path.count - cut) {
                         status(directory, $0)

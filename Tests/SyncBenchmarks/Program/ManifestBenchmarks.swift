@@ -12,9 +12,7 @@ enum ManifestBenchmarks {
     private static let files = 20_000
 
     private static let decode = Benchmark(
-        "manifest-decode",
-        unit: .things("files"),
-        work: Double(files),
+        "manifest-decode", unit: .things("files"), work: Double(files),
         limits: [
             .most("allocations a file", 2.1, debug: 10), .most("held bytes a file", 190),
             .most("allocated KiB", 6_500, debug: 12_000),
@@ -25,9 +23,7 @@ enum ManifestBenchmarks {
             let (before, calls) = (sa_bytes_in_use(), sa_allocations())
             let manifest = try ManifestAssembly(text, digest: .zero).finish()
             let held = Double(sa_bytes_in_use() &- before) / Double(files)
-            guard manifest.files.count == files else {
-                throw WrongResult("\(manifest.files.count) files read")
-            }
+            guard manifest.files.count == files else { throw WrongResult("\(manifest.files.count) files read") }
             return [
                 "held bytes a file": max(0, held), "text bytes a file": Double(text.count / files),
                 "allocations a file": Double(sa_allocations() &- calls) / Double(files),
@@ -36,9 +32,7 @@ enum ManifestBenchmarks {
     }
 
     private static let plan = Benchmark(
-        "plan-all",
-        unit: .things("files"),
-        work: Double(files),
+        "plan-all", unit: .things("files"), work: Double(files),
         limits: [
             .most("requests", 16), .most("allocations", 80, debug: 260_000),
             .most("allocated KiB", 3_600, debug: 14_000),
@@ -46,9 +40,7 @@ enum ManifestBenchmarks {
     ) { try planning { _ in true } }
 
     private static let planUpdate = Benchmark(
-        "plan-1-percent",
-        unit: .things("files"),
-        work: Double(files / 100),
+        "plan-1-percent", unit: .things("files"), work: Double(files / 100),
         limits: [.most("requests", 200), .most("allocations", 80, debug: 3_000)]
     ) { try planning { $0 % 100 == 0 } }
 
@@ -57,17 +49,13 @@ enum ManifestBenchmarks {
         let wanted = (0..<files).filter(isWanted)
         return {
             let plan = try makePlan(manifest, wanted: wanted, rule: CoalescingRule())
-            guard plan.slots.count == wanted.count else {
-                throw WrongResult("\(plan.slots.count) slots planned")
-            }
+            guard plan.slots.count == wanted.count else { throw WrongResult("\(plan.slots.count) slots planned") }
             return ["requests": Double(plan.requestCount), "gap KiB": Double(plan.gapBytes) / 1024]
         }
     }
 
     private static let events = Benchmark(
-        "event-lines",
-        unit: .things("lines"),
-        work: 2000,
+        "event-lines", unit: .things("lines"), work: 2000,
         limits: [.most("allocations a line", 10, debug: 100), .most("bytes a line", 186)]
     ) {
         let paths = (0..<2000).map(SmallSet.path)

@@ -9,9 +9,7 @@ enum PullCalls {
     ]
 
     /// Whether ``program`` and strace are there.
-    static var isPossible: Bool {
-        SystemCalls.strace != nil && FileManager.default.isExecutableFile(atPath: program)
-    }
+    static var isPossible: Bool { SystemCalls.strace != nil && FileManager.default.isExecutableFile(atPath: program) }
 
     /// `$SYNCAGENT`, or the agent that was built with this program.
     static var program: String {
@@ -33,23 +31,17 @@ enum PullCalls {
             )
             try make(files, below: source)
             let published = try SystemCalls.status(
-                of: program,
-                ["publish", source, "--to", site, "--project", "bench.calls\(files)"],
-                in: environment
-            )
+                of: program, ["publish", source, "--to", site, "--project", "bench.calls\(files)"], in: environment)
             guard published == 0 else { throw WrongResult("publish ends with \(published)") }
             let pull = ["pull", "\(site)/manifest.json", "--into", target, "--quiet"]
-            calls.append(
-                try (0..<2).map { _ in try SystemCalls.count(program, pull, in: environment) ?? [:] }
-            )
+            calls.append(try (0..<2).map { _ in try SystemCalls.count(program, pull, in: environment) ?? [:] })
         }
         func slope(_ run: Int, _ isCounted: (String) -> Bool) -> Double {
             func sum(_ calls: [String: Int]) -> Int { calls.filter { isCounted($0.key) }.values.reduce(0, +) }
             return Double(sum(calls[1][run]) - sum(calls[0][run])) / 2000
         }
         return [
-            "first pull, calls a file": slope(0) { _ in true },
-            "nothing new, calls a file": slope(1) { _ in true },
+            "first pull, calls a file": slope(0) { _ in true }, "nothing new, calls a file": slope(1) { _ in true },
             "nothing new, opens a file": max(0, slope(1) { $0.hasPrefix("open") }),
         ]
     }

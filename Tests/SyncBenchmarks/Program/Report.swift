@@ -3,16 +3,13 @@ import SyncModel
 /// Measurements for people and for programs.
 enum Report {
     static func table(_ measurements: [Measurement]) -> String {
-        var lines = [
-            "| piece | a run | ms, median (min–max) | rate | counts of a run |", "|---|--:|--:|--:|---|",
-        ]
+        var lines = ["| piece | a run | ms, median (min–max) | rate | counts of a run |", "|---|--:|--:|--:|---|"]
         for one in measurements {
             let times =
                 one.seconds.isEmpty
                 ? "–" : "\(ms(one.median)) (\(ms(one.seconds.first ?? 0))–\(ms(one.seconds.last ?? 0)))"
             lines.append(
-                "| \(one.benchmark.name) | \(work(one.benchmark)) | \(times) | \(rate(one)) | \(counts(one)) |"
-            )
+                "| \(one.benchmark.name) | \(work(one.benchmark)) | \(times) | \(rate(one)) | \(counts(one)) |")
         }
         return lines.joined(separator: "\n") + "\n"
     }

@@ -8,8 +8,7 @@ final class ScratchDirectory {
     init() throws {
         let files = FileManager.default
         let memory = "/dev/shm"
-        let parent =
-            files.isWritableFile(atPath: memory) ? URL(fileURLWithPath: memory) : files.temporaryDirectory
+        let parent = files.isWritableFile(atPath: memory) ? URL(fileURLWithPath: memory) : files.temporaryDirectory
         let url = parent.appendingPathComponent("syncagent-benchmark-\(UUID().uuidString)")
         try files.createDirectory(at: url, withIntermediateDirectories: true)
         path = url.path

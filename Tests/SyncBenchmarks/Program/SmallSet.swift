@@ -20,15 +20,7 @@ struct SmallSet {
             let digest = source.noise(32).withUnsafeBytes { SHA256Digest(bytes: $0) }
             guard let digest else { throw WrongResult("no digest") }
             entries.append(
-                Entry(
-                    path: path(index),
-                    raw: stored * 2,
-                    digest: digest,
-                    offset: offset,
-                    stored: stored,
-                    codec: .zstd
-                )
-            )
+                Entry(path: path(index), raw: stored * 2, digest: digest, offset: offset, stored: stored, codec: .zstd))
             set.rawBytes += stored * 2
             offset += stored
         }
@@ -59,15 +51,7 @@ struct SmallSet {
             let codec: Codec = isText ? .zstd : .identity
             let stored = set.pack.count - offset
             entries.append(
-                Entry(
-                    path: path(index),
-                    raw: length,
-                    digest: digest,
-                    offset: offset,
-                    stored: stored,
-                    codec: codec
-                )
-            )
+                Entry(path: path(index), raw: length, digest: digest, offset: offset, stored: stored, codec: codec))
             set.rawBytes += length
         }
         let packDigest = try set.pack.withUnsafeBytes { bytes in try sha256(bytes) }
@@ -111,9 +95,7 @@ struct SmallSet {
                             file.field("size", entry.raw)
                             file.field("sha256", entry.digest.hex)
                             file.key("blobs")
-                            file.raw(
-                                "[[0,\(entry.offset),\(entry.stored),\(entry.raw),\"\(entry.codec.name)\"]]"
-                            )
+                            file.raw("[[0,\(entry.offset),\(entry.stored),\(entry.raw),\"\(entry.codec.name)\"]]")
                         }
                     }
                 }

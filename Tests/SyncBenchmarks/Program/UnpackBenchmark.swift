@@ -20,9 +20,7 @@ enum UnpackBenchmark {
 
     private static func unpack(name: String, files: Int, of length: Int) -> Benchmark {
         Benchmark(
-            name,
-            unit: .bytes,
-            work: Double(files * length),
+            name, unit: .bytes, work: Double(files * length),
             limits: [.exactly("right blobs", Double(files)), .most("allocations a blob", 1.4, debug: 1.6)]
         ) {
             let set = try SmallSet.real(files: files, of: length)
@@ -33,9 +31,7 @@ enum UnpackBenchmark {
             return {
                 let calls = sa_allocations()
                 let consumer = Verifier(plan, manifest.files)
-                for span in plan.spans.indices {
-                    try feed(span, of: plan, from: set.pack, to: consumer, pool, workers)
-                }
+                for span in plan.spans.indices { try feed(span, of: plan, from: set.pack, to: consumer, pool, workers) }
                 workers.drain()
                 return [
                     "right blobs": Double(consumer.right.load(ordering: .relaxed)),
@@ -46,12 +42,7 @@ enum UnpackBenchmark {
     }
 
     private static func feed(
-        _ span: Int,
-        of plan: Plan,
-        from pack: [UInt8],
-        to consumer: Verifier,
-        _ pool: BufferPool,
-        _ workers: WorkerPool
+        _ span: Int, of plan: Plan, from pack: [UInt8], to consumer: Verifier, _ pool: BufferPool, _ workers: WorkerPool
     ) throws {
         let range = plan.spans[span].range
         let unpacker = SpanUnpacker(plan: plan, span: span, consumer: consumer, pool: pool, workers: workers)
@@ -76,12 +67,7 @@ enum UnpackBenchmark {
 
         init(_ plan: Plan, _ files: FileTable) { (self.plan, self.files) = (plan, files) }
 
-        func take(
-            _ stored: UnsafeRawBufferPointer,
-            of slot: Int,
-            from source: String?,
-            worker: inout DecodeWorker
-        ) {
+        func take(_ stored: UnsafeRawBufferPointer, of slot: Int, from source: String?, worker: inout DecodeWorker) {
             let wanted = plan.slots[slot]
             do {
                 var raw = stored
@@ -99,12 +85,7 @@ enum UnpackBenchmark {
         }
 
         func begin(slot: Int, worker: inout DecodeWorker) {}
-        func append(
-            _ stored: UnsafeRawBufferPointer,
-            to slot: Int,
-            from source: String?,
-            worker: inout DecodeWorker
-        ) {}
+        func append(_ stored: UnsafeRawBufferPointer, to slot: Int, from source: String?, worker: inout DecodeWorker) {}
         func end(slot: Int, worker: inout DecodeWorker) {}
         func ended(span: Int, missing: Range<Int>, worker: inout DecodeWorker) {}
     }

@@ -101,19 +101,18 @@ struct ResumeTests {
     }
 
     @Test(
-        "A part that somebody changed between runs still ends right [S97 F076]",
-        arguments: Kind.allCases,
-        ["truncated", "flipped", "extended", "emptied", "removed", "replaced", "unreadable link"]
-    )
-    func damaged(kind: Kind, how: String) throws {
+        "A part that somebody changed between runs still ends right [S97 F076]", arguments: Kind.allCases,
+        ["truncated", "flipped", "extended", "emptied", "removed", "replaced", "unreadable link"])
+    func damaged(
+        kind: Kind, how: String
+    ) throws {
         let tree = try interrupted(kind, after: 1_500_000)
         let name = "dest/.syncagent/staging/\(try partPath())"
         var bytes = try #require(scene.root.read(name))
         unlink(scene.root.path(name))
         switch how {
         case "truncated": bytes = Array(bytes.prefix(777_777))
-        case "flipped":
-            for position in stride(from: 100, to: bytes.count, by: 900_000) { bytes[position] ^= 4 }
+        case "flipped": for position in stride(from: 100, to: bytes.count, by: 900_000) { bytes[position] ^= 4 }
         case "extended": bytes += [UInt8](repeating: 7, count: Self.size)
         case "emptied": bytes = []
         case "replaced": bytes = patternedBytes(size: Self.size, seed: 1)
@@ -176,10 +175,7 @@ struct ResumeTests {
         #expect(scene.problems(tree) == [] && scene.staged == [])
     }
 
-    @Test(
-        "Whole files left in staging are used when they are right, and removed when not",
-        arguments: [false, true]
-    )
+    @Test("Whole files left in staging are used when they are right, and removed when not", arguments: [false, true])
     func staged(isRight: Bool) throws {
         var tree = AssetTree()
         tree.addFile("a", size: 5_000, seed: 1, executable: true)
@@ -253,13 +249,8 @@ struct ResumeTests {
         let log = try IndexLog(try Destination.open(path: scene.destination, create: false))
         try log.append(
             try tree.paths.map { path in
-                IndexLog.Entry(
-                    path: Array(path.utf8),
-                    digest: try Scene.digest(tree.bytes(path) ?? []),
-                    kind: .file
-                )
-            }
-        )
+                IndexLog.Entry(path: Array(path.utf8), digest: try Scene.digest(tree.bytes(path) ?? []), kind: .file)
+            })
         unlink(scene.root.path("dest/.syncagent/index"))
         let again = try scene.pull()
         #expect(again.requests.isEmpty && again.report?.files.unchanged == 6)
@@ -268,9 +259,7 @@ struct ResumeTests {
         #expect(try scene.pull { $0.prune = true }.values("path", of: "task.removed") == [gone])
     }
 
-    @Test(
-        "What a killed run placed is ours for a run of any other manifest: pruned, unless somebody changed it"
-    )
+    @Test("What a killed run placed is ours for a run of any other manifest: pruned, unless somebody changed it")
     func loggedByAnother() throws {
         var old = AssetTree()
         for name in ["same", "updated", "touched"] { old.addFile(name, size: 500, seed: UInt64(name.count)) }
@@ -290,8 +279,7 @@ struct ResumeTests {
                     return IndexLog.Entry(path: Array(path.utf8), digest: digest, kind: .file)
                 }
                 return IndexLog.Entry(path: Array(path.utf8), digest: try sha256(target), kind: .link)
-            }
-        )
+            })
         for path in ["deep/new", "updated", "touched"] {
             try scene.root.write(second.bytes(path) ?? [], to: "dest/" + path)
         }
@@ -306,9 +294,7 @@ struct ResumeTests {
             $0.force = true
         }
         #expect(third.status == .done)
-        #expect(
-            Set(third.values("path", of: "task.removed")).isSuperset(of: ["deep/link", "deep/new", "updated"])
-        )
+        #expect(Set(third.values("path", of: "task.removed")).isSuperset(of: ["deep/link", "deep/new", "updated"]))
         #expect(AssetTree.read(scene.destination).paths == ["deep/edited", "same", "touched"])
     }
 
@@ -344,18 +330,13 @@ struct ResumeTests {
         try #require(truncate(file, 2 << 30 + 1) == 0)
         let outcome = try scene.pull()
         #expect(outcome.error?.status == .cannotCreate)
-        #expect(
-            outcome.error?.message.contains("/\(name): it has") == true,
-            "\(outcome.error?.message ?? "")"
-        )
+        #expect(outcome.error?.message.contains("/\(name): it has") == true, "\(outcome.error?.message ?? "")")
         #expect(throws: EngineError.self) { try scene.engine().plan(scene.options()) }
         #expect(truncate(file, 0) == 0)
         #expect(try scene.pull().status == .done)
     }
 
-    @Test(
-        "What a killed run placed stays ours when the next run, which wants something else there, is stopped"
-    )
+    @Test("What a killed run placed stays ours when the next run, which wants something else there, is stopped")
     func loggedThenStopped() throws {
         var old = AssetTree()
         old.addFile("changes", size: 500, seed: 1)
@@ -367,17 +348,13 @@ struct ResumeTests {
         second.addFile("changes", size: 600, seed: 3)
         let log = try IndexLog(try Destination.open(path: scene.destination, create: false))
         let bytes = second.bytes("changes") ?? []
-        try log.append([
-            IndexLog.Entry(path: Array("changes".utf8), digest: try Scene.digest(bytes), kind: .file)
-        ])
+        try log.append([IndexLog.Entry(path: Array("changes".utf8), digest: try Scene.digest(bytes), kind: .file)])
         try scene.root.write(bytes, to: "dest/changes")
         // A third wants other bytes there, and is stopped before they come.
         var third = old
         third.addFile("changes", size: 700, seed: 4)
         let set = try scene.publish(third, revision: 3)
-        for object in set.packs + set.loose {
-            scene.transport.script(Scene.base + object.name, .stall(after: 10))
-        }
+        for object in set.packs + set.loose { scene.transport.script(Scene.base + object.name, .stall(after: 10)) }
         let stop = StopRequest()
         let before = scene.transport.totals.bytesReceived
         scene.transport.onBytes { if $0 >= before + UInt64(set.manifest.count) + 10 { stop.stop() } }

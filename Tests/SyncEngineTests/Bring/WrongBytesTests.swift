@@ -24,9 +24,9 @@ struct WrongBytesTests {
     }
 
     /// One pack, its URL, and the position of a file's first byte in it.
-    private func onePack(_ tree: AssetTree, codec: Codec = .identity, atMirror: Bool = false) throws
-        -> (bytes: [UInt8], url: String, name: String)
-    {
+    private func onePack(_ tree: AssetTree, codec: Codec = .identity, atMirror: Bool = false) throws -> (
+        bytes: [UInt8], url: String, name: String
+    ) {
         let set = try scene.publish(tree, atMirror: atMirror) {
             $0.codec = codec
             $0.packSize = 64 << 20
@@ -37,8 +37,7 @@ struct WrongBytesTests {
 
     @Test(
         "Wrong bytes in one entry are asked for once more, and only they [S128 F010]",
-        arguments: [Codec.identity, .zstd]
-    )
+        arguments: [Codec.identity, .zstd])
     func once(codec: Codec) throws {
         let tree = Self.tree()
         let pack = try onePack(tree, codec: codec)
@@ -58,11 +57,8 @@ struct WrongBytesTests {
         let pack = try onePack(tree)
         let manifest = try #require(scene.transport.object(at: Scene.base + "manifest.json"))
         let (away, liar) = ("http://away.test/p", "http://liar.test/p")
-        let text = String(decoding: manifest, as: UTF8.self)
-            .replacing(
-                "\"url\":\"\(pack.name)\"",
-                with: "\"urls\":[\"\(away)\",\"\(pack.name)\",\"\(liar)\"]"
-            )
+        let text = String(decoding: manifest, as: UTF8.self).replacing(
+            "\"url\":\"\(pack.name)\"", with: "\"urls\":[\"\(away)\",\"\(pack.name)\",\"\(liar)\"]")
         try #require(text.contains(liar), "\(text.prefix(400))")
         try scene.root.write(Array(text.utf8), to: "manifest.json")
         scene.transport.script(liar, .bytes(flipped(pack.bytes, at: pack.bytes.count / 2)))
@@ -81,8 +77,7 @@ struct WrongBytesTests {
 
     @Test(
         "A file whose bytes stay wrong fails by name, and every other file is in place [S128 F043]",
-        arguments: [Codec.identity, .zstd]
-    )
+        arguments: [Codec.identity, .zstd])
     func stays(codec: Codec) throws {
         let tree = Self.tree()
         let pack = try onePack(tree, codec: codec)
@@ -105,7 +100,10 @@ struct WrongBytesTests {
     @Test("After a lie the mirror is asked [V39]", arguments: [false, true])
     func mirror(chunked: Bool) throws {
         var tree = Self.tree()
-        if chunked { tree = AssetTree(); tree.addFile("big", size: 3_000_000, seed: 9) }
+        if chunked {
+            tree = AssetTree();
+            tree.addFile("big", size: 3_000_000, seed: 9)
+        }
         let set = try scene.publish(tree, atMirror: true) {
             $0.packSize = 64 << 20
             $0.chunkSize = chunked ? 500_000 : nil
@@ -127,9 +125,7 @@ struct WrongBytesTests {
         let manifest = try #require(scene.transport.object(at: Scene.base + "manifest.json"))
         let liars = ["http://one.test/p", "http://two.test/p"]
         let text = String(decoding: manifest, as: UTF8.self).replacing(
-            "\"url\":\"\(pack.name)\"",
-            with: "\"urls\":[\"\(liars[0])\",\"\(liars[1])\",\"http://three.test/p\"]"
-        )
+            "\"url\":\"\(pack.name)\"", with: "\"urls\":[\"\(liars[0])\",\"\(liars[1])\",\"http://three.test/p\"]")
         scene.transport.serve(Array(text.utf8), at: Scene.base + "manifest.json")
         for liar in liars { scene.transport.serve(flipped(pack.bytes, at: 10), at: liar) }
         scene.transport.serve(pack.bytes, at: "http://three.test/p")
@@ -174,22 +170,14 @@ struct WrongBytesTests {
         #expect(outcome.status == .done)
         #expect(scene.problems(tree) == [])
         #expect(
-            outcome.requests.map(\.url) == [
-                Scene.base + pack.name, Scene.base + pack.name, Scene.base + "files/f0",
-            ]
-        )
+            outcome.requests.map(\.url) == [Scene.base + pack.name, Scene.base + pack.name, Scene.base + "files/f0"])
     }
 
-    @Test(
-        "A large chunked file with bad chunks asks for those chunks only",
-        arguments: [Codec.identity, .zstd]
-    )
+    @Test("A large chunked file with bad chunks asks for those chunks only", arguments: [Codec.identity, .zstd])
     func chunks(codec: Codec) throws {
         var tree = AssetTree.large(1, size: 4_000_000)
         tree.addFile("small", size: 100, seed: 3)
-        let set = try scene.publish(tree) {
-            ($0.packSize, $0.chunkSize, $0.codec) = (64 << 20, 250_000, codec)
-        }
+        let set = try scene.publish(tree) { ($0.packSize, $0.chunkSize, $0.codec) = (64 << 20, 250_000, codec) }
         let pack = try #require(set.packs.first)
         let url = Scene.base + pack.name
         scene.transport.script(url, .bytes(flipped(pack.bytes, at: 300_000, 3_100_000)))
@@ -202,8 +190,7 @@ struct WrongBytesTests {
 
     @Test(
         "A large blob that comes out wrong is fetched again, also when decoding broke off half way",
-        arguments: [0, 1, 2, 3]
-    )
+        arguments: [0, 1, 2, 3])
     func largeBlob(variant: Int) throws {
         var tree = AssetTree()
         if variant < 2 {
@@ -270,8 +257,7 @@ struct WrongBytesTests {
             (TransferError.Code.unreachable, ExitCode.unavailable), (.timedOut, .unavailable),
             (.redirectRefused, .refused), (.refusedByPolicy, .refused), (.badStatus(404), .incomplete),
             (.authentication, .refused), (.badStatus(403), .refused),
-        ]
-    )
+        ])
     func noSource(code: TransferError.Code, status: ExitCode) throws {
         let tree = Self.tree()
         let pack = try onePack(tree)

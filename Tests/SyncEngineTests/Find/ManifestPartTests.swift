@@ -70,9 +70,10 @@ struct ManifestPartTests {
 
     @Test(
         "A part that is damaged in the cache is fetched again",
-        arguments: [[UInt8](), Array("{}".utf8), [0x28, 0xB5, 0x2F, 0xFD, 0]]
-    )
-    func damagedCache(_ bytes: [UInt8]) throws {
+        arguments: [[UInt8](), Array("{}".utf8), [0x28, 0xB5, 0x2F, 0xFD, 0]])
+    func damagedCache(_ bytes: [UInt8])
+        throws
+    {
         let tree = AssetTree.manySmall(20)
         try scene.publishInParts(tree, of: 7)
         #expect(try scene.pull().status == .done)
@@ -114,17 +115,11 @@ struct ManifestPartTests {
     @Test("A part that is always wrong ends the pull with 65; nothing is made")
     func alwaysWrong() throws {
         let places = try scene.publishInParts(AssetTree.manySmall(20), of: 7)
-        scene.transport.serve(
-            [UInt8](repeating: 0x20, count: Int(places.last?.upperBound ?? 0)),
-            at: Scene.partPack
-        )
+        scene.transport.serve([UInt8](repeating: 0x20, count: Int(places.last?.upperBound ?? 0)), at: Scene.partPack)
         let outcome = try scene.pull()
         #expect(outcome.status == .dataInvalid)
         #expect(partRequests(outcome).count == 2, "the same bytes twice will come a third time, too")
-        #expect(
-            outcome.error?.message.contains("part 0 of the manifest") == true,
-            "\(outcome.error?.message ?? "")"
-        )
+        #expect(outcome.error?.message.contains("part 0 of the manifest") == true, "\(outcome.error?.message ?? "")")
         #expect(!FileManager.default.fileExists(atPath: scene.destination))
     }
 
@@ -138,25 +133,17 @@ struct ManifestPartTests {
         "A part that says what its root does not say is refused with 65, by its number; nothing is made",
         arguments: [
             Lie(testDescription: "no JSON", damage: { $0[1] = "{" }, message: "$.parts[1]"),
-            Lie(
-                testDescription: "two parts exchanged",
-                damage: { $0.swapAt(0, 1) },
-                message: "sorts before"
-            ),
+            Lie(testDescription: "two parts exchanged", damage: { $0.swapAt(0, 1) }, message: "sorts before"),
             Lie(testDescription: "the same twice", damage: { $0[1] = $0[0] }, message: "$.parts[1].files[0]"),
             Lie(
                 testDescription: "a pack that the root does not have",
                 damage: { $0[2] = $0[2].replacing(#/"packs":\["....../#) { _ in "\"packs\":[\"000000" } },
-                message: "has no such pack"
-            ),
+                message: "has no such pack"),
             Lie(
-                testDescription: "fewer entries",
-                damage: { $0[1] = "{\"packs\":[],\"files\":[]}" },
-                message: "has 0 of the 7 entries"
-            ),
+                testDescription: "fewer entries", damage: { $0[1] = "{\"packs\":[],\"files\":[]}" },
+                message: "has 0 of the 7 entries"),
             Lie(testDescription: "more than an object", damage: { $0[2] += "{}" }, message: "$.parts[2]"),
-        ]
-    )
+        ])
     func lies(_ lie: Lie) throws {
         try scene.publishInParts(AssetTree.manySmall(20), of: 7, damage: lie.damage)
         let outcome = try scene.pull()
@@ -167,9 +154,10 @@ struct ManifestPartTests {
 
     @Test(
         "A part that cannot be had is 69, as a manifest is; nothing is made",
-        arguments: [TransferError.Code.unreachable, .timedOut, .badStatus(404)]
-    )
-    func unreachable(_ code: TransferError.Code) throws {
+        arguments: [TransferError.Code.unreachable, .timedOut, .badStatus(404)])
+    func unreachable(
+        _ code: TransferError.Code
+    ) throws {
         try scene.publishInParts(AssetTree.manySmall(20), of: 7)
         scene.transport.script(Scene.partPack, .fail(code))
         let outcome = try scene.pull()
@@ -183,9 +171,7 @@ struct ManifestPartTests {
     func resumed() throws {
         // Each part is longer than what is fetched together, but for two.
         var tree = AssetTree()
-        for number in 0..<12 {
-            tree.addText("\(number)".count == 1 ? "0\(number)" : "\(number)", "\(number)")
-        }
+        for number in 0..<12 { tree.addText("\(number)".count == 1 ? "0\(number)" : "\(number)", "\(number)") }
         let filler = String(repeating: " ", count: 1 << 20)
         let places = try scene.publishInParts(tree, of: 1) { texts in texts = texts.map { $0 + filler } }
         scene.transport.script(Scene.partPack, .bytes([]))

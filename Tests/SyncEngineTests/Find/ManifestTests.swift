@@ -39,8 +39,7 @@ struct ManifestTests {
 
     @Test(
         "A manifest that breaks the format is 65, and nothing is made",
-        arguments: ["", "{", "[]", "{\"format\":\"x\"}"]
-    )
+        arguments: ["", "{", "[]", "{\"format\":\"x\"}"])
     func invalid(text: String) throws {
         scene.transport.serve(Array(text.utf8), at: url)
         let outcome = try scene.pull()
@@ -48,10 +47,7 @@ struct ManifestTests {
         #expect(!FileManager.default.fileExists(atPath: scene.destination))
     }
 
-    @Test(
-        "A server that cannot be reached is 69",
-        arguments: [TransferError.Code.unreachable, .timedOut, .tls]
-    )
+    @Test("A server that cannot be reached is 69", arguments: [TransferError.Code.unreachable, .timedOut, .tls])
     func unreachable(code: TransferError.Code) throws {
         scene.transport.script(url + ".zst", .fail(code))
         scene.transport.script(url, .fail(code))
@@ -61,10 +57,8 @@ struct ManifestTests {
     @Test(
         "A directory that its server does not list, or lists elsewhere, stands for the manifest in it",
         arguments: [
-            TransferError.Code.badStatus(403), .authentication, .badStatus(405), .refusedByPolicy,
-            .redirectRefused,
-        ]
-    )
+            TransferError.Code.badStatus(403), .authentication, .badStatus(405), .refusedByPolicy, .redirectRefused,
+        ])
     func unlistedDirectory(code: TransferError.Code) throws {
         try scene.publish(Self.tree())
         let directory = String(Scene.base.dropLast())

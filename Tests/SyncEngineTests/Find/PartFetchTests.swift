@@ -10,9 +10,6 @@ struct PartFetchTests {
         arguments: [
             (0, 512 << 10), (3 << 20, 512 << 10), (6 << 20, 1 << 20), (12 << 20, 2 << 20), (1 << 30, 2 << 20),
             (.max, 2 << 20),
-        ] as [(UInt64, UInt64)]
-    )
-    func rule(_ total: UInt64, _ longest: UInt64) {
-        #expect(PartFetch.rule(total: total).spanLength == longest)
-    }
+        ] as [(UInt64, UInt64)])
+    func rule(_ total: UInt64, _ longest: UInt64) { #expect(PartFetch.rule(total: total).spanLength == longest) }
 }

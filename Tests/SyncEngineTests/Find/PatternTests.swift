@@ -96,10 +96,7 @@ struct PatternTests {
         #expect(hooked.error?.status == .usage)
     }
 
-    @Test(
-        "Patterns that nothing matches are refused, and leave no directory",
-        arguments: [["none/**"], ["maps/a"]]
-    )
+    @Test("Patterns that nothing matches are refused, and leave no directory", arguments: [["none/**"], ["maps/a"]])
     func nothing(include: [String]) throws {
         let outcome = try scene.pull { $0.include = include }
         #expect(outcome.error?.status == .usage && outcome.error?.message.contains(include[0]) == true)
@@ -111,8 +108,7 @@ struct PatternTests {
 
     @Test(
         "A path that the manifest does not name is refused, although another one is there",
-        arguments: ["nosuch", "maps/a", "e.txt/"]
-    )
+        arguments: ["nosuch", "maps/a", "e.txt/"])
     func missing(path: String) throws {
         let error = try scene.pull { $0.include = ["sheets", "maps/a.map", path] }.error
         guard path != "e.txt/" else { return #expect(error == nil) }
@@ -120,9 +116,7 @@ struct PatternTests {
         #expect(!FileManager.default.fileExists(atPath: scene.destination))
     }
 
-    @Test(
-        "A schedule goes on without a path that a release has dropped; nothing in it at all is still an error"
-    )
+    @Test("A schedule goes on without a path that a release has dropped; nothing in it at all is still an error")
     func dropped() throws {
         let some = try scene.pull {
             $0.origin = .schedule
@@ -143,8 +137,6 @@ struct PatternTests {
             $0.include = ["maps/a.map", "e.txt"]
         }.error
         #expect(
-            error?.status == .usage
-                && error?.message.contains("the groups have no file or directory e.txt;") == true
-        )
+            error?.status == .usage && error?.message.contains("the groups have no file or directory e.txt;") == true)
     }
 }

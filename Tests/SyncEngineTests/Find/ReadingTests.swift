@@ -67,9 +67,7 @@ struct ReadingTests {
         let set = try scene.publish(tree, atMirror: true)
         for pack in set.packs {
             scene.transport.serve(
-                [UInt8](repeating: 7, count: pack.bytes.count),
-                at: Scene.base + percentEncoded(pack.name)
-            )
+                [UInt8](repeating: 7, count: pack.bytes.count), at: Scene.base + percentEncoded(pack.name))
         }
         guard case .file(let content, _) = tree.nodes["bin/plain"] else { return }
         #expect(try bytes(hand(), "bin/plain") == content)
@@ -97,17 +95,13 @@ struct ReadingTests {
         let set = try scene.publish(AssetTree.mixed())
         for pack in set.packs {
             scene.transport.serve(
-                [UInt8](repeating: 7, count: pack.bytes.count),
-                at: Scene.base + percentEncoded(pack.name)
-            )
+                [UInt8](repeating: 7, count: pack.bytes.count), at: Scene.base + percentEncoded(pack.name))
         }
         let hand = try hand()
         let row = try #require(hand.row(of: "bin/plain"))
         var given = 0
         let wrong = #expect(throws: EngineError.self) {
-            try hand.bring(row, spoolDirectory: scene.root.path) { piece throws(EngineError) in
-                given += piece.count
-            }
+            try hand.bring(row, spoolDirectory: scene.root.path) { piece throws(EngineError) in given += piece.count }
         }
         #expect(wrong?.status == .dataInvalid && given == 0)
         #expect(wrong?.message.hasPrefix("bin/plain: ") == true)

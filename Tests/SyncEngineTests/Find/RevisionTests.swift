@@ -22,9 +22,7 @@ struct RevisionTests {
         try scene.publish(Self.tree(text ?? "of \(revision)"), revision: revision)
     }
 
-    private var file: String {
-        scene.root.read("dest/file").map { String(decoding: $0, as: UTF8.self) } ?? ""
-    }
+    private var file: String { scene.root.read("dest/file").map { String(decoding: $0, as: UTF8.self) } ?? "" }
 
     @Test("It is refused before anything is fetched, with both revisions and what to do [V35]")
     func refused() throws {
@@ -34,10 +32,7 @@ struct RevisionTests {
         let outcome = try scene.pull()
         #expect(outcome.error?.status == .refused && outcome.requests.isEmpty)
         let message = outcome.error?.message ?? ""
-        #expect(
-            message.contains("revision 3") && message.contains("revision 5")
-                && message.contains("--allow-older")
-        )
+        #expect(message.contains("revision 3") && message.contains("revision 5") && message.contains("--allow-older"))
         #expect(file == "of 5")
         // A plan and a run for the agent follow the same rule.
         #expect(throws: EngineError.self) { try scene.engine().plan(scene.options()) }

@@ -25,8 +25,7 @@ struct UnknownOriginTests {
         return AssetTree(["models/big": .file(bytes, executable: false), "a": .file([1], executable: false)])
     }
 
-    private func publish(_ tree: AssetTree, revision: Int, chunking: String? = Self.chunking) throws -> UInt64
-    {
+    private func publish(_ tree: AssetTree, revision: Int, chunking: String? = Self.chunking) throws -> UInt64 {
         let set = try scene.publish(tree, revision: revision) { builder in
             builder.packSize = 64 << 20
             builder.chunkSize = 100_000
@@ -48,9 +47,7 @@ struct UnknownOriginTests {
         return UInt64(set.manifest.count)
     }
 
-    @Test(
-        "A destination filled by other means fetches what changed only, and so does one that lost its state"
-    )
+    @Test("A destination filled by other means fetches what changed only, and so does one that lost its state")
     func seeded() throws {
         let manifest = try publish(Self.edited, revision: 1)
         try scene.root.write(Self.old, to: "dest/models/big")
@@ -62,9 +59,7 @@ struct UnknownOriginTests {
         #expect(outcome.report?.bytes.reused ?? 0 > UInt64(Self.size / 2))
         // All state is lost, and there is another revision.
         try FileManager.default.removeItem(atPath: scene.root.path("dest/.syncagent"))
-        let back = AssetTree([
-            "models/big": .file(Self.old, executable: true), "a": .file([1], executable: false),
-        ])
+        let back = AssetTree(["models/big": .file(Self.old, executable: true), "a": .file([1], executable: false)])
         let next = try publish(back, revision: 2)
         let second = try scene.pull()
         #expect(second.status == .done && scene.problems(back) == [])
@@ -89,8 +84,7 @@ struct UnknownOriginTests {
             nil, "7", "{}", #"{"method":"other","minimum":16384,"average":65536,"maximum":262144}"#,
             #"{"method":"fastcdc-gear64-1","minimum":0,"average":0,"maximum":0}"#,
             #"{"method":"fastcdc-gear64-1","minimum":16384,"average":65536,"maximum":9223372036854775807}"#,
-        ]
-    )
+        ])
     func noHint(chunking: String?) throws {
         let manifest = try publish(Self.edited, revision: 1, chunking: chunking)
         try scene.root.write(Self.old, to: "dest/models/big")

@@ -23,17 +23,12 @@ struct VerifiedManifestTests {
     /// Every manifest that is kept, with what is known of it.
     private func kept() throws -> [String: [UInt8]] {
         let names = try FileManager.default.contentsOfDirectory(atPath: scene.root.path("state/manifests"))
-        return Dictionary(
-            uniqueKeysWithValues: names.map { ($0, scene.root.read("state/manifests/\($0)") ?? []) }
-        )
+        return Dictionary(uniqueKeysWithValues: names.map { ($0, scene.root.read("state/manifests/\($0)") ?? []) })
     }
 
     @Test(
         "A manifest that was refused once is refused again, and the one before it stays the one that is known [V36]",
-        arguments: [
-            #"{"format":"x"}"#, #"{"format":"syncagent-manifest/1","project":"../x","files":[]}"#, "{",
-        ]
-    )
+        arguments: [#"{"format":"x"}"#, #"{"format":"syncagent-manifest/1","project":"../x","files":[]}"#, "{"])
     func refusedAgain(text: String) throws {
         let tree = Self.tree(seed: 1)
         let set = try scene.publish(tree)
@@ -50,9 +45,7 @@ struct VerifiedManifestTests {
         #expect(try scene.pull().received == 0)
     }
 
-    @Test(
-        "A kept manifest that somebody has replaced by another good one is not taken for the verified one [V40]"
-    )
+    @Test("A kept manifest that somebody has replaced by another good one is not taken for the verified one [V40]")
     func replaced() throws {
         let tree = Self.tree(seed: 1)
         let set = try scene.publish(tree)
@@ -85,9 +78,7 @@ struct VerifiedManifestTests {
         #expect(sink.bytes == [])
     }
 
-    @Test(
-        "A manifest longer than its limit is refused before it is all here, and nothing is made of it [S15]"
-    )
+    @Test("A manifest longer than its limit is refused before it is all here, and nothing is made of it [S15]")
     func longManifest() throws {
         let set = try scene.publish(Self.tree(seed: 1))
         var bytes = set.manifest
@@ -96,11 +87,7 @@ struct VerifiedManifestTests {
         var environment = scene.engine().environment
         environment.manifestLimits.ownTextBytes = 64 << 10
         var refusal: EngineError?
-        do throws(EngineError) {
-            _ = try PullEngine(environment).pull(scene.options())
-        } catch {
-            refusal = error
-        }
+        do throws(EngineError) { _ = try PullEngine(environment).pull(scene.options()) } catch { refusal = error }
         #expect(refusal?.status == .dataInvalid)
         #expect(scene.transport.totals.bytesReceived <= 64 << 10)
         #expect(!FileManager.default.fileExists(atPath: scene.destination))

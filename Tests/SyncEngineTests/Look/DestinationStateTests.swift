@@ -23,25 +23,19 @@ struct DestinationStateTests {
         #expect(outcome.status == .done)
     }
 
-    private func replace(_ path: String, _ text: String) throws {
-        try scene.root.write(text, to: "dest/\(path)")
-    }
+    private func replace(_ path: String, _ text: String) throws { try scene.root.write(text, to: "dest/\(path)") }
 
     // MARK: Mending
 
     @Test(
-        "A file that somebody edited is restored, also one of the same size and time [F111]",
-        arguments: [false, true]
-    )
+        "A file that somebody edited is restored, also one of the same size and time [F111]", arguments: [false, true])
     func edited(keepsTime: Bool) throws {
         let tree = Self.tree(["a/x", "b"])
         try publishAndPull(tree)
         let path = scene.root.path("dest/a/x")
         let date = try FileManager.default.attributesOfItem(atPath: path)[.modificationDate]
         try replace("a/x", String(repeating: "e", count: 600))
-        if keepsTime, let date {
-            try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: path)
-        }
+        if keepsTime, let date { try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: path) }
         let outcome = try scene.pull()
         #expect(outcome.status == .done && outcome.report?.files.installed == 1)
         #expect(scene.problems(tree) == [])
@@ -197,10 +191,7 @@ struct DestinationStateTests {
         #expect(scene.root.read("dest/b/mine") == Array("mine".utf8))
     }
 
-    @Test(
-        "A directory or a pipe in the way fails that file by name and no other [F070]",
-        arguments: [false, true]
-    )
+    @Test("A directory or a pipe in the way fails that file by name and no other [F070]", arguments: [false, true])
     func inTheWay(isPipe: Bool) throws {
         let tree = Self.tree(["a", "d/b", "d/c"])
         try scene.root.write("x", to: "dest/d/keep")

@@ -19,10 +19,7 @@ struct FoldedNameTests {
 
     @Test(
         "Names that would meet are refused by name before anything is written [F073 V13]",
-        arguments: [
-            ["README", "Readme"], ["docs", "Docs/file"], ["Straße/a", "STRASSE/A"], ["e\u{301}", "\u{C9}"],
-        ]
-    )
+        arguments: [["README", "Readme"], ["docs", "Docs/file"], ["Straße/a", "STRASSE/A"], ["e\u{301}", "\u{C9}"]])
     func refused(names: [String]) throws {
         try scene.publish(Self.tree(names + ["kept"]))
         let engine = scene.engine(foldsCase: { _ in true })
@@ -55,8 +52,8 @@ struct FoldedNameTests {
     func below(meet: Bool) throws {
         // The fake knows a directory by its name, as the kernel knows it by its flag.
         let folds: @Sendable (Int32) -> Bool = { directory in
-            (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(directory)"))?
-                .hasSuffix("/icons") == true
+            (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(directory)"))?.hasSuffix(
+                "/icons") == true
         }
         let harmless = ["README", "Readme", "icons/a/X", "icons/b"]
         try scene.publish(Self.tree(harmless))
@@ -78,12 +75,8 @@ struct FoldedNameTests {
 
     @Test(
         "A real filesystem is found out",
-        .enabled(
-            if: FoldingMount.isPossible,
-            "needs root and a filesystem that folds case, by loop mount or FUSE"
-        ),
-        arguments: [[], ["own-inodes"], ["no-modes"]]
-    )
+        .enabled(if: FoldingMount.isPossible, "needs root and a filesystem that folds case, by loop mount or FUSE"),
+        arguments: [[], ["own-inodes"], ["no-modes"]])
     func real(options: [String]) throws {
         let mount = try #require(FoldingMount(in: scene.root, options))
         defer { mount.end() }
@@ -104,10 +97,10 @@ struct FoldedNameTests {
 
     @Test(
         "Where modes cannot be set, verify and pull agree, nothing is hashed again, and --prune removes what was installed",
-        .enabled(if: FoldingMount.isPossible, "needs root and FUSE"),
-        arguments: [false, true]
-    )
-    func withoutModes(remounts: Bool) throws {
+        .enabled(if: FoldingMount.isPossible, "needs root and FUSE"), arguments: [false, true])
+    func withoutModes(
+        remounts: Bool
+    ) throws {
         let options = ["no-modes", "own-inodes"]
         var mount = try #require(FoldingMount(in: scene.root, options))
         defer { mount.end() }
@@ -143,9 +136,7 @@ private final class FoldingMount {
     private var server: Process?
 
     static let isPossible: Bool = {
-        guard geteuid() == 0, let root = try? TemporaryRoot(), let mount = FoldingMount(in: root) else {
-            return false
-        }
+        guard geteuid() == 0, let root = try? TemporaryRoot(), let mount = FoldingMount(in: root) else { return false }
         mount.end()
         return true
     }()
@@ -153,9 +144,7 @@ private final class FoldingMount {
     /// - Parameter options: Of Tests/foldfs.py; without any, another filesystem is tried first.
     init?(in root: TemporaryRoot, _ options: [String] = []) {
         path = root.path("mounted")
-        guard (try? root.write("", to: "mounted/.keep")) != nil, unlink(path + "/.keep") == 0 else {
-            return nil
-        }
+        guard (try? root.write("", to: "mounted/.keep")) != nil, unlink(path + "/.keep") == 0 else { return nil }
         if !options.isEmpty || !mountImage(in: root), !mountServed(in: root, options) { return nil }
     }
 
@@ -181,8 +170,7 @@ private final class FoldingMount {
 
     private func mountServed(in root: TemporaryRoot, _ options: [String]) -> Bool {
         let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-            .appendingPathComponent("foldfs.py").path
+            .deletingLastPathComponent().appendingPathComponent("foldfs.py").path
         // Debian's own interpreter has python3-fusepy.
         let process = Self.process(["/usr/bin/python3", "-B", script, root.path("shown"), path] + options)
         guard (try? root.write("", to: "shown/A")) != nil, (try? process.run()) != nil else { return false }

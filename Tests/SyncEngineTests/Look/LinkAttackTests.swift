@@ -29,9 +29,7 @@ struct LinkAttackTests {
     private func expectVictimUntouched(_ location: SourceLocation = #_sourceLocation) {
         #expect(victim.problems(in: scene.root.path("outside")) == [], sourceLocation: location)
         #expect(
-            FileManager.default.subpaths(atPath: scene.root.path("outside"))?.count == 12 + 5,
-            sourceLocation: location
-        )
+            FileManager.default.subpaths(atPath: scene.root.path("outside"))?.count == 12 + 5, sourceLocation: location)
     }
 
     /// Puts a link where the directory of a depth is, to the same directory of the victim.
@@ -91,9 +89,7 @@ struct LinkAttackTests {
     }
 
     @Test(
-        "A link that comes between two pulls is not followed by update, prune or repair [V5 V10 V60]",
-        arguments: 1...5
-    )
+        "A link that comes between two pulls is not followed by update, prune or repair [V5 V10 V60]", arguments: 1...5)
     func between(depth: Int) throws {
         let tree = Self.tree(tail: "old")
         try scene.publish(tree)
@@ -112,9 +108,7 @@ struct LinkAttackTests {
         try scene.root.write("", to: "dest/.keep")
         try plant(depth: depth)
         let set = try scene.publish(Self.tree(tail: "new"))
-        for pack in set.packs {
-            scene.transport.serve(pack.bytes.map { $0 ^ 1 }, at: Scene.base + pack.name)
-        }
+        for pack in set.packs { scene.transport.serve(pack.bytes.map { $0 ^ 1 }, at: Scene.base + pack.name) }
         let outcome = try scene.pull()
         #expect(outcome.report?.files.installed == 0)
         expectVictimUntouched()
@@ -122,17 +116,14 @@ struct LinkAttackTests {
 
     @Test(
         "Links inside the state directory are not followed [V5]",
-        arguments: ["staging", "staging/0", "index", "index.log", "lock"]
-    )
+        arguments: ["staging", "staging/0", "index", "index.log", "lock"])
     func state(name: String) throws {
         let tree = Self.tree(tail: "new")
         try scene.publish(tree)
         #expect(try scene.pull().status == .done)
         try? FileManager.default.removeItem(atPath: scene.root.path("dest/.syncagent/\(name)"))
         try scene.root.link(
-            "dest/.syncagent/\(name)",
-            to: scene.root.path(name.hasPrefix("staging") ? "outside/d1" : "outside/file")
-        )
+            "dest/.syncagent/\(name)", to: scene.root.path(name.hasPrefix("staging") ? "outside/d1" : "outside/file"))
         unlink(scene.root.path("dest/file"))
         _ = try scene.pull()
         expectVictimUntouched()

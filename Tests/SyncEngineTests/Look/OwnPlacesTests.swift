@@ -12,18 +12,11 @@ struct OwnPlacesTests {
 
     @Test(
         "A file that would be, replace or redirect state of this program is refused: exit 77 [V62]",
-        arguments: [
-            "state/trust/x.pin", "state/syncagent.sqlite", "state/manifests/a.json", "state/trust", "link",
-        ]
-    )
+        arguments: ["state/trust/x.pin", "state/syncagent.sqlite", "state/manifests/a.json", "state/trust", "link"])
     func refused(path: String) throws {
         var tree = AssetTree()
         tree.addFile("a", size: 100, seed: 1)
-        if path == "link" {
-            tree.nodes["state"] = .link("elsewhere")
-        } else {
-            tree.addFile(path, size: 100, seed: 2)
-        }
+        if path == "link" { tree.nodes["state"] = .link("elsewhere") } else { tree.addFile(path, size: 100, seed: 2) }
         try scene.publish(tree)
         let outcome = try scene.pull { $0.destination = scene.root.path }
         #expect(outcome.status == .refused, "\(String(describing: outcome.error))")

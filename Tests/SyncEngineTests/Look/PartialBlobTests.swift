@@ -40,14 +40,9 @@ struct PartialBlobTests {
         return (tree, object.bytes.count)
     }
 
-    private func asked(_ outcome: Scene.Outcome) -> Int {
-        outcome.requests.compactMap { $0.range?.count }.reduce(0, +)
-    }
+    private func asked(_ outcome: Scene.Outcome) -> Int { outcome.requests.compactMap { $0.range?.count }.reduce(0, +) }
 
-    @Test(
-        "No byte that came is asked for again, wherever the run was stopped [R1 G4]",
-        arguments: Kind.allCases
-    )
+    @Test("No byte that came is asked for again, wherever the run was stopped [R1 G4]", arguments: Kind.allCases)
     func exact(kind: Kind) throws {
         let (tree, stored) = try interrupted(kind)
         let outcome = try scene.pull()
@@ -88,8 +83,7 @@ struct PartialBlobTests {
 
     @Test(
         "Partial blobs that somebody changed cost a second request, and no source is blamed [F076 S97 S94 S95]",
-        arguments: ["flipped", "cut", "head", "longer", "link"]
-    )
+        arguments: ["flipped", "cut", "head", "longer", "link"])
     func damaged(how: String) throws {
         let (tree, _) = try interrupted(.chunks)
         let staged = try #require(scene.staged.first { $0.hasSuffix(".begun") })

@@ -46,9 +46,7 @@ struct UpwardLinkTests {
         #expect(!reaches("x"))
         // The others still lead where their text says.
         #expect(
-            try FileManager.default.destinationOfSymbolicLink(atPath: scene.root.path("dest/d/safe"))
-                == "e/../kept"
-        )
+            try FileManager.default.destinationOfSymbolicLink(atPath: scene.root.path("dest/d/safe")) == "e/../kept")
         #expect(try scene.pull().report?.files.unchanged == 4)
     }
 

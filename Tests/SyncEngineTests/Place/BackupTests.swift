@@ -12,9 +12,7 @@ struct BackupTests {
 
     private static func tree(_ names: [String], seed: UInt64 = 1) -> AssetTree {
         var tree = AssetTree()
-        for (number, name) in names.enumerated() {
-            tree.addFile(name, size: 600, seed: seed + UInt64(number))
-        }
+        for (number, name) in names.enumerated() { tree.addFile(name, size: 600, seed: seed + UInt64(number)) }
         return tree
     }
 
@@ -34,8 +32,7 @@ struct BackupTests {
 
     @Test(
         "More than --max-delete is refused with 77, forced or not, and nothing is changed [F112]",
-        arguments: [(0, false), (1, false), (1, true)]
-    )
+        arguments: [(0, false), (1, false), (1, true)])
     func tooMany(most: Int, isForced: Bool) throws {
         let tree = Self.tree(["a", "b", "c", "d", "e", "f"])
         try publishAndPull(tree)
@@ -124,15 +121,12 @@ struct BackupTests {
 
     @Test(
         "A backup directory inside the destination, around it, or it itself is refused before anything changes",
-        arguments: ["dest/kept", "dest", ".", "dest/.syncagent"]
-    )
+        arguments: ["dest/kept", "dest", ".", "dest/.syncagent"])
     func overlapping(place: String) throws {
         let tree = Self.tree(["a", "b", "c"])
         try publishAndPull(tree)
         try scene.publish(AssetTree(tree.nodes.filter { $0.key != "a" }), revision: 2)
-        let outcome = try scene.pull {
-            ($0.prune, $0.backupDir) = (true, scene.root.path(place))
-        }
+        let outcome = try scene.pull { ($0.prune, $0.backupDir) = (true, scene.root.path(place)) }
         #expect(outcome.status == .usage)
         #expect(outcome.error?.message.contains("inside the other") == true)
         #expect(scene.root.read("dest/a") != nil && outcome.requests.isEmpty)

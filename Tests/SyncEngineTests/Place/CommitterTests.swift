@@ -25,9 +25,7 @@ struct CommitterTests {
         }
     }
 
-    @Test(
-        "What is durable in its place is in the log with its status, so that no kill costs a second reading"
-    )
+    @Test("What is durable in its place is in the log with its status, so that no kill costs a second reading")
     func confirmed() throws {
         // A status that is as young as the log is not trusted: where all of it happens within one tick of the file system's
         // clock, nothing is told again.
@@ -43,11 +41,7 @@ struct CommitterTests {
         let destination = try Destination.open(path: place.path("dest"), create: true)
         let staging = try Staging(destination, lanes: 1)
         let committer = try Committer(
-            manifest: manifest,
-            destination: destination,
-            staging: staging,
-            isDurable: true,
-            verifications: []
+            manifest: manifest, destination: destination, staging: staging, isDurable: true, verifications: []
         ) { _ in }
         for row in 0..<3 {
             let file = staging.newFile(lane: 0, digest: manifest.files.digest(row))
@@ -74,10 +68,7 @@ struct CommitterTests {
         let staging = try Staging(destination, lanes: 1)
         let gate = Gate()
         let committer = try Committer(
-            manifest: manifest,
-            destination: destination,
-            staging: staging,
-            isDurable: false,
+            manifest: manifest, destination: destination, staging: staging, isDurable: false,
             verifications: [FileVerification(name: "gate", verifier: gate)]
         ) { _ in }
         let added = Atomic(0)

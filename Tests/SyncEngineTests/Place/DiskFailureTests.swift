@@ -48,10 +48,7 @@ struct DiskFailureTests {
         let destination = try Destination.open(path: scene.destination, create: true)
         try scene.root.write(bytes, to: "dest/.syncagent/staging/0/\(digest.hex).part")
         let environment = scene.engine().environment
-        let context = try RunContext(manifest, wanted: [0, 1], destination, .empty, environment, backup: nil)
-        {
-            _ in
-        }
+        let context = try RunContext(manifest, wanted: [0, 1], destination, .empty, environment, backup: nil) { _ in }
         let adopted = try Leftovers(context: context).adopt([0, 1])
         #expect(adopted.complete == [0] && adopted.bytes == UInt64(bytes.count))
         #expect(SpaceNeed([1], of: manifest, present: adopted.present(of: [1])).bytes == 500_512)
@@ -85,10 +82,7 @@ struct DiskFailureTests {
         #expect(AssetTree.read(scene.destination).paths == ["a"])
     }
 
-    @Test(
-        "After a failed syncfs no old file is removed, whether new ones are in place or not",
-        arguments: [1, 2]
-    )
+    @Test("After a failed syncfs no old file is removed, whether new ones are in place or not", arguments: [1, 2])
     func prune(failing number: Int) throws {
         #expect(try scene.pull().status == .done)
         var nodes = tree.nodes
@@ -105,10 +99,7 @@ struct DiskFailureTests {
         let destination = try Destination.open(path: scene.destination, create: true)
         let staging = try Staging(destination, lanes: 1)
         let committer = try Committer(
-            manifest: manifest,
-            destination: destination,
-            staging: staging,
-            isDurable: true,
+            manifest: manifest, destination: destination, staging: staging, isDurable: true,
             synchronize: Scene.Disk.failing(at: 1).synchronize
         ) { Issue.record("\($0.count) files count as installed") }
         for row in manifest.files.indices {
@@ -128,9 +119,7 @@ struct DiskFailureTests {
     func staleDirectory() throws {
         var tree = AssetTree()
         for number in 0..<80 {
-            for leaf in ["f", "g"] {
-                tree.addFile("d\(100 + number)/\(leaf)", size: 30, seed: UInt64(number))
-            }
+            for leaf in ["f", "g"] { tree.addFile("d\(100 + number)/\(leaf)", size: 30, seed: UInt64(number)) }
         }
         let set = try scene.publish(tree)
         let manifest = try ManifestAssembly(set.manifest, digest: .zero).finish()
@@ -140,26 +129,17 @@ struct DiskFailureTests {
         let rows = Array(manifest.files.indices)
         wholes.choose(rows, open: rows, of: manifest.files, in: destination)
         let committer = try Committer(
-            manifest: manifest,
-            destination: destination,
-            staging: staging,
-            isDurable: false,
-            wholes: wholes
+            manifest: manifest, destination: destination, staging: staging, isDurable: false, wholes: wholes
         ) { _ in }
         var members: [Committer.Staged] = []
         for row in rows {
             let bytes = try #require(tree.bytes(manifest.files.path(row)))
             let member = try wholes.stage(row, of: manifest.files, manifest.files.digest(row)) {
-                leaf,
-                directory throws(FileError) in
+                leaf, directory throws(FileError) in
                 let written: Result<FileStatus, FileError> = bytes.withUnsafeBytes { bytes in
                     do throws(FileError) {
-                        return .success(
-                            try staging.write(bytes, as: leaf, in: directory, executable: false)
-                        )
-                    } catch {
-                        return .failure(error)
-                    }
+                        return .success(try staging.write(bytes, as: leaf, in: directory, executable: false))
+                    } catch { return .failure(error) }
                 }
                 return try written.get()
             }
@@ -191,21 +171,15 @@ struct DiskFailureTests {
         let manifest = try ManifestAssembly(Array(text.utf8), digest: .zero).finish()
         let destination = try Destination.open(path: scene.destination, create: true)
         let environment = scene.engine().environment
-        let context = try RunContext(manifest, wanted: [0], destination, .empty, environment, backup: nil) {
-            _ in
-        }
+        let context = try RunContext(manifest, wanted: [0], destination, .empty, environment, backup: nil) { _ in }
         // The directory is open, and nothing can be made in it.
-        try FileManager.default.removeItem(
-            atPath: scene.root.path("dest/.syncagent/staging/\(environment.workers)")
-        )
+        try FileManager.default.removeItem(atPath: scene.root.path("dest/.syncagent/staging/\(environment.workers)"))
         let plan = try makePlan(manifest, wanted: [0], rule: CoalescingRule())
         let installer = Installer(context, plan, windows: WindowBudget(capacity: 1 << 20)) { _ in }
         var worker = try DecodeWorker(number: 0)
         installer.begin(slot: 0, worker: &worker)
         let piece = [UInt8](repeating: 7, count: 1 << 20)
-        for _ in 0..<40 {
-            piece.withUnsafeBytes { installer.append($0, to: 0, from: nil, worker: &worker) }
-        }
+        for _ in 0..<40 { piece.withUnsafeBytes { installer.append($0, to: 0, from: nil, worker: &worker) } }
         installer.end(slot: 0, worker: &worker)
         #expect(installer.troubles.count == 1)
         guard case .disk(let error)? = installer.troubles.first?.cause else {

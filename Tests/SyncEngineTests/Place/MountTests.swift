@@ -16,9 +16,7 @@ private final class Mount {
         try #require(Self.run(["mount"] + options + [path]))
     }
 
-    func again(_ options: String) throws {
-        try #require(Self.run(["mount", "-o", "remount,\(options)", path]))
-    }
+    func again(_ options: String) throws { try #require(Self.run(["mount", "-o", "remount,\(options)", path])) }
 
     deinit { _ = Self.run(["umount", path]) }
 
@@ -40,10 +38,8 @@ private final class Mount {
 }
 
 @Suite(
-    "File systems mounted below a destination",
-    .enabled(if: Mount.isPossible, "needs root, who may mount"),
-    .timeLimit(.minutes(10))
-)
+    "File systems mounted below a destination", .enabled(if: Mount.isPossible, "needs root, who may mount"),
+    .timeLimit(.minutes(10)))
 struct MountTests {
     private let scene: Scene
 
@@ -51,30 +47,21 @@ struct MountTests {
 
     private static func tree(_ seed: UInt64 = 0) -> AssetTree {
         var tree = AssetTree()
-        for (number, name) in [
-            "maps/a/1", "maps/a/2", "maps/new/deep/1", "maps/new/deep/2", "texts/x", "top",
-        ].enumerated() {
-            tree.addFile(name, size: 900, seed: UInt64(number + 1) + seed)
-        }
+        for (number, name) in ["maps/a/1", "maps/a/2", "maps/new/deep/1", "maps/new/deep/2", "texts/x", "top"]
+            .enumerated()
+        { tree.addFile(name, size: 900, seed: UInt64(number + 1) + seed) }
         tree.addFile("maps/large", size: 3_000_000, seed: 77 + seed)
         tree.addFile("texts/large", size: 2_000_000, seed: 78 + seed)
         tree.nodes["maps/link"] = .link("a/1")
         return tree
     }
 
-    @Test(
-        "Files install there as anywhere, are replaced with a backup, and go with --prune",
-        arguments: [false, true]
-    )
+    @Test("Files install there as anywhere, are replaced with a backup, and go with --prune", arguments: [false, true])
     func life(durable: Bool) throws {
-        let disk =
-            durable ? Scene.Disk { destination throws(FileError) in try destination.synchronize() } : nil
+        let disk = durable ? Scene.Disk { destination throws(FileError) in try destination.synchronize() } : nil
         let other = try Mount(["-t", "tmpfs", "none"], at: scene.root.path("dest/maps"))
         // The same file system, and yet nothing can be moved across.
-        try FileManager.default.createDirectory(
-            atPath: scene.root.path("elsewhere"),
-            withIntermediateDirectories: true
-        )
+        try FileManager.default.createDirectory(atPath: scene.root.path("elsewhere"), withIntermediateDirectories: true)
         let bind = try Mount(["--bind", scene.root.path("elsewhere")], at: scene.root.path("dest/texts"))
         let tree = Self.tree()
         try scene.publish(tree)
@@ -91,9 +78,7 @@ struct MountTests {
         next.nodes["moved"] = tree.nodes["maps/a/2"]
         try scene.publish(next, revision: 2)
         let backup = scene.root.path("backup")
-        let outcome = try scene.pull(disk: disk) {
-            ($0.prune, $0.force, $0.backupDir) = (true, true, backup)
-        }
+        let outcome = try scene.pull(disk: disk) { ($0.prune, $0.force, $0.backupDir) = (true, true, backup) }
         #expect(outcome.status == .done && outcome.report?.files.reused == 1)
         #expect(scene.problems(next) == [])
         #expect(scene.root.read("backup/maps/large") == tree.bytes("maps/large"))
@@ -126,10 +111,7 @@ struct MountTests {
         let tree = Self.tree()
         try scene.publish(tree)
         let plan = try scene.engine().plan(scene.options())
-        #expect(
-            plan.obstructed.count == 6
-                && plan.obstructed.allSatisfy { $0.contains("dest/maps is a file system") }
-        )
+        #expect(plan.obstructed.count == 6 && plan.obstructed.allSatisfy { $0.contains("dest/maps is a file system") })
         let outcome = try scene.pull()
         #expect(outcome.status == .incomplete && outcome.report?.files.failed == 6)
         #expect(outcome.values("reason", of: "task.failed").allSatisfy { $0.contains("dest/maps") })
@@ -150,10 +132,8 @@ struct MountTests {
 }
 
 @Suite(
-    "What a directory hands down to files made in it",
-    .enabled(if: geteuid() == 0, "needs root, for other groups"),
-    .timeLimit(.minutes(10))
-)
+    "What a directory hands down to files made in it", .enabled(if: geteuid() == 0, "needs root, for other groups"),
+    .timeLimit(.minutes(10)))
 struct InheritanceTests {
     private let scene: Scene
 
@@ -190,11 +170,9 @@ struct InheritanceTests {
     @Test("Group and default ACL of the directory that they are placed in, as if they had been made there")
     func below() throws {
         var tree = AssetTree()
-        for (seed, name) in [
-            "group/a", "acl/a", "both/a", "both/new/a", "both/new/b", "plain/a", "plain/b", "top",
-        ].enumerated() {
-            tree.addFile(name, size: 500, seed: UInt64(seed + 1))
-        }
+        for (seed, name) in ["group/a", "acl/a", "both/a", "both/new/a", "both/new/b", "plain/a", "plain/b", "top"]
+            .enumerated()
+        { tree.addFile(name, size: 500, seed: UInt64(seed + 1)) }
         tree.addFile("both/large", size: 3_000_000, seed: 70)
         tree.addFile("acl/program", size: 500, seed: 71, executable: true)
         tree.nodes["group/link"] = .link("a")
@@ -211,16 +189,14 @@ struct InheritanceTests {
                     os.chmod("dest/" + name, 0o2775)
                 if name != "group":
                     os.setxattr("dest/" + name, "system.posix_acl_default", acl)
-            """
-        )
+            """)
         try scene.publish(tree)
         #expect(try scene.pull().status == .done)
         #expect(scene.problems(tree) == [])
         let placed = try python(
             Self.look + """
                 look("dest/" + p for p in ["group/a", "acl/a", "acl/program", "both/a", "both/large", "both/new/a", "plain/a", "top"])
-                """
-        )
+                """)
         let made = try python(
             Self.look + """
                 for p in ["group", "acl", "both", "both/new", "plain"]:
@@ -228,8 +204,7 @@ struct InheritanceTests {
                 os.close(os.open("dest/acl/made program", os.O_CREAT | os.O_WRONLY, 0o777))
                 os.close(os.open("dest/made", os.O_CREAT | os.O_WRONLY, 0o666))
                 look("dest/" + p for p in ["group/made", "acl/made", "acl/made program", "both/made", "both/made", "both/new/made", "plain/made", "made"])
-                """
-        )
+                """)
         #expect(placed == made)
         #expect(try python("import os; print(os.lstat('dest/group/link').st_gid)") == "4243\n")
     }
@@ -237,19 +212,13 @@ struct InheritanceTests {
     @Test("What the destination itself hands down does not reach a directory that hands nothing down")
     func top() throws {
         try FileManager.default.createDirectory(
-            atPath: scene.root.path("dest/plain"),
-            withIntermediateDirectories: true
-        )
+            atPath: scene.root.path("dest/plain"), withIntermediateDirectories: true)
         _ = try python("import os; os.chown('dest', 0, 4243); os.chmod('dest', 0o2775)")
         var tree = AssetTree()
-        for (seed, name) in ["plain/a", "top"].enumerated() {
-            tree.addFile(name, size: 500, seed: UInt64(seed + 1))
-        }
+        for (seed, name) in ["plain/a", "top"].enumerated() { tree.addFile(name, size: 500, seed: UInt64(seed + 1)) }
         try scene.publish(tree)
         #expect(try scene.pull().status == .done)
         #expect(
-            try python("import os; print(*[os.stat('dest/' + p).st_gid for p in ['plain/a', 'top']])")
-                == "0 4243\n"
-        )
+            try python("import os; print(*[os.stat('dest/' + p).st_gid for p in ['plain/a', 'top']])") == "0 4243\n")
     }
 }

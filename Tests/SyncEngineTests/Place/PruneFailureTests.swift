@@ -8,9 +8,7 @@ import Testing
 
 /// Files and directories that are mount points, which the kernel does not remove: EBUSY of unlink(2) and rmdir(2).
 @Suite(
-    "What cannot be removed",
-    .timeLimit(.minutes(10)),
-    .enabled(if: BindMount.isPossible, "needs root and bind mounts")
+    "What cannot be removed", .timeLimit(.minutes(10)), .enabled(if: BindMount.isPossible, "needs root and bind mounts")
 )
 struct PruneFailureTests {
     private let scene: Scene
@@ -34,9 +32,7 @@ struct PruneFailureTests {
         mount.end()
         #expect(outcome.status == .ioError)
         #expect(outcome.values("path", of: "prune.failed") == ["a/stuck"])
-        #expect(
-            outcome.values("reason", of: "prune.failed") == ["cannot remove a/stuck: Device or resource busy"]
-        )
+        #expect(outcome.values("reason", of: "prune.failed") == ["cannot remove a/stuck: Device or resource busy"])
         #expect(outcome.values("path", of: "task.removed") == ["b"])
         #expect(outcome.report?.shortfall == "1 file or directory could not be removed")
         let again = try scene.pull { $0.prune = true }
@@ -48,8 +44,7 @@ struct PruneFailureTests {
     func directory() throws {
         let set = try scene.publish(tree, revision: 2)
         let named =
-            String(decoding: set.manifest.dropLast(), as: UTF8.self)
-            + ",\"x-directories\":[{\"path\":\"empty\"}]}"
+            String(decoding: set.manifest.dropLast(), as: UTF8.self) + ",\"x-directories\":[{\"path\":\"empty\"}]}"
         scene.transport.serve(Array(named.utf8), at: Scene.base + "manifest.json")
         #expect(try scene.pull().status == .done)
         #expect(access(scene.root.path("dest/empty"), F_OK) == 0)
@@ -66,9 +61,7 @@ struct PruneFailureTests {
     @Test("Clearing a session that leaves a file says so, and what is ours is still known")
     func clear() throws {
         let mount = try #require(BindMount(scene.root.path("dest/a/stuck")))
-        let error = #expect(throws: EngineError.self) {
-            try scene.engine().clear(scene.destination, files: true)
-        }
+        let error = #expect(throws: EngineError.self) { try scene.engine().clear(scene.destination, files: true) }
         mount.end()
         #expect(error?.status == .ioError && error?.message.contains("a/stuck") == true)
         #expect(AssetTree.read(scene.destination).paths == ["a/stuck"])

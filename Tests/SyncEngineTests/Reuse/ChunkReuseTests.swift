@@ -16,18 +16,15 @@ struct ChunkReuseTests {
     init() throws { scene = try Scene() }
 
     /// A file of so many chunks, each made from a seed.
-    private static func bytes(_ seeds: [UInt64]) -> [UInt8] {
-        seeds.flatMap { patternedBytes(size: chunk, seed: $0) }
-    }
+    private static func bytes(_ seeds: [UInt64]) -> [UInt8] { seeds.flatMap { patternedBytes(size: chunk, seed: $0) } }
 
     private static func tree(_ files: [String: [UInt64]], zeros: Int = 0) -> AssetTree {
-        AssetTree(
-            files.mapValues { .file(bytes($0) + [UInt8](repeating: 0, count: zeros), executable: false) }
-        )
+        AssetTree(files.mapValues { .file(bytes($0) + [UInt8](repeating: 0, count: zeros), executable: false) })
     }
 
-    @discardableResult
-    private func publish(_ tree: AssetTree, revision: Int, codec: Codec = .identity) throws -> PublishedSet {
+    @discardableResult private func publish(_ tree: AssetTree, revision: Int, codec: Codec = .identity) throws
+        -> PublishedSet
+    {
         try scene.publish(tree, revision: revision) {
             ($0.packSize, $0.chunkSize, $0.codec) = (64 << 20, Self.chunk, codec)
         }
@@ -96,8 +93,7 @@ struct ChunkReuseTests {
 
     @Test(
         "Wrong local bytes are fetched instead, whoever is wrong [V13]",
-        arguments: ["edited", "shortened", "emptied", "removed", "a link", "map lies", "map cut", "map gone"]
-    )
+        arguments: ["edited", "shortened", "emptied", "removed", "a link", "map lies", "map cut", "map gone"])
     func wrong(how: String) throws {
         let next = Self.tree(["big": Self.edited])
         try update(Self.tree(["big": Self.old]), to: next)
@@ -125,9 +121,7 @@ struct ChunkReuseTests {
         }
         let outcome = try scene.pull()
         #expect(outcome.status == .done && scene.problems(next) == [] && scene.staged == [])
-        let fetched: [String: Int] = [
-            "edited": 4, "shortened": 11, "map lies": 3, "map cut": 16,
-        ]
+        let fetched: [String: Int] = ["edited": 4, "shortened": 11, "map lies": 3, "map cut": 16]
         #expect(asked(outcome) >= (fetched[how] ?? 20) * Self.chunk)
         if fetched[how] != nil { #expect(asked(outcome) <= 17 * Self.chunk) }
         #expect(outcome.report?.files.installed == 1)

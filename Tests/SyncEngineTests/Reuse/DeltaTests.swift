@@ -28,8 +28,7 @@ struct DeltaTests {
 
     private static let edits = [100, 20_000, 310_000, 1_555_555]
 
-    @discardableResult
-    private func publish(_ tree: AssetTree, after former: AssetTree? = nil, revision: Int) throws
+    @discardableResult private func publish(_ tree: AssetTree, after former: AssetTree? = nil, revision: Int) throws
         -> PublishedSet
     {
         try scene.publish(tree, revision: revision) {
@@ -65,8 +64,7 @@ struct DeltaTests {
 
     @Test(
         "A former version that is not what it was is not used [V13]",
-        arguments: ["edited", "shortened", "removed", "edited and forgotten", "swapped while it is read"]
-    )
+        arguments: ["edited", "shortened", "removed", "edited and forgotten", "swapped while it is read"])
     func wrongBase(how: String) throws {
         let (next, manifest) = try prepare()
         let bytes = try #require(scene.root.read("dest/small"))
@@ -88,9 +86,7 @@ struct DeltaTests {
                     let file = open(path + name, O_WRONLY)
                     guard file >= 0 else { continue }
                     var byte: UInt8 = 0xAA
-                    for position in stride(from: 0, to: 30_000, by: 5_000) {
-                        pwrite(file, &byte, 1, off_t(position))
-                    }
+                    for position in stride(from: 0, to: 30_000, by: 5_000) { pwrite(file, &byte, 1, off_t(position)) }
                     close(file)
                 }
             }
@@ -99,9 +95,7 @@ struct DeltaTests {
         scene.transport.onBytes { _ in }
         #expect(outcome.status == .done)
         // The writer may also have hit a new file, once it was in place: the next pull mends that.
-        if how.hasPrefix("swapped"), !scene.problems(next).isEmpty {
-            #expect(try scene.pull().status == .done)
-        }
+        if how.hasPrefix("swapped"), !scene.problems(next).isEmpty { #expect(try scene.pull().status == .done) }
         #expect(scene.problems(next) == [] && scene.staged == [])
         if !how.hasPrefix("swapped") { #expect(outcome.received > manifest + 29_000) }
         #expect(scene.transport.blamed == [], "the server is not at fault")
@@ -109,21 +103,17 @@ struct DeltaTests {
 
     @Test(
         "Deltas that lie give no wrong file, and the full blobs come",
-        arguments: ["base digest", "range", "frame", "blob"]
-    )
+        arguments: ["base digest", "range", "frame", "blob"])
     func lies(how: String) throws {
         try publish(Self.tree(), revision: 1)
         #expect(try scene.pull().status == .done)
         let next = Self.tree(Self.edits)
         let set = try publish(next, after: Self.tree(), revision: 2)
-        var document = try #require(
-            try JSONSerialization.jsonObject(with: Data(set.manifest)) as? [String: Any]
-        )
+        var document = try #require(try JSONSerialization.jsonObject(with: Data(set.manifest)) as? [String: Any])
         let files = try #require(document["files"] as? [[String: Any]])
         document["files"] = try files.map { entry in
             var entry = entry
-            guard var deltas = entry["x-deltas"] as? [String: Any], let list = deltas["blobs"] as? [[Any]]
-            else {
+            guard var deltas = entry["x-deltas"] as? [String: Any], let list = deltas["blobs"] as? [[Any]] else {
                 return entry
             }
             deltas["blobs"] = try list.map { delta in

@@ -12,8 +12,7 @@ struct DictionaryTests {
     init() throws { scene = try Scene() }
 
     private static let dictionary = Array(
-        (0..<400).map { "the quick brown fox number \($0) jumps over the lazy dog; " }.joined().utf8
-    )
+        (0..<400).map { "the quick brown fox number \($0) jumps over the lazy dog; " }.joined().utf8)
 
     /// Texts out of the dictionary, and one blob that is too large for memory.
     private static func tree(edited: Int? = nil) -> AssetTree {
@@ -22,8 +21,7 @@ struct DictionaryTests {
             let start = number * 300
             tree.addText(
                 "t/\(number)",
-                (number == edited ? "edited " : "")
-                    + String(decoding: dictionary[start..<(start + 900)], as: UTF8.self)
+                (number == edited ? "edited " : "") + String(decoding: dictionary[start..<(start + 900)], as: UTF8.self)
             )
         }
         let large = (0..<100).flatMap { number in dictionary.shuffledBlocks(seed: number) }
@@ -31,11 +29,8 @@ struct DictionaryTests {
         return tree
     }
 
-    @discardableResult
-    private func publish(_ tree: AssetTree, revision: Int = 1) throws -> PublishedSet {
-        try scene.publish(tree, revision: revision) {
-            ($0.codec, $0.dictionary) = (.zstdDictionary, Self.dictionary)
-        }
+    @discardableResult private func publish(_ tree: AssetTree, revision: Int = 1) throws -> PublishedSet {
+        try scene.publish(tree, revision: revision) { ($0.codec, $0.dictionary) = (.zstdDictionary, Self.dictionary) }
     }
 
     private func dictionaryURL(_ set: PublishedSet) throws -> String {
@@ -79,8 +74,7 @@ struct DictionaryTests {
 
     @Test(
         "Without its dictionary nothing is fetched that could not be read, and the message says what is missing",
-        arguments: ["missing", "other bytes", "no dictionary"]
-    )
+        arguments: ["missing", "other bytes", "no dictionary"])
     func unusable(_ how: String) throws {
         let set = try publish(Self.tree())
         let url = try dictionaryURL(set)
@@ -93,17 +87,14 @@ struct DictionaryTests {
             let plain = try scene.publish(Self.tree()) { ($0.codec, $0.dictionary) = (.zstd, nonsense) }
             let text = String(decoding: plain.manifest, as: UTF8.self)
             scene.transport.serve(
-                Array(text.replacing("\"zstd\"", with: "\"zstd-dictionary\"").utf8),
-                at: Scene.base + "manifest.json"
-            )
+                Array(text.replacing("\"zstd\"", with: "\"zstd-dictionary\"").utf8), at: Scene.base + "manifest.json")
         }
         let outcome = try scene.pull()
         #expect(outcome.status == .incomplete || outcome.status == .unavailable)
         let reasons = outcome.values("reason", of: "task.failed")
         #expect(
             reasons.count > 0 && reasons.allSatisfy { $0.contains("the dictionary of the manifest") },
-            "\(reasons.prefix(2))"
-        )
+            "\(reasons.prefix(2))")
         #expect(outcome.received < 5 * UInt64(Self.dictionary.count))
         #expect(scene.problems(Self.tree(), partial: true) == [])
         // Put right, it goes on.

@@ -24,9 +24,7 @@ struct DurableRunTests {
         try scene.publish(tree) { ($0.looseAbove, $0.packSize) = (100_000, 64 << 20) }
     }
 
-    private var hooked: (inout RunRecipe) -> Void {
-        { $0.hooks = [RunHook(group: "all", arguments: ["/bin/after"])] }
-    }
+    private var hooked: (inout RunRecipe) -> Void { { $0.hooks = [RunHook(group: "all", arguments: ["/bin/after"])] } }
 
     /// A pull that ends after half of the large file.
     private func interrupted(_ reason: StopReason, _ configure: (inout RunRecipe) -> Void = { _ in }) throws
@@ -55,9 +53,7 @@ struct DurableRunTests {
         }
     }
 
-    @Test(
-        "A pull that was killed goes on as the same run, with what came, when the same is asked [S23 S28 F083]"
-    )
+    @Test("A pull that was killed goes on as the same run, with what came, when the same is asked [S23 S28 F083]")
     func killed() throws {
         let first = try interrupted(.released, hooked)
         let run = try #require(first.report?.run)
@@ -70,9 +66,7 @@ struct DurableRunTests {
         #expect(hook.calls.map { $0.environment["SYNCAGENT_RUN_ID"] } == [run])
         let stored = try only()
         #expect(stored.state == .finished && stored.result == .ok && stored.losses.count == 1)
-        #expect(
-            try names().count { $0 == "run.started" } == 2 && names().count { $0 == "pull.finished" } == 1
-        )
+        #expect(try names().count { $0 == "run.started" } == 2 && names().count { $0 == "pull.finished" } == 1)
         #expect(scene.problems(tree) == [])
     }
 
@@ -136,8 +130,7 @@ struct DurableRunTests {
 
     @Test(
         "What a killed run had put in place is told by the run that replaces it, and handed to its file hook [F083 S25 S131 G3]",
-        arguments: [false, true]
-    )
+        arguments: [false, true])
     func untoldOfReplaced(isNewer: Bool) throws {
         let run = try leaveUntold()
         var tree = tree
@@ -159,9 +152,7 @@ struct DurableRunTests {
         #expect(idle.calls.isEmpty)
     }
 
-    @Test(
-        "What was put in place is on record before the index is complete and the log is gone [F083 S25 S30 G3]"
-    )
+    @Test("What was put in place is on record before the index is complete and the log is gone [F083 S25 S30 G3]")
     func eventsBeforeIndex() throws {
         let database = SQLFile(scene.root.path("state/syncagent.sqlite"))
         // No event of a file gets into the store: as if the process ended before that.
@@ -169,8 +160,7 @@ struct DurableRunTests {
             """
             CREATE TRIGGER refuse BEFORE INSERT ON events WHEN instr(NEW.payload, 'task.installed') > 0
                 BEGIN SELECT RAISE(ABORT, 'no room'); END;
-            """
-        )
+            """)
         let first = try scene.pull(hooks: RecordingHook(), batched)
         #expect(first.error != nil && scene.problems(tree) == [])
         let destination = try Destination.open(path: scene.destination, create: false)
@@ -185,8 +175,7 @@ struct DurableRunTests {
 
     @Test(
         "Paths are found in events however they are written",
-        arguments: ["a/b", "a \"b\"", "\\", "ü\u{1}", "\"path\":\""]
-    )
+        arguments: ["a/b", "a \"b\"", "\\", "ü\u{1}", "\"path\":\""])
     func installedEvents(path: String) {
         let events = RunEvents(run: "r1")
         func line(_ name: EventName, _ run: String) -> [UInt8] {
@@ -204,8 +193,7 @@ struct DurableRunTests {
 
     @Test(
         "Whatever else is asked takes the place of the killed run, which ends superseded [S42 S135]",
-        arguments: ["manifest", "groups", "prune", "hook", "batch"]
-    )
+        arguments: ["manifest", "groups", "prune", "hook", "batch"])
     func superseded(what: String) throws {
         let first = try interrupted(.released, hooked)
         let run = try #require(first.report?.run)
@@ -231,10 +219,8 @@ struct DurableRunTests {
     @Test(
         "How a run rests says why it was stopped; the same pull again goes on with it [S24 S27]",
         arguments: [
-            (StopReason.user, RunState.paused), (.released, .waiting), (.policy, .waiting),
-            (.cancelled, .cancelled),
-        ]
-    )
+            (StopReason.user, RunState.paused), (.released, .waiting), (.policy, .waiting), (.cancelled, .cancelled),
+        ])
     func stopped(reason: StopReason, rests: RunState) throws {
         let first = try interrupted(reason)
         let stored = try only()
@@ -259,9 +245,7 @@ struct DurableRunTests {
         #expect(try scene.store.run(run).state == .finished)
     }
 
-    @Test(
-        "A hook that was running at a crash is called again: same run, next attempt, same report [F089 S33]"
-    )
+    @Test("A hook that was running at a crash is called again: same run, next attempt, same report [F089 S33]")
     func runningHook() throws {
         let run = try leaveHook(.running)
         let hook = RecordingHook()
@@ -296,8 +280,7 @@ struct DurableRunTests {
 
     @Test(
         "Of several hooks of a group each has a receipt of its own: it stands for no other one [S19 S33 F089 G3]",
-        arguments: [false, true]
-    )
+        arguments: [false, true])
     func receiptOfOne(isItsOwn: Bool) throws {
         let run = try leaveHook(.running) { options in
             options.hooks = ["/bin/one", "/bin/two"].map { RunHook(group: "all", arguments: [$0]) }
@@ -332,9 +315,7 @@ struct DurableRunTests {
     }
 
     /// A pull whose process was lost with its last hook in this state.
-    private func leaveHook(_ state: HookRunState, _ configure: ((inout RunRecipe) -> Void)? = nil) throws
-        -> String
-    {
+    private func leaveHook(_ state: HookRunState, _ configure: ((inout RunRecipe) -> Void)? = nil) throws -> String {
         let outcome = try scene.pull(hooks: RecordingHook(), configure ?? hooked)
         let run = try #require(outcome.report?.run)
         try SQLFile(scene.root.path("state/syncagent.sqlite")).takeBackHook(state)
@@ -343,8 +324,7 @@ struct DurableRunTests {
 
     @Test(
         "A run that the next process ends has the exit status it would have had: 2 without some files, 5 with a failed hook",
-        arguments: [HookRunState.pending, .running]
-    )
+        arguments: [HookRunState.pending, .running])
     func lateStatus(left: HookRunState) throws {
         try scene.root.write("x", to: "dest/a/small/mine")
         let incomplete = try leaveHook(left)
@@ -361,9 +341,7 @@ struct DurableRunTests {
         #expect((ends.last?["error"] as? [String: Any])?["status"] as? Int == 5)
     }
 
-    @Test(
-        "A hook that had failed before the process was lost still counts for the run's exit status"
-    )
+    @Test("A hook that had failed before the process was lost still counts for the run's exit status")
     func earlierHook() throws {
         let outcome = try scene.pull(hooks: RecordingHook(.exited(3))) { options in
             options.hooks = ["/bin/one", "/bin/two"].map { RunHook(group: "all", arguments: [$0]) }
@@ -388,9 +366,7 @@ struct DurableRunTests {
         #expect(try names().count { $0 == "run.summary" } == 2)
     }
 
-    @Test(
-        "What a process had done is added up once, although it is stopped in a hook and the next ends its run"
-    )
+    @Test("What a process had done is added up once, although it is stopped in a hook and the next ends its run")
     func stoppedInHook() throws {
         let stop = StopRequest()
         let first = try scene.pull(hooks: StoppedHook(stop), stop: stop, hooked)
@@ -405,9 +381,7 @@ struct DurableRunTests {
         #expect(try names().count { $0 == "run.summary" } == 2)
     }
 
-    @Test(
-        "A run whose end cannot be recorded is reported once and added up once, by the process that ends it"
-    )
+    @Test("A run whose end cannot be recorded is reported once and added up once, by the process that ends it")
     func unrecordedEnd() throws {
         let path = scene.root.path("state/syncagent.sqlite")
         // The store takes everything but the end of the run.
@@ -415,8 +389,7 @@ struct DurableRunTests {
             """
             CREATE TRIGGER refuse BEFORE UPDATE OF state ON runs WHEN NEW.state = 'finished'
                 BEGIN SELECT RAISE(ABORT, 'no room'); END;
-            """
-        )
+            """)
         let first = try scene.pull()
         #expect(first.error != nil && first.count("run.summary") == 1 && scene.problems(tree) == [])
         let run = try #require(try scene.store.runs().first)
@@ -434,30 +407,22 @@ struct DurableRunTests {
     private func ends(of run: String) throws -> [[String: Any]] {
         try scene.store.events(of: "com.example.tower", after: 0, limit: .max).events.compactMap { event in
             let object = try JSONSerialization.jsonObject(with: Data(event.line)) as? [String: Any]
-            return object?["event"] as? String == "pull.finished" && object?["run"] as? String == run
-                ? object : nil
+            return object?["event"] as? String == "pull.finished" && object?["run"] as? String == run ? object : nil
         }
     }
 
-    @Test(
-        "The end of a run and the event that tells it are recorded together, so neither comes twice [S25 S33]"
-    )
+    @Test("The end of a run and the event that tells it are recorded together, so neither comes twice [S25 S33]")
     func endTogether() throws {
         _ = try scene.pull()
         let pages = try SQLFile(scene.root.path("state/syncagent.sqlite")).numbers(
-            "SELECT instr(payload, 'pull.finished') FROM events WHERE id = (SELECT max(id) FROM events)"
-        )
+            "SELECT instr(payload, 'pull.finished') FROM events WHERE id = (SELECT max(id) FROM events)")
         #expect(pages.count == 1 && pages[0] > 0)
         // Refused by the store, nothing of it is told.
         let before = try names()
         #expect(throws: StoreError.self) {
             try scene.store.finish(
-                run: "none",
-                result: .ok,
-                counts: RunCounts(),
-                events: [Array("{\"event\":\"pull.finished\"}".utf8)],
-                now: 1
-            )
+                run: "none", result: .ok, counts: RunCounts(), events: [Array("{\"event\":\"pull.finished\"}".utf8)],
+                now: 1)
         }
         #expect(try names() == before)
     }

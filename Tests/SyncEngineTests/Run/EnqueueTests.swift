@@ -37,15 +37,13 @@ struct EnqueueTests {
 
     private func rows() throws -> [Int] {
         try SQLFile(database).numbers(
-            ["sessions", "runs", "groups", "hooks", "tasks", "events"]
-                .map { "SELECT count(*) FROM \($0)" }.joined(separator: " UNION ALL ")
-        )
+            ["sessions", "runs", "groups", "hooks", "tasks", "events"].map { "SELECT count(*) FROM \($0)" }.joined(
+                separator: " UNION ALL "))
     }
 
     @Test(
         "100,000 entries are enqueued in one transaction of as many rows as 10 entries take [S64 S69]",
-        arguments: [10, 100_000]
-    )
+        arguments: [10, 100_000])
     func large(entries: Int) throws {
         scene.transport.serve(manifest(entries: entries), at: Scene.base + "manifest.json")
         let engine = scene.engine()
@@ -65,8 +63,7 @@ struct EnqueueTests {
 
     @Test(
         "Whoever works on a run later knows whether its manifest came from a public address [V29]",
-        arguments: [true, false, nil] as [Bool?]
-    )
+        arguments: [true, false, nil] as [Bool?])
     func origin(isPublic: Bool?) throws {
         var tree = AssetTree()
         tree.addFile("a", size: 5_000, seed: 1)

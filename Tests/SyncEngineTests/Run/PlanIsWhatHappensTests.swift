@@ -44,8 +44,7 @@ struct PlanIsWhatHappensTests {
         try scene.root.write("x", to: "dest/shortened")
         try FileManager.default.setAttributes(
             [.modificationDate: Date(timeIntervalSince1970: 1_000_000_000)],
-            ofItemAtPath: scene.root.path("dest/touched")
-        )
+            ofItemAtPath: scene.root.path("dest/touched"))
         #expect(try lines() == ["new deleted", "changed edited", "changed shortened"])
         let plan = try scene.engine().plan(scene.options())
         #expect(plan.reusedBytes == 0 && plan.wanted == 3 && plan.packBytes + plan.looseBytes > 0)
@@ -104,9 +103,7 @@ struct PlanIsWhatHappensTests {
         try scene.root.write("mine", to: "dest/edited")
         unlink(scene.root.path("dest/gone"))
         try FileManager.default.setAttributes(
-            [.modificationDate: Date(timeIntervalSince1970: 1_000_000_000)],
-            ofItemAtPath: scene.root.path("dest/o2")
-        )
+            [.modificationDate: Date(timeIntervalSince1970: 1_000_000_000)], ofItemAtPath: scene.root.path("dest/o2"))
         var next = Self.tree(["a", "edited", "gone", "o1", "o2", "p1", "p2", "p3"])
         for name in ["edited", "gone", "o1", "o2"] { next.nodes[name] = nil }
         try scene.publish(next, revision: 2)

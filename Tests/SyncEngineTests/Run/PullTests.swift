@@ -44,9 +44,7 @@ struct PullTests {
         #expect(lstat(scene.root.path("dest/.syncagent/index"), &before) == 0)
         // A manifest that cannot be decoded shows that nobody tries.
         for name in try FileManager.default.contentsOfDirectory(atPath: scene.root.path("state/manifests"))
-        where name.hasSuffix(".json") {
-            try scene.root.write("not a manifest", to: "state/manifests/\(name)")
-        }
+        where name.hasSuffix(".json") { try scene.root.write("not a manifest", to: "state/manifests/\(name)") }
         let outcome = try scene.pull()
         #expect(outcome.status == .done)
         #expect(outcome.manifestRequests == 1 && outcome.requests.isEmpty && outcome.received == 0)
@@ -69,20 +67,14 @@ struct PullTests {
         #expect(outcome.status == .done && outcome.received == 0)
         let counted = outcome.progress.filter { $0.phase == .looking && $0.filesTotal > 0 }
         #expect(counted.allSatisfy { $0.filesTotal == tree.nodes.count && $0.bytesTotal == tree.byteCount })
-        #expect(
-            counted.last?.filesDone == tree.nodes.count && counted.last?.bytesDone == UInt64(tree.byteCount)
-        )
+        #expect(counted.last?.filesDone == tree.nodes.count && counted.last?.bytesDone == UInt64(tree.byteCount))
     }
 
     @Test(
         "A disk that is full is another failure than a place where nothing may be written",
-        arguments: [.noSpace, .permissionDenied, .noSuchFileOrDirectory] as [Errno]
-    )
+        arguments: [.noSpace, .permissionDenied, .noSuchFileOrDirectory] as [Errno])
     func cannotUse(code: Errno) {
-        let error = EngineError(
-            cannotUse: FileError(step: "open", path: "/a", code: code),
-            "the state directory: "
-        )
+        let error = EngineError(cannotUse: FileError(step: "open", path: "/a", code: code), "the state directory: ")
         #expect(error.status == (code == .noSpace ? .ioError : .cannotCreate))
         #expect(error.cause == (code == .noSpace ? .diskFull : .noPermission))
         #expect(error.message.hasPrefix("the state directory: ") && error.message.contains("/a"))
@@ -102,9 +94,7 @@ struct PullTests {
         #expect(scene.problems(tree) == [])
         #expect(outcome.report?.files.installed == 2)
         #expect(outcome.report?.files.unchanged == tree.nodes.count - 2)
-        let fetched = outcome.requests.compactMap(\.range).reduce(UInt64(0)) {
-            $0 + $1.upperBound - $1.lowerBound
-        }
+        let fetched = outcome.requests.compactMap(\.range).reduce(UInt64(0)) { $0 + $1.upperBound - $1.lowerBound }
         #expect(fetched == 1_234 + 55)
     }
 
@@ -120,11 +110,7 @@ struct PullTests {
         #expect(scene.problems(tree) == [])
     }
 
-    @Test(
-        "Large files with the same content each get their own bytes",
-        arguments: [false, true],
-        [false, true]
-    )
+    @Test("Large files with the same content each get their own bytes", arguments: [false, true], [false, true])
     func largeDuplicates(chunked: Bool, sharing: Bool) throws {
         var tree = AssetTree()
         for name in ["a", "b", "c"] { tree.addFile(name, size: 2_500_000, seed: 5, executable: name == "b") }
@@ -139,8 +125,7 @@ struct PullTests {
 
     @Test(
         "A file that moved is taken from its old place, not fetched, with --prune and without [S126]",
-        arguments: [false, true]
-    )
+        arguments: [false, true])
     func moved(prune: Bool) throws {
         var tree = AssetTree()
         for number in 0..<5 { tree.addFile("old/f\(number)", size: 9_000, seed: UInt64(number)) }
@@ -149,9 +134,7 @@ struct PullTests {
         try scene.publish(tree)
         #expect(try scene.pull().status == .done)
         var next = tree
-        for number in 0..<3 {
-            next.nodes["new/f\(number)"] = next.nodes.removeValue(forKey: "old/f\(number)")
-        }
+        for number in 0..<3 { next.nodes["new/f\(number)"] = next.nodes.removeValue(forKey: "old/f\(number)") }
         try scene.publish(next, revision: 2)
         let outcome = try scene.pull { $0.prune = prune }
         #expect(outcome.status == .done)
@@ -212,10 +195,7 @@ struct PullTests {
         #expect(first.range.map { $0.upperBound - $0.lowerBound } == 20_000)
     }
 
-    @Test(
-        "Files with the same content are one request, wherever one of them can be had",
-        arguments: [900, 400_000]
-    )
+    @Test("Files with the same content are one request, wherever one of them can be had", arguments: [900, 400_000])
     func twins(size: Int) throws {
         let scene = try Scene()
         var tree = AssetTree()

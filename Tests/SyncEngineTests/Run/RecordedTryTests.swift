@@ -28,8 +28,7 @@ struct RecordedTryTests {
     }
 
     @Test(
-        "A pull of a known destination or session that has no manifest is a run with a result, and every view says so"
-    )
+        "A pull of a known destination or session that has no manifest is a run with a result, and every view says so")
     func recorded() throws {
         #expect(try scene.pull().status == .done)
         let good = try #require(try scene.store.runs().first)
@@ -53,15 +52,11 @@ struct RecordedTryTests {
         #expect(try scene.store.totals()[Self.project]?.failed == 1)
         let clock = ReportClock(now: Self.now + 60_000) { _ in 0 }
         let report = try ReportReader(store: scene.store, clock: clock, version: "1").report(
-            since: Self.now - 1,
-            hasNights: false
-        )
+            since: Self.now - 1, hasNights: false)
         #expect(report.sessions.map(\.verdict) == [.failed])
         #expect(report.sessions.first?.problems.count == 1)
         let metrics = try Metrics(store: scene.store, version: "1").text()
-        #expect(
-            metrics.contains("syncagent_last_run_result{result=\"failed\",session=\"\(Self.project)\"} 1")
-        )
+        #expect(metrics.contains("syncagent_last_run_result{result=\"failed\",session=\"\(Self.project)\"} 1"))
 
         #expect(try scene.pull().status == .done)
         #expect(try scene.store.runs(limit: 1).first?.result == .ok, "it goes on as if nothing had been")

@@ -29,8 +29,7 @@ struct StoreLossTests {
 
     @Test(
         "Whatever happens to it, the next pull fetches nothing and ends with every file [F077 F078 G17]",
-        arguments: Loss.allCases
-    )
+        arguments: Loss.allCases)
     func lost(loss: Loss) throws {
         #expect(try scene.pull(hooks: RecordingHook(), hooked).status == .done)
         try SQLFile(database).run("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -42,13 +41,9 @@ struct StoreLossTests {
         #expect(try store.findings() == [])
     }
 
-    private var hooked: (inout RunRecipe) -> Void {
-        { $0.hooks = [RunHook(group: "all", arguments: ["/bin/after"])] }
-    }
+    private var hooked: (inout RunRecipe) -> Void { { $0.hooks = [RunHook(group: "all", arguments: ["/bin/after"])] } }
 
-    @Test(
-        "As long as the state cannot be synced no index names the new files, and the log keeps them [S25]"
-    )
+    @Test("As long as the state cannot be synced no index names the new files, and the log keeps them [S25]")
     func unsynced() throws {
         // A file with a second name is not opened.
         let (log, second) = (database + "-wal", scene.root.path("second"))
@@ -75,8 +70,7 @@ struct StoreLossTests {
             return
         case .truncated: bytes = bytes.prefix(bytes.count / 2)
         case .zeroedPage: bytes.replaceSubrange(8_192..<12_288, with: Data(count: 4_096))
-        case .flippedBits:
-            for offset in stride(from: 20, to: bytes.count, by: 97) { bytes[offset] ^= 0x24 }
+        case .flippedBits: for offset in stride(from: 20, to: bytes.count, by: 97) { bytes[offset] ^= 0x24 }
         case .replacedByText: bytes = Data("this is no database\n".utf8)
         }
         for suffix in ["-wal", "-shm"] { unlink(database + suffix) }
@@ -92,9 +86,7 @@ struct StoreLossTests {
                 _ = try store.sessions()
                 _ = try store.owedHooks()
                 return store
-            } catch {
-                #expect(error.code == .damaged)
-            }
+            } catch { #expect(error.code == .damaged) }
         }
         return try reopened()
     }

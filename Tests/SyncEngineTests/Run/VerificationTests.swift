@@ -12,9 +12,7 @@ private final class ScriptedVerifier: FileVerifier {
     private let shown = Mutex<[(file: StagedFile, bytes: Data?)]>([])
     private let verdict: @Sendable (StagedFile) throws(PluginError) -> FileVerdict
 
-    init(_ verdict: @escaping @Sendable (StagedFile) throws(PluginError) -> FileVerdict) {
-        self.verdict = verdict
-    }
+    init(_ verdict: @escaping @Sendable (StagedFile) throws(PluginError) -> FileVerdict) { self.verdict = verdict }
 
     var files: [StagedFile] { shown.withLock { $0.map(\.file) } }
     var bytes: [Data?] { shown.withLock { $0.map(\.bytes) } }
@@ -45,16 +43,10 @@ struct VerificationTests {
         try scene.publish(tree)
     }
 
-    private func pull(
-        _ verifier: ScriptedVerifier,
-        _ include: [String] = [],
-        stop: StopRequest = StopRequest()
-    ) throws -> Scene.Outcome {
-        let verification = FileVerification(
-            name: "look",
-            verifier: verifier,
-            include: include.map { Glob($0) }
-        )
+    private func pull(_ verifier: ScriptedVerifier, _ include: [String] = [], stop: StopRequest = StopRequest()) throws
+        -> Scene.Outcome
+    {
+        let verification = FileVerification(name: "look", verifier: verifier, include: include.map { Glob($0) })
         return try scene.pull(stop: stop, verifications: [verification])
     }
 
@@ -73,19 +65,14 @@ struct VerificationTests {
 
     @Test("What one refuses is not installed, fails by name, and everything else is there")
     func refused() throws {
-        let verifier = ScriptedVerifier {
-            $0.path == "b.png" ? .refused(reason: "no image\u{1B}") : .accepted
-        }
+        let verifier = ScriptedVerifier { $0.path == "b.png" ? .refused(reason: "no image\u{1B}") : .accepted }
         let outcome = try pull(verifier, ["**/*.png", "*.png"])
         #expect(outcome.status == .incomplete && outcome.report?.files.failed == 1)
         #expect(!FileManager.default.fileExists(atPath: scene.destination + "/b.png"))
         let failed = outcome.events.filter { $0["event"] as? String == "task.failed" }
         #expect(failed.map { $0["path"] as? String } == ["b.png"])
         let reason = failed.first?["reason"] as? String
-        #expect(
-            reason?.hasPrefix("refused by verifier look: no image") == true
-                && reason?.contains("\u{1B}") == false
-        )
+        #expect(reason?.hasPrefix("refused by verifier look: no image") == true && reason?.contains("\u{1B}") == false)
         #expect(!verifier.files.contains { $0.path == "c.txt" }, "it is for images only")
         var rest = tree
         rest.nodes["b.png"] = nil
@@ -97,9 +84,7 @@ struct VerificationTests {
 
     @Test("What one could not tell about is not installed, and the verifier is blamed, not the file")
     func unchecked() throws {
-        let verifier = ScriptedVerifier {
-            $0.path == "b.png" ? .unchecked(reason: "no database\u{1B}") : .accepted
-        }
+        let verifier = ScriptedVerifier { $0.path == "b.png" ? .unchecked(reason: "no database\u{1B}") : .accepted }
         let outcome = try pull(verifier)
         #expect(outcome.status == .incomplete && outcome.report?.files.failed == 1)
         #expect(!FileManager.default.fileExists(atPath: scene.destination + "/b.png"))
@@ -111,9 +96,7 @@ struct VerificationTests {
 
     @Test(
         "One that writes to what it is shown fails the file by name, also when it restores size and time [S135]",
-        arguments: ["a.png", "large.png"],
-        [true, false]
-    )
+        arguments: ["a.png", "large.png"], [true, false])
     func rewriting(path: String, restoresTime: Bool) throws {
         let verifier = ScriptedVerifier { file in
             guard file.path == path else { return .accepted }
@@ -122,9 +105,7 @@ struct VerificationTests {
             let raw = open(file.stagedPath, O_WRONLY)
             #expect(write(raw, "other", 5) == 5)
             close(raw)
-            if restoresTime {
-                #expect(utimensat(AT_FDCWD, file.stagedPath, [before.st_atim, before.st_mtim], 0) == 0)
-            }
+            if restoresTime { #expect(utimensat(AT_FDCWD, file.stagedPath, [before.st_atim, before.st_mtim], 0) == 0) }
             return .accepted
         }
         let outcome = try pull(verifier)
@@ -141,9 +122,7 @@ struct VerificationTests {
     func changedAfterwards() throws {
         // It is asked about one file and changes them all: as if another process did.
         let second = ScriptedVerifier { [scene] file in
-            for name in scene.staged {
-                try? scene.root.write("x", to: "dest/.syncagent/staging/" + name)
-            }
+            for name in scene.staged { try? scene.root.write("x", to: "dest/.syncagent/staging/" + name) }
             return .accepted
         }
         let outcome = try scene.pull(verifications: [

@@ -95,12 +95,9 @@ final class MemoryTransport: Transport {
     // MARK: Transport
 
     func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
+        _ request: TransferRequest, sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) {
-        state.change { $0.queue.append(Job(request: request, sink: sink, completion: completion)) }
-    }
+    ) { state.change { $0.queue.append(Job(request: request, sink: sink, completion: completion)) } }
 
     func resume(_ id: TransferID) { state.change { _ = $0.resumed.insert(id) } }
 
@@ -147,12 +144,9 @@ final class MemoryTransport: Transport {
         return .failure(last)
     }
 
-    private static func ask(
-        _ url: String,
-        _ index: Int,
-        _ job: Job,
-        _ state: Monitor<State>
-    ) -> Result<TransferReport, TransferError> {
+    private static func ask(_ url: String, _ index: Int, _ job: Job, _ state: Monitor<State>) -> Result<
+        TransferReport, TransferError
+    > {
         let request = job.request
         func failed(_ code: TransferError.Code) -> Result<TransferReport, TransferError> {
             .failure(TransferError(code: code, url: url, detail: code.name, requests: 1))
@@ -171,11 +165,7 @@ final class MemoryTransport: Transport {
         guard let bytes else { return failed(.badStatus(404)) }
         let etag = etag(bytes)
         var head = ResponseHead(
-            status: 200,
-            objectSize: UInt64(bytes.count),
-            validator: Validator(etag: etag),
-            source: url
-        )
+            status: 200, objectSize: UInt64(bytes.count), validator: Validator(etag: etag), source: url)
         if request.knownValidator?.etag == etag {
             head.status = 304
             return .success(report(head, index, url, 0, state))
@@ -184,17 +174,14 @@ final class MemoryTransport: Transport {
         if request.range != nil { head.status = 206 }
         head.bodyOffset = wanted.lowerBound
         let start = job.sink.begin(head)
-        guard wanted.contains(start) || start == wanted.upperBound, wanted.upperBound <= UInt64(bytes.count)
-        else {
+        guard wanted.contains(start) || start == wanted.upperBound, wanted.upperBound <= UInt64(bytes.count) else {
             return failed(.badAnswer)
         }
         wanted = start..<wanted.upperBound
         var limit = wanted.length
         if case .cut(let after, _) = answer { limit = min(limit, UInt64(after)) }
         if case .stall(let after) = answer { limit = min(limit, UInt64(after)) }
-        if let code = send(bytes, wanted.lowerBound..<(wanted.lowerBound + limit), job, state) {
-            return failed(code)
-        }
+        if let code = send(bytes, wanted.lowerBound..<(wanted.lowerBound + limit), job, state) { return failed(code) }
         if case .cut(_, let code) = answer { return failed(code) }
         if case .stall = answer {
             state.wait { $0.cancelled.contains(request.id) ? true : nil }
@@ -204,12 +191,9 @@ final class MemoryTransport: Transport {
     }
 
     /// Sends a range piece by piece; waits while the sink has paused.
-    private static func send(
-        _ bytes: [UInt8],
-        _ range: Range<UInt64>,
-        _ job: Job,
-        _ state: Monitor<State>
-    ) -> TransferError.Code? {
+    private static func send(_ bytes: [UInt8], _ range: Range<UInt64>, _ job: Job, _ state: Monitor<State>)
+        -> TransferError.Code?
+    {
         let id = job.request.id
         var offset = range.lowerBound
         while offset < range.upperBound {
@@ -232,20 +216,11 @@ final class MemoryTransport: Transport {
     }
 
     private static func report(
-        _ head: ResponseHead,
-        _ index: Int,
-        _ url: String,
-        _ count: UInt64,
-        _ state: Monitor<State>
+        _ head: ResponseHead, _ index: Int, _ url: String, _ count: UInt64, _ state: Monitor<State>
     ) -> TransferReport {
         TransferReport(
-            response: head,
-            sourceIndex: index,
-            currentURL: url,
-            requests: 1,
-            bytesReceived: count,
-            isPublic: state.withLock(\.isPublic)
-        )
+            response: head, sourceIndex: index, currentURL: url, requests: 1, bytesReceived: count,
+            isPublic: state.withLock(\.isPublic))
     }
 
     private static func etag(_ bytes: [UInt8]) -> String {
@@ -254,6 +229,4 @@ final class MemoryTransport: Transport {
     }
 }
 
-extension Range<UInt64> {
-    fileprivate var length: UInt64 { upperBound - lowerBound }
-}
+extension Range<UInt64> { fileprivate var length: UInt64 { upperBound - lowerBound } }

@@ -15,11 +15,8 @@ extension Scene {
     ///   - damage: Changes the texts of the parts before they are counted and hashed: lies of the publisher.
     ///   - amend: Changes the root's list of parts.
     /// - Returns: The place of each part in the pack.
-    @discardableResult
-    func publishInParts(
-        _ tree: AssetTree,
-        of entries: Int,
-        damage: (inout [String]) -> Void = { _ in },
+    @discardableResult func publishInParts(
+        _ tree: AssetTree, of entries: Int, damage: (inout [String]) -> Void = { _ in },
         amend: (inout [[String: Any]]) -> Void = { _ in }
     ) throws -> [Range<UInt64>] {
         let set = try publish(tree)
@@ -34,10 +31,7 @@ extension Scene {
             ]
             texts.append(
                 String(
-                    decoding: try JSONSerialization.data(withJSONObject: part, options: [.sortedKeys]),
-                    as: UTF8.self
-                )
-            )
+                    decoding: try JSONSerialization.data(withJSONObject: part, options: [.sortedKeys]), as: UTF8.self))
         }
         damage(&texts)
         var bytes: [UInt8] = []
@@ -62,8 +56,7 @@ extension Scene {
         transport.serve(bytes, at: Self.partPack)
         transport.serve(
             Array(try JSONSerialization.data(withJSONObject: root, options: [.sortedKeys])),
-            at: Self.base + "manifest.json"
-        )
+            at: Self.base + "manifest.json")
         return places
     }
 

@@ -29,19 +29,14 @@ struct RunStory {
         names.append(name)
         if event["time"] == nil { violations.append("\(name) has no time") }
         if name != "pull.finished", event["run"] == nil { violations.append("\(name) has no run") }
-        if name.hasPrefix("task."), !groups.isEmpty {
-            violations.append("\(name) \(path) after group.completed")
-        }
+        if name.hasPrefix("task."), !groups.isEmpty { violations.append("\(name) \(path) after group.completed") }
         switch name {
         case "task.installed":
             if !installed.insert(path).inserted { violations.append("\(path) installed twice") }
             if event["source"] as? String == "unknown" { isTakenUp = true }
-        case "task.failed":
-            if !failed.insert(path).inserted { violations.append("\(path) failed twice") }
-        case "task.removed":
-            if !removed.insert(path).inserted { violations.append("\(path) removed twice") }
-        case "plan.ready":
-            if names.filter({ $0 == name }).count > 1 { violations.append("two plans") }
+        case "task.failed": if !failed.insert(path).inserted { violations.append("\(path) failed twice") }
+        case "task.removed": if !removed.insert(path).inserted { violations.append("\(path) removed twice") }
+        case "plan.ready": if names.filter({ $0 == name }).count > 1 { violations.append("two plans") }
         case "group.completed":
             let group = event["group"] as? String ?? "?"
             if groups.contains(group) { violations.append("group \(group) completed twice") }
@@ -49,9 +44,7 @@ struct RunStory {
             groups.append(group)
         case "hook.started":
             openHooks += 1
-            if !groups.contains(event["group"] as? String ?? "?") {
-                violations.append("a hook before its group")
-            }
+            if !groups.contains(event["group"] as? String ?? "?") { violations.append("a hook before its group") }
             if openHooks > 1 { violations.append("two hooks at a time") }
         case "hook.finished": openHooks -= 1
         case "pull.finished": finish(event)
@@ -63,9 +56,7 @@ struct RunStory {
     private mutating func finish(_ event: [String: Any]) {
         let files = event["files"] as? [String: Int] ?? [:]
         func check(_ key: String, _ told: Int) {
-            if files[key] != told {
-                violations.append("\(key): \(files[key] ?? -1) at the end, \(told) told")
-            }
+            if files[key] != told { violations.append("\(key): \(files[key] ?? -1) at the end, \(told) told") }
         }
         let placed = (files["installed"] ?? 0) + (files["reused"] ?? 0)
         if isTakenUp ? placed < installed.count : placed != installed.count {
@@ -74,8 +65,6 @@ struct RunStory {
         check("failed", failed.count)
         let done = ["installed", "unchanged", "reused", "failed"].reduce(0) { $0 + (files[$1] ?? 0) }
         if done > files["total"] ?? 0 { violations.append("more than all: \(files)") }
-        if event["result"] as? String == "ok", done != files["total"] {
-            violations.append("ok, but \(files)")
-        }
+        if event["result"] as? String == "ok", done != files["total"] { violations.append("ok, but \(files)") }
     }
 }

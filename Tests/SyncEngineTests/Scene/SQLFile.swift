@@ -24,8 +24,7 @@ struct SQLFile {
             DELETE FROM events WHERE id > (SELECT max(id) FROM events
                 WHERE instr(payload, '\(state == .pending ? "group.completed" : "hook.started")'));
             UPDATE sessions SET next_seq = (SELECT max(first + count) FROM events);
-            """
-        )
+            """)
     }
 
     func numbers(_ sql: String) throws -> [Int] {

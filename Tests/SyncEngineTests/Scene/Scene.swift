@@ -26,9 +26,7 @@ final class Scene: Sendable {
     /// - Parameter isDurable: Whether the store is a file, in the state directory.
     init(isDurable: Bool = false) throws {
         root = try TemporaryRoot()
-        store =
-            try isDurable
-            ? SyncStore.open(directory: root.path("state"), now: 1, wait: 100) : SyncStore.inMemory()
+        store = try isDurable ? SyncStore.open(directory: root.path("state"), now: 1, wait: 100) : SyncStore.inMemory()
     }
 
     deinit { transport.shutdown() }
@@ -36,12 +34,8 @@ final class Scene: Sendable {
     var destination: String { root.path("dest") }
 
     /// Serves a set; with `mirror`, its packs and files there as well.
-    @discardableResult
-    func publish(
-        _ tree: AssetTree,
-        revision: Int = 1,
-        atMirror: Bool = false,
-        sharing: Bool = false,
+    @discardableResult func publish(
+        _ tree: AssetTree, revision: Int = 1, atMirror: Bool = false, sharing: Bool = false,
         _ configure: (inout ManifestBuilder) -> Void = { _ in }
     ) throws -> PublishedSet {
         var builder = ManifestBuilder(tree)
@@ -106,38 +100,22 @@ final class Scene: Sendable {
         static func failing(at number: Int) -> Disk {
             let calls = SharedCounter()
             return Disk { destination throws(FileError) in
-                if calls.take() + 1 == number {
-                    throw FileError(step: "sync", path: destination.path, code: .ioError)
-                }
+                if calls.take() + 1 == number { throw FileError(step: "sync", path: destination.path, code: .ioError) }
             }
         }
     }
 
     /// An engine over this scene's transport.
     func engine(
-        _ ear: Ear = Ear(),
-        hooks: (any GroupHook)? = nil,
-        stop: StopRequest = StopRequest(),
-        store: SyncStore? = nil,
-        verifications: [FileVerification] = [],
-        disk: Disk? = nil,
-        foldsCase: (@Sendable (Destination) -> Bool)? = nil,
+        _ ear: Ear = Ear(), hooks: (any GroupHook)? = nil, stop: StopRequest = StopRequest(), store: SyncStore? = nil,
+        verifications: [FileVerification] = [], disk: Disk? = nil, foldsCase: (@Sendable (Destination) -> Bool)? = nil,
         directoryFoldsCase: (@Sendable (Int32) -> Bool)? = nil
     ) -> PullEngine {
         var environment = EngineEnvironment(
-            transport: transport,
-            localTransport: transport,
-            now: { 1_780_000_000_000 },
-            random: { [self] in numbers.wrappingAdd(1, ordering: .relaxed).newValue },
-            workers: 2,
-            process: 1,
-            store: store ?? self.store,
-            stateDirectory: root.path("state"),
-            events: EventRecorder { ear.hear($0) },
-            progress: { ear.hear($0) },
-            hooks: hooks,
-            stop: stop
-        )
+            transport: transport, localTransport: transport, now: { 1_780_000_000_000 },
+            random: { [self] in numbers.wrappingAdd(1, ordering: .relaxed).newValue }, workers: 2, process: 1,
+            store: store ?? self.store, stateDirectory: root.path("state"), events: EventRecorder { ear.hear($0) },
+            progress: { ear.hear($0) }, hooks: hooks, stop: stop)
         environment.isDurable = disk != nil
         if let disk { environment.synchronize = disk.synchronize }
         environment.releasesMemory = false
@@ -150,34 +128,18 @@ final class Scene: Sendable {
 
     /// Pulls, and checks the order of events, the progress, and that listeners hear one event at a time.
     func pull(
-        hooks: (any GroupHook)? = nil,
-        stop: StopRequest = StopRequest(),
-        store: SyncStore? = nil,
-        manifest: String = Scene.base + "manifest.json",
-        verifications: [FileVerification] = [],
-        disk: Disk? = nil,
-        location: SourceLocation = #_sourceLocation,
-        _ configure: (inout RunRecipe) -> Void = { _ in }
+        hooks: (any GroupHook)? = nil, stop: StopRequest = StopRequest(), store: SyncStore? = nil,
+        manifest: String = Scene.base + "manifest.json", verifications: [FileVerification] = [], disk: Disk? = nil,
+        location: SourceLocation = #_sourceLocation, _ configure: (inout RunRecipe) -> Void = { _ in }
     ) throws -> Outcome {
         var options = options(manifest)
         configure(&options)
         let ear = Ear()
-        let engine = engine(
-            ear,
-            hooks: hooks,
-            stop: stop,
-            store: store,
-            verifications: verifications,
-            disk: disk
-        )
+        let engine = engine(ear, hooks: hooks, stop: stop, store: store, verifications: verifications, disk: disk)
         transport.forget()
         let before = transport.totals.bytesReceived
         var outcome = Outcome(events: [], progress: [], requests: [], manifestRequests: 0, received: 0)
-        do throws(EngineError) {
-            outcome.report = try engine.pull(options)
-        } catch {
-            outcome.error = error
-        }
+        do throws(EngineError) { outcome.report = try engine.pull(options) } catch { outcome.error = error }
         let heard = ear.all
         outcome.events = try heard.events.map { event in
             try #require(try JSONSerialization.jsonObject(with: Data(event.json.bytes)) as? [String: Any])
@@ -221,9 +183,7 @@ final class Scene: Sendable {
         for session in try store.sessions() {
             let page = try store.events(of: session.identifier, after: 0, limit: .max)
             found += orderComplaints(inEvents: page.events.map(\.text))
-            if page.events.map(\.sequence)
-                != Array(session.prunedSequence..<session.lastSequence).map({ $0 + 1 })
-            {
+            if page.events.map(\.sequence) != Array(session.prunedSequence..<session.lastSequence).map({ $0 + 1 }) {
                 found.append("sequence numbers with gaps")
             }
         }
@@ -236,9 +196,7 @@ final class Scene: Sendable {
     }
 
     /// The name of every file in staging, below its lane.
-    var staged: [String] {
-        AssetTree.read(root.path("dest/.syncagent/staging"), ignoring: []).paths
-    }
+    var staged: [String] { AssetTree.read(root.path("dest/.syncagent/staging"), ignoring: []).paths }
 
     /// Runs `body` while somebody else has the destination.
     func whileLocked<R>(_ body: () throws -> R) throws -> R {
@@ -249,15 +207,14 @@ final class Scene: Sendable {
         return result
     }
 
-    static func digest(_ bytes: [UInt8]) throws -> SHA256Digest {
-        try bytes.withUnsafeBytes { try sha256($0) }
-    }
+    static func digest(_ bytes: [UInt8]) throws -> SHA256Digest { try bytes.withUnsafeBytes { try sha256($0) } }
 }
 
 /// Steps of tasks that the table of their states does not have [S98 S104].
 func refusedTaskSteps(inEvents events: [[String: Any]]) -> Int {
-    events.filter { $0["event"] as? String == "run.summary" }
-        .reduce(0) { $0 + (($1["tasks"] as? [String: Int])?["refused"] ?? 0) }
+    events.filter { $0["event"] as? String == "run.summary" }.reduce(0) {
+        $0 + (($1["tasks"] as? [String: Int])?["refused"] ?? 0)
+    }
 }
 
 /// Keeps what the engine tells.
@@ -309,12 +266,8 @@ final class RecordingHook: GroupHook {
             state.calls.append(invocation)
             let isScripted = !state.ends.isEmpty
             return HookOutcome(
-                end: isScripted ? state.ends.removeFirst() : .exited(0),
-                output: "said something\n",
-                milliseconds: 3,
-                isTransient: isScripted && isTransient,
-                isExhaustion: isScripted && isExhaustion
-            )
+                end: isScripted ? state.ends.removeFirst() : .exited(0), output: "said something\n", milliseconds: 3,
+                isTransient: isScripted && isTransient, isExhaustion: isScripted && isExhaustion)
         }
     }
 }

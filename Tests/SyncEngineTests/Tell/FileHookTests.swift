@@ -13,16 +13,12 @@ struct FileHookTests {
     private let scene: Scene
     private let tree: AssetTree
     /// In the order of paths.
-    private let paths = [
-        "models/c", "sheets/a", "sheets/b", "sheets/d", "sheets/e", "sheets/f", "sheets/latest",
-    ]
+    private let paths = ["models/c", "sheets/a", "sheets/b", "sheets/d", "sheets/e", "sheets/f", "sheets/latest"]
 
     init() throws {
         scene = try Scene(isDurable: true)
         var tree = AssetTree()
-        for (seed, name) in paths.dropLast().enumerated() {
-            tree.addFile(name, size: 900, seed: UInt64(seed + 1))
-        }
+        for (seed, name) in paths.dropLast().enumerated() { tree.addFile(name, size: 900, seed: UInt64(seed + 1)) }
         tree.nodes["sheets/latest"] = .link("a")
         self.tree = tree
         try publish(tree)
@@ -35,10 +31,7 @@ struct FileHookTests {
     }
 
     private func pull(
-        _ hook: any GroupHook,
-        batch: Int = 3,
-        group: String = "all",
-        stop: StopRequest = StopRequest(),
+        _ hook: any GroupHook, batch: Int = 3, group: String = "all", stop: StopRequest = StopRequest(),
         _ configure: (inout RunRecipe) -> Void = { _ in }
     ) throws -> Scene.Outcome {
         try scene.pull(hooks: hook, stop: stop) { options in
@@ -61,9 +54,7 @@ struct FileHookTests {
 
     private func calls(_ invocations: [HookInvocation]) throws -> [Call] {
         try invocations.filter { $0.arguments == ["/bin/thumbs"] }.map { call in
-            let report = try #require(
-                try JSONSerialization.jsonObject(with: Data(call.input)) as? [String: Any]
-            )
+            let report = try #require(try JSONSerialization.jsonObject(with: Data(call.input)) as? [String: Any])
             let entries = try #require(report["entries"] as? [[String: Any]])
             let environment = call.environment
             let batch = "\(environment["SYNCAGENT_BATCH"] ?? "-")/\(environment["SYNCAGENT_BATCHES"] ?? "-")"
@@ -72,11 +63,8 @@ struct FileHookTests {
             #expect((environment["SYNCAGENT_LATE"] == "1") == (report["late"] as? Bool == true))
             return Call(
                 paths: entries.compactMap { $0["path"] as? String },
-                states: Set(entries.compactMap { $0["state"] as? String }),
-                batch: batch,
-                attempt: environment["SYNCAGENT_ATTEMPT"] ?? "-",
-                isLate: report["late"] as? Bool == true
-            )
+                states: Set(entries.compactMap { $0["state"] as? String }), batch: batch,
+                attempt: environment["SYNCAGENT_ATTEMPT"] ?? "-", isLate: report["late"] as? Bool == true)
         }
     }
 
@@ -84,16 +72,12 @@ struct FileHookTests {
         try #require(try scene.store.hooks().first { $0.arguments == ["/bin/thumbs"] })
     }
 
-    @Test(
-        "A file hook gets what changed in order, so many a call, before the other hooks; they get one call [S131]"
-    )
+    @Test("A file hook gets what changed in order, so many a call, before the other hooks; they get one call [S131]")
     func batches() throws {
         let hook = RecordingHook()
         let outcome = try pull(hook)
         #expect(outcome.status == .done)
-        #expect(
-            hook.calls.map { $0.arguments[0] } == ["/bin/thumbs", "/bin/thumbs", "/bin/thumbs", "/bin/after"]
-        )
+        #expect(hook.calls.map { $0.arguments[0] } == ["/bin/thumbs", "/bin/thumbs", "/bin/thumbs", "/bin/after"])
         let calls = try calls(hook.calls)
         #expect(calls.map(\.paths) == [Array(paths[0..<3]), Array(paths[3..<6]), Array(paths[6...])])
         #expect(calls.map(\.batch) == ["1/3", "2/3", "3/3"])
@@ -118,17 +102,13 @@ struct FileHookTests {
         #expect(calls.count == count && calls.flatMap(\.paths) == paths)
     }
 
-    @Test(
-        "When nothing changed a file hook is not called; later it gets only what changed, of its group [S131]"
-    )
+    @Test("When nothing changed a file hook is not called; later it gets only what changed, of its group [S131]")
     func onlyWhatChanged() throws {
         _ = try pull(RecordingHook())
         let idle = RecordingHook()
         let second = try pull(idle)
         #expect(second.status == .done && idle.calls.map { $0.arguments[0] } == ["/bin/after"])
-        #expect(
-            try stored().state == .skipped && stored().ended == "nothing changed" && stored().attempt == 0
-        )
+        #expect(try stored().state == .skipped && stored().ended == "nothing changed" && stored().attempt == 0)
 
         var newer = tree
         newer.addFile("sheets/b", size: 901, seed: 90)
@@ -138,9 +118,7 @@ struct FileHookTests {
         let hook = RecordingHook()
         _ = try pull(hook, group: "sheets")
         let calls = try calls(hook.calls)
-        #expect(
-            calls.map(\.paths) == [["sheets/b", "sheets/z"]] && calls[0].states == ["installed", "reused"]
-        )
+        #expect(calls.map(\.paths) == [["sheets/b", "sheets/z"]] && calls[0].states == ["installed", "reused"])
     }
     @Test(
         "What a hook did not accept is handed over by the next pull, also when that finds nothing new, until it is [S131]"
@@ -217,13 +195,9 @@ struct FileHookTests {
             try scene.store.run(older.run).manifest.hex, try scene.store.run(stored().run).manifest.hex
         )
         let report = try #require(
-            try hook.calls.first.map { try JSONSerialization.jsonObject(with: Data($0.input)) }
-                as? [String: Any]
-        )
+            try hook.calls.first.map { try JSONSerialization.jsonObject(with: Data($0.input)) } as? [String: Any])
         #expect(report["manifest_sha256"] as? String == own && report["revision"] as? Int == 2)
-        #expect(
-            report["entries_manifest_sha256"] as? String == latest && report["entries_revision"] as? Int == 3
-        )
+        #expect(report["entries_manifest_sha256"] as? String == latest && report["entries_revision"] as? Int == 3)
         let told = try scene.store.events(of: older.session, after: 0, limit: 10_000).events
         let starts = told.filter { $0.text.contains("\"hook.started\"") }
         #expect(starts.last?.text.contains("\"entries_manifest_sha256\":\"\(latest)\"") == true)
@@ -280,9 +254,7 @@ struct FileHookTests {
         #expect(calls.allSatisfy { $0.isLate && $0.states == ["present"] && $0.attempt == "2" })
     }
 
-    @Test(
-        "After a crash files that are not in place are left out, and a newer manifest does not matter [S131 F089]"
-    )
+    @Test("After a crash files that are not in place are left out, and a newer manifest does not matter [S131 F089]")
     func late() throws {
         try scene.root.write("x", to: "dest/models/c/mine")
         let only: (inout RunRecipe) -> Void = { $0.hooks.removeFirst() }
@@ -310,16 +282,12 @@ struct FileHookTests {
         let hook = RecordingHook()
         _ = try scene.pull(hooks: hook)
         #expect(hook.calls.isEmpty)
-        #expect(
-            try stored().state == .failed
-                && stored().ended?.contains("the manifest has changed since") == true
-        )
+        #expect(try stored().state == .failed && stored().ended?.contains("the manifest has changed since") == true)
     }
 
     @Test(
         "What came before a run was cut short is handed over when it, or the one in its place, ends [S131]",
-        arguments: [false, true]
-    )
+        arguments: [false, true])
     func earlierWork(isSuperseded: Bool) throws {
         var tree = tree
         tree.addFile("z/big", size: 1_200_000, seed: 99)

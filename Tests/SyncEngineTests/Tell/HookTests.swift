@@ -14,17 +14,13 @@ struct HookTests {
     init() throws {
         scene = try Scene()
         var tree = AssetTree()
-        for name in ["sheets/a", "sheets/b", "models/c"] {
-            tree.addFile(name, size: 900, seed: UInt64(name.count))
-        }
+        for name in ["sheets/a", "sheets/b", "models/c"] { tree.addFile(name, size: 900, seed: UInt64(name.count)) }
         tree.nodes["sheets/latest"] = .link("a")
         self.tree = tree
         try scene.publish(tree) { $0.groups = [("sheets", ["sheets/**"]), ("models", ["models/**"])] }
     }
 
-    private func pull(_ hook: RecordingHook, groups: [String] = ["all"], only: [String] = []) throws
-        -> Scene.Outcome
-    {
+    private func pull(_ hook: RecordingHook, groups: [String] = ["all"], only: [String] = []) throws -> Scene.Outcome {
         try scene.pull(hooks: hook) { options in
             options.hooks = groups.map { RunHook(group: $0, arguments: ["/bin/after-\($0)", "x"]) }
             options.groups = only
@@ -83,19 +79,16 @@ struct HookTests {
         _ = try pull(hook, groups: ["sheets", "models"], only: ["sheets"])
         #expect(hook.calls.map(\.arguments.first) == ["/bin/after-sheets"])
         let entries = try report(hook.calls.first)["entries"] as? [[String: Any]]
-        #expect(
-            Set(entries?.compactMap { $0["path"] as? String } ?? []) == [
-                "sheets/a", "sheets/b", "sheets/latest",
-            ]
-        )
+        #expect(Set(entries?.compactMap { $0["path"] as? String } ?? []) == ["sheets/a", "sheets/b", "sheets/latest"])
         #expect(hook.calls.first?.environment["SYNCAGENT_CHANGED"] == "3")
     }
 
     @Test(
         "A hook that fails makes the status 5; the files stay",
-        arguments: [HookOutcome.End.exited(1), .signalled(9), .timedOut, .notStarted("no such file")]
-    )
-    func fails(end: HookOutcome.End) throws {
+        arguments: [HookOutcome.End.exited(1), .signalled(9), .timedOut, .notStarted("no such file")])
+    func fails(
+        end: HookOutcome.End
+    ) throws {
         let hook = RecordingHook(end)
         let outcome = try pull(hook, groups: ["all", "sheets"])
         #expect(outcome.status == .hookFailed && outcome.report?.result == .ok)
@@ -115,13 +108,10 @@ struct HookTests {
 
     @Test(
         "A hook for which there is no process stays owed: the pull ends with 5, and the next one calls it [F095]",
-        arguments: ["/bin/reindex", "plugin:reindex"]
-    )
+        arguments: ["/bin/reindex", "plugin:reindex"])
     func noProcess(program: String) throws {
         let none = HookOutcome.End.notStarted("no process")
-        let first = try scene.pull(
-            hooks: RecordingHook(none, none, none, isTransient: true, isExhaustion: true)
-        ) {
+        let first = try scene.pull(hooks: RecordingHook(none, none, none, isTransient: true, isExhaustion: true)) {
             $0.hooks = [RunHook(group: "all", arguments: [program])]
         }
         #expect(first.status == .hookFailed && first.report?.result == .ok)
@@ -139,9 +129,7 @@ struct HookTests {
     func noPlugin() throws {
         let none = HookOutcome.End.notStarted("plugin reindex is given up")
         let hook = RecordingHook(none, none, none, isTransient: true)
-        let outcome = try scene.pull(hooks: hook) {
-            $0.hooks = [RunHook(group: "all", arguments: ["plugin:reindex"])]
-        }
+        let outcome = try scene.pull(hooks: hook) { $0.hooks = [RunHook(group: "all", arguments: ["plugin:reindex"])] }
         #expect(outcome.status == .hookFailed && hook.calls.count == 3)
         #expect(try scene.store.hooks().map(\.state) == [.failed])
     }

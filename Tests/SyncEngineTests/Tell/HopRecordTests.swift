@@ -13,12 +13,8 @@ struct HopRecordTests {
 
     private static func hop(_ number: Int) -> TransferEvent {
         .redirected(
-            TransferID(rawValue: 1),
-            status: 302,
-            from: "https://a.example/\(number)",
-            to: "https://b.example/\(number)",
-            hop: 1
-        )
+            TransferID(rawValue: 1), status: 302, from: "https://a.example/\(number)",
+            to: "https://b.example/\(number)", hop: 1)
     }
 
     /// A recorder of a run in a store whose file another process can hold.
@@ -41,8 +37,9 @@ struct HopRecordTests {
     }
 
     private func hops(_ scene: Scene) throws -> Int {
-        try scene.store.events(of: Self.session, after: 0, limit: .max).events
-            .count { $0.text.contains("task.redirected") }
+        try scene.store.events(of: Self.session, after: 0, limit: .max).events.count {
+            $0.text.contains("task.redirected")
+        }
     }
 
     @Test("Whoever tells does not wait for the store, and is called when the hop is on record [S76]")

@@ -15,12 +15,9 @@ private struct ListingTransport: Transport {
     var more = 0
 
     func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
+        _ request: TransferRequest, sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) {
-        completion(.failure(TransferError(code: .misuse, url: "", detail: "nothing is fetched")))
-    }
+    ) { completion(.failure(TransferError(code: .misuse, url: "", detail: "nothing is fetched"))) }
 
     func resume(_ id: TransferID) {}
     func cancel(_ id: TransferID) {}
@@ -35,34 +32,20 @@ private struct ListingTransport: Transport {
 @Suite("What a run records of its present state", .timeLimit(.minutes(10)))
 struct LiveRunTests {
     private func status(_ id: UInt64, _ state: RequestState, received: UInt64 = 0) -> TransferStatus {
-        var status = TransferStatus(
-            id: TransferID(rawValue: id),
-            original: "x://\(id)",
-            source: "x:",
-            attempts: 1
-        )
+        var status = TransferStatus(id: TransferID(rawValue: id), original: "x://\(id)", source: "x:", attempts: 1)
         (status.state, status.received) = (state, received)
         return status
     }
 
-    @Test(
-        "Transfers of local files are listed among the others, what is read first, what waits for it last [S161]"
-    )
+    @Test("Transfers of local files are listed among the others, what is read first, what waits for it last [S161]")
     func localTransfers() throws {
         let scene = try Scene(isDurable: true)
         let recorded = Monitor<[UInt8]?>(nil)
         let local = [status(3, .receiving, received: 7), status(4, .queued)]
         var environment = EngineEnvironment(
             transport: ListingTransport(transfers: [status(1, .receiving), status(2, .waiting)], more: 5),
-            localTransport: ListingTransport(transfers: local),
-            now: { 1_780_000_000_000 },
-            random: { 42 },
-            workers: 1,
-            process: 1,
-            store: scene.store,
-            stateDirectory: scene.root.path("state"),
-            events: EventRecorder()
-        )
+            localTransport: ListingTransport(transfers: local), now: { 1_780_000_000_000 }, random: { 42 }, workers: 1,
+            process: 1, store: scene.store, stateDirectory: scene.root.path("state"), events: EventRecorder())
         environment.requests = { json in recorded.change { $0 = $0 ?? json } }
         _ = try scene.store.lease(of: "s", process: 1, now: 1)
         environment.live.open(run: "r", session: "s", environment)

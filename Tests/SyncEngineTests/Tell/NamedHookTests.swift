@@ -6,24 +6,12 @@ import Testing
 
 @Suite("Hooks that groups name")
 struct NamedHookTests {
-    private func manifest(groups: Int, hooks: Int, _ name: (_ group: Int, _ hook: Int) -> String) -> Manifest
-    {
+    private func manifest(groups: Int, hooks: Int, _ name: (_ group: Int, _ hook: Int) -> String) -> Manifest {
         Manifest(
-            project: "p",
-            revision: 1,
-            created: nil,
-            digest: .zero,
-            packs: [],
+            project: "p", revision: 1, created: nil, digest: .zero, packs: [],
             groups: (0..<groups).map { group in
                 Manifest.Group(name: "g\(group)", include: [], hooks: (0..<hooks).map { name(group, $0) })
-            },
-            files: FileTable(),
-            directories: FileTable(),
-            chunking: nil,
-            userData: nil,
-            parts: [],
-            dictionary: nil
-        )
+            }, files: FileTable(), directories: FileTable(), chunking: nil, userData: nil, parts: [], dictionary: nil)
     }
 
     private func known(_ names: [String]) -> [String: RunHook] {
@@ -34,11 +22,7 @@ struct NamedHookTests {
 
     @Test("A name that is not known is told once, whatever number of groups has it [V53]")
     func once() {
-        let named = NamedHooks(
-            manifest(groups: 300, hooks: 3) { _, hook in "h\(hook)" },
-            recipe,
-            known(["h1"])
-        )
+        let named = NamedHooks(manifest(groups: 300, hooks: 3) { _, hook in "h\(hook)" }, recipe, known(["h1"]))
         #expect(named.unknown.map(\.name) == ["h0", "h2"])
         #expect(named.unknown.map(\.group) == ["g0", "g0"])
         #expect(named.specifications.map(\.group) == (0..<300).map { "g\($0)" })

@@ -36,8 +36,7 @@ struct PromisedHookTests {
 
     @Test(
         "A hook that a paused run owes is called by the pull that finishes the set in its place, once [S19 S33]",
-        arguments: [false, true]
-    )
+        arguments: [false, true])
     func called(isNewer: Bool) throws {
         let paused = try rests()
         if isNewer { try publish(revision: 2) }

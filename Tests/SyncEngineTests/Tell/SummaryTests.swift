@@ -41,9 +41,7 @@ struct SummaryTests {
         #expect(summary["other_bytes"] == nil && summary["stopped"] == nil)
         let directories = try #require(summary["directories"] as? [[String: Any]])
         let files = Dictionary(
-            directories.compactMap { entry in
-                (entry["path"] as? String).map { ($0, entry["files"] as? Int ?? 0) }
-            }
+            directories.compactMap { entry in (entry["path"] as? String).map { ($0, entry["files"] as? Int ?? 0) } }
         ) { $0 + $1 }
         #expect(files == ["maps": 3, "textures": 1, ".": 1])
         #expect(directories.reduce(UInt64(0)) { $0 + (Self.number($1, "bytes") ?? 0) } == 16_000)
@@ -81,9 +79,7 @@ struct SummaryTests {
         #expect(pieces.reduce(UInt64(0)) { $0 + (Self.number($1, "requests") ?? 0) } == totals.requests)
     }
 
-    @Test(
-        "Files that were in place before the disk turned out too small are in the summary and in the totals"
-    )
+    @Test("Files that were in place before the disk turned out too small are in the summary and in the totals")
     func tooLarge() throws {
         var tree = AssetTree()
         tree.addFile("a", size: 40_000, seed: 3)
@@ -91,9 +87,7 @@ struct SummaryTests {
         #expect(try scene.pull().status == .done)
         tree.nodes["copy"] = tree.nodes["a"]
         let set = try scene.publish(tree, revision: 2)
-        var document = try #require(
-            try JSONSerialization.jsonObject(with: Data(set.manifest)) as? [String: Any]
-        )
+        var document = try #require(try JSONSerialization.jsonObject(with: Data(set.manifest)) as? [String: Any])
         let huge: [String: Any] = [
             "path": "huge", "size": 1 << 60, "sha256": String(repeating: "ab", count: 32), "urls": ["huge"],
         ]
@@ -107,9 +101,7 @@ struct SummaryTests {
         #expect(try scene.store.totals()["com.example.tower"]?.files == 2)
     }
 
-    @Test(
-        "A server that failed is told beside the one that delivered; bytes nobody can be given are told as such"
-    )
+    @Test("A server that failed is told beside the one that delivered; bytes nobody can be given are told as such")
     func servers() throws {
         var tree = AssetTree()
         tree.addFile("a", size: 40_000, seed: 3)

@@ -11,9 +11,7 @@ final class ScriptedProvider: CredentialProvider {
     private let asked = Mutex<[CredentialRequest]>([])
     private let answer: @Sendable (CredentialRequest) throws(PluginError) -> Credential?
 
-    init(_ answer: @escaping @Sendable (CredentialRequest) throws(PluginError) -> Credential?) {
-        self.answer = answer
-    }
+    init(_ answer: @escaping @Sendable (CredentialRequest) throws(PluginError) -> Credential?) { self.answer = answer }
 
     var requests: [CredentialRequest] { asked.withLock { $0 } }
 
@@ -29,8 +27,7 @@ struct CredentialProviderTests {
     var object: ServedObject { Self.shared }
 
     func bench(
-        _ provider: some CredentialProvider,
-        accepts tokens: Set<String>,
+        _ provider: some CredentialProvider, accepts tokens: Set<String>,
         _ change: @Sendable (inout TransportConfiguration) -> Void = { _ in }
     ) throws -> Bench {
         let bench = try Bench {
@@ -39,8 +36,7 @@ struct CredentialProviderTests {
         }
         let object = object
         bench.server.respond(to: "/a") { request in
-            tokens.contains(request.header("authorization") ?? "")
-                ? .object(object) : .status(401)
+            tokens.contains(request.header("authorization") ?? "") ? .object(object) : .status(401)
         }
         return bench
     }
@@ -69,9 +65,7 @@ struct CredentialProviderTests {
         #expect(wrong.requests.count == 3 && closed.server.log.requests(to: "/a").count == 3)
     }
 
-    @Test(
-        "A credential that expires again and again is renewed each time it has been good in between [S74 F026]"
-    )
+    @Test("A credential that expires again and again is renewed each time it has been good in between [S74 F026]")
     func renewed() async throws {
         let given = Mutex(0)
         let provider = ScriptedProvider { _ in
@@ -80,16 +74,13 @@ struct CredentialProviderTests {
                     token: given.withLock { number in
                         number += 1
                         return "\(number)"
-                    }
-                )
-            )
+                    }))
         }
         let bench = try bench(provider, accepts: [])
         let object = object
         let good = Mutex(1)
         bench.server.respond(to: "/a") { request in
-            request.header("authorization") == "Bearer \(good.withLock { $0 })"
-                ? .object(object) : .status(401)
+            request.header("authorization") == "Bearer \(good.withLock { $0 })" ? .object(object) : .status(401)
         }
         for round in 1...6 {
             good.withLock { $0 = round }
@@ -168,9 +159,7 @@ struct CredentialProviderTests {
         bench.server.script("/b", .redirect(to: bench.server.localhostURL("/c")))
         bench.server.serve(object, at: "/c")
         try await bench.deliver(object, from: [bench.server.url("/b")])
-        let sent = { (path: String) in
-            bench.server.log.requests(to: path).map { $0.request.header("authorization") }
-        }
+        let sent = { (path: String) in bench.server.log.requests(to: path).map { $0.request.header("authorization") } }
         #expect(sent("/b") == ["Bearer canary"] && sent("/c") == [nil])
         #expect(provider.requests.count == 2)
     }
@@ -180,8 +169,7 @@ struct CredentialProviderTests {
         arguments: [
             Credential.Kind.bearer(token: "a\r\nX-Evil: b"), .basic(user: "a\n", password: "b"),
             .headers([HeaderField("X-A", "b\nX-Evil: c")]), .headers([HeaderField("X-A:", "b")]),
-        ]
-    )
+        ])
     func lineEnds(kind: Credential.Kind) async throws {
         let bench = try bench(ScriptedProvider { _ in Credential(kind) }, accepts: [""])
         try await bench.deliver(object)

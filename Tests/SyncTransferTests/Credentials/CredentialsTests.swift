@@ -32,27 +32,16 @@ struct CredentialsTests {
         #expect(try kind("https://files.example:8443/") == .bearer(token: "t0k3n"))
         #expect(
             try kind("http://127.0.0.1:9000/")
-                == .sigV4(
-                    accessKey: "AK",
-                    secretKey: "SK",
-                    sessionToken: nil,
-                    region: "eu-central-1",
-                    service: "s3"
-                )
-        )
+                == .sigV4(accessKey: "AK", secretKey: "SK", sessionToken: nil, region: "eu-central-1", service: "s3"))
         for url in [
             "http://files.example/", "https://files.example./", "https://sub.files.example/",
             "https://files.example:444/",
-        ] {
-            #expect(try kind(url) == nil)
-        }
+        ] { #expect(try kind(url) == nil) }
     }
 
     @Test("Line ends of any system do")
     func lineEnds() throws {
-        let text = Self.good.split(separator: "\n", omittingEmptySubsequences: false).joined(
-            separator: "\r\n"
-        )
+        let text = Self.good.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: "\r\n")
         #expect(try CredentialsFile.parse(text) == CredentialsFile.parse(Self.good))
     }
 
@@ -63,22 +52,17 @@ struct CredentialsTests {
             ("[https://a.example]\ntype = basic\nuser = u", "lacks password"),
             ("[https://a.example]\ntype = bearer\ntoken = SECRET\nuser = u", "user does not belong"),
             ("[https://a.example]\ntype = digest", "the type is"), ("[https://a.example]\nSECRET", "line 2"),
-            (
-                "[https://a.example]\ntype = bearer\ntoken = SECRET\ntoken = SECRET",
-                "line 4: token appears twice"
-            ),
+            ("[https://a.example]\ntype = bearer\ntoken = SECRET\ntoken = SECRET", "line 4: token appears twice"),
             ("[https://a.example]\ntype = bearer\ntoken =", "line 3: token has no value"),
             ("[https://a.example]\npasword = SECRET", "line 2: unknown name pasword"),
             (
                 "[https://a.example]\ntype = bearer\ntoken = SECRET\n[https://a.example:443]\ntype = bearer\ntoken = SECRET",
                 "twice"
-            ),
-            ("[a.example]", "not an origin"), ("[https://a.example/path]", "not an origin"),
+            ), ("[a.example]", "not an origin"), ("[https://a.example/path]", "not an origin"),
             ("[https://a.example/]", "not an origin"), ("[https://u:SECRET@a.example]", "not an origin"),
             ("[ftp://a.example]", "not an origin"),
             ("[https://a.example]\ntype = bearer\ntoken = SEC\u{1}RET", "control"),
-        ]
-    )
+        ])
     func refused(text: String, message: String) {
         let error = #expect(throws: CredentialsFile.Refusal.self) { try CredentialsFile.parse(text) }
         #expect(error?.description.contains(message) == true, "\(error?.description ?? "")")

@@ -12,12 +12,8 @@ struct SecretsScenarioTests {
     static let kinds: [Credential.Kind] = [
         .basic(user: "canary-user", password: "canary-secret"), .bearer(token: "canary-secret"),
         .sigV4(
-            accessKey: "canary-key",
-            secretKey: "canary-secret",
-            sessionToken: "canary-session",
-            region: "r",
-            service: "s3"
-        ),
+            accessKey: "canary-key", secretKey: "canary-secret", sessionToken: "canary-session", region: "r",
+            service: "s3"),
     ]
 
     func bench(_ kind: Credential.Kind, for url: @Sendable (FaultServer) -> String) throws -> Bench {
@@ -31,9 +27,7 @@ struct SecretsScenarioTests {
 
     func sawSecrets(_ bench: Bench, at path: String) -> Bool {
         bench.server.log.requests(to: path).contains { entry in
-            entry.request.headers.contains {
-                $0.name.lowercased() == "authorization" || $0.value.contains("canary")
-            }
+            entry.request.headers.contains { $0.name.lowercased() == "authorization" || $0.value.contains("canary") }
         }
     }
 
@@ -120,8 +114,7 @@ struct SecretsScenarioTests {
         #expect(proxy.log.values(of: "proxy-authorization").first?.hasPrefix("Basic ") == true)
         #expect(proxy.log.values(of: "authorization").isEmpty)
         let error = try await bench.failure(
-            bench.start(object, from: ["https://files.example/a"]) { $0.urls = ["https://files.example/a"] }
-        )
+            bench.start(object, from: ["https://files.example/a"]) { $0.urls = ["https://files.example/a"] })
         #expect(error.code != .cancelled)
         let connect = try #require(proxy.log.entries.last { $0.request.method == "CONNECT" })
         #expect(connect.request.header("x-private") == nil)

@@ -61,16 +61,14 @@ struct RebindingTests {
 
     @Test(
         "Refused by the connected address, before a request goes out [V29 F024]",
-        .enabled(if: isPossible, "203.0.113.1 and rebind.test are not on this machine: Tests/rebinding.sh")
-    )
+        .enabled(if: isPossible, "203.0.113.1 and rebind.test are not on this machine: Tests/rebinding.sh"))
     func refused() async throws {
         let object = ServedObject.patterned(size: 1_000)
         let inside = try FaultServer()
         inside.serve(object, at: "/secret")
         let outside = try #require(Listener(address: "203.0.113.1"))
         let location = "http://rebind.test:\(inside.port)/secret"
-        let leads =
-            "HTTP/1.1 302 Go\r\nLocation: \(location)\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        let leads = "HTTP/1.1 302 Go\r\nLocation: \(location)\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         outside.answer(Array(repeating: leads, count: 4))
         let url = "http://203.0.113.1:\(outside.port)/a"
         let bench = try Bench(server: inside)
@@ -94,8 +92,7 @@ struct RebindingTests {
     }
     @Test(
         "A public address that breaks off is asked again, also where its name has a private one, too [F024 F004]",
-        .enabled(if: isPossible, "203.0.113.1 and rebind.test are not on this machine: Tests/rebinding.sh")
-    )
+        .enabled(if: isPossible, "203.0.113.1 and rebind.test are not on this machine: Tests/rebinding.sh"))
     func bothAddresses() async throws {
         let outside = try #require(Listener(address: "203.0.113.1"))
         outside.answer(["", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"])

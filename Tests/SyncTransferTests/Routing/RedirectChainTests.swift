@@ -11,18 +11,12 @@ struct RedirectChainTests {
     @Test(
         "A Location resolves against the current URL [S76 F021]",
         arguments: [
-            ("https://cdn.example/b", "https://cdn.example/b"),
-            ("/b", "https://files.example/b"),
-            ("b", "https://files.example/dir/b"),
-            ("../b", "https://files.example/b"),
-            ("?x=2", "https://files.example/dir/a?x=2"),
-            ("//cdn.example/b", "https://cdn.example/b"),
-            ("b#part", "https://files.example/dir/b"),
-            ("b c", "https://files.example/dir/b%20c"),
-            ("b%20c", "https://files.example/dir/b%20c"),
-            ("/ä", "https://files.example/%c3%a4"),
-        ]
-    )
+            ("https://cdn.example/b", "https://cdn.example/b"), ("/b", "https://files.example/b"),
+            ("b", "https://files.example/dir/b"), ("../b", "https://files.example/b"),
+            ("?x=2", "https://files.example/dir/a?x=2"), ("//cdn.example/b", "https://cdn.example/b"),
+            ("b#part", "https://files.example/dir/b"), ("b c", "https://files.example/dir/b%20c"),
+            ("b%20c", "https://files.example/dir/b%20c"), ("/ä", "https://files.example/%c3%a4"),
+        ])
     func resolves(location: String, target: String) throws {
         for status in [301, 302, 303, 307, 308] {
             var chain = try Self.chain()
@@ -45,8 +39,7 @@ struct RedirectChainTests {
         arguments: [
             nil, "", "file:///etc/passwd", "ftp://files.example/a", "gopher://h/", "javascript:1",
             "https://user:secret@cdn.example/", "/a\r\nX: y", "/a\u{1}", "https://", "http://[::1", "data:,x",
-        ]
-    )
+        ])
     func unusable(location: String?) throws {
         var chain = try Self.chain()
         let step = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
@@ -58,20 +51,15 @@ struct RedirectChainTests {
         "A control character that one more decoding would bring out is refused, wherever it stands [V27]",
         arguments: [
             "/a%0d%0aHost:x", "/a%0D%0A", "/a%00", "/a%1b[2J", "/a%7F", "https://cdn.example%0d%0a/",
-            "https://cdn.example%00.files.example/", "https://u%0a@cdn.example/", "/a?x=%0d%0aX:%201",
-            "/a#%0a", "%0a",
-        ]
-    )
+            "https://cdn.example%00.files.example/", "https://u%0a@cdn.example/", "/a?x=%0d%0aX:%201", "/a#%0a", "%0a",
+        ])
     func encodedLineEnd(location: String) throws {
         var chain = try Self.chain()
         let step = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
         #expect(Self.isUnusable(step), "followed \(location) to \(chain.current.text)")
     }
 
-    @Test(
-        "Other encoded characters are not",
-        arguments: ["/a%20b", "/%c3%a4", "/100%", "/%zz", "/%8", "/%2500"]
-    )
+    @Test("Other encoded characters are not", arguments: ["/a%20b", "/%c3%a4", "/100%", "/%zz", "/%8", "/%2500"])
     func encoded(location: String) throws {
         var chain = try Self.chain()
         let step = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
@@ -91,8 +79,7 @@ struct RedirectChainTests {
         policy.downgrade = .hosts(["files.example"])
         #expect(
             chain.redirected(to: "http://files.example/a", status: 302, policy: policy)
-                == .follow(try CurlURL("http://files.example/a"), rewritten: nil)
-        )
+                == .follow(try CurlURL("http://files.example/a"), rewritten: nil))
         #expect(!policy.downgrade.covers("cdn.example"))
         #expect(RedirectPolicy.Exemption.all.covers("cdn.example"))
     }
@@ -102,18 +89,14 @@ struct RedirectChainTests {
         var chain = try Self.chain("http://a.example/0")
         #expect(
             chain.redirected(to: "/0", status: 302, policy: RedirectPolicy())
-                == .refuse(
-                    Fault(.redirect, "a redirect loop, back to http://a.example/0", advice: .leaveLoop)
-                )
-        )
+                == .refuse(Fault(.redirect, "a redirect loop, back to http://a.example/0", advice: .leaveLoop)))
         for hop in 1...10 {
             let step = chain.redirected(to: "/\(hop)", status: 302, policy: RedirectPolicy())
             #expect(step == .follow(try CurlURL("http://a.example/\(hop)"), rewritten: nil))
         }
         #expect(
             chain.redirected(to: "/11", status: 302, policy: RedirectPolicy())
-                == .refuse(Fault(.redirect, "more than 10 redirects"))
-        )
+                == .refuse(Fault(.redirect, "more than 10 redirects")))
         #expect(chain.hops == 10)
     }
 
@@ -123,8 +106,7 @@ struct RedirectChainTests {
             ("/b", true), ("https://files.example:443/b", true), ("https://FILES.example/b", true),
             ("https://files.example:8443/b", false), ("https://files.example./b", false),
             ("https://cdn.example/b", false), ("https://files.example.evil.example/", false),
-        ]
-    )
+        ])
     func home(location: String, isAtHome: Bool) throws {
         var chain = try Self.chain()
         _ = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
@@ -136,11 +118,7 @@ struct RedirectChainTests {
         let mirror = try CurlURL("http://10.0.0.2/a")
         var chain = try Self.chain()
         let step = chain.redirected(
-            to: "https://cdn.example/a",
-            status: 302,
-            policy: RedirectPolicy(),
-            rewrite: { _ in mirror }
-        )
+            to: "https://cdn.example/a", status: 302, policy: RedirectPolicy(), rewrite: { _ in mirror })
         #expect(step == .follow(try CurlURL("https://cdn.example/a"), rewritten: mirror))
         #expect(chain.current == mirror)
         #expect(chain.isByRule)
@@ -167,25 +145,18 @@ struct CurlURLTests {
             ("http://0x7f000001/", "http://127.0.0.1"), ("http://2130706433/", "http://127.0.0.1"),
             ("http://[::1]:80/", "http://[::1]"), ("http://host#@evil/", "http://host"),
             ("http://host./", "http://host."), ("HTTPS://host?x", "https://host"),
-        ]
-    )
-    func origins(text: String, origin: String) throws {
-        #expect(try CurlURL(text).origin.description == origin)
-    }
+        ])
+    func origins(text: String, origin: String) throws { #expect(try CurlURL(text).origin.description == origin) }
 
     @Test(
         "Not asked [S80 V27 V30]",
         arguments: [
             "", "host/path", "//host/", "http://", "http://a%2fb/", "http://a b/", "http://host:0/",
-            "http://host:65536/", "http://host:x/", "http://u@host/", "http://u:p@host/",
-            "file:///etc/passwd",
+            "http://host:65536/", "http://host:x/", "http://u@host/", "http://u:p@host/", "file:///etc/passwd",
             "ftp://host/", "gopher://host/", "dict://host/", "smb://host/", "ldap://host/", "scp://host/",
             "http://host/\n", "http://host/a\r\nX: 1", "http://host/\u{0}", "http://host/\u{7f}",
-        ]
-    )
-    func refused(text: String) {
-        #expect(throws: URLError.self) { try CurlURL(text) }
-    }
+        ])
+    func refused(text: String) { #expect(throws: URLError.self) { try CurlURL(text) } }
 
     @Test("Longer than 16 KiB is refused")
     func length() {

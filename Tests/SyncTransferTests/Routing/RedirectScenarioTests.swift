@@ -28,16 +28,12 @@ struct RedirectScenarioTests {
         #expect(known.withLock { $0 } == [0, 1, 2, 3])
         #expect(report.requests == 4)
         #expect(report.currentURL == bench.server.localhostURL("/d"))
-        #expect(
-            bench.log.lines.first
-                == "redirected 301 1 \(bench.server.url("/a")) -> \(bench.server.url("/b"))?…"
-        )
+        #expect(bench.log.lines.first == "redirected 301 1 \(bench.server.url("/a")) -> \(bench.server.url("/b"))?…")
     }
 
     @Test(
         "A request after a hop waits until that is on record, and only that one: others go on meanwhile [S76]",
-        arguments: [false, true]
-    )
+        arguments: [false, true])
     func onRecord(byRule: Bool) async throws {
         let waiting = Mutex<[@Sendable () -> Void]>([])
         let server = try FaultServer()
@@ -73,9 +69,7 @@ struct RedirectScenarioTests {
         try await bench.deliver(object, from: [bench.server.url("/packs/1")], range: 0..<100_000)
         try await bench.deliver(object, from: [bench.server.url("/packs/1")], range: 100_000..<400_000)
         try await bench.deliver(object, from: [bench.server.url("/packs/2")])
-        #expect(
-            bench.server.log.entries.map(\.request.path) == ["/packs/1", "/store/1", "/store/1", "/store/2"]
-        )
+        #expect(bench.server.log.entries.map(\.request.path) == ["/packs/1", "/store/1", "/store/1", "/store/2"])
         #expect(bench.log.lines(of: "redirected 302 1").count == 3, "where memory leads is told, too")
     }
 
@@ -86,19 +80,14 @@ struct RedirectScenarioTests {
         bench.server.serve(object, at: "/store/1")
         bench.server.serve(object, at: "/packs/2")
         bench.server.serve(object, at: "/packs/3")
-        for name in ["1", "2", "3"] {
-            try await bench.deliver(object, from: [bench.server.url("/packs/\(name)")])
-        }
+        for name in ["1", "2", "3"] { try await bench.deliver(object, from: [bench.server.url("/packs/\(name)")]) }
         #expect(
-            bench.server.log.entries.map(\.request.path)
-                == ["/packs/1", "/store/1", "/store/2", "/packs/2", "/packs/3"]
-        )
+            bench.server.log.entries.map(\.request.path) == [
+                "/packs/1", "/store/1", "/store/2", "/packs/2", "/packs/3",
+            ])
     }
 
-    @Test(
-        "A redirect that may not be stored is not remembered",
-        arguments: ["no-store", "no-cache", "max-age=0"]
-    )
+    @Test("A redirect that may not be stored is not remembered", arguments: ["no-store", "no-cache", "max-age=0"])
     func notStored(control: String) async throws {
         let bench = try Bench()
         bench.server.script("/a", .redirect(to: "/b").setting("Cache-Control", control))
@@ -112,21 +101,37 @@ struct RedirectScenarioTests {
         let bench = try Bench()
         let links = SignedLinks(uses: 1)
         let server = bench.server
-        for hop in 0..<(hops - 1) {
-            server.script(hop == 0 ? "/a" : "/hop\(hop)", .redirect(to: "/hop\(hop + 1)"))
-        }
+        for hop in 0..<(hops - 1) { server.script(hop == 0 ? "/a" : "/hop\(hop)", .redirect(to: "/hop\(hop + 1)")) }
         let object = object
         let port = server.port
         server.respond(to: hops == 1 ? "/a" : "/hop\(hops - 1)") { _ in
             .redirect(to: "http://127.0.0.1:\(port)\(links.sign("/store"))")
         }
-        server.respond(to: "/store") { request in
-            links.admit(request) { .object(object).dropping(at: 70_000) }
-        }
+        server.respond(to: "/store") { request in links.admit(request) { .object(object).dropping(at: 70_000) } }
         let report = try await bench.deliver(object)
         #expect(report.bytesReceived <= 401_000, "refusals aside, no byte came twice")
         #expect(server.log.bytesSent(to: "/store") - 400_000 < 20_000)
         #expect(links.issued == 6)
+    }
+
+    @Test("Parts of one object that are under way together do not take each other's links of one use [S74 F025]")
+    func linksOfOthers() async throws {
+        let bench = try Bench()
+        let links = SignedLinks(uses: 1)
+        let (server, object) = (bench.server, object)
+        server.respond(to: "/a") { _ in .redirect(to: links.sign("/store")) }
+        server.respond(to: "/store") { request in
+            links.admit(request) { .object(object).dropping(at: 5_000).dripping(1_000, every: .milliseconds(2)) }
+        }
+        try await withThrowingTaskGroup { group in
+            for part in 0..<8 {
+                group.addTask {
+                    _ = try await bench.deliver(object, range: UInt64(part) * 50_000..<UInt64(part + 1) * 50_000)
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(server.log.entries.contains { $0.status == 403 }, "links of others were tried")
     }
 
     @Test("Rules apply to original URLs and to redirect targets, and each is told [S54 S77]")
@@ -147,16 +152,12 @@ struct RedirectScenarioTests {
                 "rewritten 1 0 http://moved.example/a -> \(server.url("/a"))",
                 "redirected 302 1 \(server.url("/a")) -> http://cdn.example/v2/a",
                 "rewritten 2 1 http://cdn.example/v2/a -> \(server.url("/mirror2/a"))",
-            ]
-        )
+            ])
     }
 
     @Test(
         "Refused, with the reason and both URLs [S79]",
-        arguments: [
-            ("ftp://127.0.0.1/x", "redirectRefused"), ("/a", "redirectRefused"), ("", "redirectRefused"),
-        ]
-    )
+        arguments: [("ftp://127.0.0.1/x", "redirectRefused"), ("/a", "redirectRefused"), ("", "redirectRefused")])
     func refused(location: String, code: String) async throws {
         let bench = try Bench()
         bench.server.script("/a", .redirect(to: location))
@@ -170,8 +171,7 @@ struct RedirectScenarioTests {
         arguments: [
             "http://127.0.0.1:9/x", "http://0x7f.1/x", "http://localhost/x", "http://[::1]/x",
             "http://169.254.169.254/x", "http://10.0.0.1/",
-        ]
-    )
+        ])
     func privateTarget(location: String) async throws {
         let server = try FaultServer()
         let bench = try Bench(server: server) { $0.proxy = ProxyConfiguration(url: server.url("")) }
@@ -201,10 +201,7 @@ struct RedirectScenarioTests {
     @Test("A body behind a redirect is not read for long")
     func redirectBody() async throws {
         let bench = try Bench()
-        bench.server.script(
-            "/a",
-            .object(.patterned(size: 5_000_000)).withStatus(302).setting("Location", "/b")
-        )
+        bench.server.script("/a", .object(.patterned(size: 5_000_000)).withStatus(302).setting("Location", "/b"))
         bench.server.serve(object, at: "/b")
         try await bench.deliver(object)
         #expect(bench.transport.totals.bytesReceived < 600_000)

@@ -22,33 +22,24 @@ struct ReferrerTests {
     }
 
     private func start(
-        _ bench: Bench,
-        _ urls: [String],
-        by manifest: String = "http://files.example/manifest.json",
+        _ bench: Bench, _ urls: [String], by manifest: String = "http://files.example/manifest.json",
         isPublic: Bool? = true
-    ) -> TransferRun {
-        bench.start(object, from: urls) { $0.referrer = .init(url: manifest, isPublic: isPublic) }
-    }
+    ) -> TransferRun { bench.start(object, from: urls) { $0.referrer = .init(url: manifest, isPublic: isPublic) } }
 
     @Test(
         "A private address that a public manifest names is not asked [V29 F024]",
         arguments: [
             "http://169.254.169.254/latest", "http://127.0.0.1:9/x", "http://127.1/x", "http://0x7f.1/x",
             "http://localhost/x", "http://localhost./x", "http://a.localhost/x", "http://10.0.0.1/",
-            "http://192.168.1.1/",
-            "http://172.16.0.1/", "http://[::1]/x", "http://[fe80::1]/x", "http://[fd00::1]/x",
+            "http://192.168.1.1/", "http://172.16.0.1/", "http://[::1]/x", "http://[fe80::1]/x", "http://[fd00::1]/x",
             "http://[::ffff:10.0.0.1]/x", "http://[::ffff:7f00:1]/x", "http://0.0.0.0/",
-        ]
-    )
+        ])
     func privateAddress(url: String) async throws {
         for isPublic in [true, nil] {
             let bench = try bench()
             let error = try await bench.failure(start(bench, [url], isPublic: isPublic))
             #expect(error.code == .refusedByPolicy && error.requests == 0)
-            #expect(
-                error.detail.contains("private") && error.detail.hasSuffix("; allowPrivateTarget"),
-                "\(error)"
-            )
+            #expect(error.detail.contains("private") && error.detail.hasSuffix("; allowPrivateTarget"), "\(error)")
             #expect(bench.server.log.requestCount == 0)
         }
     }
@@ -77,9 +68,7 @@ struct ReferrerTests {
     func ownWish() async throws {
         let plain = try bench()
         try await plain.deliver(object, from: ["http://10.0.0.1/a"])
-        let ruled = try bench {
-            $0.rewriteRules = [RewriteRuleFixture.rule("http://cdn.example/ http://10.0.0.1/")]
-        }
+        let ruled = try bench { $0.rewriteRules = [RewriteRuleFixture.rule("http://cdn.example/ http://10.0.0.1/")] }
         try await ruled.finish(start(ruled, ["http://cdn.example/a"]), object)
         // A mirror nearby may lead to another machine nearby.
         ruled.server.respondToOthers { [object] request in
@@ -89,9 +78,7 @@ struct ReferrerTests {
         let resolver = ScriptedResolver { request in
             request.reason == .start ? .replace(url: "http://10.0.0.1/b", headers: []) : .proceed
         }
-        let resolved = try bench {
-            $0.resolvers = [ConfiguredResolver(name: "scripted", plugin: resolver)]
-        }
+        let resolved = try bench { $0.resolvers = [ConfiguredResolver(name: "scripted", plugin: resolver)] }
         try await resolved.finish(start(resolved, ["http://cdn.example/a"]), object)
         let allowed = try bench { $0.redirects.privateTargets = .hosts(["10.0.0.1"]) }
         try await allowed.finish(start(allowed, ["http://10.0.0.1/a"]), object)
@@ -105,9 +92,10 @@ struct ReferrerTests {
             ("http://10.0.0.1/manifest.json", nil, "http://10.0.0.1:81/a"),
             ("http://10.0.0.1/manifest.json", nil, "http://10.0.0.2/a"),
             ("http://localhost/manifest.json", true, "http://localhost/a"),
-        ] as [(String, Bool?, String)]
-    )
-    func privateManifest(manifest: String, isPublic: Bool?, url: String) async throws {
+        ] as [(String, Bool?, String)])
+    func privateManifest(manifest: String, isPublic: Bool?, url: String)
+        async throws
+    {
         let bench = try bench()
         try await bench.finish(start(bench, [url], by: manifest, isPublic: isPublic), object)
     }
@@ -126,8 +114,7 @@ struct ReferrerTests {
         for isPublic in [true, false, nil] {
             let bench = try bench()
             let error = try await bench.failure(
-                start(bench, ["http://files.example/a"], by: manifest, isPublic: isPublic)
-            )
+                start(bench, ["http://files.example/a"], by: manifest, isPublic: isPublic))
             #expect(error.code == .refusedByPolicy)
             #expect(error.detail.hasSuffix("; allowDowngrade"), "\(error)")
             #expect(bench.server.log.requestCount == 0)

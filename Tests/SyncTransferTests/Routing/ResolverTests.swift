@@ -32,15 +32,12 @@ struct ResolverTests {
     var object: ServedObject { Self.shared }
 
     func bench(
-        _ resolver: some RequestResolver,
-        for prefixes: [String] = [],
+        _ resolver: some RequestResolver, for prefixes: [String] = [],
         _ change: @Sendable (inout TransportConfiguration) -> Void = { _ in }
     ) throws -> Bench {
         let scope = try URLScope.prefixes(prefixes)
         return try Bench {
-            $0.resolvers = [
-                ConfiguredResolver(name: "scripted", plugin: resolver, scope: scope)
-            ]
+            $0.resolvers = [ConfiguredResolver(name: "scripted", plugin: resolver, scope: scope)]
             change(&$0)
         }
     }
@@ -49,10 +46,7 @@ struct ResolverTests {
     func replace() async throws {
         let resolver = ScriptedResolver { request in
             guard request.reason == .start else { return .proceed }
-            return .replace(
-                url: request.url.replacing("/a", with: "/b"),
-                headers: [HeaderField("X-Link", "canary")]
-            )
+            return .replace(url: request.url.replacing("/a", with: "/b"), headers: [HeaderField("X-Link", "canary")])
         }
         let bench = try bench(resolver)
         bench.server.script("/b", .redirect(to: bench.server.localhostURL("/c")))
@@ -81,8 +75,7 @@ struct ResolverTests {
             .replace(url: "http://127.0.0.1:1/\u{0}", headers: []),
             .replace(url: "http://127.0.0.1:1/", headers: [HeaderField("X-A", "b\r\nAuthorization: c")]),
             .replace(url: "http://127.0.0.1:1/", headers: [HeaderField("X A", "b")]),
-        ]
-    )
+        ])
     func unusable(answer: RequestDisposition) async throws {
         let bench = try bench(ScriptedResolver { _ in answer })
         bench.server.serve(object, at: "/a")
@@ -155,9 +148,7 @@ struct ResolverTests {
         }
         let bench = try bench(resolver)
         let object = object
-        bench.server.respond(to: "/a") { request in
-            request.target.hasSuffix("link=1")
-                ? .status(403) : .object(object)
+        bench.server.respond(to: "/a") { request in request.target.hasSuffix("link=1") ? .status(403) : .object(object)
         }
         try await bench.deliver(object)
         #expect(resolver.requests.map(\.reason) == [.start, .expired(status: 403)])
@@ -191,10 +182,7 @@ struct ResolverTests {
     func chain() async throws {
         let newest = Mutex(1)
         let resolver = ScriptedResolver { request in
-            .replace(
-                url: "\(request.url)?link=\(request.reason == .start ? 1 : newest.withLock { $0 })",
-                headers: []
-            )
+            .replace(url: "\(request.url)?link=\(request.reason == .start ? 1 : newest.withLock { $0 })", headers: [])
         }
         let bench = try bench(resolver)
         let object = object
@@ -251,8 +239,7 @@ struct ResolverTests {
 
     @Test("Thousands of requests are a handful of questions")
     func batches() async throws {
-        let resolver = ScriptedResolver { request in
-            .replace(url: request.url.replacing("/a", with: "/b"), headers: [])
+        let resolver = ScriptedResolver { request in .replace(url: request.url.replacing("/a", with: "/b"), headers: [])
         }
         let bench = try bench(resolver)
         let small = ServedObject.patterned(size: 10)
@@ -270,8 +257,7 @@ struct ResolverTests {
         let second = ScriptedResolver { .replace(url: $0.url.replacing("/b", with: "/c"), headers: []) }
         let bench = try Bench {
             $0.resolvers = [
-                ConfiguredResolver(name: "first", plugin: first),
-                ConfiguredResolver(name: "second", plugin: second),
+                ConfiguredResolver(name: "first", plugin: first), ConfiguredResolver(name: "second", plugin: second),
             ]
         }
         bench.server.serve(object, at: "/c")

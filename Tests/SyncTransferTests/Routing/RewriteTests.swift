@@ -12,26 +12,24 @@ struct RewriteTests {
         arguments: [
             (["https://a.example/ http://b.example/x/"], "https://a.example/p/1", "http://b.example/x/p/1"),
             (
-                ["https://c.example/ http://b.example/", "https://a.example http://d.example"],
-                "https://a.example/p", "http://d.example/p"
+                ["https://c.example/ http://b.example/", "https://a.example http://d.example"], "https://a.example/p",
+                "http://d.example/p"
             ),
             (
                 ["~^https://(\\w+)\\.example/(.*)$ https://mirror.test/$1/$2"], "https://a.example/p/q",
                 "https://mirror.test/a/p/q"
-            ),
-            (["https://A.example:443 http://b.example"], "https://a.example/p?q", "http://b.example/p?q"),
+            ), (["https://A.example:443 http://b.example"], "https://a.example/p?q", "http://b.example/p?q"),
             (["http://a.example http://b.example"], "http://a.example:80/p", "http://b.example/p"),
             (["https://a.example/v1 http://b.example/v2"], "https://a.example/v10", "http://b.example/v20"),
             (["https:// http://b.example/"], "https://a.example/p", "http://b.example/a.example/p"),
             (["~/v[0-9]+/ /latest/"], "https://a.example/v12/x", "https://a.example/latest/x"),
             (["~(\\.zst)$ $1?x=$$1"], "https://a.example/m.zst", "https://a.example/m.zst?x=$1"),
             (
-                ["https://a.example/ ftp://b.example/", "https://a.example/ http://e.example/"],
-                "https://a.example/p", "http://e.example/p"
+                ["https://a.example/ ftp://b.example/", "https://a.example/ http://e.example/"], "https://a.example/p",
+                "http://e.example/p"
             ),
-        ]
-    )
-    func applies(rules: [String], url: String, expected: String) throws {
+        ]) func applies(rules: [String], url: String, expected: String) throws
+    {
         let found = RewriteRules(try rules.map { try RewriteRule($0) }).apply(to: try CurlURL(url))
         #expect(found?.url.text == expected)
     }
@@ -40,15 +38,12 @@ struct RewriteTests {
         "No rule, no change",
         arguments: [
             [], ["https://b.example/ http://c.example/"], ["https://a.example/ https://a.example/"],
-            ["https://a.exam http://c.example"], ["https://a.example:44 http://c.example"],
-            ["~nothing x"], ["https://a.example/ not-a-url"], ["~(.*) $9"],
-        ]
-    )
+            ["https://a.exam http://c.example"], ["https://a.example:44 http://c.example"], ["~nothing x"],
+            ["https://a.example/ not-a-url"], ["~(.*) $9"],
+        ])
     func unchanged(rules: [String]) throws {
         #expect(
-            RewriteRules(try rules.map { try RewriteRule($0) }).apply(to: try CurlURL("https://a.example/p"))
-                == nil
-        )
+            RewriteRules(try rules.map { try RewriteRule($0) }).apply(to: try CurlURL("https://a.example/p")) == nil)
     }
 
     @Test(
@@ -60,19 +55,13 @@ struct RewriteTests {
             ("https://a.example. http://b.example", "https://a.example/p"),
             ("https://a.example/ http://b.example", "https://a.example/.evil.example/p"),
             ("https://a.example/ http://b.example:8", "https://a.example/0/p"),
-        ]
-    )
+        ])
     func boundaries(rule: String, url: String) throws {
         #expect(RewriteRules([try RewriteRule(rule)]).apply(to: try CurlURL(url)) == nil)
     }
 
-    @Test(
-        "Not a rule",
-        arguments: ["", "a", "a b c", "a ", " b", "~( x", "~[ x", "https://a:b x", "http://u@a/ x"]
-    )
-    func notRules(text: String) {
-        #expect(throws: RewriteRule.SyntaxError.self) { try RewriteRule(text) }
-    }
+    @Test("Not a rule", arguments: ["", "a", "a b c", "a ", " b", "~( x", "~[ x", "https://a:b x", "http://u@a/ x"])
+    func notRules(text: String) { #expect(throws: RewriteRule.SyntaxError.self) { try RewriteRule(text) } }
 }
 
 @Suite("What redirects taught", .timeLimit(.minutes(10)))
@@ -82,13 +71,7 @@ struct RedirectMemoryTests {
     func learnt(_ from: String, _ to: String, life: Int64 = 100, now: Int64 = 1000) throws -> RedirectMemory {
         var memory = RedirectMemory()
         memory.learn(
-            try Self.url(from),
-            isAt: try Self.url(to),
-            status: 302,
-            originIsPublic: true,
-            life: life,
-            now: now
-        )
+            try Self.url(from), isAt: try Self.url(to), status: 302, originIsPublic: true, life: life, now: now)
         return memory
     }
 
@@ -108,8 +91,7 @@ struct RedirectMemoryTests {
 
     @Test("A signed link is for its own object, and for no longer than it says")
     func signed() throws {
-        let link =
-            "https://cdn.example/x/1.pack?X-Amz-Date=19700101T001640Z&X-Amz-Expires=30&X-Amz-Signature=ab"
+        let link = "https://cdn.example/x/1.pack?X-Amz-Date=19700101T001640Z&X-Amz-Expires=30&X-Amz-Signature=ab"
         let memory = try learnt("https://a.example/packs/1.pack", link)
         #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1027) != nil)
         #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1028) == nil)
@@ -123,13 +105,8 @@ struct RedirectMemoryTests {
         #expect(memory.lesson(for: try Self.url("https://a.example/packs/3.pack"), now: 1001) == nil)
         #expect(memory.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1001) != nil)
         memory.learn(
-            try Self.url("https://a.example/packs/4.pack"),
-            isAt: try Self.url("https://cdn.example/x/4.pack"),
-            status: 302,
-            originIsPublic: true,
-            life: 100,
-            now: 1000
-        )
+            try Self.url("https://a.example/packs/4.pack"), isAt: try Self.url("https://cdn.example/x/4.pack"),
+            status: 302, originIsPublic: true, life: 100, now: 1000)
         #expect(memory.lesson(for: try Self.url("https://a.example/packs/5.pack"), now: 1001) == nil)
         #expect(memory.lesson(for: try Self.url("https://a.example/packs/4.pack"), now: 1001) != nil)
     }
@@ -144,20 +121,14 @@ struct RedirectMemoryTests {
             ("https://a.example/d", "https://cdn.example/d?X-Amz-Date=19700101T001640Z&X-Amz-Expires=30"),
         ] {
             memory.learn(
-                try Self.url(from),
-                isAt: try Self.url(to),
-                status: 307,
-                originIsPublic: false,
-                life: 100,
-                now: 1000
-            )
+                try Self.url(from), isAt: try Self.url(to), status: 307, originIsPublic: false, life: 100, now: 1000)
         }
         #expect(memory.version > first)
         let changes = memory.records(now: 1000)
         #expect(
-            changes.learnt.map(\.original).sorted()
-                == ["https://a.example/d", "https://a.example/packs/", "https://a.example/packs/1.pack"]
-        )
+            changes.learnt.map(\.original).sorted() == [
+                "https://a.example/d", "https://a.example/packs/", "https://a.example/packs/1.pack",
+            ])
         let next = RedirectMemory(changes.learnt)
         let same = next.lesson(for: try Self.url("https://a.example/packs/1.pack"), now: 1099)
         #expect(same?.target.text == "https://cdn.example/x/1.pack" && same?.status == 302)
@@ -166,51 +137,32 @@ struct RedirectMemoryTests {
         #expect(next.lesson(for: try Self.url("https://a.example/d"), now: 1027) != nil)
         #expect(next.lesson(for: try Self.url("https://a.example/d"), now: 1028) == nil)
         memory.forget(try Self.url("https://a.example/packs/1.pack"))
-        #expect(
-            memory.records(now: 1000).failed == [
-                "https://a.example/packs/1.pack", "https://a.example/packs/",
-            ]
-        )
+        #expect(memory.records(now: 1000).failed == ["https://a.example/packs/1.pack", "https://a.example/packs/"])
     }
 
-    @Test(
-        "Lessons of several processes stand in one file; what has ended or failed goes; others may not read it"
-    )
+    @Test("Lessons of several processes stand in one file; what has ended or failed goes; others may not read it")
     func file() throws {
         let root = try TemporaryRoot()
         let file = LinkFile(stateDirectory: root.path)
         #expect(file.read(now: 0) == [])
         func record(_ name: String, to host: String = "cdn.example", expires: Int64 = 100) -> LinkRecord {
             LinkRecord(
-                original: "https://a.example/\(name)",
-                target: "https://\(host)/\(name)",
-                isDirectory: name.hasSuffix("/"),
-                status: 302,
-                originIsPublic: true,
-                expires: expires
-            )
+                original: "https://a.example/\(name)", target: "https://\(host)/\(name)",
+                isDirectory: name.hasSuffix("/"), status: 302, originIsPublic: true, expires: expires)
         }
         try file.add(LinkChanges(learnt: [record("x"), record("short", expires: 20)]), now: 10)
         try file.add(LinkChanges(learnt: [record("d/"), record("y")]), now: 10)
         #expect(file.read(now: 10).map(\.original).count == 4)
         #expect(file.read(now: 10).first == record("d/"))
-        try file.add(
-            LinkChanges(learnt: [record("x", to: "new.example")], failed: ["https://a.example/y"]),
-            now: 30
-        )
+        try file.add(LinkChanges(learnt: [record("x", to: "new.example")], failed: ["https://a.example/y"]), now: 30)
         #expect(Set(file.read(now: 30).map(\.target)) == ["https://new.example/x", "https://cdn.example/d/"])
         #expect(file.read(now: 100) == [])
         var status = stat()
         #expect(stat(root.path("links"), &status) == 0 && status.st_mode & 0o777 == 0o600)
-        try file.add(
-            LinkChanges(learnt: (0..<LinkFile.capacity + 50).map { record("\($0)") }),
-            now: 10
-        )
+        try file.add(LinkChanges(learnt: (0..<LinkFile.capacity + 50).map { record("\($0)") }), now: 10)
         #expect(file.read(now: 10).count == LinkFile.capacity)
         #expect(file.read(now: 10).contains(record("d/")), "directories are worth most")
-        for damage in [
-            "", "links 2\nurl 302 public 100 https://a/ https://b/\n", "links 1\nurl 302 public x\n\u{0}",
-        ] {
+        for damage in ["", "links 2\nurl 302 public 100 https://a/ https://b/\n", "links 1\nurl 302 public x\n\u{0}"] {
             try root.write(damage, to: "links")
             _ = chmod(root.path("links"), 0o600)
             #expect(file.read(now: 10) == [])
@@ -227,15 +179,11 @@ struct RedirectMemoryTests {
         "The life of a redirect [RFC 9111 4.2]",
         arguments: [
             (nil, nil, 60), ("no-store", nil, 0), ("no-cache", nil, 0), ("max-age=5", nil, 5),
-            ("private, MAX-AGE = 7", nil, 7),
-            ("max-age=x", nil, 0), (nil, "Thu, 01 Jan 1970 00:17:40 GMT", 60), (nil, "0", 0),
-            ("max-age=9", "Thu, 01 Jan 1970 00:17:40 GMT", 9), ("public", nil, 60),
-        ] as [(String?, String?, Int64)]
-    )
+            ("private, MAX-AGE = 7", nil, 7), ("max-age=x", nil, 0), (nil, "Thu, 01 Jan 1970 00:17:40 GMT", 60),
+            (nil, "0", 0), ("max-age=9", "Thu, 01 Jan 1970 00:17:40 GMT", 9), ("public", nil, 60),
+        ] as [(String?, String?, Int64)])
     func life(cacheControl: String?, expires: String?, seconds: Int64) {
-        #expect(
-            LinkExpiry.life(cacheControl: cacheControl, expires: expires, fallback: 60, now: 1000) == seconds
-        )
+        #expect(LinkExpiry.life(cacheControl: cacheControl, expires: expires, fallback: 60, now: 1000) == seconds)
     }
 
     @Test(
@@ -245,10 +193,8 @@ struct RedirectMemoryTests {
             ("X-Goog-Date=20261120T020000Z&X-Goog-Expires=60", 1_795_140_060),
             ("Expires=1795140000&Signature=x&Key-Pair-Id=y", 1_795_140_000),
             ("se=2026-11-20T02%3A00%3A00Z&sig=x", 1_795_140_000), ("expires=12", nil), ("x=1", nil),
-            ("X-Amz-Date=garbage&X-Amz-Expires=300", nil),
-            ("X-Amz-Date=20261120T020000Z&X-Amz-Expires=-3", nil),
-        ] as [(String, Int64?)]
-    )
+            ("X-Amz-Date=garbage&X-Amz-Expires=300", nil), ("X-Amz-Date=20261120T020000Z&X-Amz-Expires=-3", nil),
+        ] as [(String, Int64?)])
     func ends(query: String, seconds: Int64?) throws {
         #expect(LinkExpiry.ofURL(try Self.url("https://s.example/a?\(query)")) == seconds)
     }

@@ -12,11 +12,8 @@ struct RoutedTransportTests {
 
     private func run(_ urls: [String], on transport: some Transport) -> TransferRun {
         let request = TransferRequest(
-            id: TransferID(rawValue: 1),
-            urls: urls,
-            objectSize: UInt64(object.bytes.count),
-            limit: UInt64(object.bytes.count)
-        )
+            id: TransferID(rawValue: 1), urls: urls, objectSize: UInt64(object.bytes.count),
+            limit: UInt64(object.bytes.count))
         return TransferRun(request, on: transport, sink: CollectingSink())
     }
 
@@ -53,15 +50,9 @@ struct RoutedTransportTests {
         let bench = try Bench { $0.minimumSplit = 256 * 1024 }
         bench.server.script("/a", .object(object).dripping(64 * 1024, every: .milliseconds(20)))
         let routed = RoutedTransport(
-            [(try .prefixes([bench.server.url("/")]), bench.transport)],
-            others: try Bench().transport
-        )
+            [(try .prefixes([bench.server.url("/")]), bench.transport)], others: try Bench().transport)
         let sink = SplittingSink(range: 0..<(size - 1), block: 10_000)
-        var request = TransferRequest(
-            id: TransferID(rawValue: 1),
-            urls: [bench.server.url("/a")],
-            limit: size
-        )
+        var request = TransferRequest(id: TransferID(rawValue: 1), urls: [bench.server.url("/a")], limit: size)
         (request.range, request.objectSize) = (0..<(size - 1), size)
         let ended = Mutex<Result<TransferReport, TransferError>?>(nil)
         routed.start(request, sink: sink) { result in ended.withLock { $0 = result } }
@@ -88,20 +79,15 @@ struct RoutedTransportTests {
         let server = try FaultServer()
         server.serve(object, at: "/a")
         let bench = try Bench(server: server) { $0.redirects.privateTargets = .hosts(["127.0.0.1"]) }
-        func end(_ prefix: String, _ allowed: Set<String>) async throws -> Result<
-            TransferReport, TransferError
-        > {
+        func end(_ prefix: String, _ allowed: Set<String>) async throws -> Result<TransferReport, TransferError> {
             var policy = RedirectPolicy()
             policy.privateTargets = .hosts(allowed)
             let route = (try URLScope.prefixes([prefix]), bench.transport as any Transport)
             let routed = RoutedTransport([route], others: bench.transport, policy: policy)
             let request = TransferRequest(
-                id: TransferID(rawValue: 1),
-                urls: ["http://10.0.0.1/a", server.url("/a")],
-                objectSize: UInt64(object.bytes.count),
-                limit: UInt64(object.bytes.count),
-                referrer: .init(url: "http://files.example/manifest.json", isPublic: nil)
-            )
+                id: TransferID(rawValue: 1), urls: ["http://10.0.0.1/a", server.url("/a")],
+                objectSize: UInt64(object.bytes.count), limit: UInt64(object.bytes.count),
+                referrer: .init(url: "http://files.example/manifest.json", isPublic: nil))
             return try await TransferRun(request, on: routed, sink: CollectingSink()).end()
         }
         guard case .failure(let error) = try await end("http:", []) else {
@@ -118,24 +104,14 @@ struct RoutedTransportTests {
         arguments: [
             ("store:", "https://files.example/m.json", false), ("store:", "store://b/m.json", true),
             ("store://a/", "https://files.example/m.json", true), ("store:", nil, true),
-        ]
-    )
+        ])
     func schemes(prefix: String, referrer: String?, isAsked: Bool) async throws {
         let bench = try Bench()
-        let routed = RoutedTransport(
-            [(try URLScope.prefixes([prefix]), bench.transport)],
-            others: bench.transport
-        )
+        let routed = RoutedTransport([(try URLScope.prefixes([prefix]), bench.transport)], others: bench.transport)
         let request = TransferRequest(
-            id: TransferID(rawValue: 1),
-            urls: ["store://a/x"],
-            limit: 1,
-            referrer: referrer.map { .init(url: $0, isPublic: nil) }
-        )
-        guard
-            case .failure(let error) = try await TransferRun(request, on: routed, sink: CollectingSink())
-                .end()
-        else {
+            id: TransferID(rawValue: 1), urls: ["store://a/x"], limit: 1,
+            referrer: referrer.map { .init(url: $0, isPublic: nil) })
+        guard case .failure(let error) = try await TransferRun(request, on: routed, sink: CollectingSink()).end() else {
             Issue.record("libcurl does not speak store:")
             return
         }
@@ -147,17 +123,10 @@ struct RoutedTransportTests {
     func privateFromPlugin() async throws {
         let bench = try Bench()
         let request = TransferRequest(
-            id: TransferID(rawValue: 1),
-            urls: [bench.server.url("/a")],
-            limit: 1,
-            referrer: .init(url: "store://a/manifest.json", isPublic: nil)
-        )
+            id: TransferID(rawValue: 1), urls: [bench.server.url("/a")], limit: 1,
+            referrer: .init(url: "store://a/manifest.json", isPublic: nil))
         guard
-            case .failure(let error) = try await TransferRun(
-                request,
-                on: bench.transport,
-                sink: CollectingSink()
-            ).end()
+            case .failure(let error) = try await TransferRun(request, on: bench.transport, sink: CollectingSink()).end()
         else {
             Issue.record("it was asked")
             return
@@ -171,9 +140,7 @@ struct RoutedTransportTests {
         near.server.script("/a", .object(object).stalling(at: 10))
         far.server.serve(object, at: "/a")
         let routed = RoutedTransport(
-            [(try URLScope.prefixes([near.server.url("/")]), near.transport)],
-            others: far.transport
-        )
+            [(try URLScope.prefixes([near.server.url("/")]), near.transport)], others: far.transport)
         let transfer = run([near.server.url("/a"), far.server.url("/a")], on: routed)
         while near.server.log.requests(to: "/a").isEmpty { try await Task.sleep(for: .milliseconds(2)) }
         routed.cancel(TransferID(rawValue: 1))
@@ -190,9 +157,7 @@ struct RoutedTransportTests {
         let (near, far) = (try Bench(), try Bench())
         near.server.serve(object, at: "/a")
         let routed = RoutedTransport(
-            [(try URLScope.prefixes([near.server.url("/")]), near.transport)],
-            others: far.transport
-        )
+            [(try URLScope.prefixes([near.server.url("/")]), near.transport)], others: far.transport)
         routed.cancel(TransferID(rawValue: 1))
         let transfer = run([near.server.url("/a")], on: routed)
         guard case .failure(let error) = try await transfer.end() else {
@@ -217,9 +182,7 @@ struct RoutedTransportTests {
         #expect(error.code == .cancelled && far.server.log.requestCount == 0)
     }
 
-    @Test(
-        "Transfers of all transports are listed, up to a limit, with the bytes that a route has brought [S161]"
-    )
+    @Test("Transfers of all transports are listed, up to a limit, with the bytes that a route has brought [S161]")
     func statuses() async throws {
         let far = try Bench()
         far.server.respondToOthers { _ in .silence }
@@ -227,12 +190,7 @@ struct RoutedTransportTests {
         let routed = RoutedTransport([(try URLScope.prefixes(["store:"]), route)], others: far.transport)
         func start(_ number: UInt64, _ url: String, range: Range<UInt64>? = nil) -> TransferRun {
             let request = TransferRequest(
-                id: TransferID(rawValue: number),
-                urls: [url],
-                range: range,
-                objectSize: 50_000,
-                limit: 50_000
-            )
+                id: TransferID(rawValue: number), urls: [url], range: range, objectSize: 50_000, limit: 50_000)
             var behaviour = CollectingSink.Behaviour()
             behaviour.start = range?.lowerBound ?? 0
             return TransferRun(request, on: routed, sink: CollectingSink(behaviour))
@@ -268,10 +226,7 @@ struct RoutedTransportTests {
     func rules() throws {
         let rules = try [RewriteRule("https://a.example/ https://b.example/")]
         let answers = RewriteResolver(rules).resolve(
-            ["https://a.example/x", "https://c.example/x", "no URL"].map {
-                ResolverRequest(url: $0, original: $0)
-            }
-        )
+            ["https://a.example/x", "https://c.example/x", "no URL"].map { ResolverRequest(url: $0, original: $0) })
         #expect(answers == [.replace(url: "https://b.example/x", headers: []), .proceed, .proceed])
     }
 }
@@ -281,8 +236,7 @@ private final class FailingTransport: Transport {
     let beforeFailure = Mutex<@Sendable () -> Void>({})
 
     func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
+        _ request: TransferRequest, sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
     ) {
         beforeFailure.withLock { $0 }()
@@ -302,12 +256,9 @@ private final class WaitingTransport: Transport {
     private let waiting = Mutex<[(sink: any TransferSink, completion: Completion)]>([])
 
     func start(
-        _ request: TransferRequest,
-        sink: any TransferSink,
+        _ request: TransferRequest, sink: any TransferSink,
         completion: @escaping @Sendable (Result<TransferReport, TransferError>) -> Void
-    ) {
-        waiting.withLock { $0.append((sink, completion)) }
-    }
+    ) { waiting.withLock { $0.append((sink, completion)) } }
 
     /// Gives bytes to the latest transfer.
     func bring(_ bytes: [UInt8], at offset: UInt64) {

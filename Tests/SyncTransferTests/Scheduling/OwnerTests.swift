@@ -14,35 +14,27 @@ struct OwnerTests {
         func interrupted() {}
     }
 
-    private final class Time: Sendable {
-        let now = Mutex(Duration.zero)
-    }
+    private final class Time: Sendable { let now = Mutex(Duration.zero) }
 
     private static func configuration(
-        _ time: Time = Time(),
-        _ change: (inout TransportConfiguration) -> Void = { _ in }
+        _ time: Time = Time(), _ change: (inout TransportConfiguration) -> Void = { _ in }
     ) -> TransportConfiguration {
         var configuration = TransportConfiguration(
-            clock: TransportClock(now: { time.now.withLock { $0 } }, unixTime: { 1000 }),
-            random: { 0 }
-        )
+            clock: TransportClock(now: { time.now.withLock { $0 } }, unixTime: { 1000 }), random: { 0 })
         change(&configuration)
         return configuration
     }
 
-    private static func piece(
-        _ urls: String...,
-        size: UInt64? = 100,
-        referrer: TransferRequest.Referrer? = nil
-    ) throws -> Piece {
+    private static func piece(_ urls: String..., size: UInt64? = 100, referrer: TransferRequest.Referrer? = nil) throws
+        -> Piece
+    {
         var request = TransferRequest(id: TransferID(rawValue: 1), urls: urls, objectSize: size, limit: 1000)
         request.referrer = referrer
         let transfer = try Transfer(request: request, sink: Sink(), deadline: .seconds(9)) { _ in }
         return try #require(transfer.pieces.first)
     }
 
-    private static func host(_ load: HostLoad = HostLoad(start: 2, ceiling: 8, isAdaptive: true)) -> HostState
-    {
+    private static func host(_ load: HostLoad = HostLoad(start: 2, ceiling: 8, isAdaptive: true)) -> HostState {
         let origin = Origin(scheme: "https", host: "a.example", port: 443)
         return HostState(origin: origin, load: load, credential: HostCredential())
     }
@@ -60,10 +52,7 @@ struct OwnerTests {
         let piece = try Self.piece("https://a.example/p")
         guard
             case .follow(let chain, _, nil) = router.follow(
-                headers(location: "https://cdn.example/p"),
-                from: router.route(of: piece),
-                isPublic: false
-            )
+                headers(location: "https://cdn.example/p"), from: router.route(of: piece), isPublic: false)
         else {
             Issue.record("it was not followed")
             return
@@ -89,15 +78,8 @@ struct OwnerTests {
         let piece = try Self.piece("https://a.example/p")
         for isPublic in [true, false] {
             let turn = router.follow(
-                headers(location: "https://127.0.0.1/p"),
-                from: router.route(of: piece),
-                isPublic: isPublic
-            )
-            if case .refuse(let fault) = turn {
-                #expect(isPublic && fault.kind == .policy)
-            } else {
-                #expect(!isPublic)
-            }
+                headers(location: "https://127.0.0.1/p"), from: router.route(of: piece), isPublic: isPublic)
+            if case .refuse(let fault) = turn { #expect(isPublic && fault.kind == .policy) } else { #expect(!isPublic) }
         }
         let referrer = TransferRequest.Referrer(url: "https://a.example/m", isPublic: true)
         let named = try Self.piece("https://127.0.0.1/p", referrer: referrer)
@@ -108,9 +90,7 @@ struct OwnerTests {
 
     // MARK: - Patience
 
-    @Test(
-        "Ten seconds until anything answers, sixty after that; time in which nobody asks does not count [S51]"
-    )
+    @Test("Ten seconds until anything answers, sixty after that; time in which nobody asks does not count [S51]")
     func patience() {
         var watch = SilenceWatch(.ofPerson)
         let host = Self.host()
@@ -171,9 +151,7 @@ struct OwnerTests {
     @Test("Who has gone elsewhere is not told that a scout is back")
     func scoutsOfOthers() throws {
         var scouts = Scouts()
-        let (first, second) = (
-            try Self.piece("https://a.example/d/1"), try Self.piece("https://a.example/d/2")
-        )
+        let (first, second) = (try Self.piece("https://a.example/d/1"), try Self.piece("https://a.example/d/2"))
         _ = scouts.mustWait(first, chain(first), redirects: true)
         _ = scouts.mustWait(second, chain(second), redirects: true)
         second.take(.enqueued)
@@ -262,9 +240,7 @@ struct OwnerTests {
     func agenda() {
         let time = Time()
         let agenda = Agenda(Self.configuration(time).clock)
-        for id in 1...2000 {
-            agenda.add(.deadline(TransferID(rawValue: UInt64(id))), at: .seconds(5000 - id))
-        }
+        for id in 1...2000 { agenda.add(.deadline(TransferID(rawValue: UInt64(id))), at: .seconds(5000 - id)) }
         #expect(agenda.next == .seconds(3000) && agenda.takeDue() == nil)
         agenda.tidy(transfers: 2) { entry, at in
             if case .deadline(let id) = entry { id.rawValue <= 2 && at > .zero } else { false }

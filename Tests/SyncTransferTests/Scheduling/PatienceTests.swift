@@ -74,9 +74,7 @@ struct PatienceTests {
         bench.server.releaseStalls()
     }
 
-    @Test(
-        "Bytes that drip, a pause that the server asks for and one dead mirror of two try nobody's patience"
-    )
+    @Test("Bytes that drip, a pause that the server asks for and one dead mirror of two try nobody's patience")
     func patient() async throws {
         let bench = try bench(Patience(.milliseconds(600)))
         bench.server.script("/drip", .object(object).dripping(20_000, every: .milliseconds(150)))
@@ -126,22 +124,18 @@ struct PatienceTests {
     /// How a network shows its log-in page.
     enum Portal: String, CaseIterable { case inPlace, withoutLength, redirect }
 
-    private func show(_ portal: Portal, on server: FaultServer, unless isOpen: @escaping @Sendable () -> Bool)
-    {
+    private func show(_ portal: Portal, on server: FaultServer, unless isOpen: @escaping @Sendable () -> Bool) {
         let object = object
         server.respondToOthers { request in
             if isOpen() { return .object(object) }
-            if portal == .redirect, !request.path.hasPrefix("/login") {
-                return .redirect(to: "/login?\(request.path)")
-            }
+            if portal == .redirect, !request.path.hasPrefix("/login") { return .redirect(to: "/login?\(request.path)") }
             return portal == .withoutLength ? .captivePortal().withoutLength() : .captivePortal()
         }
     }
 
     @Test(
         "A log-in page in place of every file is told as that and ends within the patience [F030]",
-        arguments: Portal.allCases
-    )
+        arguments: Portal.allCases)
     func portal(portal: Portal) async throws {
         let bench = try bench(Patience(firstContact: .seconds(1), silence: .seconds(60)))
         show(portal, on: bench.server) { false }
@@ -161,9 +155,7 @@ struct PatienceTests {
         #expect(bench.server.log.requestCount <= (portal == .redirect ? 2 * tries : tries))
     }
 
-    @Test(
-        "Who asks behind a log-in page after the patience has run out does not wait for it once more [F030]"
-    )
+    @Test("Who asks behind a log-in page after the patience has run out does not wait for it once more [F030]")
     func portalAgain() async throws {
         // A host that nobody has asked for that long counts as new: longer than a loaded machine takes to ask again.
         let bench = try bench(Patience(.seconds(4)))
@@ -216,19 +208,14 @@ struct ManyRetryTests {
         let bench = try bench()
         for index in 0..<41 {
             bench.server.script(
-                "/\(index)",
-                .object(object).dropping(at: 10_000),
-                .object(object).dropping(at: 10_000),
-                .object(object)
+                "/\(index)", .object(object).dropping(at: 10_000), .object(object).dropping(at: 10_000), .object(object)
             )
         }
         #expect(try await pull(bench) <= .seconds(10))
         #expect(bench.server.log.requestCount == 123)
     }
 
-    @Test(
-        "41 files that are put off twice for a second take fifteen at most, and nobody comes too early [F028]"
-    )
+    @Test("41 files that are put off twice for a second take fifteen at most, and nobody comes too early [F028]")
     func putOff() async throws {
         let bench = try bench()
         for index in 0..<41 {

@@ -10,15 +10,9 @@ struct PieceMachineTests {
         return machine
     }
 
-    private func failure(_ kind: Fault.Kind, position: UInt64 = 100, retryAfter: Int64? = nil)
-        -> PieceFailure
-    {
+    private func failure(_ kind: Fault.Kind, position: UInt64 = 100, retryAfter: Int64? = nil) -> PieceFailure {
         PieceFailure(
-            fault: Fault(kind, "text", retryAfter: retryAfter),
-            position: position,
-            isTooSlow: false,
-            attempts: 3
-        )
+            fault: Fault(kind, "text", retryAfter: retryAfter), position: position, isTooSlow: false, attempts: 3)
     }
 
     // MARK: - States
@@ -51,23 +45,12 @@ struct PieceMachineTests {
     // MARK: - Ends
 
     private func ending(
-        own: Fault? = nil,
-        fault: Fault? = nil,
-        isAccepted: Bool = true,
-        position: UInt64 = 100,
-        end: UInt64? = 200,
-        isAsTold: Bool = false,
-        isTooSlow: Bool = false
+        own: Fault? = nil, fault: Fault? = nil, isAccepted: Bool = true, position: UInt64 = 100, end: UInt64? = 200,
+        isAsTold: Bool = false, isTooSlow: Bool = false
     ) -> PieceEnding {
         PieceEnding(
-            own: own,
-            fault: fault,
-            isAccepted: isAccepted,
-            position: position,
-            end: end,
-            isAsTold: isAsTold,
-            isTooSlow: isTooSlow
-        )
+            own: own, fault: fault, isAccepted: isAccepted, position: position, end: end, isAsTold: isAsTold,
+            isTooSlow: isTooSlow)
     }
 
     @Test("What the end of an answer means for one of its pieces")
@@ -86,18 +69,13 @@ struct PieceMachineTests {
             (
                 ending(fault: broken, isAccepted: false, position: 200), .settle(broken),
                 "that was no answer to the question"
-            ),
-            (
-                ending(position: 150, isAsTold: true), .ask(.same),
-                "the server gives less at a time (RFC 9110)"
-            ),
+            ), (ending(position: 150, isAsTold: true), .ask(.same), "the server gives less at a time (RFC 9110)"),
             (ending(position: 101, isAsTold: true), .ask(.same), "one byte is progress"),
             (ending(isAsTold: true), early, "nothing is none"),
             (
                 ending(position: 101, isAsTold: true, isTooSlow: true),
                 .settle(Fault(.slow, "each response is too short")), "one byte at a time takes too long"
-            ),
-            (ending(position: 150), early, "more was told"),
+            ), (ending(position: 150), early, "more was told"),
             (ending(position: 60, isAsTold: true), early, "a sink that went back has not got further"),
         ]
         for (ending, action, reason) in table {
@@ -121,23 +99,17 @@ struct PieceMachineTests {
     /// One fault of a piece with one source, at the original URL, without progress.
     @Test("What comes after a first fault, by the retry table [S51, F028]")
     func firstFaults() {
-        let later: [PieceAction] = [
-            .blameHost, .backOff(times: 1), .retry(.sameWhileGood, after: .backOff),
-        ]
+        let later: [PieceAction] = [.blameHost, .backOff(times: 1), .retry(.sameWhileGood, after: .backOff)]
         let leaving: [PieceAction] = [.dropSource, .penaliseSource, .fail]
-        func once(_ strike: RetryTable.Strike) -> [PieceAction] {
-            [.strike(strike), .retry(.original, after: .own)]
-        }
+        func once(_ strike: RetryTable.Strike) -> [PieceAction] { [.strike(strike), .retry(.original, after: .own)] }
         let table: [(Fault.Kind, [PieceAction])] = [
-            (.unreachable, [.awaitConnectivity]), (.captivePortal, [.awaitConnectivity]),
-            (.idle, later), (.slow, later), (.broken, later), (.rewound, later), (.status(503), later),
-            (.status(429), later),
+            (.unreachable, [.awaitConnectivity]), (.captivePortal, [.awaitConnectivity]), (.idle, later),
+            (.slow, later), (.broken, later), (.rewound, later), (.status(503), later), (.status(429), later),
             (.malformed, once(.again)), (.libcurl, once(.again)), (.wrongRange, once(.withoutRange)),
-            (.otherSize, once(.uncached)),
-            (.tls, leaving), (.unwantedForm, leaving), (.redirect, leaving), (.policy, leaving),
-            (.tooLarge, leaving), (.status(404), leaving), (.status(403), leaving),
-            (.noRanges, [.postponeSource, .ask(.original)]),
-            (.proxyAuthentication, [.fail]), (.stopped, [.fail]), (.superseded, [.joinOther]),
+            (.otherSize, once(.uncached)), (.tls, leaving), (.unwantedForm, leaving), (.redirect, leaving),
+            (.policy, leaving), (.tooLarge, leaving), (.status(404), leaving), (.status(403), leaving),
+            (.noRanges, [.postponeSource, .ask(.original)]), (.proxyAuthentication, [.fail]), (.stopped, [.fail]),
+            (.superseded, [.joinOther]),
         ]
         for (kind, actions) in table {
             var machine = machine()
@@ -148,8 +120,7 @@ struct PieceMachineTests {
     @Test("A remedy that helps once is used once a source, then the source is left")
     func strikes() {
         for (kind, strike) in [
-            (Fault.Kind.malformed, RetryTable.Strike.again), (.wrongRange, .withoutRange),
-            (.otherSize, .uncached),
+            (Fault.Kind.malformed, RetryTable.Strike.again), (.wrongRange, .withoutRange), (.otherSize, .uncached),
         ] {
             var machine = machine()
             var failure = failure(kind)
@@ -174,9 +145,9 @@ struct PieceMachineTests {
         var machine = machine()
         #expect(machine.failed(failure(.broken, position: 101)) == [.retry(.sameWhileGood, after: .none)])
         #expect(
-            machine.failed(failure(.idle, position: 102))
-                == [.backOff(times: 0), .retry(.sameWhileGood, after: .backOff)]
-        )
+            machine.failed(failure(.idle, position: 102)) == [
+                .backOff(times: 0), .retry(.sameWhileGood, after: .backOff),
+            ])
         for position in 103..<200 {
             let actions = machine.failed(failure(.broken, position: UInt64(position)))
             #expect(actions == [.backOff(times: 0), .retry(.sameWhileGood, after: .backOff)])
@@ -193,13 +164,8 @@ struct PieceMachineTests {
         var failure = failure(.status(403))
         failure.hasMoved = true
         failure.attempts = 9
-        #expect(
-            machine.failed(failure)
-                == [.forgetLesson, .expireResolution, .retry(.original, after: .none)]
-        )
-        #expect(
-            machine.failed(failure) == [.forgetLesson, .expireResolution, .retry(.original, after: .own)]
-        )
+        #expect(machine.failed(failure) == [.forgetLesson, .expireResolution, .retry(.original, after: .none)])
+        #expect(machine.failed(failure) == [.forgetLesson, .expireResolution, .retry(.original, after: .own)])
         #expect(machine.failed(failure) == [.forgetLesson, .dropSource, .penaliseSource, .fail])
         failure.position = 101
         #expect(machine.failed(failure).contains(.expireResolution), "the one before was good for something")
@@ -208,8 +174,7 @@ struct PieceMachineTests {
     @Test("What a redirect taught is forgotten after a fault there, not after an interruption")
     func lessons() {
         for (kind, position, forgets) in [
-            (Fault.Kind.broken, UInt64(100), true), (.broken, 101, false), (.idle, 101, false),
-            (.slow, 101, true),
+            (Fault.Kind.broken, UInt64(100), true), (.broken, 101, false), (.idle, 101, false), (.slow, 101, true),
             (.stopped, 100, false), (.malformed, 100, true),
         ] {
             var machine = machine()
@@ -237,12 +202,9 @@ struct PieceMachineTests {
         #expect(machine.failed(failure) == [.penaliseSource, .ask(.original)])
         failure.isOtherSourceReady = false
         #expect(
-            machine.failed(failure)
-                == [
-                    .penaliseSource, .blameHost, .backOff(times: 2),
-                    .retry(.sameWhileGood, after: .backOff),
-                ]
-        )
+            machine.failed(failure) == [
+                .penaliseSource, .blameHost, .backOff(times: 2), .retry(.sameWhileGood, after: .backOff),
+            ])
         #expect(machine.failed(failure).last == .fail, "that was the last attempt")
     }
 

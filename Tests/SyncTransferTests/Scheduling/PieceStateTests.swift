@@ -21,8 +21,8 @@ private let until = Duration.seconds(1)
 private let (first, second) = (ExchangeID(number: 1), ExchangeID(number: 2))
 
 private let inputs: [PieceInput] = [
-    .enqueued, .started(second), .joined(second), .missed, .delayed(until: until), .leftToResolvers,
-    .leftToScout, .leftToRecord, .over,
+    .enqueued, .started(second), .joined(second), .missed, .delayed(until: until), .leftToResolvers, .leftToScout,
+    .leftToRecord, .over,
 ]
 private let states: [PieceState] = [
     .queued, .waiting(.until(until)), .waiting(.resolver), .waiting(.scout), .waiting(.record), .parked,

@@ -10,38 +10,28 @@ struct RetryTests {
         arguments: [
             (.unreachable, .waitForConnectivity), (.idle, .again), (.broken, .again), (.tls, .nextSource),
             (.proxyAuthentication, .fail), (.malformed, .once), (.unwantedForm, .nextSource),
-            (.wrongRange, .onceWithoutRange), (.otherSize, .onceUncached),
-            (.captivePortal, .waitForConnectivity),
+            (.wrongRange, .onceWithoutRange), (.otherSize, .onceUncached), (.captivePortal, .waitForConnectivity),
             (.redirect, .nextSource), (.policy, .nextSource), (.tooLarge, .nextSource), (.rewound, .again),
             (.stopped, .fail), (.libcurl, .once), (.superseded, .joinOther), (.noRanges, .nextSource),
-        ] as [(Fault.Kind, RetryTable.Remedy)]
-    )
+        ] as [(Fault.Kind, RetryTable.Remedy)])
     func remedies(kind: Fault.Kind, remedy: RetryTable.Remedy) {
         #expect(RetryTable.remedy(for: Fault(kind, ""), redirected: false) == remedy)
         #expect(RetryTable.remedy(for: Fault(kind, ""), redirected: true) == remedy)
     }
 
-    @Test(
-        "Statuses that pass [F028]",
-        arguments: [408, 425, 429, 500, 502, 503, 504, 507, 509, 520, 524, 527, 530]
-    )
+    @Test("Statuses that pass [F028]", arguments: [408, 425, 429, 500, 502, 503, 504, 507, 509, 520, 524, 527, 530])
     func transient(status: Int) {
         #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: false) == .again)
         #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: true) == .again)
     }
 
     @Test(
-        "Statuses that stay [F026 F027]",
-        arguments: [400, 401, 402, 403, 404, 405, 410, 418, 451, 501, 505, 511, 599]
-    )
+        "Statuses that stay [F026 F027]", arguments: [400, 401, 402, 403, 404, 405, 410, 418, 451, 501, 505, 511, 599])
     func permanent(status: Int) {
         #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: false) == .nextSource)
     }
 
-    @Test(
-        "An expired link is asked for again at the original [S74 F025]",
-        arguments: [400, 401, 403, 404, 410]
-    )
+    @Test("An expired link is asked for again at the original [S74 F025]", arguments: [400, 401, 403, 404, 410])
     func expired(status: Int) {
         #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: true) == .againFromOriginal)
     }
@@ -94,13 +84,8 @@ struct RetryTests {
     @Test(
         "Retry-After in both forms; garbage is ignored [F028 F029]",
         arguments: [
-            ("120", 120), ("0", 0), ("Sun, 06 Nov 1994 08:50:37 GMT", 60),
-            ("Sun, 06 Nov 1994 08:00:00 GMT", 0),
-            ("99999999999999999999", Int64.max), ("-5", nil), ("1.5", nil), ("soon", nil), ("", nil),
-            ("+3", nil),
-        ] as [(String, Int64?)]
-    )
-    func retryAfterForms(text: String, seconds: Int64?) {
-        #expect(retryAfter(text, now: 784_111_777) == seconds)
-    }
+            ("120", 120), ("0", 0), ("Sun, 06 Nov 1994 08:50:37 GMT", 60), ("Sun, 06 Nov 1994 08:00:00 GMT", 0),
+            ("99999999999999999999", Int64.max), ("-5", nil), ("1.5", nil), ("soon", nil), ("", nil), ("+3", nil),
+        ] as [(String, Int64?)])
+    func retryAfterForms(text: String, seconds: Int64?) { #expect(retryAfter(text, now: 784_111_777) == seconds) }
 }

@@ -14,10 +14,7 @@ struct SchedulingScenarioTests {
         for run in runs { try await bench.finish(run, object) }
     }
 
-    @Test(
-        "Never more connections than the caps [S82 S84 S87]",
-        arguments: [(64, 3, 3), (2, 64, 2), (64, 1, 1)]
-    )
+    @Test("Never more connections than the caps [S82 S84 S87]", arguments: [(64, 3, 3), (2, 64, 2), (64, 1, 1)])
     func caps(connections: Int, perHost: Int, most: Int) async throws {
         let bench = try Bench {
             $0.connections = connections
@@ -37,9 +34,7 @@ struct SchedulingScenarioTests {
             $0.adaptive = false
         }
         let target = try FaultServer()
-        bench.server.respondToOthers {
-            .redirect(to: target.url($0.path)).setting("Cache-Control", "no-store")
-        }
+        bench.server.respondToOthers { .redirect(to: target.url($0.path)).setting("Cache-Control", "no-store") }
         let object = object
         target.respondToOthers { _ in .object(object).delayed(by: .milliseconds(5)) }
         try await runAll(bench, (0..<20).map { bench.server.url("/\($0)") })
@@ -141,10 +136,7 @@ struct SchedulingScenarioTests {
         let runs = (0..<4).map { _ in bench.start(large) }
         for run in runs { try await bench.finish(run, large) }
         // No upper bound: that would be a test of the machine.
-        #expect(
-            ContinuousClock.now - start > .milliseconds(850),
-            "2 MB at 2 MB/s, less the first tenth of a second"
-        )
+        #expect(ContinuousClock.now - start > .milliseconds(850), "2 MB at 2 MB/s, less the first tenth of a second")
         bench.transport.setRateLimit(nil)
         try await bench.deliver(large)
     }

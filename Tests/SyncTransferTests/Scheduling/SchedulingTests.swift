@@ -71,9 +71,7 @@ struct TransferQueueTests {
 @Suite("Adaptive connections", .timeLimit(.minutes(10)))
 struct AdaptiveLimitTests {
     /// Measures again and again; goodput is a function of the connections.
-    func run(_ limit: inout AdaptiveLimit, intervals: Int, from start: Int = 0, goodput: (Int) -> Double)
-        -> [Int]
-    {
+    func run(_ limit: inout AdaptiveLimit, intervals: Int, from start: Int = 0, goodput: (Int) -> Double) -> [Int] {
         (start..<start + intervals).map { index in
             limit.measured(goodput: goodput(limit.limit), now: AdaptiveLimit.interval * index)
             return limit.limit
@@ -124,8 +122,7 @@ struct AdaptiveLimitTests {
     }
 
     @Test(
-        "The last step to the ceiling is judged once: then it is remembered, and no pause of the server takes it back"
-    )
+        "The last step to the ceiling is judged once: then it is remembered, and no pause of the server takes it back")
     func provenAtTheCeiling() {
         var limit = AdaptiveLimit(start: 8, ceiling: 16)
         #expect(run(&limit, intervals: 3) { Double($0) * 1e6 } == [8, 16, 16])
@@ -214,17 +211,14 @@ struct AdaptiveLimitTests {
     }
 
     @Test("What was remembered is cut to what is allowed", arguments: [(0, 1), (5, 5), (100, 8)])
-    func remembered(start: Int, limit: Int) {
-        #expect(AdaptiveLimit(start: start, ceiling: 8).limit == limit)
-    }
+    func remembered(start: Int, limit: Int) { #expect(AdaptiveLimit(start: start, ceiling: 8).limit == limit) }
 }
 
 @Suite("The rate limit", .timeLimit(.minutes(10)))
 struct ThrottleTests {
     @Test(
         "Over any time, not more than the rate and a tenth of a second's worth",
-        arguments: [1_000, 100_000, 10_000_000]
-    )
+        arguments: [1_000, 100_000, 10_000_000])
     func rate(rate: UInt64) {
         let throttle = Throttle(rate: rate, now: .zero)
         var taken = 0
@@ -267,9 +261,7 @@ struct SourceHealthTests {
 
     func best(_ health: SourceHealth, now: Duration = .zero, unreachable: Set<Int> = []) throws -> Int? {
         let urls = [try CurlURL(Self.first), try CurlURL(Self.second)]
-        let candidates = urls.indices.map {
-            (index: $0, url: urls[$0], isOutOfReach: unreachable.contains($0))
-        }
+        let candidates = urls.indices.map { (index: $0, url: urls[$0], isOutOfReach: unreachable.contains($0)) }
         return health.best(of: candidates, now: now)
     }
 
@@ -298,9 +290,7 @@ struct SourceHealthTests {
     @Test("Only so many penalties are kept, however many files a bad source has")
     func manyPenalised() {
         var health = SourceHealth()
-        for number in 0..<10_000 {
-            health.penalise("http://a.example/\(number)", until: .seconds(600), now: .zero)
-        }
+        for number in 0..<10_000 { health.penalise("http://a.example/\(number)", until: .seconds(600), now: .zero) }
         #expect(health.isPenalised("http://a.example/9999", now: .zero))
         #expect(health.records(now: .zero, unixTime: 0).penalised.count <= 4096)
     }
@@ -317,10 +307,7 @@ struct SourceHealthTests {
         #expect(records.penalised == [Self.first: 1_060], "a query may be a secret")
         let next = SourceHealth(records, now: .seconds(7), unixTime: 1_010)
         #expect(next[origin] == health[origin])
-        #expect(
-            next.isPenalised(Self.first, now: .seconds(56))
-                && !next.isPenalised(Self.first, now: .seconds(57))
-        )
+        #expect(next.isPenalised(Self.first, now: .seconds(56)) && !next.isPenalised(Self.first, now: .seconds(57)))
         #expect(next.records(now: .seconds(57), unixTime: 1_060) == SourceRecords(), "nothing new")
         var nonsense = SourceRecords()
         nonsense.scores = ["nonsense": HostScore()]
@@ -355,8 +342,7 @@ struct SourceHealthTests {
         #expect(file.read(now: 91 * 86_400) == SourceRecords())
         var status = stat()
         #expect(stat(root.path("sources"), &status) == 0 && status.st_mode & 0o777 == 0o600)
-        for damage in ["", "sources 2\naside 100 https://a/\n", "sources 1\norigin nan -1 x\naside 9\n\u{0}"]
-        {
+        for damage in ["", "sources 2\naside 100 https://a/\n", "sources 1\norigin nan -1 x\naside 9\n\u{0}"] {
             try root.write(damage, to: "sources")
             _ = chmod(root.path("sources"), 0o600)
             #expect(file.read(now: 10) == SourceRecords())
@@ -370,34 +356,21 @@ struct AddressScopeTests {
         "This machine, this link, this site [V29 F024]",
         arguments: [
             "127.0.0.1", "127.255.255.254", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.0.1",
-            "169.254.169.254",
-            "0.0.0.0", "100.64.0.1", "224.0.0.1", "255.255.255.255", "192.0.0.1", "198.18.0.1", "::1", "::",
-            "[::1]", "fe80::1", "fe80::1%eth0", "fc00::1", "fd12:3456::1", "ff02::1", "::ffff:127.0.0.1",
+            "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1", "255.255.255.255", "192.0.0.1", "198.18.0.1",
+            "::1", "::", "[::1]", "fe80::1", "fe80::1%eth0", "fc00::1", "fd12:3456::1", "ff02::1", "::ffff:127.0.0.1",
             "::ffff:a00:1", "::127.0.0.1", "64:ff9b::10.0.0.1", "2002:7f00:1::1", "2002:c0a8:1::", "100::1",
-        ]
-    )
-    func local(address: String) {
-        #expect(AddressScope(literal: address) == .local)
-    }
+        ])
+    func local(address: String) { #expect(AddressScope(literal: address) == .local) }
 
     @Test(
         "Anywhere",
         arguments: [
-            "1.1.1.1", "8.8.8.8", "172.15.0.1", "172.32.0.1", "192.167.1.1", "193.0.0.1", "100.63.0.1",
-            "100.128.0.1",
+            "1.1.1.1", "8.8.8.8", "172.15.0.1", "172.32.0.1", "192.167.1.1", "193.0.0.1", "100.63.0.1", "100.128.0.1",
             "2606:4700::1111", "[2a00:1450::1]", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1",
             "223.255.255.254",
-        ]
-    )
-    func global(address: String) {
-        #expect(AddressScope(literal: address) == .global)
-    }
+        ])
+    func global(address: String) { #expect(AddressScope(literal: address) == .global) }
 
-    @Test(
-        "Names are no addresses",
-        arguments: ["localhost", "a.example", "", "1.2.3", "127.1", "::g", "[::1"]
-    )
-    func names(text: String) {
-        #expect(AddressScope(literal: text) == nil)
-    }
+    @Test("Names are no addresses", arguments: ["localhost", "a.example", "", "1.2.3", "127.1", "::g", "[::1"])
+    func names(text: String) { #expect(AddressScope(literal: text) == nil) }
 }

@@ -36,9 +36,7 @@ struct ScoutingScenarioTests {
         return bench
     }
 
-    func redirects(_ bench: Bench) -> Int {
-        bench.server.log.entries.count { $0.request.path.hasPrefix("/packs/") }
-    }
+    func redirects(_ bench: Bench) -> Int { bench.server.log.entries.count { $0.request.path.hasPrefix("/packs/") } }
 
     @Test("Sixteen spans cost one redirect where the server is known to redirect", arguments: [1, 4])
     func known(packs: Int) async throws {

@@ -23,10 +23,7 @@ struct SharingScenarioTests {
         for (range, run) in runs { try await bench.finish(run, object, range: range) }
     }
 
-    @Test(
-        "A server without ranges costs the object about once, not once a span [F011 F059]",
-        arguments: [1, 4]
-    )
+    @Test("A server without ranges costs the object about once, not once a span [F011 F059]", arguments: [1, 4])
     func rangeless(connections: Int) async throws {
         let bench = try Bench { $0.connectionsPerHost = connections }
         bench.server.script("/a", .object(object).ignoringRanges())
@@ -56,11 +53,8 @@ struct SharingScenarioTests {
     func broken() async throws {
         let bench = try Bench { $0.connectionsPerHost = 2 }
         bench.server.script(
-            "/a",
-            .object(object).ignoringRanges().dropping(at: 1_500_000),
-            .object(object).ignoringRanges().resetting(at: 3_000_000),
-            .object(object).ignoringRanges()
-        )
+            "/a", .object(object).ignoringRanges().dropping(at: 1_500_000),
+            .object(object).ignoringRanges().resetting(at: 3_000_000), .object(object).ignoringRanges())
         try await run(bench, spans: spans(16))
         #expect(bench.server.log.requestCount <= 8)
     }
@@ -73,10 +67,7 @@ struct SharingScenarioTests {
         }
         // Who is cancelled before the others have joined ends the first answer; nobody releases a second stall.
         bench.server.script(
-            "/a",
-            .object(object).ignoringRanges().stalling(at: 100_000),
-            .object(object).ignoringRanges()
-        )
+            "/a", .object(object).ignoringRanges().stalling(at: 100_000), .object(object).ignoringRanges())
         let spans = spans(4)
         var stopping = CollectingSink.Behaviour()
         stopping.stopAfter = 10_000

@@ -21,9 +21,7 @@ final class SplittingSink: SplittableSink {
     }
 
     /// All parts, in order; `nil` when they do not fit together.
-    var bytes: [UInt8] {
-        state.withLock { $0.bytes } + state.withLock { $0.tails }.reversed().flatMap(\.bytes)
-    }
+    var bytes: [UInt8] { state.withLock { $0.bytes } + state.withLock { $0.tails }.reversed().flatMap(\.bytes) }
     var parts: Int { 1 + state.withLock { $0.tails }.reduce(0) { $0 + $1.parts } }
 
     func begin(_ response: ResponseHead) -> UInt64 { state.withLock { $0.next } }
@@ -37,9 +35,7 @@ final class SplittingSink: SplittableSink {
         }
     }
 
-    func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (
-        start: UInt64, sink: any TransferSink
-    )? {
+    func splitTail(near offset: UInt64, in range: ClosedRange<UInt64>) -> (start: UInt64, sink: any TransferSink)? {
         state.withLock { state in
             let cut = offset / block * block
             guard range.contains(cut), cut > state.next, cut < state.end else { return nil }
@@ -54,10 +50,9 @@ final class SplittingSink: SplittableSink {
 @Suite("Splitting the slowest", .timeLimit(.minutes(10)))
 struct SplittingScenarioTests {
     /// Asks for all but the last byte of every object at once, the first with the highest priority.
-    private func fetch(
-        _ objects: [(path: String, object: ServedObject)],
-        with bench: Bench
-    ) async throws -> (sinks: [SplittingSink], reports: [TransferReport]) {
+    private func fetch(_ objects: [(path: String, object: ServedObject)], with bench: Bench) async throws -> (
+        sinks: [SplittingSink], reports: [TransferReport]
+    ) {
         let ends = Mutex<[Int: Result<TransferReport, TransferError>]>([:])
         var sinks: [SplittingSink] = []
         for (number, (path, object)) in objects.enumerated() {
@@ -65,10 +60,7 @@ struct SplittingScenarioTests {
             let sink = SplittingSink(range: 0..<(size - 1), block: 10_000)
             sinks.append(sink)
             var request = TransferRequest(
-                id: TransferID(rawValue: UInt64(number)),
-                urls: [bench.server.url(path)],
-                limit: size
-            )
+                id: TransferID(rawValue: UInt64(number)), urls: [bench.server.url(path)], limit: size)
             (request.range, request.objectSize, request.priority) = (0..<(size - 1), size, 10 - number)
             bench.transport.start(request, sink: sink) { result in ends.withLock { $0[number] = result } }
         }
@@ -109,9 +101,7 @@ struct SplittingScenarioTests {
         #expect(bench.server.log.bytesSent(to: "/2") == objects[2].bytes.count - 1)
     }
 
-    @Test(
-        "At the end, what a slow connection has left goes to one that was fast, and everything arrives once"
-    )
+    @Test("At the end, what a slow connection has left goes to one that was fast, and everything arrives once")
     func handsOver() async throws {
         let bench = try Bench {
             ($0.connections, $0.connectionsPerHost, $0.initialConnections) = (2, 2, 2)
@@ -120,32 +110,21 @@ struct SplittingScenarioTests {
         // 900 KiB are too little for a cut in the middle, and take the slow connection 7 s.
         let slow = ServedObject.patterned(size: 900 << 10)
         let fast = ServedObject.patterned(size: 4 << 20)
-        bench.server.script(
-            "/slow",
-            .object(slow).dripping(16 * 1024, every: .milliseconds(128)),
-            .object(slow)
-        )
+        bench.server.script("/slow", .object(slow).dripping(16 * 1024, every: .milliseconds(128)), .object(slow))
         bench.server.script("/fast", .object(fast))
         let sinks = try await fetch([("/slow", slow), ("/fast", fast)], with: bench).sinks
-        #expect(
-            isSame(sinks[0].bytes, slow.bytes.dropLast()) && isSame(sinks[1].bytes, fast.bytes.dropLast())
-        )
+        #expect(isSame(sinks[0].bytes, slow.bytes.dropLast()) && isSame(sinks[1].bytes, fast.bytes.dropLast()))
         #expect(sinks[0].parts > 1 && bench.server.log.requests(to: "/slow").count == sinks[0].parts)
     }
 
     /// Asks for all of an object, without a range.
-    private func fetchWhole(
-        _ object: ServedObject,
-        with bench: Bench
-    ) async throws -> (sink: SplittingSink, report: TransferReport) {
+    private func fetchWhole(_ object: ServedObject, with bench: Bench) async throws -> (
+        sink: SplittingSink, report: TransferReport
+    ) {
         let size = UInt64(object.bytes.count)
         let sink = SplittingSink(range: 0..<size, block: 1)
         let end = Mutex<Result<TransferReport, TransferError>?>(nil)
-        var request = TransferRequest(
-            id: TransferID(rawValue: 1),
-            urls: [bench.server.url("/a")],
-            limit: size
-        )
+        var request = TransferRequest(id: TransferID(rawValue: 1), urls: [bench.server.url("/a")], limit: size)
         request.objectSize = size
         bench.transport.start(request, sink: sink) { result in end.withLock { $0 = result } }
         let result = try await waitFor { end.withLock { $0 } }

@@ -16,8 +16,7 @@ final class EventLog: Sendable {
         let line =
             switch event {
             case .asked: ""
-            case .redirected(_, let status, let from, let to, let hop):
-                "redirected \(status) \(hop) \(from) -> \(to)"
+            case .redirected(_, let status, let from, let to, let hop): "redirected \(status) \(hop) \(from) -> \(to)"
             case .rewritten(_, let from, let to, .rule(let place), let hop):
                 "rewritten \(place) \(hop) \(from) -> \(to)"
             case .rewritten(_, let from, let to, .resolver(let name), let hop):
@@ -39,20 +38,13 @@ let systemClock = TransportClock(
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
-    },
-    unixTime: { Int64(time(nil)) }
-)
+    }, unixTime: { Int64(time(nil)) })
 
 /// A transport whose waits are short enough for tests.
-func makeTransport(
-    log: EventLog = EventLog(),
-    _ change: (inout TransportConfiguration) -> Void = { _ in }
-) throws -> CurlTransport {
-    var configuration = TransportConfiguration(
-        clock: systemClock,
-        random: { 1 << 62 },
-        events: { log.add($0) }
-    )
+func makeTransport(log: EventLog = EventLog(), _ change: (inout TransportConfiguration) -> Void = { _ in }) throws
+    -> CurlTransport
+{
+    var configuration = TransportConfiguration(clock: systemClock, random: { 1 << 62 }, events: { log.add($0) })
     configuration.advise = { "\($0)" }
     configuration.retry.base = .milliseconds(20)
     configuration.retry.connectivityCap = .milliseconds(50)
@@ -70,10 +62,7 @@ final class Bench: Sendable {
     let log: EventLog
     private let next = Mutex<UInt64>(1)
 
-    init(
-        server: FaultServer? = nil,
-        _ change: (inout TransportConfiguration) -> Void = { _ in }
-    ) throws {
+    init(server: FaultServer? = nil, _ change: (inout TransportConfiguration) -> Void = { _ in }) throws {
         let log = EventLog()
         self.log = log
         self.server = try server ?? FaultServer()
@@ -84,23 +73,16 @@ final class Bench: Sendable {
 
     /// Starts a transfer of an object, or of a part of it, from `urls` or else from `/a`.
     func start(
-        _ object: ServedObject,
-        from urls: [String]? = nil,
-        range: Range<UInt64>? = nil,
-        sink: CollectingSink.Behaviour = .init(),
-        change: (inout TransferRequest) -> Void = { _ in }
+        _ object: ServedObject, from urls: [String]? = nil, range: Range<UInt64>? = nil,
+        sink: CollectingSink.Behaviour = .init(), change: (inout TransferRequest) -> Void = { _ in }
     ) -> TransferRun {
         let id = next.withLock { next in
             defer { next += 1 }
             return TransferID(rawValue: next)
         }
         var request = TransferRequest(
-            id: id,
-            urls: urls ?? [server.url("/a")],
-            range: range,
-            objectSize: UInt64(object.bytes.count),
-            limit: UInt64(range?.count ?? object.bytes.count)
-        )
+            id: id, urls: urls ?? [server.url("/a")], range: range, objectSize: UInt64(object.bytes.count),
+            limit: UInt64(range?.count ?? object.bytes.count))
         change(&request)
         var behaviour = sink
         if let range { behaviour.start = range.lowerBound }
@@ -108,19 +90,15 @@ final class Bench: Sendable {
     }
 
     /// Runs one transfer to a good end and checks the bytes.
-    @discardableResult
-    func deliver(
-        _ object: ServedObject,
-        from urls: [String]? = nil,
-        range: Range<UInt64>? = nil,
+    @discardableResult func deliver(
+        _ object: ServedObject, from urls: [String]? = nil, range: Range<UInt64>? = nil,
         change: (inout TransferRequest) -> Void = { _ in }
     ) async throws -> TransferReport {
         try await finish(start(object, from: urls, range: range, change: change), object, range: range)
     }
 
     /// Waits for a good end and checks the bytes.
-    @discardableResult
-    func finish(_ run: TransferRun, _ object: ServedObject, range: Range<UInt64>? = nil) async throws
+    @discardableResult func finish(_ run: TransferRun, _ object: ServedObject, range: Range<UInt64>? = nil) async throws
         -> TransferReport
     {
         let report = try await run.end().get()
@@ -128,9 +106,7 @@ final class Bench: Sendable {
         guard isSame(run.sink.bytes, object.bytes[wanted]) else {
             throw TestKitError("other bytes than the object's\n\(server.log.description)")
         }
-        guard run.sink.violations.isEmpty else {
-            throw TestKitError(run.sink.violations.joined(separator: "; "))
-        }
+        guard run.sink.violations.isEmpty else { throw TestKitError(run.sink.violations.joined(separator: "; ")) }
         return report
     }
 
@@ -155,8 +131,7 @@ func isSame(_ one: [UInt8], _ other: ArraySlice<UInt8>) -> Bool {
 }
 
 /// Waits until `body` returns a value.
-@discardableResult
-func waitFor<R>(_ body: () -> R?) async throws -> R {
+@discardableResult func waitFor<R>(_ body: () -> R?) async throws -> R {
     let limit = ContinuousClock.now + .seconds(20)
     while ContinuousClock.now < limit {
         if let result = body() { return result }

@@ -11,10 +11,8 @@ struct FaultScenarioTests {
     var object: ServedObject { FaultFixtures.object }
 
     @Test(
-        "Faults that pass end with the right bytes",
-        arguments: FaultFixtures.passing.keys.sorted(),
-        [nil, 1_000..<299_000] as [Range<UInt64>?]
-    )
+        "Faults that pass end with the right bytes", arguments: FaultFixtures.passing.keys.sorted(),
+        [nil, 1_000..<299_000] as [Range<UInt64>?])
     func passing(name: String, range: Range<UInt64>?) async throws {
         let bench = try Bench()
         bench.server.script("/a", try #require(FaultFixtures.passing[name]), .object(object))
@@ -26,11 +24,7 @@ struct FaultScenarioTests {
     func told() async throws {
         let bench = try Bench()
         bench.server.script(
-            "/a",
-            .object(object).dropping(at: 20_000),
-            .object(object).dropping(at: 30_000),
-            .object(object)
-        )
+            "/a", .object(object).dropping(at: 20_000), .object(object).dropping(at: 30_000), .object(object))
         let run = bench.start(object)
         _ = try await bench.finish(run, object)
         #expect(run.sink.interruptions == run.sink.beginCount - 1)
@@ -138,9 +132,7 @@ struct FaultScenarioTests {
 
     @Test(
         "Objects that a store serves with the coding of their upload arrive as they are [F031]",
-        arguments: ["", "identity", "aws-chunked", "aws-chunked,identity"],
-        [nil, 1_000..<299_000] as [Range<UInt64>?]
-    )
+        arguments: ["", "identity", "aws-chunked", "aws-chunked,identity"], [nil, 1_000..<299_000] as [Range<UInt64>?])
     func uploadCoding(coding: String, range: Range<UInt64>?) async throws {
         let bench = try Bench()
         bench.server.script("/a", .object(object).setting("Content-Encoding", coding))
@@ -173,23 +165,15 @@ struct FaultScenarioTests {
         #expect(report.requests == 2)
     }
 
-    @Test(
-        "An object of unknown length that is replaced while it is fetched arrives whole, in its new length [F014]"
-    )
+    @Test("An object of unknown length that is replaced while it is fetched arrives whole, in its new length [F014]")
     func replaced() async throws {
         let bench = try Bench()
-        let (old, new) = (
-            ServedObject.patterned(size: 50_000, seed: 1), ServedObject.patterned(size: 70_000, seed: 2)
-        )
+        let (old, new) = (ServedObject.patterned(size: 50_000, seed: 1), ServedObject.patterned(size: 70_000, seed: 2))
         for (before, after) in [(old, new), (new, old)] {
             bench.server.script("/m", .object(before).dropping(at: 20_000), .object(after))
             let sink = ForgetfulSink()
             let result = Monitor<Result<TransferReport, TransferError>?>(nil)
-            let request = TransferRequest(
-                id: TransferID(rawValue: 1),
-                urls: [bench.server.url("/m")],
-                limit: 1 << 20
-            )
+            let request = TransferRequest(id: TransferID(rawValue: 1), urls: [bench.server.url("/m")], limit: 1 << 20)
             bench.transport.start(request, sink: sink) { end in result.change { $0 = end } }
             _ = try await waitFor { result.withLock { $0 } }.get()
             #expect(isSame(sink.bytes, after.bytes[...]), "\(sink.bytes.count) bytes")
@@ -303,25 +287,20 @@ private enum FaultFixtures {
         return [
             "F002 silence": .silence, "F004 FIN after the first byte": good.dropping(at: 1),
             "F004 FIN before the last byte": good.dropping(at: 299_999),
-            "F006 RST half way": good.resetting(at: 150_000),
-            "F006 RST": .reset, "F007 FIN": .dropped, "F008": good.withoutLength().dropping(at: 1000),
-            "F011": good.ignoringRanges(), "F012": good.shiftingRanges(by: -7),
-            "F013": good.shiftingRanges(by: 7),
-            "F014": good.withTotal(299_999), "F015 none": good.withoutContentRange(),
-            "F015 unsatisfied": good.withContentRange("bytes */300000"), "F016": good.withMultipartRanges(),
-            "F018": good.refusingRanges(), "F020": good.withWeakETag().dropping(at: 9),
-            "F028 503": .unavailable(503),
-            "F028 429": .unavailable(429, retryAfter: "0"),
-            "F029 negative": .unavailable(503, retryAfter: "-9"),
+            "F006 RST half way": good.resetting(at: 150_000), "F006 RST": .reset, "F007 FIN": .dropped,
+            "F008": good.withoutLength().dropping(at: 1000), "F011": good.ignoringRanges(),
+            "F012": good.shiftingRanges(by: -7), "F013": good.shiftingRanges(by: 7), "F014": good.withTotal(299_999),
+            "F015 none": good.withoutContentRange(), "F015 unsatisfied": good.withContentRange("bytes */300000"),
+            "F016": good.withMultipartRanges(), "F018": good.refusingRanges(),
+            "F020": good.withWeakETag().dropping(at: 9), "F028 503": .unavailable(503),
+            "F028 429": .unavailable(429, retryAfter: "0"), "F029 negative": .unavailable(503, retryAfter: "-9"),
             "F029 garbage": .unavailable(500, retryAfter: "Mon, 99 Foo"), "F030": .captivePortal(),
             "F032 size": good.chunked(fault: .badSize), "F032 huge": good.chunked(fault: .hugeSize),
             "F032 line": good.chunked(fault: .missingLineEnd), "F032 end": good.chunked(fault: .missingEnd),
             "F032 trailers": good.chunked(fault: .trailerFlood), "F035 chunked": good.chunked(),
-            "F035": good.asHTTP10(),
-            "F036 many": good.withHeaderFlood(500), "F036 large": good.withHugeHeader(200_000),
+            "F035": good.asHTTP10(), "F036 many": good.withHeaderFlood(500), "F036 large": good.withHugeHeader(200_000),
             "F036 1xx": good.withInterimAnswers(300), "F038 negative": good.claimingLength("-1"),
-            "F038 overflow": good.claimingLength("99999999999999999999"),
-            "F038 two": good.claimingLength("10", "11"),
+            "F038 overflow": good.claimingLength("99999999999999999999"), "F038 two": good.claimingLength("10", "11"),
         ]
     }()
 

@@ -13,9 +13,7 @@ struct FaultyPartyTests {
 
     @Test(
         "An object that a server does not have, or refuses, is told, although a mirror of it is dead [F042]",
-        arguments: [401, 403, 404, 410],
-        [false, true]
-    )
+        arguments: [401, 403, 404, 410], [false, true])
     func missing(status: Int, isMirrorFirst: Bool) async throws {
         let port = try ClosedPort()
         // Neither patience nor the deadline ends it: whoever waited for the mirror would wait until then.
@@ -33,10 +31,7 @@ struct FaultyPartyTests {
             #expect(error.code == (status < 404 ? .authentication : .badStatus(status)))
             #expect(error.detail.hasPrefix("status \(status)"), "\(error.detail)")
             #expect(error.url == bench.server.url("/\(number)"))
-            #expect(
-                error.detail.contains("http://127.0.0.1:\(port.port)"),
-                "the mirror is told, too: \(error)"
-            )
+            #expect(error.detail.contains("http://127.0.0.1:\(port.port)"), "the mirror is told, too: \(error)")
         }
     }
 
@@ -59,19 +54,14 @@ struct FaultyPartyTests {
         mirror.respondToOthers { _ in .status(410) }
         let bench = try Bench()
         bench.server.respondToOthers { _ in .status(404) }
-        let error = try await bench.failure(
-            bench.start(object, from: [bench.server.url("/a"), mirror.url("/a")])
-        )
+        let error = try await bench.failure(bench.start(object, from: [bench.server.url("/a"), mirror.url("/a")]))
         #expect(error.code == .badStatus(404) && error.url == bench.server.url("/a"))
         #expect(error.detail.contains("http://127.0.0.1:\(mirror.port)") && error.detail.contains("410"))
     }
 
     // MARK: - Other objects of the same host
 
-    @Test(
-        "An object that a host does not have says nothing about its others [F027]",
-        arguments: [401, 403, 404, 410]
-    )
+    @Test("An object that a host does not have says nothing about its others [F027]", arguments: [401, 403, 404, 410])
     func others(status: Int) async throws {
         let mirror = try FaultServer()
         mirror.serve(object, at: "/b")
@@ -98,9 +88,7 @@ struct FaultyPartyTests {
         let cookie = try await bench.failure(bench.start(object, from: [bench.server.url("/c")]))
         #expect(cookie.detail.hasSuffix("; doWithoutCookie"), "\(cookie.detail)")
         #expect(!"\(cookie)".contains("canary"))
-        bench.server.respondToOthers { request in
-            .redirect(to: request.path + "x").setting("Set-Cookie", "a=b")
-        }
+        bench.server.respondToOthers { request in .redirect(to: request.path + "x").setting("Set-Cookie", "a=b") }
         let long = try await bench.failure(bench.start(object, from: [bench.server.url("/e")]))
         #expect(long.detail == "more than 10 redirects; doWithoutCookie")
     }
@@ -122,10 +110,7 @@ struct FaultyPartyTests {
 
     // MARK: - Proxies
 
-    @Test(
-        "A proxy that cannot be reached is named, not the server behind it [F054]",
-        arguments: ["http", "https"]
-    )
+    @Test("A proxy that cannot be reached is named, not the server behind it [F054]", arguments: ["http", "https"])
     func deadProxy(scheme: String) async throws {
         let port = try ClosedPort()
         let bench = try Bench {
@@ -161,10 +146,7 @@ struct FaultyPartyTests {
         }
     }
 
-    @Test(
-        "What comes through a proxy in the clear may be the proxy's, and is told so",
-        arguments: [403, 502]
-    )
+    @Test("What comes through a proxy in the clear may be the proxy's, and is told so", arguments: [403, 502])
     func clear(status: Int) async throws {
         let proxy = try FaultServer()
         proxy.respondToOthers { _ in .status(status) }
@@ -173,15 +155,10 @@ struct FaultyPartyTests {
             $0.retry.attempts = 1
         }
         let error = try await bench.failure(bench.start(object, from: ["http://files.example/a"]))
-        #expect(
-            error.detail.hasPrefix("status \(status) (the server's, or that of the proxy \(proxy.url("")))")
-        )
+        #expect(error.detail.hasPrefix("status \(status) (the server's, or that of the proxy \(proxy.url("")))"))
     }
 
-    @Test(
-        "A proxy's own credentials that are refused are called refused [F054]",
-        arguments: ["http", "https"]
-    )
+    @Test("A proxy's own credentials that are refused are called refused [F054]", arguments: ["http", "https"])
     func refusedProxyCredentials(scheme: String) async throws {
         let proxy = try FaultServer()
         proxy.respondToOthers { _ in .status(407).setting("Proxy-Authenticate", "Basic realm=\"p\"") }
@@ -190,9 +167,6 @@ struct FaultyPartyTests {
         }
         let error = try await bench.failure(bench.start(object, from: ["\(scheme)://files.example/a"]))
         #expect(error.code == .authentication)
-        #expect(
-            error.detail
-                == "the proxy \(proxy.url("")) refuses the credentials (407); renewProxyCredentials"
-        )
+        #expect(error.detail == "the proxy \(proxy.url("")) refuses the credentials (407); renewProxyCredentials")
     }
 }

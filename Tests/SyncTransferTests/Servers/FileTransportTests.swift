@@ -26,10 +26,7 @@ struct FileTransportTests {
         func url(_ name: String) -> String { "file://\(root.path(name))" }
 
         func start(
-            _ names: [String] = ["a"],
-            range: Range<UInt64>? = nil,
-            limit: UInt64 = .max,
-            id: UInt64 = 1,
+            _ names: [String] = ["a"], range: Range<UInt64>? = nil, limit: UInt64 = .max, id: UInt64 = 1,
             sink: CollectingSink.Behaviour = .init()
         ) -> TransferRun {
             var sink = sink
@@ -49,9 +46,10 @@ struct FileTransportTests {
 
     @Test(
         "A range arrives alone, and counts no other bytes",
-        arguments: [0..<1, 5..<900_000, 999_999..<1_000_000, 1_000_000..<1_000_000, 7..<7]
-    )
-    func ranges(range: Range<UInt64>) async throws {
+        arguments: [0..<1, 5..<900_000, 999_999..<1_000_000, 1_000_000..<1_000_000, 7..<7])
+    func ranges(
+        range: Range<UInt64>
+    ) async throws {
         let shelf = try Shelf()
         let run = shelf.start(range: range)
         let report = try await run.end().get()
@@ -65,8 +63,7 @@ struct FileTransportTests {
         arguments: [
             999_999..<1_000_001, 1_000_000..<1_000_001, 2_000_000..<3_000_000, 0..<UInt64.max,
             (UInt64.max - 1)..<UInt64.max,
-        ]
-    )
+        ])
     func beyond(range: Range<UInt64>) async throws {
         let shelf = try Shelf()
         let run = shelf.start(range: range)
@@ -77,12 +74,7 @@ struct FileTransportTests {
     @Test("A sink that wants bytes before or behind the range gets none of them")
     func eager() async throws {
         let shelf = try Shelf()
-        let request = TransferRequest(
-            id: TransferID(rawValue: 1),
-            urls: [shelf.url("a")],
-            range: 10..<20,
-            limit: 10
-        )
+        let request = TransferRequest(id: TransferID(rawValue: 1), urls: [shelf.url("a")], range: 10..<20, limit: 10)
         var behaviour = CollectingSink.Behaviour()
         behaviour.start = 25
         let behind = TransferRun(request, on: shelf.transport, sink: CollectingSink(behaviour))
@@ -139,9 +131,7 @@ struct FileTransportTests {
         #expect(run.sink.calls.isEmpty)
     }
 
-    @Test(
-        "What is read and what waits is listed, with the bytes that have come of the range, up to a limit [S161]"
-    )
+    @Test("What is read and what waits is listed, with the bytes that have come of the range, up to a limit [S161]")
     func statuses() async throws {
         let shelf = try Shelf()
         let paused = Monitor(false)
@@ -209,9 +199,5 @@ struct FileTransportTests {
 }
 
 private func onOtherThread(_ body: @escaping @Sendable () -> Void) {
-    do {
-        try WorkerThread(name: "test", body: body)
-    } catch {
-        body()
-    }
+    do { try WorkerThread(name: "test", body: body) } catch { body() }
 }

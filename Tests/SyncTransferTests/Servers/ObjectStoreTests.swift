@@ -41,27 +41,19 @@ struct ObjectStoreTests {
     }
 
     @Test(
-        "SigV4 by libcurl is what S3 asks for; wrong keys are refused",
-        .enabled(if: hasMoto, "moto is not installed")
-    )
+        "SigV4 by libcurl is what S3 asks for; wrong keys are refused", .enabled(if: hasMoto, "moto is not installed"))
     func signature() async throws {
         let object = ServedObject.patterned(size: 300_000)
         let root = try TemporaryRoot()
         try root.write(object.bytes, to: "object")
         try root.write(Self.script, to: "store.py")
         let python = try #require(ChildProgram.find("python3"))
-        let program = try ChildProgram(
-            python,
-            [root.path("store.py"), root.path("object")],
-            output: root.path("out")
-        )
+        let program = try ChildProgram(python, [root.path("store.py"), root.path("object")], output: root.path("out"))
         var words: [Substring] = []
         while words.isEmpty {
             guard program.isRunning else { throw TestKitError(program.output) }
             try await Task.sleep(for: .milliseconds(50))
-            words =
-                program.output.split(separator: "\n").first { $0.hasPrefix("READY") }?.split(separator: " ")
-                ?? []
+            words = program.output.split(separator: "\n").first { $0.hasPrefix("READY") }?.split(separator: " ") ?? []
         }
         try #require(words.count == 4)
         let url = "http://127.0.0.1:\(words[1])/assets/packs/one.pack"
@@ -70,12 +62,8 @@ struct ObjectStoreTests {
             return try Bench {
                 $0.idleTimeout = .seconds(10)
                 $0.credentials[origin] = .sigV4(
-                    accessKey: String(words[2]),
-                    secretKey: String(secret),
-                    sessionToken: nil,
-                    region: "eu-central-1",
-                    service: "s3"
-                )
+                    accessKey: String(words[2]), secretKey: String(secret), sessionToken: nil, region: "eu-central-1",
+                    service: "s3")
             }
         }
         let good = try bench(secret: words[3])

@@ -19,9 +19,7 @@ enum RealServer {
                 scgi_temp_path \(root.path("scgi"));
                 server { root \(root.path("files")); \(server) }
             }
-            """,
-            to: "nginx.conf"
-        )
+            """, to: "nginx.conf")
         return try await start("nginx", ["-c", root.path("nginx.conf"), "-p", root.path], root, port: port)
     }
 
@@ -33,9 +31,7 @@ enum RealServer {
             Timeout 60
             Allow 127.0.0.1
             BasicAuth someone canary
-            """,
-            to: "tinyproxy.conf"
-        )
+            """, to: "tinyproxy.conf")
         return try await start("tinyproxy", ["-d", "-c", root.path("tinyproxy.conf")], root, port: port)
     }
 
@@ -50,15 +46,8 @@ enum RealServer {
             cache_mem 8 MB
             coredump_dir none
             shutdown_lifetime 0 seconds
-            """,
-            to: "squid.conf"
-        )
-        return try await start(
-            "squid",
-            ["-N", "-n", "test\(port)", "-f", root.path("squid.conf")],
-            root,
-            port: port
-        )
+            """, to: "squid.conf")
+        return try await start("squid", ["-N", "-n", "test\(port)", "-f", root.path("squid.conf")], root, port: port)
     }
 
     private static let nextPort = Atomic<UInt16>(20_000 + UInt16(truncatingIfNeeded: getpid() % 10_000))
@@ -72,12 +61,9 @@ enum RealServer {
         throw TestKitError("a hundred ports in a row are taken")
     }
 
-    private static func start(
-        _ name: String,
-        _ arguments: [String],
-        _ root: TemporaryRoot,
-        port: UInt16
-    ) async throws -> ChildProgram {
+    private static func start(_ name: String, _ arguments: [String], _ root: TemporaryRoot, port: UInt16) async throws
+        -> ChildProgram
+    {
         guard let path = ChildProgram.find(name) else { throw TestKitError("\(name) is not installed") }
         let program = try ChildProgram(path, arguments, output: root.path("\(name).out"))
         let limit = ContinuousClock.now + .seconds(20)

@@ -39,9 +39,7 @@ struct RealServerTests {
 
     @Test(
         "nginx with TLS, a private authority and a client certificate",
-        .enabled(if: RealServer.isInstalled("nginx"), "nginx is not installed"),
-        arguments: [HTTP2Use.never, .always]
-    )
+        .enabled(if: RealServer.isInstalled("nginx"), "nginx is not installed"), arguments: [HTTP2Use.never, .always])
     func nginxTLS(http2: HTTP2Use) async throws {
         let root = try root()
         let port = try RealServer.freePort()
@@ -49,19 +47,16 @@ struct RealServerTests {
         let server = try authority.issue()
         let client = try authority.issue(commonName: "client")
         for (name, text) in [
-            ("ca.pem", authority.certificate), ("server.pem", server.certificate),
-            ("server.key", server.privateKey),
+            ("ca.pem", authority.certificate), ("server.pem", server.certificate), ("server.key", server.privateKey),
             ("client.pem", client.certificate), ("client.key", client.privateKey),
         ] { try root.write(text, to: name) }
         let program = try await RealServer.nginx(
-            root,
-            port: port,
+            root, port: port,
             server: """
                 listen 127.0.0.1:\(port) ssl http2; ssl_protocols TLSv1.2 TLSv1.3;
                 ssl_certificate \(root.path("server.pem")); ssl_certificate_key \(root.path("server.key"));
                 ssl_client_certificate \(root.path("ca.pem")); ssl_verify_client on;
-                """
-        )
+                """)
         let bench = try Bench {
             $0.tls.authorities = root.path("ca.pem")
             $0.tls.certificate = root.path("client.pem")
@@ -74,14 +69,10 @@ struct RealServerTests {
         #expect(log.contains(http2 == .always ? "HTTP/2.0" : "HTTP/1.1"))
 
         let stranger = try Bench { $0.tls.authorities = root.path("ca.pem") }
-        let refused = try await stranger.failure(
-            stranger.start(object, from: ["https://127.0.0.1:\(port)/a"])
-        )
+        let refused = try await stranger.failure(stranger.start(object, from: ["https://127.0.0.1:\(port)/a"]))
         #expect(refused.code == .badStatus(400), "nginx says so when the certificate is missing")
         let untrusting = try Bench()
-        let error = try await untrusting.failure(
-            untrusting.start(object, from: ["https://127.0.0.1:\(port)/a"])
-        )
+        let error = try await untrusting.failure(untrusting.start(object, from: ["https://127.0.0.1:\(port)/a"]))
         #expect(error.code == .tls)
         #expect(untrusting.transport.totals.requests == 0)
         program.stop()
@@ -89,22 +80,17 @@ struct RealServerTests {
 
     @Test(
         "tinyproxy with credentials [F054]",
-        .enabled(if: RealServer.isInstalled("tinyproxy"), "tinyproxy is not installed")
-    )
+        .enabled(if: RealServer.isInstalled("tinyproxy"), "tinyproxy is not installed"))
     func tinyproxy() async throws {
         let root = try root()
         let port = try RealServer.freePort()
         let program = try await RealServer.tinyproxy(root, port: port)
         let proxy = "http://127.0.0.1:\(port)"
-        let bench = try Bench {
-            $0.proxy = ProxyConfiguration(url: proxy, user: "someone", password: "canary")
-        }
+        let bench = try Bench { $0.proxy = ProxyConfiguration(url: proxy, user: "someone", password: "canary") }
         bench.server.serve(object, at: "/a")
         try await pull(bench, bench.server.url("/a"))
         let headers = bench.server.log.entries.flatMap(\.request.headers)
-        #expect(
-            !headers.contains { $0.name.lowercased() == "proxy-authorization" || $0.value.contains("canary") }
-        )
+        #expect(!headers.contains { $0.name.lowercased() == "proxy-authorization" || $0.value.contains("canary") })
 
         let stranger = try Bench(server: bench.server) { $0.proxy = ProxyConfiguration(url: proxy) }
         let error = try await stranger.failure(stranger.start(object))
@@ -113,9 +99,7 @@ struct RealServerTests {
     }
 
     @Test(
-        "squid, in the clear and as a tunnel",
-        .enabled(if: RealServer.isInstalled("squid"), "squid is not installed")
-    )
+        "squid, in the clear and as a tunnel", .enabled(if: RealServer.isInstalled("squid"), "squid is not installed"))
     func squid() async throws {
         let root = try root()
         let port = try RealServer.freePort()
