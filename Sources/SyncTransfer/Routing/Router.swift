@@ -39,16 +39,14 @@ final class Router {
         let source = piece.source
         let replacement = source.resolution?.replacement
         var chain = RedirectChain(
-            original: source.url,
-            rewritten: replacement?.url ?? rules.apply(to: source.url)?.url,
-            headers: replacement?.headers ?? []
-        )
+            original: source.url, rewritten: replacement?.url ?? rules.apply(to: source.url)?.url,
+            headers: replacement?.headers ?? [])
         if !chain.isByRule { chain.isFromPublic = isFromPublic(chain.entry, for: piece.transfer) }
-        // Resolvers must see redirect targets themselves. A manifest has no digest that would expose an old one.
-        if piece.transfer.request.objectSize != nil,
+        // Resolvers must see redirect targets themselves. A manifest has no digest that would expose an old one. A link
+        // that others were given may be good for one request: who was refused asks for one of its own.
+        if piece.transfer.request.objectSize != nil, piece.life.refusals == 0,
             let lesson = memory.lesson(for: chain.entry, now: clock.unixTime()),
-            !resolvers.contains(where: { $0.scope.covers(lesson.target) }),
-            isAllowed(lesson, from: chain.entry)
+            !resolvers.contains(where: { $0.scope.covers(lesson.target) }), isAllowed(lesson, from: chain.entry)
         {
             chain.recall(lesson)
         }
@@ -60,11 +58,8 @@ final class Router {
     private func isAllowed(_ lesson: RedirectMemory.Lesson, from entry: CurlURL) -> Bool {
         guard policy.limit > 0, rules.apply(to: lesson.target) == nil else { return false }
         return policy.decide(
-            from: entry.origin,
-            to: lesson.target.origin,
-            isFromPublic: lesson.originIsPublic,
-            by: .redirect(entry, to: lesson.target)
-        ) == nil
+            from: entry.origin, to: lesson.target.origin, isFromPublic: lesson.originIsPublic,
+            by: .redirect(entry, to: lesson.target)) == nil
     }
 
     /// Whether a local address may answer at the end of a chain.
@@ -77,11 +72,8 @@ final class Router {
     func refusal(of chain: RedirectChain, for transfer: Transfer) -> Fault? {
         guard let referrer = transfer.referrer, chain.entry == chain.original else { return nil }
         return policy.decide(
-            from: referrer.origin,
-            to: chain.entry.origin,
-            isFromPublic: isFromPublic(chain.entry, for: transfer),
-            by: .document
-        )
+            from: referrer.origin, to: chain.entry.origin, isFromPublic: isFromPublic(chain.entry, for: transfer),
+            by: .document)
     }
 
     /// Whether a URL is named by a document from a public address. On the document's own host, which may be private if
@@ -107,25 +99,17 @@ final class Router {
         var chain = chain
         if isPublic { chain.isFromPublic = true }
         let life = LinkExpiry.life(
-            cacheControl: headers.cacheControl,
-            expires: headers.expires,
-            fallback: RedirectMemory.longestLife,
-            now: clock.unixTime()
-        )
+            cacheControl: headers.cacheControl, expires: headers.expires, fallback: RedirectMemory.longestLife,
+            now: clock.unixTime())
         var rule = 0
         let step = chain.redirected(
-            to: headers.location,
-            status: headers.status,
-            life: life,
-            setsCookie: headers.setsCookie,
-            policy: policy,
+            to: headers.location, status: headers.status, life: life, setsCookie: headers.setsCookie, policy: policy,
             rewrite: { [rules] target in
                 rules.apply(to: target).map {
                     rule = $0.rule
                     return $0.url
                 }
-            }
-        )
+            })
         switch step {
         case .refuse(let fault): return .refuse(fault)
         case .follow(let target, let rewritten):
@@ -145,13 +129,8 @@ final class Router {
     func learn(_ chain: RedirectChain) {
         guard chain.hops > 0, !chain.isRecalled, let status = chain.firstStatus else { return }
         memory.learn(
-            chain.entry,
-            isAt: chain.current,
-            status: status,
-            originIsPublic: chain.isFromPublic,
-            life: chain.life,
-            now: clock.unixTime()
-        )
+            chain.entry, isAt: chain.current, status: status, originIsPublic: chain.isFromPublic, life: chain.life,
+            now: clock.unixTime())
     }
 
     func forget(_ entry: CurlURL) { memory.forget(entry) }
