@@ -3,8 +3,10 @@ import PackageDescription
 
 // One list of settings for every Swift target: strict concurrency, explicit imports, no warning survives.
 let strict: [SwiftSetting] = [
-    .swiftLanguageMode(.v6), .enableUpcomingFeature("ExistentialAny"),
-    .enableUpcomingFeature("InternalImportsByDefault"), .enableUpcomingFeature("MemberImportVisibility"),
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
     .treatAllWarnings(as: .error),
 ]
 
@@ -21,11 +23,13 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Reso
 }
 
 let package = Package(
-    name: "syncagent", platforms: [.macOS(.v15)],
+    name: "syncagent",
+    platforms: [.macOS(.v15)],
     products: [
-        .executable(name: "syncagent", targets: ["syncagent"]), .library(name: "SyncAgent", targets: ["SyncAgent"]),
-        .library(name: "SyncKit", targets: ["SyncKit"]), .library(name: "SyncPlugins", targets: ["SyncPlugins"]),
-        .library(name: "SyncTestKit", targets: ["SyncTestKit"]),
+        .executable(name: "syncagent", targets: ["syncagent"]),
+        .library(name: "SyncAgent", targets: ["SyncAgent"]),
+        .library(name: "SyncKit", targets: ["SyncKit"]),
+        .library(name: "SyncPlugins", targets: ["SyncPlugins"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
@@ -35,201 +39,243 @@ let package = Package(
     targets: [
         // C libraries, as module maps over the system's packages.
         .systemLibrary(
-            name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"]), .brew(["curl"])]),
+            name: "CCurl",
+            pkgConfig: "libcurl",
+            providers: [.apt(["libcurl4-openssl-dev"]), .brew(["curl"])]
+        ),
         .systemLibrary(
-            name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]),
-        .systemLibrary(name: "CLibSSL", pkgConfig: "libssl", providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]),
-        .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]),
+            name: "COpenSSL",
+            pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
         .systemLibrary(
-            name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite"])]),
+            name: "CLibSSL",
+            pkgConfig: "libssl",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
         .systemLibrary(
-            name: "CMicroHTTPD", pkgConfig: "libmicrohttpd",
-            providers: [.apt(["libmicrohttpd-dev"]), .brew(["libmicrohttpd"])]), .systemLibrary(name: "CPosix"),
+            name: "CZstd",
+            pkgConfig: "libzstd",
+            providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]
+        ),
+        .systemLibrary(
+            name: "CSQLite",
+            pkgConfig: "sqlite3",
+            providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite"])]
+        ),
+        .systemLibrary(
+            name: "CMicroHTTPD",
+            pkgConfig: "libmicrohttpd",
+            providers: [.apt(["libmicrohttpd-dev"]), .brew(["libmicrohttpd"])]
+        ),
+        .systemLibrary(name: "CPosix"),
 
         // Values and rules, no I/O.
-        library("SyncModel", []), tests("SyncModelTests", ["SyncModel"]),
+        library("SyncModel", []),
+        tests("SyncModelTests", ["SyncModel"]),
         // The ground floor: files and directories, and whom they may belong to.
         library("SyncSystem", ["SyncModel", "CPosix"]),
-        tests("SyncSystemTests", ["SyncSystem", "SyncModel", "SyncTestKit"]), library("SyncPlugins", ["SyncModel"]),
+        tests("SyncSystemTests", ["SyncSystem", "SyncModel", "SyncTestKit"]),
+        library("SyncPlugins", ["SyncModel"]),
         library("SyncManifest", ["SyncModel"]),
-        tests("SyncManifestTests", ["SyncModel", "SyncManifest", "SyncDigest", "SyncCompression"]),
-        library("SyncPlanner", ["SyncModel", "SyncManifest"]),
-        tests("SyncPlannerTests", ["SyncPlanner", "SyncManifest", "SyncModel"]),
-
-        // One step of the flow each.
-        library("SyncDigest", ["SyncModel", "COpenSSL"]), library("SyncCompression", ["SyncModel", "CZstd"]),
+        tests("SyncManifestTests", ["SyncModel", "SyncManifest", "SyncContent"]),
+        tests("SyncPlannerTests", ["SyncManifest", "SyncModel"]),
+        // What files are made of: SHA-256, Zstandard, and how spans of packs become files.
+        library("SyncContent", ["SyncModel", "COpenSSL", "CZstd", "SyncSystem", "SyncPlugins", "SyncManifest"]),
         // Who may say what is newest: keys, signed statements, and when they are believed. No I/O.
-        library("SyncTrust", ["SyncModel", "SyncManifest", "SyncDigest", "COpenSSL"]),
+        library("SyncTrust", ["SyncModel", "SyncManifest", "SyncContent", "COpenSSL"]),
         tests("SyncTrustTests", ["SyncTrust", "SyncModel"]),
         // libcurl: handles, URLs, what an answer says, one call.
-        library("SyncCurl", ["SyncModel", "CCurl"]), tests("SyncCurlTests", ["SyncCurl", "SyncTestKit"]),
+        library("SyncCurl", ["SyncModel", "CCurl"]),
+        tests("SyncCurlTests", ["SyncCurl", "SyncTestKit"]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "COpenSSL", "CPosix"]),
-        library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncControl", "SyncCurl", "SyncTransfer"]),
+        library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncAgent", "SyncCurl", "SyncTransfer"]),
         tests(
             "SyncSettingsTests",
-            ["SyncSettings", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit"]),
-        library("SyncFiles", ["SyncModel", "SyncSystem", "SyncDigest"]),
-        tests("SyncFilesTests", ["SyncFiles", "SyncSystem", "SyncDigest", "SyncModel", "SyncUnpack", "SyncTestKit"]),
-        library(
-            "SyncUnpack", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncPlanner", "SyncDigest", "SyncCompression"]),
+            [
+                "SyncSettings", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit",
+            ]),
+        library("SyncFiles", ["SyncModel", "SyncSystem", "SyncContent"]),
+        tests("SyncFilesTests", ["SyncFiles", "SyncSystem", "SyncContent", "SyncModel", "SyncTestKit"]),
         tests(
-            "SyncUnpackTests", ["SyncUnpack", "SyncSystem", "SyncPlanner", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+            "SyncUnpackTests",
+            [
+                "SyncContent", "SyncSystem", "SyncManifest", "SyncPlugins", "SyncModel", "SyncTestKit",
+            ]),
         library("SyncStore", ["SyncModel", "SyncSystem", "CSQLite", database]),
         // What sessions did, for people, programs and Prometheus.
         library("SyncReport", ["SyncModel", "SyncStore"]),
         tests("SyncReportTests", ["SyncReport", "SyncStore", "SyncModel"]),
-        library("SyncHooks", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl"]),
-        // Plugins that are programs of their own.
-        library("SyncPluginProcess", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncHooks"]),
-        // What every plugin must do, for people who write one and for tests.
-        library("SyncPluginChecks", ["SyncSystem", "SyncPlugins", "SyncPluginProcess", "SyncModel", "SyncDigest"]),
-        tests(
-            "SyncPluginProcessTests",
-            ["SyncPluginProcess", "SyncPluginChecks", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]),
+        // Plugins and hooks that are programs of their own, and what every plugin must do.
+        library("SyncPluginHost", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "SyncContent"]),
+        tests("SyncPluginProcessTests", ["SyncPluginHost", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]),
         tests(
             "PluginContractTests",
             [
-                "SyncPluginChecks", "SyncTransfer", "SyncConditions", "SyncHooks", "SyncPlugins", "SyncModel",
-                "SyncTestKit",
+                "SyncPluginHost", "SyncTransfer", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit",
             ]),
-        library(
-            "SyncPublisher",
-            ["SyncModel", "SyncSystem", "SyncManifest", "SyncDigest", "SyncCompression", "SyncFiles", "SyncTrust"]),
+        library("SyncPublisher", ["SyncModel", "SyncSystem", "SyncManifest", "SyncContent", "SyncFiles", "SyncTrust"]),
         tests(
             "SyncPublisherTests",
-            ["SyncPublisher", "SyncModel", "SyncManifest", "SyncDigest", "SyncCompression", "SyncTrust", "SyncTestKit"]),
-
+            [
+                "SyncPublisher", "SyncModel", "SyncManifest", "SyncContent", "SyncTrust", "SyncTestKit",
+            ]),
         // The order of the steps.
         library(
             "SyncEngine",
             [
-                "SyncModel", "SyncPlugins", "SyncManifest", "SyncPlanner", "SyncDigest", "SyncCompression",
-                "SyncUnpack", "SyncSystem", "SyncFiles", "SyncStore", "SyncTrust", "SyncReport",
+                "SyncModel", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSystem", "SyncFiles", "SyncStore",
+                "SyncTrust", "SyncReport",
             ]),
         tests(
             "SyncEngineTests",
             [
-                "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncDigest", "SyncUnpack",
-                "SyncFiles", "SyncStore", "SyncReport", "SyncTestKit", database,
+                "SyncEngine", "SyncSystem", "SyncPlugins", "SyncModel", "SyncManifest", "SyncContent", "SyncFiles",
+                "SyncStore", "SyncReport", "SyncTestKit", database,
             ]),
-
         // What people and programs reach.
-        // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out.
-        library("SyncHTTPServer", ["SyncSystem", "CMicroHTTPD", "CPosix"]),
-        tests("SyncHTTPServerTests", ["SyncHTTPServer"]),
-        library("SyncServer", ["SyncSystem", "SyncModel", "SyncHTTPServer"]),
-        tests("SyncServerTests", ["SyncServer", "SyncHTTPServer", "SyncModel"]),
-        // The control API of the agent: what is said on the socket.
-        library("SyncControl", ["SyncModel"]),
-        // When to pull: calendars, systemd's timers, cron, the agent's own clock.
-        library("SyncSchedule", ["SyncModel", "SyncSystem", "SyncControl"]),
+        // HTTP/1.1 on a port or a Unix socket: who may connect, for how long, and what goes out; published directories on it.
+        library("SyncServer", ["SyncSystem", "CMicroHTTPD", "CPosix", "SyncModel"]),
+        tests("SyncHTTPServerTests", ["SyncServer"]),
+        tests("SyncServerTests", ["SyncServer", "SyncModel"]),
+        // The control API of the agent, and its client.
+        library("SyncAgent", ["SyncModel", "SyncCurl", "SyncSystem", "CCurl"]),
+        // When to pull: calendars, systemd's timers, cron, the agent's own clock; and whether a run may go on now: what the
+        // machine says of power, network, load, people, space and time.
+        library("SyncSchedule", ["SyncModel", "SyncSystem", "SyncAgent", "SyncPlugins"]),
         tests("SyncScheduleTests", ["SyncSchedule", "SyncModel"]),
-        // Whether a run may go on now: what the machine says of power, network, load, people, space and time.
-        library("SyncConditions", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule"]),
-        tests("SyncConditionsTests", ["SyncConditions", "SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit"]),
-        // The process that works on runs nobody waits for.
+        tests("SyncConditionsTests", ["SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        // The agent: the process that works on runs nobody waits for, and its socket.
         library(
             "SyncDaemon",
             [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore",
-                "SyncReport", "SyncSchedule",
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule", "SyncAgent", "SyncEngine", "SyncStore",
+                "SyncReport", "SyncServer", "CPosix", logging,
             ]),
         tests(
             "SyncDaemonTests",
             [
-                "SyncDaemon", "SyncConditions", "SyncControl", "SyncEngine", "SyncStore", "SyncHooks", "SyncTransfer",
-                "SyncPlugins", "SyncReport", "SyncModel", "SyncSchedule", "SyncTestKit", database,
+                "SyncDaemon", "SyncSchedule", "SyncAgent", "SyncEngine", "SyncStore", "SyncPluginHost",
+                "SyncTransfer", "SyncPlugins", "SyncReport", "SyncModel", "SyncTestKit", database,
             ]),
-        library("SyncControlServer", ["SyncControl", "SyncHTTPServer", "SyncModel", "SyncSystem", "CPosix", logging]),
         // An agent in memory and a server in front of it, for the tests of both ends; never shipped.
         .target(
-            name: "SyncControlFixture", dependencies: ["SyncControl", "SyncControlServer", "SyncModel", logging],
-            path: "Tests/SyncControlFixture", swiftSettings: strict),
-        tests("SyncControlServerTests", ["SyncControlServer", "SyncControl", "SyncControlFixture", "SyncModel"]),
+            name: "SyncControlFixture",
+            dependencies: ["SyncAgent", "SyncDaemon", "SyncModel", logging],
+            path: "Tests/SyncControlFixture",
+            swiftSettings: strict
+        ),
+        tests("SyncControlServerTests", ["SyncDaemon", "SyncAgent", "SyncControlFixture", "SyncModel"]),
         // An engine with everything around it, for commands, for the agent and for programs that embed it.
         library(
             "SyncAssembly",
             [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncEngine", "SyncCurl", "SyncTransfer", "SyncHooks",
-                "SyncStore", "SyncCompression",
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncEngine", "SyncCurl", "SyncTransfer", "SyncPluginHost",
+                "SyncStore", "SyncContent",
             ]),
         // What a configuration and a recipe say, made into engines and plugins.
         library(
             "SyncConfiguration",
             [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncCurl", "SyncTransfer", "SyncHooks",
-                "SyncStore", "SyncTrust", "SyncEngine", "SyncAssembly", "SyncSettings", "SyncConditions",
-                "SyncPluginChecks", "SyncPluginProcess", "SyncControl", "SyncDaemon",
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncCurl", "SyncTransfer",
+                "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncAssembly", "SyncSettings",
+                "SyncSchedule", "SyncAgent", "SyncDaemon",
             ]),
         // Pulls in a program of one's own.
         library(
             "SyncKit",
             [
                 "SyncAssembly", "SyncAgent", "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine",
-                "SyncCurl", "SyncTransfer", "SyncConditions", "SyncControl", "SyncStore",
-            ]), tests("SyncKitTests", ["SyncKit", "SyncTestKit", "SyncControl", "SyncModel", "SyncPlugins"]),
+                "SyncCurl", "SyncTransfer", "SyncSchedule", "SyncStore",
+            ]),
+        tests("SyncKitTests", ["SyncKit", "SyncTestKit", "SyncAgent", "SyncModel", "SyncPlugins"]),
         // The examples of SyncKit, so that what they show compiles.
         .executableTarget(
-            name: "embedded-pull-example", dependencies: ["SyncKit"],
-            path: "Examples/EmbeddedPull/Sources/embedded-pull", swiftSettings: strict),
+            name: "embedded-pull-example",
+            dependencies: ["SyncKit"],
+            path: "Examples/EmbeddedPull/Sources/embedded-pull",
+            swiftSettings: strict
+        ),
         .executableTarget(
-            name: "embedded-server-example", dependencies: ["SyncKit"],
-            path: "Examples/EmbeddedServer/Sources/embedded-server", swiftSettings: strict),
-        library("SyncAgent", ["SyncControl", "SyncCurl", "SyncModel", "SyncSystem", "CCurl"]),
-        tests("SyncAgentTests", ["SyncAgent", "SyncControl", "SyncControlFixture", "SyncControlServer", "SyncModel"]),
+            name: "embedded-server-example",
+            dependencies: ["SyncKit"],
+            path: "Examples/EmbeddedServer/Sources/embedded-server",
+            swiftSettings: strict
+        ),
+        tests("SyncAgentTests", ["SyncAgent", "SyncControlFixture", "SyncDaemon", "SyncModel"]),
         library(
             "SyncCommands",
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine",
-                "SyncConfiguration", "SyncTransfer", "SyncSettings", "SyncHooks", "SyncStore", "SyncCompression",
-                "SyncPublisher", "SyncServer", "SyncTrust", "SyncControl", "SyncControlServer", "SyncAgent",
-                "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncDigest", "SyncConditions", "SyncPluginProcess",
-                "SyncPluginChecks", "SyncReport", "SyncCurl", argumentParser, logging,
+                "SyncConfiguration", "SyncTransfer", "SyncSettings", "SyncPluginHost", "SyncStore", "SyncContent",
+                "SyncPublisher", "SyncServer", "SyncTrust", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
+                "SyncReport", "SyncCurl", argumentParser, logging,
             ]),
         tests(
             "SyncCommandsTests",
             [
                 "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
-                "SyncConfiguration", "SyncSettings", "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncControl",
+                "SyncConfiguration", "SyncSettings", "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncAgent",
                 "SyncSchedule", "SyncStore", argumentParser,
-            ]), .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
+            ]),
+        .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         // The built program as a child process and what it serves, for the tests of both targets; never shipped. It knows
         // nothing of Testing, which a build with Swift's libraries linked in does not have.
         .target(
-            name: "CommandTestSupport", dependencies: ["SyncTestKit"], path: "Tests/CommandTestSupport",
-            swiftSettings: strict),
+            name: "CommandTestSupport",
+            dependencies: ["SyncTestKit"],
+            path: "Tests/CommandTestSupport",
+            swiftSettings: strict
+        ),
         tests("CommandTests", ["syncagent", "CommandTestSupport", "SyncTestKit", "SyncSystem"]),
         // A target of its own, so that its processes and those of CommandTests do not starve each other.
         tests("SessionCommandTests", ["syncagent", "CommandTestSupport", "SyncTestKit"]),
         tests("SoundnessTests", ["SyncModel"]),
-
         // The inner pieces one by one: times, and counts with limits; never shipped. See Tests/run.sh.
         .target(
-            name: "SyncBenchmarkAllocations", path: "Tests/SyncBenchmarks/Allocations", publicHeadersPath: "include"),
+            name: "SyncBenchmarkAllocations",
+            path: "Tests/SyncBenchmarks/Allocations",
+            publicHeadersPath: "include"
+        ),
         .executableTarget(
             name: "syncagent-benchmarks",
             dependencies: [
-                "SyncBenchmarkAllocations", "SyncCompression", "SyncDigest", "SyncEngine", "SyncFiles", "SyncManifest",
-                "SyncModel", "SyncPlanner", "SyncPlugins", "SyncSystem", "SyncUnpack", "CPosix",
-            ], path: "Tests/SyncBenchmarks/Program", swiftSettings: strict),
+                "SyncBenchmarkAllocations", "SyncContent", "SyncEngine", "SyncFiles", "SyncManifest", "SyncModel",
+                "SyncPlugins", "SyncSystem", "CPosix",
+            ],
+            path: "Tests/SyncBenchmarks/Program",
+            swiftSettings: strict
+        ),
 
-        // For tests here and of plugins elsewhere.
-        library(
-            "SyncTestKit",
-            ["SyncModel", "SyncSystem", "SyncPlugins", "SyncDigest", "SyncCompression", "CLibSSL", "CPosix"]),
+        // Servers with faults, sets and clocks for tests; never shipped.
+        .target(
+            name: "SyncTestKit",
+            dependencies: ["SyncModel", "SyncSystem", "SyncPlugins", "SyncContent", "CLibSSL", "CPosix"],
+            path: "Tests/SyncTestKit", swiftSettings: strict),
         tests(
             "FaultMatrixTests",
             [
                 "syncagent", "SyncTestKit", "SyncPlugins", "SyncCurl", "SyncTransfer", "SyncEngine", "SyncStore",
                 "SyncModel",
-            ]), tests("SyncTestKitTests", ["SyncModel", "SyncTestKit", "SyncPlugins"]),
+            ]),
+        tests("SyncTestKitTests", ["SyncModel", "SyncTestKit", "SyncPlugins"]),
         tests(
-            "SyncTransferTests", ["SyncTransfer", "SyncCurl", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]),
+            "SyncTransferTests",
+            [
+                "SyncTransfer", "SyncCurl", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit",
+            ]),
         // Lives in a store until SyncStoreTests kills it; never shipped.
         .executableTarget(
-            name: "store-crash-helper", dependencies: ["SyncStore", "SyncModel"], path: "Tests/StoreCrashHelper",
-            swiftSettings: strict),
+            name: "store-crash-helper",
+            dependencies: ["SyncStore", "SyncModel"],
+            path: "Tests/StoreCrashHelper",
+            swiftSettings: strict
+        ),
         tests(
-            "SyncStoreTests", ["SyncStore", "SyncModel", "store-crash-helper", database], resources: [.copy("Golden")]),
-        tests("SyncHooksTests", ["SyncHooks", "SyncSystem", "SyncPlugins", "SyncModel", "SyncTestKit"]),
-    ])
+            "SyncStoreTests",
+            [
+                "SyncStore", "SyncModel", "store-crash-helper", database,
+            ], resources: [.copy("Golden")]),
+        tests("SyncHooksTests", ["SyncPluginHost", "SyncSystem", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+    ]
+)

@@ -29,25 +29,22 @@ EVERYWHERE = {"Swift", "Synchronization", "Glibc", "Musl", "Darwin"}
 SYSTEM = {
     "Foundation": {
         "SyncSettings": "JSON", "SyncStore": "GRDB takes and gives bytes as Data",
-        "SyncControl": "JSON", "SyncAgent": "JSON", "SyncSchedule": "time zones, JSON", "SyncConditions": "the load",
+        "SyncAgent": "JSON", "SyncSchedule": "time zones, JSON, the load",
         "SyncCommands": "JSON, dates for people", "SyncTestKit": "temporary files",
         "embedded-pull-example": "a program of its own", "embedded-server-example": "the same",
         "SyncControlFixture": "processes", "SyncAssembly": "the environment", "SyncConfiguration": "JSON, processors",
         "SyncKit": "JSON of events, the environment", "CommandTestSupport": "processes",
         "syncagent-benchmarks": "processes",
     },
-    "Dispatch": {"SyncPluginChecks": "calls at the same time"},
+    "Dispatch": {"SyncPluginHost": "calls at the same time"},
 }
 # From, to, why not.
 FORBIDDEN = [
     ("SyncEngine", "SyncTransfer", "transports come as plugins, so the engine is tested without libcurl"),
-    ("SyncEngine", "SyncHooks", "hooks come as plugins"),
-    ("SyncControlServer", "SyncEngine", "HTTP in front of whatever implements AgentControl"),
-    ("SyncControlServer", "SyncStore", "the same"),
+    ("SyncEngine", "SyncPluginHost", "hooks and plugins come as what SyncPlugins says"),
     ("SyncAgent", "SyncEngine", "the client library knows the socket, nothing behind it"),
     ("SyncAgent", "SyncStore", "the same"),
     ("SyncKit", "SyncCommands", "a program that embeds a pull brings no command line along"),
-    ("SyncPlanner", "SyncSystem", "a plan is a pure value"),
     ("SyncManifest", "SyncSystem", "the format is read from bytes, not from files"),
 ]
 # Where is asked for which system this is built, and for what.
@@ -59,16 +56,14 @@ PLATFORM = {
     "Sources/CPosix/start.h": "what the process was started with",
     "Sources/CPosix/tasks.h": "where Swift's tasks run",
     "Sources/CMicroHTTPD/shim.h": "sockets of a server",
-    "Sources/SyncControlServer/TaskThreads.swift": "where Swift's tasks run",
+    "Sources/SyncDaemon/ControlServer/TaskThreads.swift": "where Swift's tasks run",
 }
 # Who calls the C library's functions itself, a file or a whole module, and for what.
 CALLERS = {
     "Sources/SyncSystem": "makes Swift's types of them",
-    "Sources/SyncControlServer/TaskThreads.swift": "a hook of Swift's runtime, and conditions",
-    "Sources/SyncHTTPServer/ConnectionWatch.swift": "sockets of a server",
-    "Sources/SyncHTTPServer/ListeningSocket.swift": "sockets of a server",
-    "Sources/SyncTestKit/Fixtures/TemporaryRoot.swift": "leases",
-    "Sources/SyncTestKit/Server/Sockets.swift": "sockets that break rules",
+    "Sources/SyncDaemon/ControlServer/TaskThreads.swift": "a hook of Swift's runtime, and conditions",
+    "Sources/SyncServer/HTTP/ConnectionWatch.swift": "sockets of a server",
+    "Sources/SyncServer/HTTP/ListeningSocket.swift": "sockets of a server",
     "Sources/SyncTransfer/Routing/AddressScope.swift": "addresses of sockets",
     "Sources/SyncTransfer/Scheduling/NetworkChanges.swift": "rtnetlink(7)",
 }

@@ -72,7 +72,7 @@ EXAMPLES = [
         3,
         [],
         {
-            "zstd itself": [f"SyncCompression/Zstd{part}" for part in ("Compressor", "Decompressor", "Stream")] + ["SyncCompression/WindowBudget"],
+            "zstd itself": [f"SyncContent/Compression/Zstd{part}" for part in ("Compressor", "Decompressor", "Stream")] + ["SyncContent/Compression/WindowBudget"],
             "manifests and task files are always zstd": [
                 "SyncAssembly/UserState",
                 "SyncEngine/Find/ManifestParts",
@@ -83,7 +83,7 @@ EXAMPLES = [
                 "SyncPublisher/Pack/OutputDirectory",
             ],
             "deltas and dictionaries are always zstd": [
-                "SyncPlanner/Plan",
+                "SyncManifest/Planning/Plan",
                 "SyncPublisher/Encode/SetDictionary",
                 "SyncPublisher/Former/DeltaEncoder",
             ],

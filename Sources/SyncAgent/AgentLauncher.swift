@@ -1,5 +1,4 @@
 import Foundation
-import SyncControl
 import SyncModel
 import SyncSystem
 

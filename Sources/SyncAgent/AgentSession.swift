@@ -1,4 +1,3 @@
-public import SyncControl
 public import SyncModel
 
 /// A session by its identifier: one project in one destination. The agent keeps it across restarts of your program.

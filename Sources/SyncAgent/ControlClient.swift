@@ -1,4 +1,3 @@
-@_exported public import SyncControl
 @_exported public import SyncModel
 
 /// A client of the agent: each method is one request of the control API, `Documentation/CONTROL-API.md`.

@@ -1,5 +1,4 @@
 import Foundation
-import SyncControl
 public import SyncModel
 import SyncSystem
 

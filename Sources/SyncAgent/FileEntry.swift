@@ -1,4 +1,3 @@
-public import SyncControl
 import SyncModel
 package import SyncSystem
 

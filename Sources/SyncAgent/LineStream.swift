@@ -1,4 +1,3 @@
-import SyncControl
 import SyncSystem
 
 /// The lines of a streamed answer. A slow reader makes the agent wait: only a bounded piece is held here.

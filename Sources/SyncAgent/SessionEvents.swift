@@ -1,5 +1,4 @@
 import Foundation
-import SyncControl
 public import SyncModel
 
 /// The events of a session after a cursor, in order, without gaps or duplicates.

@@ -1,7 +1,7 @@
 import Foundation
 package import SyncEngine
-package import SyncHooks
 import SyncModel
+package import SyncPluginHost
 package import SyncPlugins
 package import SyncStore
 package import SyncSystem

@@ -1,4 +1,4 @@
-import SyncCompression
+import SyncContent
 import SyncModel
 package import SyncStore
 import SyncSystem

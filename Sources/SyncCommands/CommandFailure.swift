@@ -1,6 +1,6 @@
+import SyncAgent
 import SyncConfiguration
-import SyncControl
-import SyncControlServer
+import SyncDaemon
 import SyncEngine
 package import SyncModel
 import SyncPublisher

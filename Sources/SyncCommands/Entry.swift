@@ -1,6 +1,6 @@
 import ArgumentParser
 import Foundation
-import SyncControlServer
+import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncSettings

@@ -1,6 +1,6 @@
 import ArgumentParser
+import SyncAgent
 import SyncConfiguration
-import SyncControl
 import SyncEngine
 import SyncModel
 import SyncReport
@@ -64,7 +64,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         if trust.stale != nil, later.background {
             throw ValidationError("--stale is for a pull in the foreground; it cannot be combined with --background.")
         }
-        // S45: only the agent can keep to them.
+        // Only the agent can keep to them.
         let condition = conditionOptions.given ?? windowOption.window.map { _ in "--window" }
         if let condition, !later.background {
             throw ValidationError(
@@ -125,7 +125,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         var (recipe, settings) = try runRecipe(environment)
         guard later.background else { return (recipe, settings) }
         later.apply(to: &recipe, environment)
-        // What a hook asks for waits until it suits the machine (S50).
+        // What a hook asks for waits until it suits the machine.
         try conditionOptions.apply(to: &recipe, isDiscretionary: recipe.origin == .hook)
         recipe.conditions.window = windowOption.window
         return (recipe, settings)

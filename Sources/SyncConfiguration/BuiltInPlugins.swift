@@ -1,9 +1,9 @@
 import Foundation
 import SyncAssembly
-import SyncConditions
-import SyncHooks
 import SyncModel
+import SyncPluginHost
 package import SyncPlugins
+import SyncSchedule
 package import SyncSettings
 import SyncSystem
 package import SyncTransfer

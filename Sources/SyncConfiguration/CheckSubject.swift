@@ -1,10 +1,8 @@
 import SyncAssembly
-import SyncConditions
-import SyncHooks
 package import SyncModel
-package import SyncPluginChecks
-package import SyncPluginProcess
+package import SyncPluginHost
 package import SyncPlugins
+import SyncSchedule
 package import SyncSettings
 import SyncSystem
 import SyncTransfer

@@ -1,8 +1,8 @@
-package import SyncConditions
-package import SyncControl
+package import SyncAgent
 package import SyncModel
-package import SyncPluginProcess
+package import SyncPluginHost
 package import SyncPlugins
+package import SyncSchedule
 package import SyncSettings
 import SyncSystem
 

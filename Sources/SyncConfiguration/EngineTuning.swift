@@ -13,7 +13,7 @@ package struct EngineTuning: Sendable {
     package let trust: TrustChoice
     /// Where cached manifests are kept, absolute.
     package var stateDirectory: String
-    /// Where files go: nothing below it is a plugin (V62); `nil` when nothing is pulled.
+    /// Where files go: nothing below it is a plugin; `nil` when nothing is pulled.
     package var destination: String?
     package let verifiers: [[String]]
     /// The manifest's origin when it comes from a server; see ``TransportConfiguration/homes``.

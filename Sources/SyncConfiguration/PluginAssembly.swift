@@ -3,7 +3,7 @@ import SyncAssembly
 import SyncEngine
 import SyncManifest
 import SyncModel
-import SyncPluginProcess
+import SyncPluginHost
 import SyncPlugins
 import SyncSettings
 import SyncSystem

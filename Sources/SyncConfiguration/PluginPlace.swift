@@ -1,6 +1,6 @@
 import SyncEngine
 import SyncModel
-package import SyncPluginProcess
+package import SyncPluginHost
 package import SyncPlugins
 import SyncSettings
 import SyncSystem

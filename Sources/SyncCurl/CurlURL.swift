@@ -3,7 +3,7 @@ import SyncModel
 
 /// Scheme, host and port: what credentials, policies and limits are keyed by. RFC 6454.
 ///
-/// The host is lower case, in ASCII (`xn--…`) and otherwise as written, so `host.` is another origin than `host` (V31).
+/// The host is lower case, in ASCII (`xn--…`) and otherwise as written, so `host.` is another origin than `host`.
 package struct Origin: Hashable, Sendable, CustomStringConvertible {
     /// `http` or `https`.
     package let scheme: String
@@ -34,7 +34,7 @@ package struct URLError: Error, Equatable, CustomStringConvertible {
     package init(description: String) { self.description = description }
 }
 
-/// An absolute http or https URL, read and joined by `curl_url(3)` alone (V30).
+/// An absolute http or https URL, read and joined by `curl_url(3)` alone.
 ///
 /// What libcurl connects to is what the policies here have seen, because one parser reads both.
 package struct CurlURL: Hashable, Sendable {
@@ -71,7 +71,7 @@ extension CurlURL {
     }
 
     private static func parse(_ text: String, base: String?) throws(URLError) -> CurlURL {
-        // V27: no byte below 0x21 may reach a request line; blanks inside are encoded by libcurl.
+        // No byte below 0x21 may reach a request line; blanks inside are encoded by libcurl.
         guard text.isOneLine else { throw URLError(description: "a URL with control characters") }
         guard text.utf8.count <= maximumLength else {
             throw URLError(description: "a URL of more than \(maximumLength) bytes")
@@ -132,7 +132,7 @@ extension CurlURL {
 
 extension String {
     /// Whether a control character comes out of it when it is percent-decoded: a line end or a zero that somebody behind
-    /// a server would take for their own (V27).
+    /// a server would take for their own.
     package var hasEncodedControl: Bool {
         let bytes = Array(utf8)
         return bytes.indices.dropLast(2).contains { index in

@@ -59,7 +59,7 @@ package final class EasyHandle {
         try check(code, CURLOPT_HTTPHEADER)
     }
 
-    /// Http and https only, and redirects are never libcurl's (S80, V26).
+    /// Http and https only, and redirects are never libcurl's.
     package func restrictProtocols() throws(CurlError) {
         try set(CURLOPT_PROTOCOLS_STR, "http,https")
         try set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https")

@@ -4,7 +4,7 @@ import CCurl
 package enum Libcurl {
     /// Starts it, and asks it, once a process, whether it is what this program was written for.
     ///
-    /// - Throws: When it is too old, or lets through what it must not (V26).
+    /// - Throws: When it is too old, or lets through what it must not.
     package static func check() throws(CurlError) { if let problem { throw CurlError(detail: problem) } }
 
     /// Its version, such as `7.88.1`, and that of its TLS library.
@@ -26,7 +26,7 @@ package enum Libcurl {
             return "libcurl \(String(cString: version.version)) is too old; 7.85.0 or later is needed"
         }
         guard version.features & CURL_VERSION_SSL != 0 else { return "this libcurl has no TLS" }
-        // V26: the effective policy is asked, not the setter. None of these reaches the network.
+        // The effective policy is asked, not the setter. None of these reaches the network.
         for url in ["file:///dev/null", "ftp://127.0.0.1:9/", "gopher://127.0.0.1:9/", "dict://127.0.0.1:9/"] {
             guard refuses(url, restrict) else {
                 return "libcurl would fetch \(url) although only http and https are allowed"

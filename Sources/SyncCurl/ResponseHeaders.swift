@@ -71,7 +71,7 @@ package struct ResponseHeaders: Equatable {
 
 extension String { package var isStrongETag: Bool { hasPrefix("\"") && hasSuffix("\"") && utf8.count >= 2 } }
 
-/// Gathers header lines as libcurl hands them over, within bounds (V45).
+/// Gathers header lines as libcurl hands them over, within bounds.
 package struct HeaderCollector {
     /// What a line meant.
     package enum Outcome: Equatable {
@@ -157,7 +157,7 @@ package struct ContentRange: Equatable, Sendable {
     }
 }
 
-/// Digits only: no sign, no blanks, at most 2^64 − 1 (V47).
+/// Digits only: no sign, no blanks, at most 2^64 − 1.
 package func decimal(_ text: some StringProtocol) -> UInt64? {
     guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
     return UInt64(text)
@@ -165,7 +165,7 @@ package func decimal(_ text: some StringProtocol) -> UInt64? {
 
 /// Reads `Retry-After`: a number of seconds or a date. RFC 9110 §10.2.3.
 ///
-/// - Returns: **Seconds** from now, not below zero; `nil` for anything else, so that garbage is ignored (F029).
+/// - Returns: **Seconds** from now, not below zero; `nil` for anything else, so that garbage is ignored.
 package func retryAfter(_ text: String, now: Int64) -> Int64? {
     if text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), !text.isEmpty {
         return Int64(text) ?? Int64.max  // More digits than fit: as long as can be; the policy caps it.

@@ -1,12 +1,12 @@
-import SyncConditions
-import SyncControl
+import SyncAgent
 import SyncEngine
 import SyncModel
+import SyncSchedule
 import SyncStore
 import SyncSystem
 
 /// Works on runs in the background: takes up what is waiting in the store, gives back what others have left, until it
-/// is stopped. All its state is in the store (S7, S13): if it is killed, the next one continues.
+/// is stopped. All its state is in the store: if it is killed, the next one continues.
 package actor Agent {
     let environment: AgentEnvironment
     let reader: StatusReader
@@ -46,7 +46,7 @@ package actor Agent {
 
     let live = LiveSessions()
 
-    /// Longest sleep: wall clocks jump, and other processes leave runs behind (F099).
+    /// Longest sleep: wall clocks jump, and other processes leave runs behind.
     private static let longestSleep = Duration.seconds(60)
     /// How many **milliseconds** after a command has changed a run it starts at the earliest, so that rapid pausing and
     /// resuming does not cost a start each time.
@@ -182,7 +182,7 @@ extension Agent {
                 later(retry.since + retry.wait)
                 return false
             }
-            /// Nothing is held for so long: a time further ahead was written while the clock was wrong (F099).
+            /// Nothing is held for so long: a time further ahead was written while the clock was wrong.
             func heldUntil(_ due: Int64?) -> Int64? {
                 due.flatMap { $0.saturatingSubtract(now) > Self.longestHold ? nil : $0 }
             }
@@ -256,7 +256,7 @@ extension Agent {
         }
     }
 
-    /// Checks every few seconds whether a run may go on; if not, stops it at a checkpoint (S133), but no hook.
+    /// Checks every few seconds whether a run may go on; if not, stops it at a checkpoint, but no hook.
     private func watch(_ job: SessionJob) async {
         while !job.isOver, (try? await environment.sleep(environment.lookInterval)) != nil, !job.isOver {
             // Once its hooks are called, all its files are in place.
@@ -268,7 +268,7 @@ extension Agent {
         }
     }
 
-    /// Stops a run when its deadline passes, whatever it is doing (S56), but no hook: then all files are in place.
+    /// Stops a run when its deadline passes, whatever it is doing, but no hook: then all files are in place.
     ///
     /// - Parameter deadline: **Milliseconds** since 1970; the clock may be set meanwhile.
     private func end(_ job: SessionJob, at deadline: Int64) async {
@@ -293,7 +293,7 @@ extension Agent {
         wake()
     }
 
-    /// What could not start: tried again after ever longer waits, a run until its deadline (S51, S53).
+    /// What could not start: tried again after ever longer waits, a run until its deadline.
     private func hold(_ job: SessionJob, _ reason: RestReason, _ error: ControlError?) {
         let count = (failedStarts[job.run ?? job.session] ?? 0) + 1
         failedStarts[job.run ?? job.session] = count

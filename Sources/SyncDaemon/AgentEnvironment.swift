@@ -1,8 +1,8 @@
-package import SyncConditions
-package import SyncControl
+package import SyncAgent
 package import SyncEngine
 package import SyncModel
 import SyncPlugins
+package import SyncSchedule
 package import SyncStore
 import SyncSystem
 
@@ -15,11 +15,11 @@ package struct AgentEnvironment: Sendable {
     package var process: Int32
     /// Most runs at a time; others wait for their turn.
     package var maximumRuns = 2
-    /// Most connections of all runs together: more sessions get no more (S85).
+    /// Most connections of all runs together: more sessions get no more.
     package static let connectionCap = 64
     /// Most body **bytes** a second of all runs together; `nil` for no such limit. Their own limits hold under it.
     package var rateLimit: UInt64?
-    /// Most connections of one run: each of those that may work at a time gets the same (S85).
+    /// Most connections of one run: each of those that may work at a time gets the same.
     var connectionShare: Int { max(1, Self.connectionCap / max(1, maximumRuns)) }
     /// Hooks that run at a time while nothing is transferred for their sessions; they take no run's turn.
     package static let hookCap = 64

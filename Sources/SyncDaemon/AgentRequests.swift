@@ -1,4 +1,4 @@
-package import SyncControl
+package import SyncAgent
 import SyncEngine
 package import SyncModel
 import SyncReport
@@ -132,7 +132,7 @@ extension Agent: AgentControl {
         wake()
     }
 
-    /// A person stops everything: nothing moves until it is resumed (S24).
+    /// A person stops everything: nothing moves until it is resumed.
     private func pauseAll() {
         do throws(StoreError) {
             for run in try store.runs(onlyOpen: true, limit: 10_000) {
@@ -236,7 +236,7 @@ extension Agent: AgentControl {
         return result
     }
 
-    /// A person is here (S60).
+    /// A person is here.
     func resetLimiter(_ session: String) {
         // A limiter that cannot be reset runs out by itself.
         try? store.keepLimiter(of: session, delay: 0, raised: nil)

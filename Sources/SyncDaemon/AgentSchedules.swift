@@ -1,4 +1,4 @@
-package import SyncControl
+package import SyncAgent
 import SyncModel
 package import SyncSchedule
 
@@ -58,7 +58,7 @@ extension Agent {
     /// Longest time between two looks: clocks jump, and people add schedules.
     private static let longestLook = Duration.seconds(60)
 
-    /// Fires the agent's own schedules until it is stopped or the task is cancelled (S132).
+    /// Fires the agent's own schedules until it is stopped or the task is cancelled.
     func followSchedules() async {
         guard let schedules = environment.schedules else { return }
         while stopMode == nil, !Task.isCancelled {
@@ -103,7 +103,7 @@ extension Agent {
         return next
     }
 
-    /// Enqueues a run. The same run that is open already goes on: there are never two (S106).
+    /// Enqueues a run. The same run that is open already goes on: there are never two.
     ///
     /// - Returns: When to try again; `nil` when it is done.
     private func fire(_ name: String, _ occurrence: Occurrence, _ schedules: AgentSchedules) async -> Int64? {

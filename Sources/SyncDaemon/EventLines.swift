@@ -1,10 +1,10 @@
-import SyncControl
+import SyncAgent
 import SyncEngine
 import SyncModel
 import SyncStore
 
 /// One reader of a session's events: asks for one line at a time, as fast as it likes. What is buffered is one page of the
-/// store (F090).
+/// store.
 actor EventLines {
     private let session: String
     private let follows: Bool

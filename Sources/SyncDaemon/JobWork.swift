@@ -1,7 +1,7 @@
-import SyncConditions
-import SyncControl
+import SyncAgent
 import SyncEngine
 import SyncModel
+import SyncSchedule
 import SyncStore
 import SyncSystem
 
@@ -25,7 +25,7 @@ struct JobWork: Sendable {
     /// Whether a client follows the session.
     let isWatched: @Sendable () -> Bool
 
-    /// How many workers lost within ``lossWindow`` set a run aside (F087).
+    /// How many workers lost within ``lossWindow`` set a run aside.
     static let lossLimit = 3
     /// **Milliseconds**.
     static let lossWindow: Int64 = 600_000
@@ -177,7 +177,7 @@ struct JobWork: Sendable {
         return needs
     }
 
-    /// A hook is about to run and nobody follows: what it enqueues will wait (S59, S62).
+    /// A hook is about to run and nobody follows: what it enqueues will wait.
     private func raiseLimiter() {
         do throws(StoreError) {
             guard let session = try store.session(job.session) else { return }

@@ -1,4 +1,4 @@
-import SyncControl
+import SyncAgent
 import SyncEngine
 package import SyncModel
 package import SyncSchedule

@@ -26,7 +26,7 @@ final class LiveSessions: Sendable {
 
     func progress(of session: String) -> PullProgress? { jobs[session]?.progress }
 
-    /// Whether a client follows a session: a hook then does not raise the launch limiter (S62).
+    /// Whether a client follows a session: a hook then does not raise the launch limiter.
     func isFollowed(_ session: String) -> Bool { state.withLock { $0.followers[session] != nil } }
 
     func follow(_ session: String) { state.withLock { $0.followers[session, default: 0] += 1 } }

@@ -1,12 +1,12 @@
-import SyncConditions
-import SyncControl
+import SyncAgent
 import SyncEngine
 import SyncModel
 import SyncPlugins
+import SyncSchedule
 import SyncStore
 import SyncSystem
 
-/// Whether one run may proceed, and how fast: evaluated before it starts and every few seconds while it runs (S133).
+/// Whether one run may proceed, and how fast: evaluated before it starts and every few seconds while it runs.
 final class RunConditionCheck: Sendable {
     private struct State: Sendable {
         var handle: EngineHandle?

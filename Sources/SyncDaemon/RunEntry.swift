@@ -1,4 +1,4 @@
-package import SyncControl
+package import SyncAgent
 import SyncEngine
 import SyncModel
 import SyncPlugins
@@ -94,10 +94,10 @@ extension Agent {
             {
                 return .success(reply(open, isNew: false, superseded: []))
             }
-            // Hooks are not disturbed: one of them may be asking (F123). The new run waits for their end.
+            // Hooks are not disturbed: one of them may be asking. The new run waits for their end.
             let isBehind = jobs[prepared.session]?.isCallingHooks == true
             if !isBehind, let job = jobs[prepared.session] {
-                // What it has fetched stays for the run that takes its place (S135).
+                // What it has fetched stays for the run that takes its place.
                 job.stop.stop(.released)
                 await job.untilEnd()
             }

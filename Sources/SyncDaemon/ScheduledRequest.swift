@@ -1,4 +1,4 @@
-package import SyncControl
+package import SyncAgent
 package import SyncModel
 package import SyncSchedule
 package import SyncStore
@@ -27,7 +27,7 @@ package struct ScheduledRequest: Sendable {
     }
 
     /// The part of every day in which the agent works on it. It begins with this machine's own delay, so that a
-    /// fleet with work left from last night does not start as one either (S136).
+    /// fleet with work left from last night does not start as one either.
     package static func window(_ clock: ScheduleClock) -> DailyWindow? {
         guard let start = clock.timing.recurrence.onlyTime, let length = clock.timing.window else { return nil }
         let delay = clock.delay / 60

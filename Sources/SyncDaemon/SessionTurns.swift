@@ -1,4 +1,4 @@
-import SyncControl
+import SyncAgent
 import SyncEngine
 import SyncModel
 import SyncStore

@@ -1,4 +1,4 @@
-package import SyncControl
+package import SyncAgent
 import SyncEngine
 package import SyncModel
 import SyncPlugins

@@ -1,7 +1,7 @@
 package import SyncModel
 package import SyncSystem
 
-/// A session's destination directory, by descriptor: nothing in it is reached through a path that leaves it (V5–V8).
+/// A session's destination directory, by descriptor: nothing in it is reached through a path that leaves it.
 ///
 /// Our own files are inside, in `.syncagent/`, mode 0700, so that staging is on the same filesystem.
 package final class Destination: Sendable {
@@ -67,7 +67,7 @@ package final class Destination: Sendable {
         }
     }
 
-    /// Locks the destination for this process (S3, F117).
+    /// Locks the destination for this process.
     ///
     /// - Returns: The lock, or `nil` when another process has it.
     package func lock() throws(FileError) -> FileLock? {

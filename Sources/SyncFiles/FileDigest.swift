@@ -1,4 +1,4 @@
-package import SyncDigest
+package import SyncContent
 package import SyncModel
 import SyncSystem
 

@@ -1,4 +1,4 @@
-import SyncDigest
+import SyncContent
 package import SyncModel
 package import SyncSystem
 

@@ -1,5 +1,5 @@
 import Foundation
-public import SyncControl
+public import SyncAgent
 public import SyncModel
 
 extension Sync {

@@ -1,10 +1,10 @@
 import Foundation
+import SyncAgent
 import SyncAssembly
-import SyncConditions
-import SyncControl
 import SyncEngine
 import SyncModel
 import SyncPlugins
+import SyncSchedule
 import SyncStore
 import SyncSystem
 import SyncTransfer

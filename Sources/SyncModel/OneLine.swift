@@ -1,5 +1,5 @@
 extension StringProtocol {
-    /// Whether nothing in it can become another line of a request: no control character (V27, V28).
+    /// Whether nothing in it can become another line of a request: no control character.
     package var isOneLine: Bool { utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
 }
 

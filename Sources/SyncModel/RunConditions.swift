@@ -1,10 +1,10 @@
-/// What must hold for a run to be worked on: checked before it starts and again while it runs (S49, S133).
+/// What must hold for a run to be worked on: checked before it starts and again while it runs.
 ///
 /// A run whose conditions do not hold waits; what it has fetched stays. Nothing set: it always may.
 public struct RunConditions: Sendable, Equatable, Codable, HasDefault {
     /// Only on mains power; a machine without a battery is always on it.
     @Omittable public var power = false
-    /// Most body **bytes** that the run may receive on a metered network: `nil` any, 0 none (S52).
+    /// Most body **bytes** that the run may receive on a metered network: `nil` any, 0 none.
     public var meteredBudget: UInt64?
     /// Highest load average of the last minute, for each core.
     public var maximumLoad: Double?
@@ -25,7 +25,7 @@ public struct RunConditions: Sendable, Equatable, Codable, HasDefault {
     public init() {}
 
     /// What "when it suits the machine" means: mains power, a network that is not metered, and less than one
-    /// busy task a core (S49).
+    /// busy task a core.
     public static var discretionary: RunConditions {
         var conditions = RunConditions()
         conditions.power = true

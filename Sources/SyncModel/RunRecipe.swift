@@ -8,7 +8,7 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     /// A program to run when a group is complete.
     public typealias Hook = RunHook
 
-    /// Who asks: work that a hook asks for is held back by the launch limiter (S50, S59).
+    /// Who asks: work that a hook asks for is held back by the launch limiter.
     public enum Origin: String, Sendable, Codable, HasDefault {
         case interactive
         case hook
@@ -57,32 +57,32 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     /// The permissions that files and directories are made without, unless the manifest keeps their modes; `nil` for those
     /// of the process that works on it.
     public var umask: Umask?
-    /// Install a manifest whose revision is older than what is installed (V35).
+    /// Install a manifest whose revision is older than what is installed.
     @Omittable public var allowOlder = false
     /// Where trust in the project begins: the absolute path of a root's file, `SHA256:HEX` of one, or `first`; `nil` to keep
     /// to the pins there are. The pin that comes of it is kept, so that it is not asked for again.
     public var trust: String?
     /// How many **seconds** after its end a signed statement is still believed; 0 where nothing is said.
     public var staleSeconds: Int64?
-    /// Not to start earlier (S46).
+    /// Not to start earlier.
     public var notBefore: WallTime?
-    /// Longest time in **seconds** from the moment the run may start to its end; `nil` for 7 days (S56).
+    /// Longest time in **seconds** from the moment the run may start to its end; `nil` for 7 days.
     public var deadlineSeconds: Int64?
-    /// Enqueue only; `resume` starts it (S43).
+    /// Enqueue only; `resume` starts it.
     @Omittable public var paused = false
     /// Who asks.
     @Omittable public var origin = Origin.interactive
-    /// The run whose hook asks, where one does: its session's hooks are held back, too (S59).
+    /// The run whose hook asks, where one does: its session's hooks are held back, too.
     public var originRun: String?
     /// How transfers are made: the client's transfer settings as JSON text. Paths of files with secrets, never secrets.
     public var settings: String?
-    /// Free text for people, at most 4 KiB (S67).
+    /// Free text for people, at most 4 KiB.
     public var label: String?
     /// Handed on to hooks, observers and reports as it is; at most ``longestUserData`` **bytes** as text.
     public var userData: JSONValue?
     /// How many **bytes** whoever asks expects to come, to be shown; `nil` for what the plan says.
     public var expectedBytes: UInt64?
-    /// What must hold for it to be worked on (S49).
+    /// What must hold for it to be worked on.
     @Omittable public var conditions = RunConditions()
 
     /// Whether patterns decide which files are wanted: then no group of the manifest is whole but “all”, which is all that is
@@ -122,9 +122,9 @@ public struct RunHook: Sendable, Hashable, Codable {
     public var arguments: [String]
     /// Most **seconds** it may run.
     public var timeout: Int
-    /// The results it is wanted for (S39).
+    /// The results it is wanted for.
     public let results: [RunResult]
-    /// Most files a call, 1...10,000, for a hook that gets the files that changed; `nil` for one call a group (S131).
+    /// Most files a call, 1...10,000, for a hook that gets the files that changed; `nil` for one call a group.
     public var batch: Int?
 
     /// What ``batch`` may be.

@@ -19,7 +19,7 @@ public struct SHA256Digest: Hashable, Sendable {
 
     private init() { (w0, w1, w2, w3) = (0, 0, 0, 0) }
 
-    /// Reads 64 hexadecimal digits of either case (F108) in place; `nil` for anything else.
+    /// Reads 64 hexadecimal digits of either case in place; `nil` for anything else.
     public init?(hex: UnsafeBufferPointer<UInt8>) {
         guard hex.count == 64 else { return nil }
         func word(_ start: Int) -> UInt64? {
@@ -39,7 +39,7 @@ public struct SHA256Digest: Hashable, Sendable {
     /// The value of every byte as a hexadecimal digit; 255 where it is none.
     private static let hexValues = (UInt8.min...UInt8.max).map { hexadecimalValue($0) ?? 255 }
 
-    /// Reads 64 hexadecimal digits of either case (F108); `nil` for anything else.
+    /// Reads 64 hexadecimal digits of either case; `nil` for anything else.
     public init?(hex: some Collection<UInt8>) {
         guard hex.count == 64, let read = Array(hex).withUnsafeBufferPointer({ SHA256Digest(hex: $0) }) else {
             return nil

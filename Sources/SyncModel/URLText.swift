@@ -106,7 +106,7 @@ public func path(ofFileURL url: String) -> [UInt8]? {
     return rest.first == UInt8(ascii: "/") ? percentDecoded(rest) : nil
 }
 
-/// A URL fit for logs, events and errors: user name, password, query and fragment are left out (V64).
+/// A URL fit for logs, events and errors: user name, password, query and fragment are left out.
 ///
 /// - Parameter url: Any text; it need not be a valid URL.
 /// - Returns: Scheme, host, port and path; a query that was there is shown as `?…`. Control and
@@ -132,7 +132,7 @@ public func redacted(url: String) -> String {
     return escaped(String(scheme) + String(rest)) + (hasQuery ? "?…" : "")
 }
 
-/// Text from outside, made safe for a terminal: control and bidirectional characters become `\u{…}` (V63).
+/// Text from outside, made safe for a terminal: control and bidirectional characters become `\u{…}`.
 public func escaped(_ text: String) -> String {
     guard text.unicodeScalars.contains(where: isUnsafeOnTerminal) else { return text }
     var result = ""

@@ -12,7 +12,7 @@ public struct CredentialRequest: Sendable, Hashable {
     }
 }
 
-/// A credential for an origin. Its strings never contain a line end (V28).
+/// A credential for an origin. Its strings never contain a line end.
 public struct Credential: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
     /// The authentication scheme.
     public enum Kind: Sendable, Equatable {

@@ -1,6 +1,6 @@
 /// One call of a hook: a group is complete.
 public struct HookInvocation: Sendable {
-    /// argv; an absolute path first. Never a shell string (V56).
+    /// argv; an absolute path first. Never a shell string.
     public var arguments: [String]
     /// Where the hook runs: the destination.
     public var directory: String
@@ -56,7 +56,7 @@ public struct HookOutcome: Sendable, Equatable {
     /// Whether processes it left in its process group had to be ended.
     public var endedLeftovers: Bool
     /// Whether a retry may succeed: exit status 75 (`EX_TEMPFAIL`, sysexits(3)), or no process or memory was available
-    /// (F095).
+    ///.
     public var isTransient: Bool
     /// Whether it was not even called, because no process or memory was available: then it is still owed.
     public var isExhaustion: Bool

@@ -42,7 +42,7 @@ public func isHookProgram(_ word: String) -> Bool {
     return word.hasPrefix("/") || word.hasPrefix("https://") || word.hasPrefix("http://") || hookPlugin(word) != nil
 }
 
-/// A hook's first word for logs: only the host of a webhook, because its path is often a secret (V64).
+/// A hook's first word for logs: only the host of a webhook, because its path is often a secret.
 public func shownHookProgram(_ word: String) -> String {
     guard let scheme = word.firstRange(of: "://"), !word.hasPrefix("/") else { return word }
     let rest = word[scheme.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }

@@ -137,14 +137,14 @@ public enum ConditionState: Sendable, Equatable {
     /// It may not; the reason is for people. `until` is in **milliseconds** since 1970, if known; one in the past or more
     /// than a year ahead is ignored.
     case blocked(reason: String, until: Int64? = nil)
-    /// Unknown; counts as ``ok``, with a warning that says why (S49).
+    /// Unknown; counts as ``ok``, with a warning that says why.
     case unknown(reason: String)
 
     /// Whether a time, in **milliseconds** since 1970, makes sense as the end of a block: after now and within a year.
     package static func isEnd(_ until: Int64, at now: Int64) -> Bool { until > now && until <= now + 366 * 86_400_000 }
 }
 
-/// Decides whether a run may proceed now. Asked before a run starts and every few seconds while it runs (S133).
+/// Decides whether a run may proceed now. Asked before a run starts and every few seconds while it runs.
 ///
 /// A failure counts as ``ConditionState/unknown(reason:)``.
 public protocol Condition: Sendable {

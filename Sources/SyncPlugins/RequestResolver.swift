@@ -53,7 +53,7 @@ public struct HeaderField: Sendable, Hashable {
     }
 }
 
-/// Rewrites requests just before they are sent: presigned links, mirrors, caches in the local network (S54, S55).
+/// Rewrites requests just before they are sent: presigned links, mirrors, caches in the local network.
 ///
 /// Called on separate threads, for many requests at a time. If it fails, the requests are sent unchanged, with a
 /// warning.

@@ -1,4 +1,4 @@
-/// Names one transfer for the life of the process. Never a URL (S72).
+/// Names one transfer for the life of the process. Never a URL.
 public struct TransferID: Hashable, Sendable, CustomStringConvertible {
     /// A number, unique in this process.
     public let rawValue: UInt64

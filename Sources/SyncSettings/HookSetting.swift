@@ -1,7 +1,7 @@
 package import SyncModel
 import SyncPlugins
 
-/// What a hook's name stands for on this machine. Manifests name hooks; programs are named here only (V55, V62).
+/// What a hook's name stands for on this machine. Manifests name hooks; programs are named here only.
 package struct HookSetting: Sendable, Equatable, Codable {
     /// An absolute path, an http or https URL, or `plugin:NAME`.
     package var program: String
@@ -9,7 +9,7 @@ package struct HookSetting: Sendable, Equatable, Codable {
     package var arguments: [String] = []
     /// Most **seconds** it may run.
     package var timeout = 600
-    /// Most files a call, for a hook that gets the files that changed; `nil` for one call a group (S131).
+    /// Most files a call, for a hook that gets the files that changed; `nil` for one call a group.
     package var batch: Int?
 
     /// As runs have it; whoever resolves the name knows the group.

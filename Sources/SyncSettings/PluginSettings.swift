@@ -3,7 +3,7 @@ import SyncModel
 package import SyncPlugins
 package import SyncTransfer
 
-/// Which plugins are used for what on this machine. Manifests and synced trees never name one (V62).
+/// Which plugins are used for what on this machine. Manifests and synced trees never name one.
 package struct PluginSettings: Sendable, Equatable {
     /// One plugin at one point.
     package struct Use: Sendable, Equatable {

@@ -1,5 +1,5 @@
 import Foundation
-import SyncControl
+import SyncAgent
 package import SyncModel
 
 /// How a run is done, put together from everywhere it is said: the command line, the configuration file and the environment,

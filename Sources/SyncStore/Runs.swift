@@ -1,12 +1,12 @@
 import GRDB
 package import SyncModel
 
-/// A run to begin or to enqueue: everything about it that must outlive this process, in one transaction (S21, S64).
+/// A run to begin or to enqueue: everything about it that must outlive this process, in one transaction.
 package struct RunStart: Sendable, Equatable {
     package var session: SessionRequest
     /// Unique for ever; its text order is the order of time.
     package var run: String
-    /// Of the manifest's bytes. The manifest is the list of tasks: no row is written for each (S64).
+    /// Of the manifest's bytes. The manifest is the list of tasks: no row is written for each.
     package var manifest: SHA256Digest
     /// What is asked for. Its manifest is the path or URL where it was found; each hook's group is one of ``groups``.
     package var recipe: RunRecipe
@@ -14,7 +14,7 @@ package struct RunStart: Sendable, Equatable {
     package var facts = ManifestFacts()
     /// Every group that will complete, `all` among them.
     package var groups: [String] = [RunRecipe.groupOfAll]
-    /// To be finished by then, **milliseconds** since 1970 (S56).
+    /// To be finished by then, **milliseconds** since 1970.
     package var deadline: Int64?
 
     package init(session: SessionRequest, run: String, manifest: SHA256Digest, recipe: RunRecipe) {
@@ -50,7 +50,7 @@ extension SyncStore {
     ///     have only hooks left end by themselves. The new one waits for them.
     ///   - durability: `synced` where the caller acknowledges it; with `eventual` a power cut may forget the run.
     /// - Returns: The session, the run to work on, and what was superseded.
-    /// - Throws: ``StoreError``; `refused` when the session belongs to another project (S2).
+    /// - Throws: ``StoreError``; `refused` when the session belongs to another project.
     @discardableResult package func begin(
         _ start: RunStart, now: Int64, isHeld: Bool = true, continuing: Bool = false, isBehind: Bool = false,
         durability: Durability = .synced
@@ -62,7 +62,7 @@ extension SyncStore {
             if !isHeld, start.recipe.origin != .interactive,
                 open.contains(where: { $0.state == .paused && $0.reason == .userStop })
             {
-                // Nobody but a person overrules a person's pause (S24).
+                // Nobody but a person overrules a person's pause.
                 start.recipe.paused = true
             }
             // Whoever works on one ends it, too.
@@ -160,7 +160,7 @@ extension SyncStore {
         }
     }
 
-    /// Records why a run that waits does so, and until when it need not be looked at (S53).
+    /// Records why a run that waits does so, and until when it need not be looked at.
     ///
     /// - Parameters:
     ///   - run: The run; nothing happens unless it waits.
@@ -185,7 +185,7 @@ extension SyncStore {
     }
 
     /// A person wants a waiting run to go on: it is looked at again at once, and what held back a hook's request is over
-    /// (S60).
+    ///.
     package func hasten(run: String) throws(StoreError) {
         try write(.eventual) { db in
             var found = try StoredRun.named(run, db)
@@ -197,7 +197,7 @@ extension SyncStore {
         }
     }
 
-    /// Wants paths of a run before all others; those named last come first (S162).
+    /// Wants paths of a run before all others; those named last come first.
     package func prioritize(run: String, paths: [String]) throws(StoreError) {
         try write(.synced) { db in
             var found = try StoredRun.named(run, db)
@@ -306,11 +306,11 @@ extension SyncStore {
     ///
     /// - Parameters:
     ///   - input: `released`, `paused`, `resumed` or `cancelled`.
-    ///   - reason: Why, for `status`: `user_stop`, `metered` … (S27).
+    ///   - reason: Why, for `status`: `user_stop`, `metered` ….
     ///   - counts: From the process that works on the run: what it has come to so far. Without, a run that is `running` has
     ///     lost its process, and what that wrote last counts.
     ///   - events: Recorded in the same transaction when the state changes: JSON lines, UTF-8, without newlines.
-    /// - Returns: Whether the run's state changed; a command may be repeated (S106).
+    /// - Returns: Whether the run's state changed; a command may be repeated.
     /// - Throws: ``StoreError``; `refused` where the life cycle has no such step.
     @discardableResult package func apply(
         _ input: RunInput, to run: String, reason: RestReason? = nil, counts: RunCounts? = nil, events: [[UInt8]] = [],
@@ -326,7 +326,7 @@ extension SyncStore {
                 if let counts { run.counts = counts }
                 hasMoved = try run.move(input, reason: reason)
                 guard hasMoved else { return }
-                // Time in a pause does not count against the deadline (S108).
+                // Time in a pause does not count against the deadline.
                 if input == .paused { run.pausedAt = now }
                 if input == .resumed { run.endPause(now: now) }
             }

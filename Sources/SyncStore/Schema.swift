@@ -135,8 +135,8 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    /// The agent's needs: who asked, how to make transfers, when to try again, how often a holder was lost (F087), and
-    /// the launch limiter of a session (S59).
+    /// The agent's needs: who asked, how to make transfers, when to try again, how often a holder was lost, and
+    /// the launch limiter of a session.
     private static let version2 = """
         ALTER TABLE sessions ADD COLUMN label TEXT;
         ALTER TABLE sessions ADD COLUMN limiter_delay INTEGER NOT NULL DEFAULT 0;
@@ -150,8 +150,8 @@ enum Schema {
         ALTER TABLE runs ADD COLUMN first_paths TEXT NOT NULL DEFAULT '[]';
         """
 
-    /// What a run waits for and since when (S49, S53), the exit status of whoever waits for it, and hooks that get
-    /// the files that changed, so many a call (S131).
+    /// What a run waits for and since when, the exit status of whoever waits for it, and hooks that get
+    /// the files that changed, so many a call.
     private static let version3 = """
         ALTER TABLE runs ADD COLUMN conditions TEXT;
         ALTER TABLE runs ADD COLUMN waiting_since INTEGER;

@@ -2,7 +2,7 @@ import SyncModel
 import SyncSystem
 
 /// The right to work on a session: one process at a time has it, and the kernel takes it back when the process
-/// ends, however it ends (S3). A ``FileLock`` on a file of the session's own.
+/// ends, however it ends. A ``FileLock`` on a file of the session's own.
 ///
 /// Taken before ``SyncStore/begin``, ``SyncStore/take(run:now:)`` or ``SyncStore/recover(session:now:)``, and kept until the work is over.
 package final class SessionLease: Sendable {

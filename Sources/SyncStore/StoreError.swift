@@ -5,13 +5,13 @@ package import SyncModel
 package struct StoreError: Error, Sendable, Equatable {
     /// What a caller can act on.
     package enum Code: Sendable, Equatable {
-        /// The state directory or the store cannot be made or opened (F079).
+        /// The state directory or the store cannot be made or opened.
         case cannotCreate
-        /// A newer syncagent wrote it; it is left as it is (F092).
+        /// A newer syncagent wrote it; it is left as it is.
         case newer
         /// The file is a database of another program; it is left as it is.
         case foreign
-        /// Its contents are broken; the next open sets it aside and starts a new one (F077, F078).
+        /// Its contents are broken; the next open sets it aside and starts a new one.
         case damaged
         /// Another process is writing, for longer than the store waits.
         case busy

@@ -13,7 +13,7 @@ package struct StoredGroup: Codable, Sendable, Equatable {
     private(set) var lastSeq: Int64?
     private(set) var completed: Int64?
 
-    /// The one place that changes a group's state (S104).
+    /// The one place that changes a group's state.
     ///
     /// - Returns: Whether it changed.
     /// - Throws: ``StoreError`` with code `refused`.
@@ -88,7 +88,7 @@ extension SyncStore {
     /// Records that groups are complete, with their last events, in one transaction; their hooks are owed from here.
     ///
     /// - Parameters:
-    ///   - events: The events that tell it; they come after every task event of the groups (S30).
+    ///   - events: The events that tell it; they come after every task event of the groups.
     ///   - counts: The run's numbers so far, for whoever finishes it.
     /// - Returns: The hooks that are owed now, in the order they were given.
     package func complete(

@@ -9,7 +9,7 @@ package struct HookRecord: Codable, Sendable, Equatable {
     private(set) var arguments: TextList
     /// Most **seconds** it may run.
     package private(set) var timeout: Int
-    /// The results it is wanted for (S39).
+    /// The results it is wanted for.
     package private(set) var results: [RunResult]
     package private(set) var state = HookRunState.waiting
     /// Attempts started so far.
@@ -31,7 +31,7 @@ package struct HookRecord: Codable, Sendable, Equatable {
         results = hook.results.sorted { $0.rawValue < $1.rawValue }
     }
 
-    /// The one place that changes a hook's state (S104).
+    /// The one place that changes a hook's state.
     ///
     /// - Returns: Whether it changed.
     /// - Throws: ``StoreError`` with code `refused`.
@@ -114,7 +114,7 @@ extension StoredHook: FetchableRecord {
     }
 
     /// Makes hooks that an earlier holder of the session left running owed again; the next attempt has a higher
-    /// number (F089).
+    /// number.
     static func giveBack(of session: StoredSession, _ db: Database) throws -> [StoredHook] {
         var hooks = try all(
             where: "sessions.id = \(session.record.id) AND hooks.state = \(HookRunState.running.rawValue)"
@@ -181,7 +181,7 @@ extension StoredHook: FetchableRecord {
 }
 
 extension SyncStore {
-    /// The hooks that are owed: their group is complete and they have not ended, whoever began them (S19).
+    /// The hooks that are owed: their group is complete and they have not ended, whoever began them.
     ///
     /// - Parameter session: Only this session's.
     /// - Returns: Oldest first. A `running` one belongs to a process that holds the session, or to none.
@@ -261,7 +261,7 @@ extension SyncStore {
         }
     }
 
-    /// Makes an ended hook owed once more, because a person asks (S33).
+    /// Makes an ended hook owed once more, because a person asks.
     ///
     /// - Throws: ``StoreError``; `refused` when it has not ended.
     package func replay(hook identifier: Int64) throws(StoreError) {

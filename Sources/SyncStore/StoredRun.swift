@@ -13,7 +13,7 @@ package struct RunRecord: Codable, Sendable, Equatable {
     private(set) var selection: TextList
     private(set) var options: KeptRecipe
     package private(set) var state: RunState
-    /// Why it is paused, cancelled or superseded (S27).
+    /// Why it is paused, cancelled or superseded.
     package var reason: RestReason?
     /// Once it is finished.
     package var result: RunResult?
@@ -33,7 +33,7 @@ package struct RunRecord: Codable, Sendable, Equatable {
     package var finished: Int64?
     var notBefore: Int64?
     package var deadline: Int64?
-    /// Who asked: `interactive`, `hook` or `schedule` (S50).
+    /// Who asked: `interactive`, `hook` or `schedule`.
     package private(set) var origin: String
     private(set) var settings: String?
     /// What went wrong last, for people.
@@ -95,13 +95,13 @@ package struct RunRecord: Codable, Sendable, Equatable {
     /// A number of files that can be added to others: no manifest has more.
     private func sane(_ files: Int) -> Int { min(max(0, files), 1 << 40) }
 
-    /// Time in a pause does not count against the deadline (S108), nor do losses before it set the run aside again (F087).
+    /// Time in a pause does not count against the deadline, nor do losses before it set the run aside again.
     mutating func endPause(now: Int64) {
         if let since = pausedAt { deadline = deadline?.saturatingAdd(max(0, now.saturatingSubtract(since))) }
         (pausedAt, due, losses) = (nil, nil, TextList([]))
     }
 
-    /// The one place that changes a run's state (S104).
+    /// The one place that changes a run's state.
     ///
     /// - Returns: Whether it changed.
     /// - Throws: ``StoreError`` with code `refused`.
@@ -137,11 +137,11 @@ extension RunRecord: StoreRecord {
     package var location: String { recipe.manifest }
     /// Not to start earlier.
     package var notBefore: Int64? { record.notBefore }
-    /// When a process that worked on it was lost (F087), oldest first.
+    /// When a process that worked on it was lost, oldest first.
     package var losses: [Int64] { record.losses.strings.compactMap { Int64($0) } }
     /// Whether it is only the record of a try that came to nothing: see ``SyncStore/recordTry``.
     package var isTry: Bool { record.state == .finished && record.started == nil }
-    /// Paths that are wanted before all others (S162).
+    /// Paths that are wanted before all others.
     package var firstPaths: [String] { record.firstPaths.strings }
 }
 
@@ -208,7 +208,7 @@ extension StoredRun: FetchableRecord {
         }
     }
 
-    /// Its worker is gone: it waits again, and that it was lost is remembered (S28, F087), and what the worker wrote last of
+    /// Its worker is gone: it waits again, and that it was lost is remembered, and what the worker wrote last of
     /// what it had received: a budget is for all attempts. Once the groups are complete, the record has that.
     ///
     /// - Returns: Whether it was running.

@@ -4,24 +4,24 @@ import SyncModel
 /// A row of `sessions`.
 package struct SessionRecord: Codable, Sendable, Equatable {
     private(set) var id: Int64?
-    /// The name people use; unique in the store, which belongs to one user (S2).
+    /// The name people use; unique in the store, which belongs to one user.
     package private(set) var identifier: String
     package private(set) var project: String
     /// Absolute.
     package var destination: String
     var device: Int64
     var inode: Int64
-    /// Settings as they were when the session was made, JSON (S6).
+    /// Settings as they were when the session was made, JSON.
     package private(set) var policy: String
-    /// Counts those who have held the session; a run or hook of a smaller epoch has no owner (S28).
+    /// Counts those who have held the session; a run or hook of a smaller epoch has no owner.
     package var epoch: Int64
     /// **Milliseconds** since 1970.
     package private(set) var created: Int64
     var nextSeq: Int64
     var prunedSeq: Int64
-    /// Free text for people (S67).
+    /// Free text for people.
     package var label: String?
-    /// How long the launch limiter holds back the next run that a hook asks for, **milliseconds** (S59).
+    /// How long the launch limiter holds back the next run that a hook asks for, **milliseconds**.
     package var limiterDelay: Int64
     /// When it was last raised, **milliseconds** since 1970; `nil` when it is at rest.
     package var limiterRaised: Int64?
@@ -41,7 +41,7 @@ extension SessionRecord: StoreRecord {
     mutating func didInsert(_ inserted: InsertionSuccess) { id = inserted.rowID }
 }
 
-/// A session: one project into one destination, under a fixed name (S1).
+/// A session: one project into one destination, under a fixed name.
 @dynamicMemberLookup package struct StoredSession: Sendable, Equatable {
     var record: SessionRecord
 
@@ -157,7 +157,7 @@ extension SyncStore {
         liveFiles(of: identifier)?.remove()
     }
 
-    /// Keeps what the launch limiter of a session came to (S59–S62).
+    /// Keeps what the launch limiter of a session came to.
     ///
     /// - Parameters:
     ///   - delay: **Milliseconds**; 0 at rest.

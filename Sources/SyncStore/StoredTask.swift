@@ -4,7 +4,7 @@ package import SyncModel
 /// Why a task ended without its file. All others have no row: which state each row of a manifest is in stands in
 /// ``TaskFile``.
 package struct StoredTask: Sendable, Equatable {
-    /// With ``digest`` the task's name; never a URL (S66, S72).
+    /// With ``digest`` the task's name; never a URL.
     package var path: String
     package var digest: SHA256Digest
     /// `failed` or `cancelled`.

@@ -6,7 +6,7 @@ import SyncModel
 ///
 /// - A run is its manifest: one row names the manifest's digest and the selection. A task has a row only when it
 ///   deviates. What is installed is known from the destination's own index, so losing the store costs a
-///   re-verify, never data (F080).
+///   re-verify, never data.
 /// - One serial writer a process; processes wait for each other up to a bound, then get `busy`.
 /// - Commands that were acknowledged are synced to the disk before the call returns (``Durability/synced``).
 ///   What a lost moment only makes us do again is not: a power cut can take the last of it, never the order.

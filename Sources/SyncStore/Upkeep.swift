@@ -14,7 +14,7 @@ package struct KeepLimits: Sendable, Equatable {
     package init() {}
 }
 
-/// What was found to belong to no living process, and given back (S28).
+/// What was found to belong to no living process, and given back.
 package struct Recovery: Sendable, Equatable {
     /// The session's epoch from here on.
     package let epoch: Int64
@@ -26,9 +26,9 @@ package struct Recovery: Sendable, Equatable {
 
 extension SyncStore {
     /// Begins an epoch of a session and gives back what its earlier holders left running. By ownership, never by
-    /// age: the caller holds the session, so everybody else is gone (S23, S28). Twice is once.
+    /// age: the caller holds the session, so everybody else is gone. Twice is once.
     ///
-    /// - Parameter now: **Milliseconds** since 1970; remembered with each run whose worker was lost (F087).
+    /// - Parameter now: **Milliseconds** since 1970; remembered with each run whose worker was lost.
     package func recover(session identifier: String, now: Int64 = 0) throws(StoreError) -> Recovery {
         try write(.synced) { db in
             var session = try StoredSession.named(identifier, db)

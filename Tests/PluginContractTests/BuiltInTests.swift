@@ -1,9 +1,8 @@
 import Foundation
-import SyncConditions
-import SyncHooks
 import SyncModel
-import SyncPluginChecks
+import SyncPluginHost
 import SyncPlugins
+import SyncSchedule
 import SyncTestKit
 import SyncTransfer
 import Testing

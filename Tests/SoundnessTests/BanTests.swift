@@ -17,7 +17,7 @@ private struct Ban: Sendable, CustomTestStringConvertible {
 
 /// Below what assembles an engine, for commands and for programs that embed one, nothing asks the outside world who, when
 /// or where it is: it is told.
-private let topOnly: Set<String> = ["SyncCommands", "SyncConfiguration", "SyncKit", "SyncAssembly", "SyncTestKit"]
+private let topOnly: Set<String> = ["SyncCommands", "SyncConfiguration", "SyncKit", "SyncAssembly"]
 
 private let bans: [Ban] = [
     Ban(text: "try!", reason: "ends the process", replacement: "a typed throw"),
@@ -60,8 +60,8 @@ private let bans: [Ban] = [
     Ban(
         text: "import Synchronization", reason: "its Mutex ends the process when it is inlined into an async function",
         replacement: "Mutex of SyncSystem, and import struct Synchronization.Atomic",
-        // The first is no part of the program; nothing in the second is async.
-        except: ["SyncTestKit", "SyncCompression"], exceptFile: "Sources/SyncSystem/Threads/Monitor.swift"),
+        // Nothing in it is async.
+        except: ["SyncContent"], exceptFile: "Sources/SyncSystem/Threads/Monitor.swift"),
     Ban(text: "popen(", reason: "names from outside become commands", replacement: "argv and posix_spawn"),
 ]
 

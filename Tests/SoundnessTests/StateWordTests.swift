@@ -16,7 +16,7 @@ private let words = Set(
 
 /// Where texts become types: a member of a schedule's file, answers of plugin programs, keys of a statement.
 private let readers: Set<String> = [
-    "Sources/SyncCommands/Schedule/ScheduleFile.swift", "Sources/SyncPluginProcess/Points/PluginPoints.swift",
+    "Sources/SyncCommands/Schedule/ScheduleFile.swift", "Sources/SyncPluginHost/Points/PluginPoints.swift",
     "Sources/SyncTrust/Statements/FreshStatement.swift",
 ]
 
@@ -53,8 +53,8 @@ struct StateWordTests {
     @Test("No option of the command line is named by what transfers, runs plugins or calls hooks")
     func options() throws {
         let modules: Set = [
-            "SyncModel", "SyncSystem", "SyncCurl", "SyncTransfer", "SyncUnpack", "SyncPlugins", "SyncPluginProcess",
-            "SyncHooks", "SyncDaemon",
+            "SyncModel", "SyncSystem", "SyncCurl", "SyncTransfer", "SyncContent", "SyncPlugins", "SyncPluginHost",
+            "SyncDaemon",
         ]
         let all = try SourceText.all(below: "Sources").filter { modules.contains($0.target) }
         #expect(Set(all.map(\.target)) == modules)
@@ -70,7 +70,8 @@ struct StateWordTests {
         let naming = try SourceText.all(below: "Sources").filter { source in
             source.bareCode.contains { $0.contains("zstdDictionary") }
         }
-        #expect(naming.map(\.path) == ["Sources/SyncCompression/BlobCodec.swift", "Sources/SyncModel/Codec.swift"])
+        #expect(
+            naming.map(\.path) == ["Sources/SyncContent/Compression/BlobCodec.swift", "Sources/SyncModel/Codec.swift"])
     }
 
     @Test("A backend of schedules and a column of runs are named where they are declared, and nowhere else twice")

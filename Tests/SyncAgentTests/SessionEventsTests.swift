@@ -1,7 +1,7 @@
 import Foundation
 import SyncAgent
 import SyncControlFixture
-import SyncControlServer
+import SyncDaemon
 import SyncModel
 import Synchronization
 import Testing

@@ -1,6 +1,6 @@
 import ArgumentParser
 import Foundation
-import SyncControl
+import SyncAgent
 import SyncModel
 import SyncSchedule
 import Testing

@@ -1,10 +1,9 @@
 import Foundation
-import SyncConditions
 import SyncPlugins
 import SyncTestKit
 import Testing
 
-@testable import SyncConditions
+@testable import SyncSchedule
 
 @Suite(
     "Conditions that ask the system's bus", .timeLimit(.minutes(10)),

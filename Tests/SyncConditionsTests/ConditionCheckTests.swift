@@ -4,7 +4,7 @@ import SyncPlugins
 import SyncTestKit
 import Testing
 
-@testable import SyncConditions
+@testable import SyncSchedule
 
 @Suite(.timeLimit(.minutes(10)))
 struct ConditionLedgerTests {

@@ -1,5 +1,5 @@
-import SyncConditions
 import SyncPlugins
+import SyncSchedule
 
 /// What a condition answers, without its words.
 enum Verdict: Sendable, Equatable {

@@ -2,7 +2,7 @@ import Foundation
 import SyncTestKit
 import Testing
 
-@testable import SyncConditions
+@testable import SyncSchedule
 
 /// One machine: directories below /sys/class/power_supply with their files, and what follows.
 private struct Machine: Sendable, CustomTestStringConvertible {

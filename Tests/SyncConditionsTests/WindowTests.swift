@@ -1,9 +1,8 @@
 import SyncModel
 import SyncPlugins
-import SyncSchedule
 import Testing
 
-@testable import SyncConditions
+@testable import SyncSchedule
 
 /// **Milliseconds** of an hour.
 private let hour: Int64 = 3_600_000

@@ -1,4 +1,4 @@
-package import SyncControl
+package import SyncAgent
 package import SyncModel
 
 /// An agent in memory that answers everything and remembers what it was asked.

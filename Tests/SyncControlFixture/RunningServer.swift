@@ -1,7 +1,7 @@
 import Foundation
 import Logging
-package import SyncControl
-package import SyncControlServer
+package import SyncAgent
+package import SyncDaemon
 
 /// A directory of its own and a control server in it, for as long as `body` runs.
 package func withServer<R: Sendable>(

@@ -1,9 +1,9 @@
 import Foundation
-import SyncControl
+import SyncAgent
 import SyncModel
 import Testing
 
-@testable import SyncControlServer
+@testable import SyncDaemon
 
 /// `Documentation/CONTROL-API.md` says what the code does.
 @Suite(.timeLimit(.minutes(10)))

@@ -1,7 +1,7 @@
 import Foundation
-import SyncControl
+import SyncAgent
 import SyncControlFixture
-import SyncControlServer
+import SyncDaemon
 import SyncModel
 import Testing
 

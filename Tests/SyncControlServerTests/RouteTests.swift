@@ -1,7 +1,7 @@
 import SyncModel
 import Testing
 
-@testable import SyncControlServer
+@testable import SyncDaemon
 
 @Suite(.timeLimit(.minutes(10)))
 struct RouteTests {

@@ -1,10 +1,10 @@
 import Foundation
-import SyncControl
+import SyncAgent
 import SyncControlFixture
 import SyncModel
 import Testing
 
-@testable import SyncControlServer
+@testable import SyncDaemon
 
 @Suite(.timeLimit(.minutes(10)))
 struct SocketTests {

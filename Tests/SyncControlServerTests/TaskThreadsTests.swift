@@ -1,4 +1,4 @@
-import SyncControlServer
+import SyncDaemon
 import Testing
 
 @Suite("Waiting on the server's threads", .timeLimit(.minutes(10)))

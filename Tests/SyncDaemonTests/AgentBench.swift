@@ -1,9 +1,9 @@
 import Foundation
-import SyncControl
+import SyncAgent
 import SyncDaemon
 import SyncEngine
-import SyncHooks
 import SyncModel
+import SyncPluginHost
 import SyncPlugins
 import SyncStore
 import SyncTestKit

@@ -1,10 +1,10 @@
 import Foundation
-import SyncConditions
-import SyncControl
+import SyncAgent
 import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncPlugins
+import SyncSchedule
 import SyncStore
 import SyncTestKit
 import Synchronization

@@ -1,4 +1,4 @@
-import SyncControl
+import SyncAgent
 import SyncDaemon
 import SyncModel
 import SyncStore

@@ -1,5 +1,5 @@
 import Foundation
-import SyncControl
+import SyncAgent
 import SyncModel
 import SyncStore
 import SyncTestKit

@@ -1,5 +1,5 @@
 import Foundation
-import SyncControl
+import SyncAgent
 import SyncDaemon
 import SyncModel
 import SyncStore

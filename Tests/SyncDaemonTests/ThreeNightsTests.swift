@@ -1,9 +1,9 @@
 import Foundation
-import SyncConditions
-import SyncControl
+import SyncAgent
 import SyncDaemon
 import SyncModel
 import SyncReport
+import SyncSchedule
 import SyncStore
 import SyncTestKit
 import Testing

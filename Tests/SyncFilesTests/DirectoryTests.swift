@@ -1,8 +1,8 @@
 import Foundation
+import SyncContent
 import SyncFiles
 import SyncSystem
 import SyncTestKit
-import SyncUnpack
 import Testing
 
 import struct Synchronization.Atomic

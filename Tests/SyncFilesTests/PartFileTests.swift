@@ -1,9 +1,8 @@
 import Foundation
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncSystem
 import SyncTestKit
-import SyncUnpack
 import Testing
 
 import struct Synchronization.Atomic

@@ -1,9 +1,9 @@
 import Foundation
+import SyncContent
 import SyncFiles
 import SyncModel
 import SyncSystem
 import SyncTestKit
-import SyncUnpack
 import Testing
 
 import struct Synchronization.Atomic

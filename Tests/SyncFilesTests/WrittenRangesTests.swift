@@ -1,5 +1,5 @@
 import Foundation
-import SyncDigest
+import SyncContent
 import SyncSystem
 import SyncTestKit
 import Testing

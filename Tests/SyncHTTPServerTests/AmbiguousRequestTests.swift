@@ -1,6 +1,6 @@
 import Testing
 
-@testable import SyncHTTPServer
+@testable import SyncServer
 
 /// RFC 9112 §11.2: what a proxy in front may understand in another way is refused, and the connection ends.
 @Suite("Requests that can be read in two ways are refused", .timeLimit(.minutes(10)))

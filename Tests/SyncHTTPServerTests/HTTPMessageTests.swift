@@ -1,6 +1,6 @@
 import Testing
 
-@testable import SyncHTTPServer
+@testable import SyncServer
 
 @Suite(.timeLimit(.minutes(10)))
 struct HTTPMessageTests {

@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 import Testing
 
-@testable import SyncHTTPServer
+@testable import SyncServer
 
 /// A connection to a server on the loopback address that says what a test wants.
 final class Client: Sendable {

@@ -1,5 +1,5 @@
 import Foundation
-import SyncHooks
+import SyncPluginHost
 import SyncPlugins
 
 /// A destination, a place for programs outside it, and hooks that run there.

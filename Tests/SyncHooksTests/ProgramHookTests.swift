@@ -1,5 +1,5 @@
 import Foundation
-import SyncHooks
+import SyncPluginHost
 import SyncPlugins
 import Testing
 

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import SyncHooks
+@testable import SyncPluginHost
 
 @Suite("When a hook is signalled", .timeLimit(.minutes(10)))
 struct SupervisionTests {

@@ -1,4 +1,4 @@
-import SyncHooks
+import SyncPluginHost
 import SyncPlugins
 import SyncTestKit
 import Synchronization

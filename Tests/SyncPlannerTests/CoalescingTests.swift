@@ -1,4 +1,4 @@
-import SyncPlanner
+import SyncManifest
 import Testing
 
 @Suite("Coalescing of byte ranges", .timeLimit(.minutes(10)))

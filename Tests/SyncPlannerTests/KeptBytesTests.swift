@@ -1,7 +1,7 @@
 import SyncModel
 import Testing
 
-@testable import SyncPlanner
+@testable import SyncManifest
 
 @Suite("Plans behind an interruption", .timeLimit(.minutes(10)))
 struct KeptBytesTests {

@@ -1,6 +1,5 @@
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import Testing
 
 @Suite("Plans", .timeLimit(.minutes(10)))

@@ -4,7 +4,7 @@ import SyncPlugins
 import SyncTestKit
 import Testing
 
-@testable import SyncPluginProcess
+@testable import SyncPluginHost
 
 @Suite(.timeLimit(.minutes(10)), .enabled(if: PluginFixture.hasPython, "there is no /usr/bin/python3"))
 struct LifeTests {

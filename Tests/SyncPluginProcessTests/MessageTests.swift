@@ -1,7 +1,7 @@
 import SyncModel
 import Testing
 
-@testable import SyncPluginProcess
+@testable import SyncPluginHost
 
 @Suite(.timeLimit(.minutes(10)))
 struct MessageTests {

@@ -1,6 +1,6 @@
 import Foundation
 import SyncModel
-import SyncPluginProcess
+import SyncPluginHost
 import SyncPlugins
 import SyncTestKit
 import Synchronization

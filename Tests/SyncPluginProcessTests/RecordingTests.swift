@@ -1,6 +1,5 @@
 import Foundation
-import SyncPluginChecks
-import SyncPluginProcess
+import SyncPluginHost
 import SyncPlugins
 import SyncTestKit
 import Testing

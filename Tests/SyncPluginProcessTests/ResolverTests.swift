@@ -1,4 +1,4 @@
-import SyncPluginProcess
+import SyncPluginHost
 import SyncPlugins
 import SyncTestKit
 import Testing

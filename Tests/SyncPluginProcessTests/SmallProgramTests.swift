@@ -1,5 +1,5 @@
 import Foundation
-import SyncPluginProcess
+import SyncPluginHost
 import SyncPlugins
 import Synchronization
 import Testing

@@ -1,5 +1,5 @@
 import Foundation
-import SyncDigest
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPublisher

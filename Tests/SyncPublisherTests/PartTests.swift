@@ -1,5 +1,5 @@
 import Foundation
-import SyncCompression
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPublisher

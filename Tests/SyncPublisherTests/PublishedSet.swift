@@ -1,6 +1,5 @@
 import Foundation
-import SyncCompression
-import SyncDigest
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPublisher

@@ -1,4 +1,3 @@
-import SyncHTTPServer
 import SyncModel
 import Testing
 

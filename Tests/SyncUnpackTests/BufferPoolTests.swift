@@ -1,4 +1,4 @@
-import SyncUnpack
+import SyncContent
 import Synchronization
 import Testing
 

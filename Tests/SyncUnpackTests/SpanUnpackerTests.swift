@@ -1,13 +1,13 @@
+import SyncContent
 import SyncModel
 import SyncPlugins
 import SyncSystem
 import SyncTestKit
-import SyncUnpack
 import Testing
 
 import struct Synchronization.Atomic
 
-@testable import SyncPlanner
+@testable import SyncManifest
 
 /// Keeps what it is given, by slot.
 private final class Collector: BlobConsumer {

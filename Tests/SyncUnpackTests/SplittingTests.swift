@@ -1,11 +1,11 @@
+import SyncContent
 import SyncModel
 import SyncPlugins
 import SyncTestKit
-import SyncUnpack
 import Synchronization
 import Testing
 
-@testable import SyncPlanner
+@testable import SyncManifest
 
 /// Notes which slots came, and which did not.
 private final class SlotList: BlobConsumer {

@@ -1,6 +1,6 @@
 import Foundation
+import SyncContent
 import SyncSystem
-import SyncUnpack
 import Testing
 
 import struct Synchronization.Atomic

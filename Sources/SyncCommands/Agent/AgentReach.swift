@@ -1,7 +1,6 @@
 import Foundation
 import SyncAgent
-import SyncControl
-import SyncControlServer
+import SyncDaemon
 import SyncModel
 import SyncSystem
 

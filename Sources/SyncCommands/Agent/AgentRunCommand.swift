@@ -4,8 +4,6 @@ import Logging
 import SyncAgent
 import SyncAssembly
 import SyncConfiguration
-import SyncControl
-import SyncControlServer
 import SyncDaemon
 import SyncEngine
 import SyncModel

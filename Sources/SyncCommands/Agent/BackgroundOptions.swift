@@ -1,5 +1,5 @@
 import ArgumentParser
-import SyncControl
+import SyncAgent
 import SyncEngine
 import SyncModel
 import SyncSchedule
@@ -22,7 +22,7 @@ struct BackgroundOptions: ParsableArguments {
 
     @Option(help: "With --background: a note to show in 'syncagent status'.".taking("text")) var label: String?
 
-    /// Puts them into a recipe. Who asks is a hook unless it says that a person does (S50).
+    /// Puts them into a recipe. Who asks is a hook unless it says that a person does.
     func apply(to recipe: inout RunRecipe, _ environment: EnvironmentPaths) {
         recipe.notBefore = notBefore.map(WallTime.init)
         recipe.paused = paused
@@ -32,7 +32,7 @@ struct BackgroundOptions: ParsableArguments {
     }
 
     func validate() throws {
-        // S45: what could not be kept is refused, not ignored.
+        // What could not be kept is refused, not ignored.
         if !background {
             let given = [
                 ("--not-before", notBefore != nil), ("--paused", paused), ("--label", label != nil),

@@ -1,8 +1,7 @@
 import Foundation
 import SyncAgent
 import SyncConfiguration
-import SyncControl
-import SyncControlServer
+import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncSettings

@@ -1,7 +1,7 @@
 import ArgumentParser
-import SyncConditions
 import SyncModel
 import SyncPlugins
+import SyncSchedule
 import SyncSettings
 
 /// What must hold for a run to be worked on, besides the time of day: checked by the agent before it starts and while
@@ -78,7 +78,7 @@ struct ConditionOptions: ParsableArguments {
     /// Puts them into a recipe.
     ///
     /// - Parameter isDiscretionary: Whether the default set holds where nothing else is said, asked for or not: for
-    ///   work that a hook or a schedule asks for (S49, S50).
+    ///   work that a hook or a schedule asks for.
     /// - Throws: ``CommandFailure`` for a program in a working directory that is gone.
     func apply(to recipe: inout RunRecipe, isDiscretionary: Bool = false) throws(CommandFailure) {
         var conditions = discretionary || isDiscretionary ? RunConditions.discretionary : RunConditions()

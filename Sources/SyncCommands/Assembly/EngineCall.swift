@@ -1,7 +1,7 @@
 import Foundation
 import SyncAssembly
 import SyncConfiguration
-import SyncControlServer
+import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncPlugins

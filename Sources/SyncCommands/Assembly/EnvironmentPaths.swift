@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
-import SyncConditions
 import SyncConfiguration
 import SyncModel
 import SyncPlugins
+import SyncSchedule
 import SyncSettings
 import SyncSystem
 

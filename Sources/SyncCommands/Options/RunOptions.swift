@@ -1,8 +1,7 @@
 import ArgumentParser
 import SyncEngine
-import SyncHooks
 import SyncModel
-import SyncPluginProcess
+import SyncPluginHost
 import SyncPlugins
 import SyncSettings
 import SyncSystem

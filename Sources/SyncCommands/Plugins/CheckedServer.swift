@@ -1,6 +1,6 @@
 import Foundation
 import SyncModel
-import SyncPluginChecks
+import SyncPluginHost
 import SyncPlugins
 import SyncServer
 import SyncSystem

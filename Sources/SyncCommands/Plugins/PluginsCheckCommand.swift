@@ -2,8 +2,7 @@ import ArgumentParser
 import Foundation
 import SyncConfiguration
 import SyncModel
-import SyncPluginChecks
-import SyncPluginProcess
+import SyncPluginHost
 import SyncPlugins
 import SyncSettings
 import SyncSystem

@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
-import SyncConditions
 import SyncConfiguration
 import SyncModel
-import SyncPluginProcess
+import SyncPluginHost
 import SyncPlugins
+import SyncSchedule
 import SyncSettings
 import SyncSystem
 

@@ -4,8 +4,8 @@ import SyncConfiguration
 import SyncCurl
 import SyncDaemon
 import SyncEngine
-import SyncHooks
 import SyncModel
+import SyncPluginHost
 import SyncPlugins
 import SyncReport
 import SyncSystem

@@ -1,6 +1,6 @@
 import ArgumentParser
+import SyncAgent
 import SyncConfiguration
-import SyncControl
 import SyncModel
 import SyncSchedule
 import SyncSystem

@@ -1,5 +1,5 @@
 import ArgumentParser
-import SyncControl
+import SyncAgent
 import SyncDaemon
 import SyncModel
 import SyncPlugins

@@ -1,8 +1,8 @@
 import Foundation
 import SyncAgent
 import SyncDaemon
-import SyncHooks
 import SyncModel
+import SyncPluginHost
 import SyncSchedule
 import SyncStore
 import SyncSystem

@@ -1,8 +1,6 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
-import SyncControl
-import SyncControlServer
 import SyncDaemon
 import SyncModel
 import SyncSchedule
@@ -108,7 +106,7 @@ struct ScheduleRun: Sendable {
 
     private static var text: ScheduleText { ScheduleText(now: clock()) }
 
-    /// Hands the run to the agent; again and again while the manifest cannot be had (S51).
+    /// Hands the run to the agent; again and again while the manifest cannot be had.
     private func enqueue(_ request: EnqueueRequest, until end: Int64?) async throws -> EnqueueReply {
         let reach = AgentReach(state: state)
         var seconds: Int64 = 30

@@ -1,7 +1,5 @@
 import ArgumentParser
 import SyncAgent
-import SyncControl
-import SyncControlServer
 import SyncDaemon
 import SyncModel
 import SyncStore

@@ -1,6 +1,5 @@
 import ArgumentParser
 import SyncAgent
-import SyncControl
 import SyncDaemon
 import SyncModel
 import SyncStore

@@ -1,6 +1,6 @@
 import ArgumentParser
-import SyncControl
-import SyncControlServer
+import SyncAgent
+import SyncDaemon
 import SyncModel
 import SyncSchedule
 import SyncStore

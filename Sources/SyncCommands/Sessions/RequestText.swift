@@ -1,4 +1,4 @@
-import SyncControl
+import SyncAgent
 import SyncModel
 
 /// Transfers and tasks in plain words. Pure.

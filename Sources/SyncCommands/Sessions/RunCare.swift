@@ -1,5 +1,4 @@
 import SyncAgent
-import SyncControl
 import SyncModel
 import SyncSystem
 

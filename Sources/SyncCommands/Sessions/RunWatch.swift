@@ -1,5 +1,4 @@
-import SyncControl
-import SyncControlServer
+import SyncAgent
 import SyncDaemon
 import SyncModel
 import SyncReport

@@ -1,4 +1,4 @@
-import SyncControl
+import SyncAgent
 import SyncModel
 import SyncReport
 import SyncSchedule

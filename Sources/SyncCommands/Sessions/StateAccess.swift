@@ -1,7 +1,6 @@
 import Foundation
 import SyncAgent
 import SyncAssembly
-import SyncControl
 import SyncDaemon
 import SyncModel
 import SyncStore

@@ -1,6 +1,6 @@
 import Foundation
-import SyncControl
-import SyncControlServer
+import SyncAgent
+import SyncDaemon
 import SyncModel
 import SyncStore
 import SyncSystem

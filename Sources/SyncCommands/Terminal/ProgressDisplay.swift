@@ -1,5 +1,5 @@
 import Foundation
-import SyncControlServer
+import SyncDaemon
 import SyncEngine
 import SyncSystem
 
@@ -32,7 +32,7 @@ package final class ProgressDisplay: Sendable {
     private let hasColour: Bool
     private let start = ContinuousClock.now
 
-    /// In **seconds**: a terminal is redrawn at most ten times a second (S116), a log gets a line a minute: cron mails it.
+    /// In **seconds**: a terminal is redrawn at most ten times a second, a log gets a line a minute: cron mails it.
     private let drawInterval: Double
 
     /// A display on `output`; `columns` asks for the terminal's present width.

@@ -3,7 +3,7 @@ import SyncSystem
 
 import struct Synchronization.Atomic
 
-/// SIGINT and SIGTERM as a request to stop, SIGPIPE as nothing (F085).
+/// SIGINT and SIGTERM as a request to stop, SIGPIPE as nothing.
 ///
 /// The first SIGINT, SIGTERM or SIGHUP cancels the running work, which keeps what it has; a SIGINT or SIGTERM after that
 /// ends the process at once.

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
-import SyncHooks
 import SyncModel
+import SyncPluginHost
 import SyncPublisher
 import SyncSystem
 import SyncTrust

@@ -1,9 +1,7 @@
 import Foundation
 import SyncAgent
-import SyncCompression
-import SyncControl
+import SyncContent
 import SyncCurl
-import SyncDigest
 import SyncModel
 import SyncReport
 import SyncSchedule

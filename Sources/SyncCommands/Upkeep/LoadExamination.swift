@@ -2,8 +2,8 @@ import SyncAgent
 import SyncConfiguration
 import SyncDaemon
 import SyncEngine
-import SyncHooks
 import SyncModel
+import SyncPluginHost
 import SyncReport
 import SyncSchedule
 import SyncSettings

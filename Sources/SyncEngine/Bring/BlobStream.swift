@@ -1,4 +1,4 @@
-import SyncCompression
+import SyncContent
 import SyncModel
 
 /// Decodes one blob that is too large for memory, piece by piece, in one buffer.

@@ -38,7 +38,7 @@ enum TransferNumbers {
     }
 }
 
-/// Collects a small body in memory, up to a limit (S15): manifests and their parts, never assets.
+/// Collects a small body in memory, up to a limit: manifests and their parts, never assets.
 final class MemorySink: TransferSink {
     private struct State {
         var bytes: [UInt8] = []

@@ -1,8 +1,7 @@
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncSystem
 
 /// Brings files to the destination, each from the nearest source of its bytes: another local file, the remains of an
@@ -44,7 +43,7 @@ struct BringStep {
     }
 
     /// - Parameters:
-    ///   - first: The most urgent paths, of files and of directories: they are fetched before everything else is even planned (S89, S162).
+    ///   - first: The most urgent paths, of files and of directories: they are fetched before everything else is even planned.
     ///   - planned: Told the plan for what is to be fetched.
     ///   - outcome: Takes what became of the rows, as far as it is known when this throws.
     /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place, and in `outcome`.

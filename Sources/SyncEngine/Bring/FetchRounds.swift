@@ -1,12 +1,9 @@
-import SyncCompression
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
 import SyncSystem
-import SyncUnpack
 
 /// Fetches what is missing: plans, runs the spans, and fetches again from elsewhere what was wrong.
 struct FetchRounds: Sendable {

@@ -1,9 +1,8 @@
+import SyncContent
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
 import SyncSystem
-import SyncUnpack
 
 // Runs all spans of one plan through a transport, which queues them.
 extension FetchRounds {

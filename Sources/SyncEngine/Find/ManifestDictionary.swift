@@ -1,4 +1,4 @@
-import SyncCompression
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPlugins

@@ -1,5 +1,4 @@
-import SyncCompression
-import SyncDigest
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPlugins

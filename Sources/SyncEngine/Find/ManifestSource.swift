@@ -1,11 +1,9 @@
-import SyncCompression
-import SyncDigest
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncPlugins
 import SyncSystem
 import SyncTrust
-import SyncUnpack
 
 /// Finds a manifest by path or, with a conditional request, by URL.
 struct ManifestSource: Sendable {
@@ -16,7 +14,7 @@ struct ManifestSource: Sendable {
     /// Parts of manifests that are here.
     let parts: PartCache
     let stop: StopRequest
-    /// Limits of a manifest (V46, S15).
+    /// Limits of a manifest.
     var limits = ManifestLimits.standard
     let tally = ManifestTally()
     let ahead = DictionaryAhead()
@@ -132,7 +130,7 @@ struct ManifestSource: Sendable {
         return found
     }
 
-    /// Stores a manifest that came from a file, so that its run does not depend on the file (S13).
+    /// Stores a manifest that came from a file, so that its run does not depend on the file.
     func keep(_ path: String, _ digest: SHA256Digest) {
         // It was readable a moment ago.
         guard let cache, urlScheme(of: path) == nil,

@@ -1,9 +1,8 @@
+import SyncContent
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
 import SyncSystem
-import SyncUnpack
 
 /// Fetches parts of a manifest as ranges of packs, neighbours together, a few requests ahead of the reader.
 final class PartFetch: Sendable {

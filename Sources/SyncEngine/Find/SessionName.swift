@@ -4,7 +4,7 @@ import SyncStore
 import SyncSystem
 
 extension PullEngine {
-    /// The session of a pull; a session is one project in one destination (S1).
+    /// The session of a pull; a session is one project in one destination.
     ///
     /// It is the requested one, or has the project's name. If that name belongs to another destination, it is
     /// `PROJECT:NAME` with the last component of this one, and a number if that is taken, too.

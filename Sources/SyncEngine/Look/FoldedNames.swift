@@ -4,7 +4,7 @@ import SyncModel
 
 extension EngineEnvironment {
     /// Refuses a manifest with entries that would collide in a destination that does not distinguish `README` from
-    /// `Readme`: one would be lost, and each run would replace one by the other (F073, V13). Manifests contain no paths
+    /// `Readme`: one would be lost, and each run would replace one by the other. Manifests contain no paths
     /// that are equal after Unicode normalisation alone.
     ///
     /// The destination is asked first, since searching for such entries takes longer.

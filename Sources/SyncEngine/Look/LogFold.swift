@@ -4,7 +4,7 @@ import SyncSystem
 
 extension EngineEnvironment {
     /// Adds what a killed run put in place to an index: it is ours whatever the manifest says, so that it can be pruned or
-    /// removed later (F112). Every file is hashed again first.
+    /// removed later. Every file is hashed again first.
     ///
     /// - Parameter log: What the killed run logged. It stays until the caller has done with it; twice is once.
     /// - Returns: The index to go on with, on the disk already: the next kill must not forget it.

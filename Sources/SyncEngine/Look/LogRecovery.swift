@@ -6,7 +6,7 @@ import SyncSystem
 
 extension PullRun {
     /// Takes over what a killed process of this run, or of one that it replaces, put in place: those files count as
-    /// installed by this run, and the events that it lacks are recorded now (S25), before their group is complete (S30).
+    /// installed by this run, and the events that it lacks are recorded now, before their group is complete.
     func takeUp(_ survey: Survey, _ files: inout RunFiles) throws(EngineError) {
         guard !survey.logged.isEmpty else { return }
         let table = files.manifest.files
@@ -14,7 +14,7 @@ extension PullRun {
             survey.inventory.records.has(row) && table.withPath(row) { survey.logged.contains(Array($0)) }
         }
         guard !placed.isEmpty else { return }
-        // Nobody knows whether their renames are on the disk yet; a run that fetches nothing syncs nothing else (S110).
+        // Nobody knows whether their renames are on the disk yet; a run that fetches nothing syncs nothing else.
         if environment.isDurable {
             do throws(FileError) { try environment.synchronize(destination) } catch {
                 throw EngineError(.ioError, "\(error)", cause: error.cause)

@@ -8,7 +8,7 @@ extension EngineEnvironment {
     /// What decides about pulls in the state directory.
     private static let stateNames = ["syncagent.sqlite", "trust", "manifests"]
 
-    /// Refuses a manifest that would place files in this program's configuration or state, or in the way to them (V62).
+    /// Refuses a manifest that would place files in this program's configuration or state, or in the way to them.
     ///
     /// - Throws: ``EngineError`` with status 77.
     func refuseOwnPlaces(in manifest: Manifest, _ destination: Destination) throws(EngineError) {

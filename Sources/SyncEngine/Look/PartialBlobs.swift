@@ -1,10 +1,8 @@
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncSystem
-import SyncUnpack
 
 /// The first stored bytes of blobs that were in transit when a process ended, so that the next one can continue there.
 ///

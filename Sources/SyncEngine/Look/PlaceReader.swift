@@ -1,4 +1,4 @@
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel

@@ -4,7 +4,7 @@ import SyncModel
 import SyncStore
 
 /// Whether a manifest is older than what is here, because of a server restored from a backup, a cache, or an attacker
-/// (V35).
+///.
 ///
 /// The revision that is here is the newer of two: that of the destination's index, and that of the session's last run
 /// that placed something, wherever that was. A manifest without a revision has 0.

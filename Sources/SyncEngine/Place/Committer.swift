@@ -1,8 +1,8 @@
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
-import SyncUnpack
 
 /// Makes staged files visible, in batches, on a thread of its own.
 ///

@@ -1,11 +1,8 @@
-import SyncCompression
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncSystem
-import SyncUnpack
 
 /// Turns blobs into verified staged files, on worker threads, and hands them to the committer.
 final class Installer: BlobConsumer {

@@ -5,7 +5,7 @@ import SyncSystem
 
 /// Directories named by a manifest: created where missing, and given the modes and times that it keeps.
 ///
-/// They are reached like files, by descriptor and never through a link (V5–V8); anything else in their place stays.
+/// They are reached like files, by descriptor and never through a link; anything else in their place stays.
 struct NamedDirectories {
     let manifest: Manifest
     let destination: Destination

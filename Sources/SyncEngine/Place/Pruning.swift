@@ -3,9 +3,9 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Files that an earlier pull installed and the manifest no longer names (F112).
+/// Files that an earlier pull installed and the manifest no longer names.
 ///
-/// Only what the index lists as installed by us, and only if unchanged since. The index is input, too (V10): its paths
+/// Only what the index lists as installed by us, and only if unchanged since. The index is input, too: its paths
 /// are reached by descriptor like all others, never outside the destination.
 struct Pruning: Sendable {
     let manifest: Manifest

@@ -3,7 +3,7 @@ import SyncModel
 import SyncSystem
 
 /// Removes files that we installed and whose content nobody has changed since. Paths of the index are reached by descriptor, like all
-/// others (V10).
+/// others.
 struct Removal: Sendable {
     let destination: Destination
     let index: StatIndex

@@ -16,7 +16,7 @@ struct SpaceNeed: Sendable, Equatable {
         files = rows.count
     }
 
-    /// The error if it does not fit; `nil` if it does (F061).
+    /// The error if it does not fit; `nil` if it does.
     func shortage(_ free: FileSystemSpace, _ path: String) -> EngineError? {
         let need: String
         if free.bytes <= bytes {
@@ -32,7 +32,7 @@ struct SpaceNeed: Sendable, Equatable {
 }
 
 extension Destination {
-    /// The error if a fetch cannot fit, on any of the file systems that it goes to; `nil` if it can (F061).
+    /// The error if a fetch cannot fit, on any of the file systems that it goes to; `nil` if it can.
     ///
     /// - Parameter present: **Bytes** of some rows that an interrupted run has written already.
     func shortage(of rows: [Int], in manifest: Manifest, present: (_ rows: [Int]) -> UInt64) throws(EngineError)

@@ -1,8 +1,8 @@
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
-import SyncUnpack
 
 /// New directories that are assembled in staging and moved into place by one rename(2) each, instead of one for every
 /// file.

@@ -1,7 +1,6 @@
-import SyncCompression
+import SyncContent
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
 import SyncSystem
 

@@ -1,6 +1,5 @@
 package import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
 import SyncTrust
 

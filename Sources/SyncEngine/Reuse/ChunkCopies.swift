@@ -1,9 +1,8 @@
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
-import SyncUnpack
 
 import struct Synchronization.Atomic
 

@@ -1,7 +1,6 @@
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncSystem
 
 /// Fetches what is missing while local chunks are copied; chunks that turn out wrong are fetched afterwards.

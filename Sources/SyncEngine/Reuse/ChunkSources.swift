@@ -1,9 +1,8 @@
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
-import SyncUnpack
 
 /// Where wanted chunks are in local files: older versions of the same files, other files, and what an interrupted run
 /// left of files no longer wanted.

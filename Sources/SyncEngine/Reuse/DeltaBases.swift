@@ -1,9 +1,8 @@
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncSystem
-import SyncUnpack
 
 /// Local bytes of former versions, and the deltas that they make usable.
 ///

@@ -1,7 +1,6 @@
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 
 /// What local files have of wanted ones: chunks, and bases of deltas. A pull and its plan look with the same eyes; nothing
 /// is created.

@@ -1,9 +1,8 @@
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncSystem
-import SyncUnpack
 
 /// Brings wanted content from what this machine has: files under another path, older revisions' files that are
 /// still here, and whole files an interrupted run left in staging. Nothing is trusted: every byte is hashed.

@@ -33,7 +33,7 @@ package struct EngineEnvironment: Sendable {
     package var trust = TrustChoice()
     /// Limits of a manifest.
     package var manifestLimits = ManifestLimits.standard
-    /// The wait before a hook that asked for a retry is called again; attempts count from 1 (F093).
+    /// The wait before a hook that asked for a retry is called again; attempts count from 1.
     package var hookRetryWait: @Sendable (_ attempt: Int) -> Duration = { .seconds($0 * $0 * 2) }
     /// This process, as recorded for others as the holder of a session.
     package var process: Int32
@@ -82,7 +82,7 @@ package struct EngineEnvironment: Sendable {
     }
 }
 
-/// The progress of a pull. Totals come from the plan and never change during a run (S117).
+/// The progress of a pull. Totals come from the plan and never change during a run.
 package struct PullProgress: Sendable, Equatable {
     package var phase = PullPhase.finding
     /// Files in place, or hashed so far while local files are checked.
@@ -119,7 +119,7 @@ package struct TransferWait: Sendable, Equatable {
     }
 }
 
-/// Why a run is stopped, which decides how it rests (S24, S27).
+/// Why a run is stopped, which decides how it rests.
 package enum StopReason: String, Sendable, Equatable {
     /// Stopped by a person: it stays paused.
     case user = "user_stop"

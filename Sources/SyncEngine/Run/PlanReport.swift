@@ -1,6 +1,5 @@
 import SyncManifest
 package import SyncModel
-import SyncPlanner
 package import SyncPlugins
 import SyncSystem
 

@@ -1,12 +1,10 @@
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
 import SyncStore
 import SyncSystem
-import SyncUnpack
 
 /// One execution of one manifest in one destination.
 struct PullRun {
@@ -302,7 +300,7 @@ struct PullRun {
     private func writeIndex(_ survey: Survey, _ directories: NamedDirectories.Outcome, _ files: RunFiles)
         throws(EngineError)
     {
-        // The log goes: from then on only the events say what this run has put in place (S25).
+        // The log goes: from then on only the events say what this run has put in place.
         try stored(environment.events.flush(synced: environment.isDurable && report.changed > 0))
         let (manifest, records) = (files.manifest, survey.inventory.records)
         let isComplete = directories.failures.isEmpty && files.rows.allSatisfy { records.has($0) }

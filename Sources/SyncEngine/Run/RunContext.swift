@@ -1,7 +1,6 @@
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncSystem
 
 /// What all steps that bring and place files of one run share.

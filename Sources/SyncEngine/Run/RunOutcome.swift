@@ -1,7 +1,6 @@
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
 import SyncStore
 

@@ -78,7 +78,7 @@ extension PullEngine {
         return started
     }
 
-    /// Removes unchanged files that a session has installed, and its staging (S103).
+    /// Removes unchanged files that a session has installed, and its staging.
     ///
     /// - Parameters:
     ///   - path: The destination, absolute.

@@ -1,9 +1,9 @@
+import SyncContent
 import SyncFiles
 import SyncManifest
 package import SyncModel
 import SyncPlugins
 import SyncSystem
-import SyncUnpack
 
 /// The result of hashing every file again.
 package struct VerifyReport: Sendable {

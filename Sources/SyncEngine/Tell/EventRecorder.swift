@@ -86,7 +86,7 @@ package final class EventRecorder: Sendable {
         }
     }
 
-    /// Records what has been told, on another thread, before a request goes out after a hop (S76). A failure is reported at
+    /// Records what has been told, on another thread, before a request goes out after a hop. A failure is reported at
     /// the next flush; the request does not wait for longer.
     ///
     /// - Parameter done: Called once, when that is done.

@@ -1,6 +1,6 @@
 import SyncPlugins
 
-// The calls of one attempt of a hook, in order; the first that fails ends it (S131).
+// The calls of one attempt of a hook, in order; the first that fails ends it.
 extension HookInput {
     /// Most **bytes** of output kept of all calls together, if there are several: the end of it.
     static let outputLimit = 64 << 10

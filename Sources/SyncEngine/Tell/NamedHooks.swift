@@ -2,7 +2,7 @@ import SyncManifest
 import SyncModel
 
 /// The hooks named by a manifest's groups that are defined on this machine. A manifest never brings its own program
-/// (V55).
+///.
 struct NamedHooks {
     /// An undefined name.
     struct Unknown: Equatable {

@@ -5,16 +5,16 @@ import SyncStore
 import SyncSystem
 
 /// Runs owed hooks: recorded before they start and after they end, so that after a crash in between they are owed
-/// again, with a higher attempt (S19, S33, F089).
+/// again, with a higher attempt.
 struct OwedHooks {
     let environment: EngineEnvironment
     let destination: Destination
     /// Groups of the run at hand with several hooks that may leave a receipt.
     private let sharedGroups = Monitor<(run: String, groups: Set<String>)?>(nil)
 
-    /// Most attempts in a row of a hook that asks for a retry (F093).
+    /// Most attempts in a row of a hook that asks for a retry.
     static let attemptLimit = 3
-    /// **Milliseconds** until a hook for which there is no process is called again (F095).
+    /// **Milliseconds** until a hook for which there is no process is called again.
     static let processWait: Int64 = 300_000
 
     /// Runs one hook to its end.
@@ -70,7 +70,7 @@ struct OwedHooks {
         if outcome.end == .stopped { return environment.stop.reason == .cancelled ? .failed : .interrupted }
         let asksAgain = outcome.isTransient || outcome.end == .exited(75)
         if asksAgain, !isLast { return .askedForRetry }
-        // No process could be created for it (F095): it has not even been called.
+        // No process could be created for it: it has not even been called.
         return outcome.isExhaustion ? .askedForRetry : .failed
     }
 

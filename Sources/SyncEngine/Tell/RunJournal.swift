@@ -1,6 +1,5 @@
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
 import SyncStore
 
@@ -112,7 +111,7 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// Reports complete groups, recorded in one transaction with everything before (S30).
+    /// Reports complete groups, recorded in one transaction with everything before.
     ///
     /// - Returns: The hooks that are owed now.
     func complete(_ groups: [CompletedGroup], _ report: PullReport) throws(StoreError) -> [StoredHook] {

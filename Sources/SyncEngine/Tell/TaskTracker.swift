@@ -152,7 +152,7 @@ final class TaskTracker: Sendable {
 }
 
 extension TaskFile.Mark {
-    /// How a task in a state rests (S105).
+    /// How a task in a state rests.
     fileprivate init(_ state: TaskState, isReused: Bool) {
         switch state {
         case .waiting, .running: self = .waiting

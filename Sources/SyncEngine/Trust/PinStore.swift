@@ -1,4 +1,4 @@
-import SyncDigest
+import SyncContent
 import SyncFiles
 package import SyncModel
 import SyncSystem

@@ -1,4 +1,4 @@
-import SyncDigest
+import SyncContent
 import SyncManifest
 import SyncModel
 import SyncSystem

@@ -159,7 +159,7 @@ struct ManifestDecoder {
         place.foreign = nil
     }
 
-    /// Reads a SHA-256 (F108).
+    /// Reads a SHA-256.
     mutating func readDigest() throws(ManifestFault) -> SHA256Digest {
         let text = try reader.string()
         guard let digest = SHA256Digest(hex: text) else {
@@ -333,7 +333,7 @@ extension ManifestDecoder {
         return patterns
     }
 
-    /// Names that the local configuration resolves: never paths, never commands (V55, V62).
+    /// Names that the local configuration resolves: never paths, never commands.
     private mutating func readHooks() throws(ManifestFault) -> [String] {
         var hooks: [String] = []
         try reader.beginArray()

@@ -29,10 +29,10 @@ package struct ManifestLimits: Sendable {
     package var urlBytes = 8_192
     /// Paths, link targets and URLs together, in **bytes**.
     package var textBytes = 1 << 30
-    /// What URLs may begin with, in lower case: http and https, and what a transport plugin of this machine is for (S80);
+    /// What URLs may begin with, in lower case: http and https, and what a transport plugin of this machine is for;
     /// `nil` for anything, where nothing is fetched.
     package var schemes: Set<String>? = webSchemes
-    /// Nested arrays and objects (V48).
+    /// Nested arrays and objects.
     package var depth = 64
     /// Members of one object under an `x-` key.
     package var extensionMembers = 10_000

@@ -2,8 +2,8 @@ import SyncModel
 
 /// Reads JSON text from front to back, one token at a time, without building a tree. RFC 8259.
 ///
-/// Strict (V41): no byte order mark, comments, trailing commas, NaN or text after the value; UTF-8 is checked.
-/// Total and linear (V49): every byte is looked at a fixed number of times, and nothing in the text traps.
+/// Strict: no byte order mark, comments, trailing commas, NaN or text after the value; UTF-8 is checked.
+/// Total and linear: every byte is looked at a fixed number of times, and nothing in the text traps.
 ///
 /// `begin…` opens an object or array; `nextKey` or `nextElement` is called until it says that it has ended,
 /// and each value is read before the next call.
@@ -98,7 +98,7 @@ package struct JSONReader {
 
     // MARK: Scalars
 
-    /// A whole number from 0 to 2⁶³ − 1 (V47, F109). Fractions and exponents are refused, even `1.0`.
+    /// A whole number from 0 to 2⁶³ − 1. Fractions and exponents are refused, even `1.0`.
     package mutating func integer() throws(ManifestFault) -> UInt64 {
         guard let first = peek() else { throw expected("an integer") }
         if first == 0x2D { throw ManifestFault("a negative number", "write an integer of at least 0") }
@@ -413,7 +413,7 @@ extension JSONReader {
         guard seen.insert(Array(key)).inserted else { throw duplicateKey(key) }
     }
 
-    /// The same key twice in one object: two readers could see two documents (V41).
+    /// The same key twice in one object: two readers could see two documents.
     func duplicateKey(_ key: some Collection<UInt8>) -> ManifestFault {
         ManifestFault("the key \(quoted(key)) appears twice in one object", "keep one of them")
     }

@@ -1,11 +1,11 @@
-/// What the target of a link may look like (V4): it stays inside the tree, wherever it is followed from.
+/// What the target of a link may look like: it stays inside the tree, wherever it is followed from.
 ///
 /// A target whose `..` components stand only at the front leads exactly where its text says, since the
 /// directories above a link are real ones: no path of a manifest goes through a link. Behind a name, `..` would
 /// leave the directory that the name leads to, and the name can be another link. So a name that `..` follows
 /// must be a directory of the manifest, which only the whole table can tell.
 enum LinkRules {
-    /// Most places that a target may go up from again: each is looked up in the whole table (V53).
+    /// Most places that a target may go up from again: each is looked up in the whole table.
     private static let mostTurns = 32
     private static let remedy = "point to a file inside the tree, relative to the link"
 

@@ -2,7 +2,7 @@ import SyncModel
 
 extension TableChecks {
     /// Refuses paths that are one path after Unicode normalisation, and paths that are a directory of another
-    /// then (V13): some file systems keep only one of them.
+    /// then: some file systems keep only one of them.
     ///
     /// Swift's strings are equal, and hash alike, exactly when they are canonically equivalent. So only paths
     /// with equal hashes are compared as text.
@@ -102,7 +102,7 @@ package struct PathCollision: Sendable, Equatable {
 
 extension Manifest {
     /// Paths that are one path where case is folded, such as `Read.me` and `README` on macOS, Windows or an ext4
-    /// directory with the casefold flag (V13). They are real on Linux; refuse them only where the destination
+    /// directory with the casefold flag. They are real on Linux; refuse them only where the destination
     /// folds case.
     ///
     /// - Returns: Pairs of rows of ``allPaths``, each later one with the first it collides with; empty when the set is safe.

@@ -7,7 +7,7 @@ enum PathRules {
     /// The longest path in **bytes**: `PATH_MAX` of Linux less its NUL, limits.h(0p).
     static let pathBytes = 4_095
 
-    /// Checks one path (V1, V2, V8, V9, V14, V62).
+    /// Checks one path.
     ///
     /// - Returns: Whether it is ASCII throughout.
     static func check(_ path: UnsafeBufferPointer<UInt8>) throws(ManifestFault) -> Bool {
@@ -70,7 +70,7 @@ enum PathRules {
     }
 
     /// Whether a component is the agent's own directory, on any file system: in any case, also with characters
-    /// that some file systems fold to its letters or ignore (V13, CVE-2014-9390).
+    /// that some file systems fold to its letters or ignore (CVE-2014-9390).
     static func isReserved(_ component: UnsafeBufferPointer<UInt8>) -> Bool {
         guard component.first(where: { $0 < 0x80 }) == 0x2E else { return false }
         if component.allSatisfy({ $0 < 0x80 }) {

@@ -144,7 +144,7 @@ package final class PatternMachine: Sendable {
     }
 }
 
-/// How much work patterns may make, so that whoever writes them cannot keep others busy for hours (V53).
+/// How much work patterns may make, so that whoever writes them cannot keep others busy for hours.
 package struct PatternBudget: Sendable {
     private let limits: ManifestLimits
     private var tries = 0

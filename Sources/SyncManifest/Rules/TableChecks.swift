@@ -62,7 +62,7 @@ enum TableChecks {
         return order
     }
 
-    /// Equal paths, and paths that are a directory of another, are neighbours in ``PathOrder`` (F106, F107, V6).
+    /// Equal paths, and paths that are a directory of another, are neighbours in ``PathOrder``.
     private static func checkNeighbours(_ files: FileTable, _ entry: EntryPlaces) throws(ManifestError) {
         let found: (row: Int, other: Int, isSame: Bool)? = files.arena.withUnsafeBufferPointer { arena in
             for row in files.indices.dropFirst() {
@@ -107,7 +107,7 @@ enum TableChecks {
         }
     }
 
-    /// Blobs lie in packs that exist (V47, V54).
+    /// Blobs lie in packs that exist.
     private static func checkBlobs(_ files: FileTable, _ packs: [Manifest.Pack], _ entry: EntryPlaces)
         throws(ManifestError)
     {
@@ -131,7 +131,7 @@ enum TableChecks {
     }
 
     /// Patterns that begin with a wildcard are tried on every path: too many of them, or too long ones on long paths,
-    /// would take hours (V53).
+    /// would take hours.
     private static func checkPatterns(_ tables: [FileTable], _ groups: [Manifest.Group], _ limits: ManifestLimits)
         throws(ManifestError)
     {
@@ -196,7 +196,7 @@ extension TableChecks {
         return directories
     }
 
-    /// Refuses directories that are one path with another entry after Unicode normalisation (V13).
+    /// Refuses directories that are one path with another entry after Unicode normalisation.
     static func checkNormalisation(of directories: FileTable, with files: FileTable) throws(ManifestError) {
         let all = files.merged(with: directories)
         for pair in collisions(in: all, all: true, form: { $0 }) where all.isConflict(pair) {

@@ -3,7 +3,7 @@ import SyncModel
 /// What a URL in a manifest may look like: http, https, a scheme that a plugin of this machine serves, or relative to the
 /// manifest. RFC 3986.
 ///
-/// Only what every URL parser reads alike is let through (V30); resolving and fetching are libcurl's work.
+/// Only what every URL parser reads alike is let through; resolving and fetching are libcurl's work.
 enum URLRules {
     static func check(_ url: UnsafeBufferPointer<UInt8>, limit: Int, schemes: Set<String>? = webSchemes)
         throws(ManifestFault)
@@ -25,7 +25,7 @@ enum URLRules {
         }
     }
 
-    /// Refuses what could end a line or a string after one more decoding (V27), and what parsers read in
+    /// Refuses what could end a line or a string after one more decoding, and what parsers read in
     /// different ways.
     private static func checkCharacters(_ url: UnsafeBufferPointer<UInt8>) throws(ManifestFault) {
         for index in 0..<url.count {
@@ -77,7 +77,7 @@ enum URLRules {
         }
     }
 
-    /// The URL without its query, which can be a secret (V64).
+    /// The URL without its query, which can be a secret.
     private static func shown(_ url: UnsafeBufferPointer<UInt8>) -> String {
         let path = url.prefix { $0 != 0x3F && $0 != 0x23 }
         let secret = path.lastIndex(of: 0x40).map { path[($0 + 1)...] } ?? path

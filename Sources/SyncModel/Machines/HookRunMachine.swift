@@ -35,7 +35,7 @@ package enum HookRunInput: String, Sendable, CaseIterable {
 }
 
 extension HookRunState {
-    /// Where an input leads (S18–S21, S33, S39, F089, F093, F095).
+    /// Where an input leads.
     ///
     /// ```
     ///           groupCompleted dropped  started  succeeded failed  askedForRetry interrupted replayed

@@ -1,5 +1,5 @@
 /// Holds back work that hooks ask for, longer each time, so that a chain of small runs does not keep a machine busy
-/// (S59–S63). Apple's background sessions start at 60 s and double at each relaunch.
+///. Apple's background sessions start at 60 s and double at each relaunch.
 package struct LaunchLimiter: Sendable, Equatable {
     /// How long the next run that a hook asks for waits, **milliseconds**; 0 at rest.
     package private(set) var delay: Int64
@@ -27,13 +27,13 @@ package struct LaunchLimiter: Sendable, Equatable {
         raised = now
     }
 
-    /// A person is here (S60).
+    /// A person is here.
     package mutating func reset() {
         delay = 0
         raised = nil
     }
 
-    /// The delay has passed without another hook (S61). A clock that went back does not prolong it.
+    /// The delay has passed without another hook. A clock that went back does not prolong it.
     package mutating func settle(now: Int64) {
         guard let since = raised else { return }
         if now.saturatingSubtract(since) >= delay { reset() } else if now < since { raised = now }

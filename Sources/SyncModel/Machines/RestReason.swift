@@ -31,7 +31,7 @@ public enum SessionState: String, Sendable, CaseIterable, Codable {
     }
 }
 
-/// Why a run rests: waits, is paused, or was given up (S27, S53). The raw value is what the store and the control API
+/// Why a run rests: waits, is paused, or was given up. The raw value is what the store and the control API
 /// have; every text has a meaning, since conditions, those of plugins too, are named by whoever wrote them.
 public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStringConvertible {
     /// A person stopped it.
@@ -40,7 +40,7 @@ public enum RestReason: RawRepresentable, Sendable, Hashable, Codable, CustomStr
     case userCancel
     /// The process that worked on it has ended, or gave it back.
     case agentRestart
-    /// Its process was lost again and again (F087).
+    /// Its process was lost again and again.
     case quarantined
     /// A newer run of its session took its place.
     case superseded

@@ -1,16 +1,16 @@
-/// The life of one run. Every state is a resting place (S105).
+/// The life of one run. Every state is a resting place.
 public enum RunState: String, Sendable, CaseIterable, Codable {
     /// Nobody works on it; it may start as soon as it is eligible.
     case waiting
-    /// The process that holds its session works on it. If that process is gone, it is waiting (S28).
+    /// The process that holds its session works on it. If that process is gone, it is waiting.
     case running
-    /// Somebody stopped it; it stays so until somebody resumes it (S24).
+    /// Somebody stopped it; it stays so until somebody resumes it.
     case paused
     /// Every group is complete.
     case finished
     /// Somebody cancelled it; nothing that is installed was removed.
     case cancelled
-    /// A newer run of its session took its place (S135).
+    /// A newer run of its session took its place.
     case superseded
 
     /// Whether it can still come to anything.
@@ -36,7 +36,7 @@ package enum RunInput: String, Sendable, CaseIterable {
 }
 
 extension RunState {
-    /// Where an input leads (S23, S24, S98, S102, S106).
+    /// Where an input leads.
     ///
     /// ```
     ///            started released paused  resumed finished cancelled superseded
@@ -81,11 +81,11 @@ package enum Transition<State: Sendable & Equatable>: Sendable, Equatable {
     case refused
 }
 
-/// The life of one group of one run. A group is sealed when its run is enqueued (S42): nothing is added later.
+/// The life of one group of one run. A group is sealed when its run is enqueued: nothing is added later.
 package enum GroupState: String, Sendable, CaseIterable, Codable {
-    /// Some of its tasks are not terminal; a paused task keeps it open (S40).
+    /// Some of its tasks are not terminal; a paused task keeps it open.
     case open
-    /// Every task is terminal, well or not (S37, S39), and every event of them is out (S30).
+    /// Every task is terminal, well or not, and every event of them is out.
     case completed
     /// Its run was cancelled or superseded before.
     case cancelled

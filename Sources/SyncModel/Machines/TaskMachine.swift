@@ -1,17 +1,17 @@
-/// The life of one task: one entry of a manifest in one run (S104).
+/// The life of one task: one entry of a manifest in one run.
 ///
-/// All but `running` may last, and are recorded (S105). What is shown follows from that and from what is around it, see
+/// All but `running` may last, and are recorded. What is shown follows from that and from what is around it, see
 /// ``now(in:request:)``: it is `running` while its transfer is on the wire, `paused` and `cancelled` as its run is.
 public enum TaskState: String, Sendable, CaseIterable, Codable {
     /// It may start as soon as its turn comes.
     case waiting
     /// A transfer of the session's holder works on it.
     case running
-    /// Stopped, with what has come kept, until somebody resumes it (S100).
+    /// Stopped, with what has come kept, until somebody resumes it.
     case paused
-    /// Its file is in place, durable and verified (S110).
+    /// Its file is in place, durable and verified.
     case installed
-    /// Its file was in place before (S109).
+    /// Its file was in place before.
     case unchanged
     /// It ended without its file.
     case failed
@@ -23,11 +23,11 @@ public enum TaskState: String, Sendable, CaseIterable, Codable {
 package enum TaskInput: String, Sendable, CaseIterable {
     /// Something is done for it: a request is sent, or bytes that are here are copied.
     case started
-    /// Not now: no connection, a server that asks to wait (S51).
+    /// Not now: no connection, a server that asks to wait.
     case delayed
     /// The process that worked on it has gone, or gave it back.
     case released
-    /// A person, or a policy, stops it (S24, S52).
+    /// A person, or a policy, stops it.
     case paused
     /// It goes on.
     case resumed
@@ -46,7 +46,7 @@ package enum TaskInput: String, Sendable, CaseIterable {
 }
 
 extension TaskState {
-    /// Where an input leads (S98–S110). Every task of every run goes by this table: `TaskTracker` in the engine.
+    /// Where an input leads. Every task of every run goes by this table: `TaskTracker` in the engine.
     ///
     /// ```
     ///            waiting   running   paused    installed unchanged failed    cancelled
@@ -77,7 +77,7 @@ extension TaskState {
             switch self {
             // A paused one: the file was placed before the pause took hold; the disk is right.
             case .running, .paused: .to(.installed)
-            // A cancelled task never takes a file away, S102.
+            // A cancelled task never takes a file away.
             case .installed, .cancelled: .stays
             case .waiting, .unchanged, .failed: .refused
             }

@@ -34,7 +34,7 @@ struct SourceReading {
                 threads.append(try WorkerThread(name: "encode-\(number)") { EncodeWorker.run(source) })
             }
         } catch {
-            // With one thread to read and one to encode it works, only more slowly (F095).
+            // With one thread to read and one to encode it works, only more slowly.
             if threads.count < 2 { source.pipeline.fail(.noThreads) }
         }
         do throws(PublishError) {

@@ -1,5 +1,4 @@
-import SyncCompression
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel

@@ -1,4 +1,4 @@
-import SyncDigest
+import SyncContent
 package import SyncModel
 import SyncSystem
 package import SyncTrust

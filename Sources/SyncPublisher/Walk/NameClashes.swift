@@ -1,6 +1,6 @@
 import SyncManifest
 
-/// Names of one directory that some file systems consider equal (V13).
+/// Names of one directory that some file systems consider equal.
 enum NameClashes {
     enum Clash {
         /// Equal after Unicode normalisation: refused everywhere.

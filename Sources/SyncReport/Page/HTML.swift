@@ -42,7 +42,7 @@ struct HTML: Sendable, ExpressibleByStringInterpolation {
     }
 
     /// Text as it is shown, in an element or in a quoted attribute: HTML's own characters as references, control and
-    /// bidirectional characters visible (V63). https://html.spec.whatwg.org/#escapingString
+    /// bidirectional characters visible. https://html.spec.whatwg.org/#escapingString
     static func escape(_ plain: String) -> String {
         var result = ""
         for character in escaped(plain).unicodeScalars {

@@ -24,7 +24,7 @@ struct MetricPage {
     }
 
     /// Backslash and newline, in label values quotes, too. Other control characters are allowed there, but they end
-    /// up on somebody's terminal: they become `\u{…}` before (V63).
+    /// up on somebody's terminal: they become `\u{…}` before.
     static func escape(_ plain: String, quotes: Bool) -> String {
         var result = ""
         for scalar in plain.unicodeScalars {

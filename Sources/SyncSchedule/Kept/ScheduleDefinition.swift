@@ -1,4 +1,4 @@
-package import SyncControl
+package import SyncAgent
 package import SyncModel
 
 /// A schedule as it is kept: when, what and who starts it. One JSON file each, for people to read.

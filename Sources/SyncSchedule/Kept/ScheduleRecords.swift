@@ -1,5 +1,5 @@
 import Foundation
-package import SyncControl
+package import SyncAgent
 import SyncModel
 import SyncSystem
 

@@ -34,7 +34,7 @@ package struct ScheduleClock: Sendable {
     /// Looks at the clock.
     ///
     /// An occurrence is due from its beginning on. Of several that were missed, the last counts, and only as long as
-    /// its window is open (S132). A clock that was set back repeats nothing; when what is remembered lies more than a
+    /// its window is open. A clock that was set back repeats nothing; when what is remembered lies more than a
     /// day ahead, the clock was wrong at that time, and the memory is dropped.
     ///
     /// - Parameters:

@@ -80,7 +80,7 @@ package struct ScheduleTiming: Sendable, Equatable {
     }
 }
 
-/// How much later than others a machine begins: the same every night, spread evenly over a fleet (S136).
+/// How much later than others a machine begins: the same every night, spread evenly over a fleet.
 package enum Jitter {
     /// The delay of a schedule on a machine.
     ///

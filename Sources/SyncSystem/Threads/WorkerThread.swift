@@ -32,7 +32,7 @@ package final class WorkerThread: Sendable {
     /// - Parameters:
     ///   - name: As ps(1) shows it: the first 15 bytes.
     ///   - stackSize: In **bytes**; `nil` for the system's own, getrlimit(2).
-    /// - Throws: ``ThreadError``; then `body` is not called (F095).
+    /// - Throws: ``ThreadError``; then `body` is not called.
     @discardableResult package init(name: String, stackSize: Int? = nil, body: @escaping @Sendable () -> Void)
         throws(ThreadError)
     {
@@ -130,7 +130,7 @@ package func onThread<R: Sendable>(
 
 /// Runs `body` for 0..<count, each on a thread of its own, and returns the results in order.
 ///
-/// Where the system has no more threads, the rest is done here, one after the other (F095): nothing is lost, only slower.
+/// Where the system has no more threads, the rest is done here, one after the other: nothing is lost, only slower.
 package func concurrently<Result: Sendable>(
     _ count: Int, name: String, start: WorkerThread.Starter = WorkerThread.system,
     _ body: @escaping @Sendable (Int) -> Result

@@ -3,7 +3,7 @@ package import SyncPlugins
 
 /// Credentials by origin.
 ///
-/// The description lists origins only, so that no log can hold a secret (V64).
+/// The description lists origins only, so that no log can hold a secret.
 package struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
     private var byOrigin: [Origin: Credential.Kind] = [:]
 

@@ -9,7 +9,7 @@ import SyncSystem
 package struct TransportConfiguration: Sendable {
     /// Most HTTP requests at a time, 1 to 256.
     package var connections = 16
-    /// Most HTTP requests at a time to one origin, counted after redirects (S82), 1 to 64.
+    /// Most HTTP requests at a time to one origin, counted after redirects, 1 to 64.
     package var connectionsPerHost = 16
     /// Whether the number for one origin follows its goodput, up to ``connectionsPerHost``.
     package var adaptive = true
@@ -21,14 +21,14 @@ package struct TransportConfiguration: Sendable {
 
     /// Longest time for name, TCP and TLS together. `CURLOPT_CONNECTTIMEOUT_MS`.
     package var connectTimeout: Duration = .seconds(30)
-    /// Longest time without a byte (S56). A paused transfer is not idle.
+    /// Longest time without a byte. A paused transfer is not idle.
     package var idleTimeout: Duration = .seconds(60)
     /// Least **bytes** a second of an answer, on average over ``speedTime``; 0 for none. Paused transfers, and those
     /// that share a slow link, are not too slow. As `CURLOPT_LOW_SPEED_LIMIT`.
     package var speedLimit: UInt64 = 1024
     /// The time over which ``speedLimit`` is measured. As `CURLOPT_LOW_SPEED_TIME`.
     package var speedTime: Duration = .seconds(60)
-    /// Longest time from the start of a transfer to its end, waiting included (S56).
+    /// Longest time from the start of a transfer to its end, waiting included.
     package var resourceDeadline: Duration = .seconds(7 * 86_400)
     /// How long to wait for silent servers; `nil` for as long as ``resourceDeadline``.
     package var patience: Patience?
@@ -50,7 +50,7 @@ package struct TransportConfiguration: Sendable {
     /// Asked in this order for origins without ``credentials``.
     package var credentialProviders: [ConfiguredCredentialProvider] = []
     /// Longest time for an answer of ``resolvers`` or ``credentialProviders``; then requests are sent as they are
-    /// (S54).
+    ///.
     package var pluginDeadline: Duration = .seconds(30)
     /// Headers as `Name: value`, sent to a transfer's original origin only, and only if it is a ``homes``.
     package var headers: [String] = []
@@ -77,9 +77,9 @@ package struct TransportConfiguration: Sendable {
     /// **Bytes** libcurl reads at a time. `CURLOPT_BUFFERSIZE`, at most 10 MiB. Each connection has them once, and
     /// while it is paused twice.
     package var bufferSize = 128 * 1024
-    /// Most header **bytes** of one answer, 1xx answers and trailers included (V45).
+    /// Most header **bytes** of one answer, 1xx answers and trailers included.
     package var maximumHeaderBytes = 128 * 1024
-    /// Most header lines of one answer, 1xx answers and trailers included (V45).
+    /// Most header lines of one answer, 1xx answers and trailers included.
     package var maximumHeaderCount = 256
     /// Transfers of up to this many **bytes** have a lane of their own beside the large ones.
     package var smallSize: UInt64 = 1 << 20
@@ -150,7 +150,7 @@ extension TransportConfiguration {
         return proxy
     }
 
-    /// Refuses what would be ignored or would fail later (S83, F057), and files that others could change.
+    /// Refuses what would be ignored or would fail later, and files that others could change.
     func validate() throws(TransferError) {
         try check((1...256).contains(connections), "connections must be 1 to 256, not \(connections)")
         try check(

@@ -227,7 +227,7 @@ final class Piece {
         case .original: return nil
         case .same: return chain
         case .sameWhileGood:
-            // An expired signed link is requested anew (S74).
+            // An expired signed link is requested anew.
             guard let end = LinkExpiry.ofURL(chain.current), chain.hasMoved else { return chain }
             return end > now ? chain : nil
         }

@@ -81,14 +81,14 @@ extension Resolved {
 }
 
 extension HeaderField {
-    /// Whether it is a single line of a request: RFC 9110 §5.5. Anything else could smuggle in other lines (V27, V28).
+    /// Whether it is a single line of a request: RFC 9110 §5.5. Anything else could smuggle in other lines.
     var isClean: Bool {
         !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") } && value.isOneLine
     }
 }
 
 extension Credential.Kind {
-    /// Whether it is free of control characters, so that nothing in it can become another line (V28).
+    /// Whether it is free of control characters, so that nothing in it can become another line.
     var isClean: Bool {
         switch self {
         case .basic(let user, let password): user.isOneLine && password.isOneLine && !user.contains(":")

@@ -197,7 +197,7 @@ final class ResolverDesk {
         PluginError(plugin: resolvers.map(\.name).joined(separator: ", "), code: code, message: message)
     }
 
-    /// Resolvers have not answered in time: requests are sent as they are (S54).
+    /// Resolvers have not answered in time: requests are sent as they are.
     func passDeadline(of number: UInt64) -> [Outcome] {
         guard let batch = batches[number] else { return [] }
         silences += 1

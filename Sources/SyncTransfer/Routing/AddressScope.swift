@@ -1,7 +1,7 @@
 import CPosix
 import SyncCurl
 
-/// From where a network address can be reached (V29). IANA Special-Purpose Address Registries, RFC 6890.
+/// From where a network address can be reached. IANA Special-Purpose Address Registries, RFC 6890.
 package enum AddressScope: Equatable, Sendable {
     /// Anywhere.
     case global

@@ -67,7 +67,7 @@ package struct RedirectChain: Equatable, Sendable {
             && one.hops == other.hops && one.seen == other.seen
     }
 
-    /// Whether what belongs to the original's origin may be sent to ``current`` (V19).
+    /// Whether what belongs to the original's origin may be sent to ``current``.
     package var isAtHome: Bool { current.origin == entry.origin }
 
     package var hasMoved: Bool { current != original }

@@ -14,7 +14,7 @@ package struct RedirectMemory: Sendable {
         package let target: CurlURL
         /// The status of the first redirect that led there.
         package let status: Int
-        /// Whether the original was answered from a public address (V29).
+        /// Whether the original was answered from a public address.
         package let originIsPublic: Bool
         /// Whether it was learnt from a neighbour.
         package let isGuess: Bool
@@ -135,7 +135,7 @@ package struct LinkRecord: Equatable, Sendable {
     package let isDirectory: Bool
     /// The status of the first redirect that led there.
     package let status: Int
-    /// Whether the original was answered from a public address (V29).
+    /// Whether the original was answered from a public address.
     package let originIsPublic: Bool
     /// **Seconds** since 1970.
     package let expires: Int64

@@ -2,7 +2,7 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// What redirects may do, and the hosts with exemptions (S79).
+/// What redirects may do, and the hosts with exemptions.
 package struct RedirectPolicy: Sendable, Equatable {
     /// Hosts for which one rule is relaxed.
     package enum Exemption: Sendable, Equatable, Codable {
@@ -28,11 +28,11 @@ package struct RedirectPolicy: Sendable, Equatable {
         }
     }
 
-    /// Most redirects of one request (V51).
+    /// Most redirects of one request.
     package var limit = 10
-    /// Targets that may be http although the redirect came by https (V25).
+    /// Targets that may be http although the redirect came by https.
     package var downgrade = Exemption.none
-    /// Targets that may be private, loopback or link-local although the origin is public (V29).
+    /// Targets that may be private, loopback or link-local although the origin is public.
     package var privateTargets = Exemption.none
 
     /// The rules of RFC 9110 §15.4, and nothing relaxed.
@@ -49,7 +49,7 @@ extension RedirectPolicy {
     }
 
     /// Why nobody may be led from one place to another; `nil` if it is allowed. The one decision about that, before anything
-    /// connects (V25, V29). What the user's own rules and resolvers choose is not asked about.
+    /// connects. What the user's own rules and resolvers choose is not asked about.
     ///
     /// - Parameter isFromPublic: Whether what leads there came from a public address.
     func decide(from: Origin, to: Origin, isFromPublic: Bool, by lead: Lead) -> Fault? {

@@ -38,7 +38,7 @@ package enum TransferAdvice: Hashable, Sendable, CaseIterable {
     case checkClock
     /// The certificate has expired.
     case renewCertificate
-    /// A policy forbids http after https, or a private address that a public server names (V25, V29).
+    /// A policy forbids http after https, or a private address that a public server names.
     case allowDowngrade, allowPrivateTarget
     /// Redirects lead in a circle.
     case leaveLoop
@@ -103,7 +103,7 @@ package struct Fault: Error, Equatable, Sendable {
     package init(_ kind: Kind, _ detail: String, retryAfter: Int64? = nil, advice: TransferAdvice? = nil) {
         self.kind = kind
         given = advice
-        self.detail = escaped(detail)  // Some of it are the server's words (V63).
+        self.detail = escaped(detail)  // Some of it are the server's words.
         self.retryAfter = retryAfter
     }
 

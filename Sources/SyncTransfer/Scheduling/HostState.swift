@@ -23,7 +23,7 @@ final class HostState {
     var isListed = false
     /// The credential to send, and the state of asking providers for it.
     var credential: HostCredential
-    /// Idle handles by kind: a handle that has carried secrets is used for nothing else (V22).
+    /// Idle handles by kind: a handle that has carried secrets is used for nothing else.
     var handles: [HandleKind: [EasyHandle]] = [:]
     /// The shortest time from a request to its answer.
     var firstByte: Duration?

@@ -1,4 +1,4 @@
-/// How often and after what waits a transfer is tried again. A pure schedule (S51, F028).
+/// How often and after what waits a transfer is tried again. A pure schedule.
 package struct RetryPolicy: Sendable, Equatable {
     /// Attempts in a row that brought not one byte, or times in a row that were too slow (``Pace``), before a transfer
     /// fails.
@@ -7,7 +7,7 @@ package struct RetryPolicy: Sendable, Equatable {
     package var base: Duration = .seconds(1)
     /// Upper end of any wait between attempts.
     package var cap: Duration = .seconds(300)
-    /// Upper end of the wait for an unreachable host; short, so that its return is seen soon (G15).
+    /// Upper end of the wait for an unreachable host; short, so that its return is seen soon.
     package var connectivityCap: Duration = .seconds(5)
     /// Longest `Retry-After` that is honoured.
     package var retryAfterCap: Duration = .seconds(300)

@@ -35,20 +35,20 @@ package enum RetryTable {
     /// What to do; `redirected` if the URL that failed came from a redirect, a rule or memory.
     package static func remedy(for fault: Fault, redirected: Bool) -> Remedy {
         switch fault.kind {
-        case .unreachable: .waitForConnectivity  // Networks come back; offline, NXDOMAIN is normal (F046).
-        case .idle: .again  // The path is dead, the next connection need not be (F050).
-        case .slow: .again  // Another source, or another path to this one, need not be (F037).
-        case .broken: .again  // What came is kept; the rest is asked for (F004 … F008, F033).
-        case .tls: .nextSource  // The same certificate is shown next time (F055).
-        case .proxyAuthentication: .fail  // The same credentials are refused next time (F054).
-        case .malformed: .once  // A middlebox may have been at fault (F032).
-        case .unwantedForm: .nextSource  // The server is set up that way (F031).
-        case .wrongRange: .onceWithoutRange  // The object may be whole although ranges are not (R3, R6, R9).
-        case .otherSize: .onceUncached  // A stale cache is the common cause (F041, F014).
-        case .captivePortal: .waitForConnectivity  // Somebody will log in (F030).
-        case .redirect: .nextSource  // Configuration of the server (F022).
-        case .policy: .nextSource  // Ours to refuse; a mirror may comply (F023, F024).
-        case .tooLarge: .nextSource  // It is another object (F009).
+        case .unreachable: .waitForConnectivity  // Networks come back; offline, NXDOMAIN is normal.
+        case .idle: .again  // The path is dead, the next connection need not be.
+        case .slow: .again  // Another source, or another path to this one, need not be.
+        case .broken: .again  // What came is kept; the rest is asked for.
+        case .tls: .nextSource  // The same certificate is shown next time.
+        case .proxyAuthentication: .fail  // The same credentials are refused next time.
+        case .malformed: .once  // A middlebox may have been at fault.
+        case .unwantedForm: .nextSource  // The server is set up that way.
+        case .wrongRange: .onceWithoutRange  // The object may be whole although ranges are not.
+        case .otherSize: .onceUncached  // A stale cache is the common cause.
+        case .captivePortal: .waitForConnectivity  // Somebody will log in.
+        case .redirect: .nextSource  // Configuration of the server.
+        case .policy: .nextSource  // Ours to refuse; a mirror may comply.
+        case .tooLarge: .nextSource  // It is another object.
         case .superseded: .joinOther  // The same bytes are coming already.
         case .noRanges: .nextSource  // A mirror may have ranges; the last one is taken as it is.
         case .rewound: .again  // The sink has its reasons; bounded by the attempts.
@@ -62,13 +62,13 @@ package enum RetryTable {
 
     private static func remedy(forStatus status: Int, redirected: Bool) -> Remedy {
         if redirected, [400, 401, 403, 404, 410].contains(status) {
-            return .againFromOriginal  // A signed link has expired (S74, F025).
+            return .againFromOriginal  // A signed link has expired.
         }
         return switch status {
-        case 408, 425, 429: .again  // The server says: later (F028).
-        case 500, 502, 503, 504: .again  // The server or one behind it is ill (F028).
+        case 408, 425, 429: .again  // The server says: later.
+        case 500, 502, 503, 504: .again  // The server or one behind it is ill.
         case 507, 509, 520...527, 530: .again  // The same, from storage and CDN servers.
-        default: .nextSource  // It will say the same again (F026, F027).
+        default: .nextSource  // It will say the same again.
         }
     }
 }

@@ -1,7 +1,7 @@
 /// One origin's queue: the highest priority first, with a lane for small transfers.
 ///
 /// Large transfers go first because the last large one decides when all are done, but a small one must not wait for all
-/// of them. No operation walks the queue (S90).
+/// of them. No operation walks the queue.
 struct TransferQueue<Element> {
     private struct Entry {
         let priority: Int

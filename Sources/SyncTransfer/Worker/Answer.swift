@@ -27,7 +27,7 @@ enum AnswerVerdict: Equatable {
     case fault(Fault)
 }
 
-/// Judges the head of an answer before any byte of its body is used (R3 … R9).
+/// Judges the head of an answer before any byte of its body is used.
 func judge(_ answer: ResponseHeaders, to question: Question, now: Int64) -> AnswerVerdict {
     do throws(Fault) { return try verdict(on: answer, to: question, now: now) } catch { return .fault(error) }
 }

@@ -17,7 +17,7 @@ package final class CurlTransport: Transport {
     /// Checks libcurl and the configuration, and starts the thread.
     ///
     /// - Throws: ``TransferError`` with the code `misuse`, when libcurl is too old or lets through what it must
-    ///   not (V26), a file named in the configuration cannot be read (F057), or a value is out of its bounds.
+    ///   not, a file named in the configuration cannot be read, or a value is out of its bounds.
     package init(configuration: TransportConfiguration) throws(TransferError) {
         func misuse(_ detail: String) -> TransferError { TransferError(code: .misuse, url: "", detail: detail) }
         try configuration.validate()

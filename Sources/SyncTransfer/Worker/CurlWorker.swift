@@ -141,9 +141,9 @@ final class CurlWorker {
         publish()
     }
 
-    /// The fault of an exchange that is so slow that it would hold its slot, or the run, for days (V50).
+    /// The fault of an exchange that is so slow that it would hold its slot, or the run, for days.
     ///
-    /// On a link where everything is slow, nothing is too slow: breaking a transfer there would gain nothing (F052). So
+    /// On a link where everything is slow, nothing is too slow: breaking a transfer there would gain nothing. So
     /// either the whole run has to be slow, or the others far faster.
     private func slowness(of exchange: Exchange) -> Fault? {
         let (limit, total) = (Double(configuration.speedLimit), dispatcher.counters.totals.bytesReceived)

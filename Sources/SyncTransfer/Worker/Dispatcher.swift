@@ -124,7 +124,7 @@ final class Dispatcher {
     func enqueue(_ piece: Piece, isUrgent: Bool = false) {
         guard !piece.transfer.hasEnded else { return }
         if piece.chain == nil { chooseSource(for: piece) }
-        // Work in progress goes first; what has failed repeatedly goes last (V50).
+        // Work in progress goes first; what has failed repeatedly goes last.
         let ordinary = isUrgent ? Int.max : piece.transfer.request.priority
         let priority = piece.life.failures > 1 ? Int.min : ordinary
         if resolving.mustWait(piece, priority: priority) { return }
@@ -237,7 +237,7 @@ final class Dispatcher {
         } catch { settlement.settle(piece, fault: Fault(.libcurl, error.detail), chain: chain) }
     }
 
-    /// Makes a piece wait until the hops that lead to its next request are on record (S76); other transfers go on meanwhile.
+    /// Makes a piece wait until the hops that lead to its next request are on record; other transfers go on meanwhile.
     private func mustWaitForRecord(_ piece: Piece) -> Bool {
         guard piece.hasNewHop else { return false }
         piece.hasNewHop = false
@@ -286,10 +286,10 @@ final class Dispatcher {
         list(host)
     }
 
-    /// Addresses or routes have changed: unreachable hosts are tried again at once (F049).
+    /// Addresses or routes have changed: unreachable hosts are tried again at once.
     func networkDidChange() { for host in hosts.values where host.connectivityFailures > 0 { release(host) } }
 
-    /// A turn took so much longer than it should have: the process was stopped, or the machine slept (S115). Nobody was
+    /// A turn took so much longer than it should have: the process was stopped, or the machine slept. Nobody was
     /// silent meanwhile, or slow, and the network may be another one.
     func wasAway(for time: Duration) {
         guard time > Self.shortAbsence else { return }

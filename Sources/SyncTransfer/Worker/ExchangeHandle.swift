@@ -18,9 +18,9 @@ extension EasyHandle {
         // 0 would be libcurl's own limit.
         let timeout = min(max(1, configuration.connectTimeout / .milliseconds(1)), Double(Int32.max))
         try set(CURLOPT_CONNECTTIMEOUT_MS, Int(timeout))
-        try set(CURLOPT_MAXLIFETIME_CONN, 3600)  // Certificates rotate (F056).
+        try set(CURLOPT_MAXLIFETIME_CONN, 3600)  // Certificates rotate.
         try set(CURLOPT_USERAGENT, configuration.userAgent)
-        try set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))  // V21.
+        try set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
         try set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         // Do not send the origin's headers in a proxy's CONNECT.
         try set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
@@ -37,7 +37,7 @@ extension EasyHandle {
             try set(CURLOPT_HTTPAUTH, sa_curl_auth_basic())
             try set(CURLOPT_USERNAME, user)
             try set(CURLOPT_PASSWORD, password)
-        // Sent as headers of each request: libcurl's own option would keep them on redirects (V20).
+        // Sent as headers of each request: libcurl's own option would keep them on redirects.
         case .bearer, .headers: break
         case .sigV4(let accessKey, let secretKey, _, let region, let service):
             try set(CURLOPT_AWS_SIGV4, "aws:amz:\(region):\(service)")

@@ -66,7 +66,7 @@ struct RequestWriter {
         let easy = exchange.easy
         let question = exchange.plan.question
         let request = piece.transfer.request
-        var headers = ["Accept-Encoding: identity"]  // R8.
+        var headers = ["Accept-Encoding: identity"]
         if let first = question.first {
             try easy.set(CURLOPT_RANGE, "\(first)-\(question.end.map { String($0 - 1) } ?? "")")
             if let known = ifRange(for: piece) { headers.append("If-Range: \(known)") }
@@ -81,7 +81,7 @@ struct RequestWriter {
         if exchange.plan.kind.isAtHome { headers += configuration.headers }
         if exchange.plan.kind.credential != 0 { headers += exchange.host.credential.kind?.headers ?? [] }
         headers += exchange.plan.chain.ownHeaders.map { "\($0.name): \($0.value)" }
-        // Values from an earlier answer go into the request, never with a line end in them (V27).
+        // Values from an earlier answer go into the request, never with a line end in them.
         try easy.set(headers: headers.filter(\.isOneLine))
         try easy.set(CURLOPT_URL, exchange.plan.chain.current.text)
         easy.forgetMessage()

@@ -229,7 +229,7 @@ final class Settlement {
     }
 
     /// Nothing was reached, or only a log-in page. That counts as no attempt: only patience and the deadline end it
-    /// (S51).
+    ///.
     private func awaitConnectivity(_ piece: Piece, fault: Fault, chain: RedirectChain) {
         // Ask the URL that led to the log-in page, not the page.
         let isPortal = fault.kind == .captivePortal

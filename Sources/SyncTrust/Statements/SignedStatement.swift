@@ -1,4 +1,4 @@
-import SyncDigest
+import SyncContent
 package import SyncModel
 
 /// A statement as it is published: blocks of signatures, a blank line, JSON. What was signed are exactly the bytes behind

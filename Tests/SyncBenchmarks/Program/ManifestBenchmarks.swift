@@ -1,9 +1,8 @@
 import SyncBenchmarkAllocations
-import SyncDigest
+import SyncContent
 import SyncEngine
 import SyncManifest
 import SyncModel
-import SyncPlanner
 
 /// What every file of a manifest goes through before a byte is fetched, and what is told of it.
 enum ManifestBenchmarks {

@@ -1,5 +1,4 @@
-import SyncCompression
-import SyncDigest
+import SyncContent
 import SyncModel
 
 /// A published set in memory: a manifest, and one pack where it is wanted. Paths stand in path order.

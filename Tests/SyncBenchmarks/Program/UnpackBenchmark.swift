@@ -1,11 +1,8 @@
 import SyncBenchmarkAllocations
-import SyncCompression
-import SyncDigest
+import SyncContent
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
-import SyncUnpack
 import Synchronization
 
 /// From the network's pieces to verified bytes: the way of every file on a first pull, but for the file system.

@@ -1,4 +1,4 @@
-import SyncPlanner
+import SyncManifest
 import Testing
 
 @testable import SyncEngine

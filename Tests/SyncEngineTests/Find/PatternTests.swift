@@ -1,8 +1,8 @@
 import Foundation
+import SyncContent
 import SyncEngine
 import SyncModel
 import SyncTestKit
-import SyncUnpack
 import Testing
 
 @Suite("A part of a set by patterns", .timeLimit(.minutes(10)))

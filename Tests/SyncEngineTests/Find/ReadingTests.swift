@@ -1,9 +1,9 @@
 import Foundation
+import SyncContent
 import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncTestKit
-import SyncUnpack
 import Testing
 
 @Suite("Reading in a manifest", .timeLimit(.minutes(10)))

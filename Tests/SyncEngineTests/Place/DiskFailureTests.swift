@@ -1,13 +1,11 @@
 import Foundation
-import SyncCompression
+import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
-import SyncPlanner
 import SyncPlugins
 import SyncSystem
 import SyncTestKit
-import SyncUnpack
 import Testing
 
 @testable import SyncEngine

@@ -1,5 +1,5 @@
 import Foundation
-import SyncDigest
+import SyncContent
 import SyncEngine
 import SyncFiles
 import SyncModel

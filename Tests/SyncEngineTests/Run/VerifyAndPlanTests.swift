@@ -1,9 +1,9 @@
 import Foundation
+import SyncContent
 import SyncEngine
 import SyncFiles
 import SyncModel
 import SyncTestKit
-import SyncUnpack
 import Testing
 
 @Suite("Verifying and planning", .timeLimit(.minutes(10)))

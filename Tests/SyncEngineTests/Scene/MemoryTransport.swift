@@ -1,8 +1,7 @@
-import SyncDigest
+import SyncContent
 import SyncModel
 import SyncPlugins
 import SyncSystem
-import SyncUnpack
 
 /// A transport without a network: objects by URL, one transfer at a time, with faults on cue.
 final class MemoryTransport: Transport {

@@ -1,5 +1,5 @@
 import Foundation
-import SyncCompression
+import SyncContent
 import SyncModel
 import SyncTestKit
 import Testing

@@ -1,12 +1,11 @@
 import Foundation
-import SyncDigest
+import SyncContent
 import SyncFiles
 import SyncModel
 import SyncPlugins
 import SyncStore
 import SyncSystem
 import SyncTestKit
-import SyncUnpack
 import Testing
 
 import struct Synchronization.Atomic

@@ -1,0 +1,56 @@
+public import SyncModel
+
+/// The agent itself. `GET /v1/agent`.
+public struct AgentStatus: Sendable, Equatable, Codable {
+    /// The program's version, Semantic Versioning 2.0.0.
+    public var version: String
+    /// Its process id.
+    public var process: Int32
+    /// When it started.
+    public var started: WallTime
+    /// Whether it takes new work.
+    public var state: AgentState
+    /// Absolute.
+    public var stateDirectory: String
+    /// Runs that work at present, and how many may.
+    public var running: Int
+    /// How many may work at a time.
+    public var maximumRuns: Int
+    /// Sessions in its state directory.
+    public var sessions: Int
+    /// Whether a client started it, so that it ends by itself when there is nothing left to do.
+    public var onDemand: Bool
+
+    /// Puts a status together; see the properties.
+    public init(
+        version: String, process: Int32, started: WallTime, state: AgentState, stateDirectory: String, running: Int,
+        maximumRuns: Int, sessions: Int, onDemand: Bool
+    ) {
+        self.version = version
+        self.process = process
+        self.started = started
+        self.state = state
+        self.stateDirectory = stateDirectory
+        self.running = running
+        self.maximumRuns = maximumRuns
+        self.sessions = sessions
+        self.onDemand = onDemand
+    }
+}
+
+/// Whether an agent takes new work.
+public enum AgentState: String, Sendable, Codable {
+    case running
+    /// It ends as soon as its runs rest.
+    case stopping
+}
+
+/// What a stopping agent does with runs that are not finished.
+public enum AgentStop: String, Sendable, Codable, CaseIterable {
+    /// A person stops it: they stay paused, `user_stop`, until somebody resumes them.
+    case pause
+    /// The system stops it: they go on when the next agent starts.
+    case release
+    /// Another agent takes over: like `release`, and new work is refused from here on.
+    case handover
+}

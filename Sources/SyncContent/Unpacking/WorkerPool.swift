@@ -1,0 +1,120 @@
+package import SyncSystem
+
+/// Work that keeps its own order: run by one worker at a time, asked again when more has come.
+package protocol WorkItem: AnyObject, Sendable { func run(_ worker: inout DecodeWorker) }
+
+/// A fixed number of threads that run work items. The queue holds each item at most once, see ``Mailbox``.
+package final class WorkerPool: Sendable {
+    private struct State: Sendable {
+        var queue: [any WorkItem] = []
+        var head = 0
+        var closed = false
+        var running = 0
+        /// Threads that take items.
+        var ready = 0
+        /// Why others do not.
+        var failure: (any Error)?
+        var started = 0
+
+        /// Whether nothing is queued or running.
+        var isIdle: Bool { queue.count == head && running == 0 }
+    }
+    private let state = Monitor(State(), conditions: 2)
+    private let threads: [WorkerThread]
+    /// Number of threads.
+    package let count: Int
+
+    /// Starts the threads, and waits until each has what it works with. Where not all can be had, those that can do the
+    /// work.
+    ///
+    /// - Parameters:
+    ///   - start: Starts a thread.
+    ///   - makeWorker: Makes what a thread works with.
+    /// - Throws: What kept the last of them from working, when none can: nothing would ever be done.
+    package init(
+        count: Int, start: WorkerThread.Starter = WorkerThread.system,
+        makeWorker: @escaping @Sendable (_ number: Int) throws -> DecodeWorker = { try DecodeWorker(number: $0) }
+    ) throws {
+        self.count = max(1, count)
+        var threads: [WorkerThread] = []
+        for number in 0..<self.count {
+            do throws(ThreadError) {
+                threads.append(try start("unpack-\(number)") { [state] in Self.loop(number, state, makeWorker) })
+            } catch {
+                state.withLock { $0.failure = error }
+                break
+            }
+        }
+        self.threads = threads
+        let failure = state.wait { [threads] state -> (any Error)?? in
+            guard state.started == threads.count else { return nil }
+            return .some(state.ready == 0 ? state.failure : nil)
+        }
+        if let failure { throw failure }
+    }
+
+    /// What ``drain()`` waits for; threads wait for the other condition.
+    private static let idle = 1
+
+    /// Queues an item.
+    package func submit(_ item: any WorkItem) {
+        state.withLock { $0.queue.append(item) }
+        state.signal(0)
+    }
+
+    /// Waits until nothing is queued or running.
+    package func drain() { state.wait(for: Self.idle) { $0.isIdle ? true : nil } }
+
+    /// Runs what is queued, then ends the threads.
+    package func close() {
+        state.change { $0.closed = true }
+        for thread in threads { thread.join() }
+    }
+
+    private static func loop(
+        _ number: Int, _ state: Monitor<State>, _ makeWorker: (_ number: Int) throws -> DecodeWorker
+    ) {
+        do { try work(makeWorker(number), state) } catch {
+            // No memory for a hash context: nothing could be verified, so nothing is taken on.
+            state.change { state in
+                state.started += 1
+                state.failure = error
+            }
+        }
+    }
+
+    private static func work(_ worker: consuming DecodeWorker, _ state: Monitor<State>) {
+        state.change { state in
+            state.started += 1
+            state.ready += 1
+        }
+        while let item = next(state) {
+            item.run(&worker)
+            let isIdle = state.withLock { state in
+                state.running -= 1
+                return state.isIdle
+            }
+            if isIdle { state.signal(Self.idle) }
+        }
+    }
+
+    private static func next(_ state: Monitor<State>) -> (any WorkItem)? {
+        state.wait { state -> (any WorkItem)?? in
+            if state.head < state.queue.count {
+                let item = state.queue[state.head]
+                state.head += 1
+                if state.head == state.queue.count {
+                    // Items hold this pool: none may stay when its turn is over, or neither ever goes.
+                    state.queue.removeAll(keepingCapacity: true)
+                    state.head = 0
+                } else if state.head > 64, state.head * 2 > state.queue.count {
+                    state.queue.removeFirst(state.head)
+                    state.head = 0
+                }
+                state.running += 1
+                return .some(item)
+            }
+            return state.closed ? .some(nil) : nil
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import SyncAgent
+import SyncModel
+import SyncServer
+import SyncSystem
+
+/// The event streams that are open: counted, and ended together when the server stops.
+final class EventStreams: Sendable {
+    private struct State {
+        var open: [ObjectIdentifier: BodyStream] = [:]
+        var isStopping = false
+    }
+
+    private let state = Mutex(State())
+    private let limit: Int
+
+    /// **Bytes** that wait for one reader, beside what the kernel's socket buffer holds.
+    private static let capacity = 64 << 10
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Ends every stream, and those that come later at once.
+    func endAll() {
+        let open = state.withLock { state -> [BodyStream] in
+            state.isStopping = true
+            return Array(state.open.values)
+        }
+        for stream in open { stream.end() }
+    }
+
+    /// The lines as a body that goes as fast as its client reads, and ends when the client goes.
+    ///
+    /// - Throws: ``ControlError`` with code `busy` when every place is taken.
+    func body(_ lines: AsyncThrowingStream<String, any Error>) throws(ControlError) -> HTTPResponse.Body {
+        let stream = BodyStream(capacity: Self.capacity)
+        let isPlaced = state.withLock { state in
+            guard state.open.count < limit else { return false }
+            state.open[ObjectIdentifier(stream)] = stream
+            if state.isStopping { stream.end() }
+            return true
+        }
+        guard isPlaced else {
+            throw ControlError(
+                .busy, "\(limit) clients are already following events; end one of them.", exitStatus: .busy)
+        }
+        return .stream(stream) { stream in
+            await withDiscardingTaskGroup { group in
+                group.addTask { await Self.tell(lines, to: stream) }
+                await stream.left()
+                group.cancelAll()
+            }
+            self.state.withLock { _ = $0.open.removeValue(forKey: ObjectIdentifier(stream)) }
+        }
+    }
+
+    private static func tell(_ lines: AsyncThrowingStream<String, any Error>, to stream: BodyStream) async {
+        do {
+            for try await line in lines where await !stream.write(line.utf8 + [0x0A]) { break }
+        } catch is CancellationError {
+            // Nobody reads any more.
+        } catch {
+            let error =
+                error as? ControlError ?? ControlError(.internal, escaped("\(error)"), exitStatus: .internalError)
+            // The head has gone out: the reader learns of it as a last line. Text and one number: it encodes.
+            if let line = try? ControlJSON.encode(ErrorAnswer(error)) { _ = await stream.write(line + [0x0A]) }
+        }
+        stream.end()
+    }
+}

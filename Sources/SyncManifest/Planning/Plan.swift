@@ -1,0 +1,388 @@
+package import SyncModel
+
+/// What will be fetched, in which requests: a pure value, printable and comparable, made before anything moves.
+package struct Plan: Sendable {
+    /// One request each: parts of packs in pack order, then loose files, largest first.
+    package var spans: [Span] = []
+    /// Blobs to cut out of the spans, in pack order; spans point here.
+    package var slots: [Slot] = []
+    /// Where blobs go; slots point here.
+    package var targets: [Target] = []
+    /// Rows fetched by URLs of their own, largest first; of those with the same content one.
+    package var loose: [Int] = []
+    /// Wanted rows that have neither blobs nor content: empty files.
+    package var empty: [Int] = []
+    /// Stored **bytes** wanted from packs.
+    package var packBytes: UInt64 = 0
+    /// **Bytes** wanted from loose URLs.
+    package var looseBytes: UInt64 = 0
+    /// **Bytes** between blobs that are read for nothing.
+    package var gapBytes: UInt64 = 0
+    /// Those of ``packBytes`` that are deltas.
+    package var deltaBytes: UInt64 = 0
+    /// Files that are wanted.
+    package var files = 0
+
+    package init() {}
+
+    /// One request for a part of a pack, or for a loose file or the rest of one.
+    package struct Span: Sendable, Equatable {
+        package var source: Source
+        /// **Bytes** of the object.
+        package var range: Range<UInt64>
+        /// Indices into ``Plan/slots``, ascending in the object, none overlapping.
+        package var slots: Range<Int>
+    }
+
+    /// The object a span is of.
+    package enum Source: Sendable, Equatable {
+        /// Index into ``Manifest/packs``.
+        case pack(Int)
+        /// Row of the file table, fetched by its own URLs.
+        case loose(row: Int)
+    }
+
+    /// HTTP requests without redirects and retries.
+    package var requestCount: Int { spans.count }
+
+    /// Requests that one request a file would have cost on top.
+    package var requestsAvoided: Int { max(0, files - empty.count - requestCount) }
+
+    /// **Bytes** that will cross the network.
+    package var fetchBytes: UInt64 { packBytes &+ gapBytes &+ looseBytes }
+}
+
+/// Why a set of blobs cannot be planned.
+package enum PlanError: Error, Equatable {
+    /// The numbers of this file do not fit 64 bits. ``ManifestAssembly`` refuses such a manifest first.
+    case overflow(row: Int)
+}
+
+/// Makes the plan for the rows that are not here.
+///
+/// - Parameters:
+///   - wanted: Rows of `manifest.files`; links take no part.
+///   - skipping: Tells blobs of a large file that are here already, by row and position in the row.
+///   - delta: The index of a delta that can be used for a blob, by row and position in the row; it is chosen when it
+///     is not longer than the blob.
+///   - looseOnly: Rows to fetch by their URLs although packs have them.
+///   - gaps: The **bytes** that are missing of a loose file of which an earlier run left some here; `nil` for none.
+/// - Complexity: O(*n* log *n*) for *n* wanted blobs.
+package func makePlan(
+    _ manifest: Manifest, wanted: [Int], rule: CoalescingRule, looseOnly: Set<Int> = [],
+    gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil },
+    skipping: (_ row: Int, _ blob: Int) -> Bool = { _, _ in false },
+    delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil }
+) throws(PlanError) -> Plan {
+    var plan = Plan()
+    var wantedBlobs: [WantedBlob] = []
+    wantedBlobs.reserveCapacity(wanted.count)
+    for row in wanted where manifest.files.kind(row) != .link {
+        plan.files += 1
+        let blobs = manifest.files.blobs(row)
+        if manifest.files.size(row) == 0 {
+            plan.empty.append(row)
+        } else if blobs.isEmpty || looseOnly.contains(row) {
+            plan.loose.append(row)
+            plan.looseBytes = try sum(plan.looseBytes, manifest.files.size(row), row: row)
+        } else {
+            var fileOffset: UInt64 = 0
+            for (position, blob) in blobs.enumerated() {
+                if !skipping(row, position) {
+                    let short = delta(row, position).filter {
+                        let longest = blob.storedLength &+ Delta.slack(blob.storedLength)
+                        return manifest.files.delta(at: $0).storedLength <= longest
+                    }
+                    let target = Plan.Target(
+                        row: row, blob: position, fileOffset: fileOffset, isWhole: blobs.count == 1)
+                    wantedBlobs.append(WantedBlob(blob, delta: short, of: manifest, for: target))
+                }
+                fileOffset = try sum(fileOffset, blob.rawLength, row: row)
+            }
+        }
+    }
+    wantedBlobs.sort { $0.precedes($1) }
+    plan.loose.sort { (manifest.files.size($0), $1) > (manifest.files.size($1), $0) }
+    cut(wantedBlobs, of: manifest, rule: rule, into: &plan)
+    addLoose(of: manifest, gaps: gaps, to: &plan)
+    return plan
+}
+
+/// A wanted blob: where it is, and where it goes. Everything else is looked up, so that a million fit in memory.
+private struct WantedBlob {
+    /// Where the blob's or its delta's first stored **byte** is.
+    var offset: UInt64
+    /// **Bytes** there.
+    var storedLength: UInt64
+    var target: Plan.Target
+    var pack: UInt32
+    /// ``Plan/noDelta`` for the blob itself.
+    var delta: UInt32
+
+    init(_ blob: Blob, delta: Int?, of manifest: Manifest, for target: Plan.Target) {
+        self.target = target
+        self.delta = delta.map { UInt32(clamping: $0) } ?? Plan.noDelta
+        guard let delta else {
+            (pack, offset, storedLength) = (blob.pack, blob.offset, blob.storedLength)
+            return
+        }
+        let short = manifest.files.delta(at: delta)
+        (pack, offset, storedLength) = (short.pack, short.offset, short.storedLength)
+    }
+
+    func precedes(_ other: WantedBlob) -> Bool {
+        (pack, offset, storedLength, target.row, target.fileOffset) < (
+            other.pack, other.offset, other.storedLength, other.target.row, other.target.fileOffset
+        )
+    }
+
+    private func blob(in manifest: Manifest) -> Blob {
+        let blobs = manifest.files.blobs(target.row)
+        return blobs[blobs.startIndex + target.blob]
+    }
+
+    /// Everything about it but where it goes.
+    func slot(of manifest: Manifest, targets: Range<Int>) -> Plan.Slot {
+        let blob = blob(in: manifest)
+        return Plan.Slot(
+            range: offset..<(offset &+ storedLength), rawLength: blob.rawLength,
+            codec: delta == Plan.noDelta ? blob.codec : .zstd, targets: targets,
+            delta: delta == Plan.noDelta ? nil : Int(delta))
+    }
+
+    /// Whether these are the same stored bytes as another's, decoded the same way.
+    func isSameBlob(as other: WantedBlob, of manifest: Manifest) -> Bool {
+        guard (pack, offset, storedLength) == (other.pack, other.offset, other.storedLength),
+            (delta == Plan.noDelta) == (other.delta == Plan.noDelta)
+        else { return false }
+        let (own, others) = (blob(in: manifest), other.blob(in: manifest))
+        return own.rawLength == others.rawLength && (delta != Plan.noDelta || own.codec == others.codec)
+            && manifest.files.digest(of: own, in: target.row) == manifest.files.digest(of: others, in: other.target.row)
+    }
+}
+
+extension Optional {
+    fileprivate func filter(_ isKept: (Wrapped) -> Bool) -> Wrapped? { flatMap { isKept($0) ? $0 : nil } }
+}
+
+/// One request for each content: rows with the same are served by the first one's. Each gap of a partial download is a
+/// request of its own.
+private func addLoose(of manifest: Manifest, gaps: (_ row: Int) -> [Range<UInt64>]?, to plan: inout Plan) {
+    var places: [SHA256Digest: Int] = [:]
+    var requests: [(row: Int, gaps: [Range<UInt64>]?, twins: [Int])] = []
+    for row in plan.loose {
+        let (size, digest) = (manifest.files.size(row), manifest.files.digest(row))
+        if let gaps = gaps(row) {
+            let missing = gaps.reduce(0) { $0 &+ $1.length }
+            plan.looseBytes = plan.looseBytes &- (size - min(size, missing))
+            requests.append((row, gaps, []))
+        } else if let place = places[digest], manifest.files.size(requests[place].row) == size {
+            requests[place].twins.append(row)
+            plan.looseBytes = plan.looseBytes &- size
+        } else {
+            places[digest] = requests.count
+            requests.append((row, nil, []))
+        }
+    }
+    plan.loose = requests.map(\.row)
+    for (row, gaps, twins) in requests {
+        for gap in gaps ?? [0..<manifest.files.size(row)] {
+            addLoose([row] + twins, gap, isWhole: gaps == nil, to: &plan)
+        }
+    }
+}
+
+/// - Parameter rows: Those with one content, the one that is asked for first.
+private func addLoose(_ rows: [Int], _ range: Range<UInt64>, isWhole: Bool, to plan: inout Plan) {
+    guard let row = rows.first else { return }
+    let targets = plan.targets.count..<(plan.targets.count + rows.count)
+    plan.targets += rows.map {
+        Plan.Target(row: $0, blob: 0, fileOffset: range.lowerBound, isWhole: true, isGap: !isWhole)
+    }
+    plan.slots.append(Plan.Slot(range: range, rawLength: range.length, codec: .identity, targets: targets))
+    let slots = (plan.slots.count - 1)..<plan.slots.count
+    plan.spans.append(Plan.Span(source: .loose(row: row), range: range, slots: slots))
+}
+
+private func cut(_ wantedBlobs: [WantedBlob], of manifest: Manifest, rule: CoalescingRule, into plan: inout Plan) {
+    plan.targets.reserveCapacity(wantedBlobs.count + plan.loose.count)
+    plan.slots.reserveCapacity(countBlobs(wantedBlobs) + plan.loose.count)
+    var start = 0
+    while start < wantedBlobs.count {
+        let pack = wantedBlobs[start].pack
+        let firstSlot = plan.slots.count
+        var index = start
+        while index < wantedBlobs.count, wantedBlobs[index].pack == pack {
+            let wanted = wantedBlobs[index]
+            let firstTarget = plan.targets.count
+            var slot = wanted.slot(of: manifest, targets: firstTarget..<firstTarget)
+            repeat {
+                plan.targets.append(wantedBlobs[index].target)
+                index += 1
+            } while index < wantedBlobs.count && wantedBlobs[index].isSameBlob(as: wanted, of: manifest)
+            slot.targets = firstTarget..<plan.targets.count
+            plan.slots.append(slot)
+            plan.packBytes = plan.packBytes &+ wanted.storedLength
+            if slot.delta != nil { plan.deltaBytes = plan.deltaBytes &+ wanted.storedLength }
+        }
+        for span in coalesce(plan.slots[firstSlot...].map(\.range), rule: rule) {
+            let slots = (firstSlot + span.members.lowerBound)..<(firstSlot + span.members.upperBound)
+            plan.spans.append(Plan.Span(source: .pack(Int(pack)), range: span.range, slots: slots))
+            plan.gapBytes = plan.gapBytes &+ span.waste
+        }
+        start = index
+    }
+}
+
+/// About how many blobs that differ there are among those in order.
+private func countBlobs(_ wantedBlobs: [WantedBlob]) -> Int {
+    wantedBlobs.indices.count {
+        $0 == 0 || wantedBlobs[$0].offset != wantedBlobs[$0 - 1].offset
+            || wantedBlobs[$0].pack != wantedBlobs[$0 - 1].pack
+    }
+}
+
+private func sum(_ a: UInt64, _ b: UInt64, row: Int) throws(PlanError) -> UInt64 {
+    let (result, overflow) = a.addingReportingOverflow(b)
+    if overflow { throw .overflow(row: row) }
+    return result
+}
+
+extension Plan {
+    static let noDelta = UInt32.max
+
+    /// One stored blob and what it must become, in **40 bytes**: a plan of a million files has a million.
+    package struct Slot: Sendable, Equatable {
+        private var offset: UInt64
+        private var storedLength: UInt64
+        /// **Bytes** after decoding.
+        package var rawLength: UInt64
+        private var firstTarget: UInt32
+        private var targetCount: UInt32
+        private var deltaNumber: UInt32
+        package var codec: Codec
+
+        /// Makes a slot; targets and deltas are counted with 32 bits, as rows and blobs of a manifest are.
+        package init(range: Range<UInt64>, rawLength: UInt64, codec: Codec, targets: Range<Int>, delta: Int? = nil) {
+            (offset, storedLength) = (range.lowerBound, range.length)
+            self.rawLength = rawLength
+            self.codec = codec
+            (firstTarget, targetCount) = (UInt32(clamping: targets.lowerBound), UInt32(clamping: targets.count))
+            deltaNumber = delta.map { UInt32(clamping: $0) } ?? Plan.noDelta
+        }
+
+        /// **Bytes** of the object.
+        package var range: Range<UInt64> { offset..<(offset + storedLength) }
+
+        /// Indices into ``Plan/targets``.
+        package var targets: Range<Int> {
+            get { Int(firstTarget)..<(Int(firstTarget) + Int(targetCount)) }
+            set {
+                (firstTarget, targetCount) = (UInt32(clamping: newValue.lowerBound), UInt32(clamping: newValue.count))
+            }
+        }
+
+        /// Index of the delta these bytes are, see ``FileTable/delta(at:)``; `nil` for the blob itself.
+        package var delta: Int? { deltaNumber == Plan.noDelta ? nil : Int(deltaNumber) }
+    }
+
+    /// One place a blob goes to, in **16 bytes**.
+    package struct Target: Sendable, Equatable {
+        /// Position of the blob's first raw **byte** in the file.
+        package var fileOffset: UInt64
+        private var rowNumber: UInt32
+        /// The blob's position, and in the highest bits whether it is whole and whether it is a gap.
+        private var place: UInt32
+
+        private static let whole: UInt32 = 1 << 31
+        private static let gap: UInt32 = 1 << 30
+
+        /// Makes a target; blobs are counted with 30 bits, of which a manifest's limits need 25.
+        package init(row: Int, blob: Int, fileOffset: UInt64, isWhole: Bool, isGap: Bool = false) {
+            self.fileOffset = fileOffset
+            rowNumber = UInt32(clamping: row)
+            place = min(UInt32(clamping: blob), Self.gap - 1)
+            place |= (isWhole ? Self.whole : 0) | (isGap ? Self.gap : 0)
+        }
+
+        /// Row of the manifest's file table.
+        package var row: Int { Int(rowNumber) }
+
+        /// Position of the blob in the row.
+        package var blob: Int { Int(place & (Self.gap - 1)) }
+
+        /// Whether the file is stored as one piece.
+        package var isWhole: Bool { place & Self.whole != 0 }
+
+        /// Whether the rest of the file is here already, or comes separately.
+        package var isGap: Bool { place & Self.gap != 0 }
+
+        /// Whether the blob is all of the file: not one of several, nor a gap of one.
+        package var isStandalone: Bool { isWhole && !isGap }
+    }
+
+    /// SHA-256 of a slot's raw bytes; slots do not keep it.
+    package func digest(of slot: Slot, in files: FileTable) -> SHA256Digest {
+        let target = targets[slot.targets.lowerBound]
+        let blobs = files.blobs(target.row)
+        guard !target.isStandalone, !blobs.isEmpty else { return files.digest(target.row) }
+        return files.digest(of: blobs[blobs.startIndex + target.blob], in: target.row)
+    }
+}
+
+extension Plan {
+    /// Where a blob is: a pack of the manifest, and the offset of the blob's first stored **byte** there.
+    package struct PackPosition: Sendable, Hashable {
+        package var pack: Int
+        package var offset: UInt64
+
+        package init(pack: Int, offset: UInt64) {
+            self.pack = pack
+            self.offset = offset
+        }
+    }
+
+    /// Fewest **bytes** worth a request of their own, when they are not at the start of a span.
+    private static let worthCutting: UInt64 = 32 << 10
+
+    /// Leaves out what is here already of blobs that an interrupted run left partial.
+    ///
+    /// A span that begins with such a blob begins behind those bytes; another is cut in two there.
+    ///
+    /// - Parameter kept: How many first **bytes** of a slot are here; 0 for none.
+    /// - Returns: The places of the blobs whose first bytes will not be asked for.
+    package mutating func leaveOut(_ kept: (_ place: PackPosition, _ slot: Slot) -> UInt64) -> Set<PackPosition> {
+        var used: Set<PackPosition> = []
+        var cut: [Span] = []
+        cut.reserveCapacity(spans.count)
+        for span in spans {
+            guard case .pack(let pack) = span.source else {
+                cut.append(span)
+                continue
+            }
+            var rest = span
+            for index in span.slots {
+                let slot = slots[index]
+                let place = PackPosition(pack: pack, offset: slot.range.lowerBound)
+                let count = kept(place, slot)
+                guard count > 0, count < slot.range.length else { continue }
+                if index > rest.slots.lowerBound {
+                    guard count >= Self.worthCutting else { continue }
+                    let end = slots[index - 1].range.upperBound
+                    gapBytes = gapBytes &- (slot.range.lowerBound - end)
+                    cut.append(
+                        Span(
+                            source: span.source, range: rest.range.lowerBound..<end,
+                            slots: rest.slots.lowerBound..<index))
+                }
+                rest.range = (slot.range.lowerBound + count)..<span.range.upperBound
+                rest.slots = index..<span.slots.upperBound
+                packBytes = packBytes &- count
+                used.insert(place)
+            }
+            cut.append(rest)
+        }
+        spans = cut
+        return used
+    }
+}

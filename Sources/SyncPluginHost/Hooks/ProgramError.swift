@@ -1,0 +1,75 @@
+import SyncModel
+import SyncPlugins
+package import SyncSystem
+
+/// Why a program cannot be a hook, or could not be started.
+package struct ProgramError: Error, Sendable, Equatable {
+    package enum Code: Sendable, Equatable {
+        /// Nothing is there.
+        case missing
+        /// It may not be executed, or is no program.
+        case notExecutable
+        /// It is a directory, a device or the like.
+        case notAFile
+        /// It lies in the destination tree: a pulled file must never run as a hook.
+        case insideDestination
+        /// Another user can put something else in its place.
+        case changeable
+        /// A text that no system call takes: empty, or with a NUL.
+        case unusable
+        /// The system refused for now: processes, memory, descriptors.
+        case exhausted
+        /// Anything else the system said.
+        case system(Errno)
+    }
+
+    package let code: Code
+    /// The program or directory it is about, as given.
+    package let subject: String
+    /// One sentence of what happened and, where there is something, what to do.
+    package let message: String
+
+    package init(code: Code, subject: String, message: String) {
+        self.code = code
+        self.subject = subject
+        self.message = message
+    }
+
+    /// What the system said about a step with `subject`.
+    package static func system(_ step: String, _ subject: String, _ reason: Errno) -> ProgramError {
+        let code: Code =
+            switch reason {
+            case .noSuchFileOrDirectory, .notDirectory: .missing
+            case .permissionDenied, .execFormatError, .notPermitted: .notExecutable
+            case .resourceTemporarilyUnavailable, .noMemory, .tooManyOpenFiles, .tooManyOpenFilesInSystem,
+                .textFileBusy:
+                .exhausted
+            default: .system(reason)
+            }
+        let hint =
+            switch reason {
+            case .execFormatError: " A script needs a first line such as #!/bin/sh."
+            case .permissionDenied: " Check its permissions (chmod +x)."
+            default: ""
+            }
+        return ProgramError(
+            code: code, subject: subject, message: "Cannot \(step) '\(escaped(subject))': \(reason).\(hint)")
+    }
+
+    package init(_ error: FileError) {
+        if let remark = error.remark {
+            self.init(code: .unusable, subject: error.path, message: remark)
+        } else {
+            self = .system(error.step, error.path, error.code ?? .ioError)
+        }
+    }
+
+    var outcome: HookOutcome {
+        let isExhaustion = code == .exhausted
+        return HookOutcome(
+            end: .notStarted(message), output: "", milliseconds: 0, isTransient: isExhaustion,
+            isExhaustion: isExhaustion)
+    }
+}
+
+extension ProgramError: CustomStringConvertible { package var description: String { message } }

@@ -1,0 +1,212 @@
+import SyncModel
+import SyncPlugins
+import SyncSystem
+
+extension PluginWorker {
+    // MARK: Start
+
+    /// Starts the plugin when somebody asks for it and it may be started.
+    func startIfWanted() {
+        guard requests.count > 0, !isClosing, !restart.isGivenUp, restart.notBefore <= now else { return }
+        lacksProcess = false
+        do throws(PluginError) { try configuration.program.check(destination: configuration.destination) } catch {
+            giveUp(error.message)
+            return
+        }
+        do throws(ProgramError) {
+            child = try PluginChild(start: configuration.program.path, variables: variables, limits: limits)
+        } catch {
+            notStarted(error)
+            return
+        }
+        framing = LineFraming(limit: limits.line)
+        queue = []
+        queueStart = 0
+        garbage = 0
+        broken = nil
+        outputIsClosed = false
+        errorIsClosed = false
+        unansweredSince = nil
+        hungSince = nil
+        endReason = nil
+        enter(.starting, for: limits.start)
+        ask("initialize", initialization)
+    }
+
+    private var variables: [String] {
+        HookEnvironment.minimal(configuration.environment) + ["SYNCAGENT_PLUGIN_PROTOCOL=\(PluginProtocol.version)"]
+    }
+
+    /// No process or memory is to be had for now, or it is no program.
+    private func notStarted(_ error: ProgramError) {
+        lacksProcess = error.code == .exhausted
+        guard lacksProcess else {
+            giveUp(error.message)
+            return
+        }
+        restart.ended(at: now)
+        endReason = error.message
+        tell(.ended, error.message)
+        if restart.isGivenUp { giveUp(error.message) }
+    }
+
+    private var initialization: JSONLine {
+        JSONLine.object { line in
+            line.field("protocol", PluginProtocol.version)
+            line.field("version", configuration.version)
+            line.field("point", optional: configuration.point?.rawValue)
+            line.json("settings", configuration.settings)
+            line.field("max_line", limits.line)
+        }
+    }
+
+    /// `initialize` was answered.
+    func initialized(_ answer: RPCAnswer) {
+        switch answer {
+        case .error(let error): giveUp("it refused to start: \(error.text)")
+        case .result(let result):
+            switch PluginProtocol.check(result, for: configuration.point) {
+            case .failure(let fault): giveUp(fault.message)
+            case .success:
+                description = result
+                enter(.ready, for: nil)
+            }
+        }
+    }
+
+    // MARK: Deadlines
+
+    func expire() {
+        let now = now
+        for number in requests.expired(at: now) {
+            guard let entry = requests.abandon(number) else { continue }
+            if entry.isSent {
+                write(RPCText.cancel(number))
+                unansweredSince = unansweredSince ?? now
+            }
+            let time = (entry.request.timeout ?? .zero).secondsValue
+            let message =
+                entry.isSent
+                ? "no answer to \(entry.request.method) within \(time) s"
+                : "it could not be started within \(time + limits.start.secondsValue) s"
+                    + (endReason.map { ": \($0)" } ?? "")
+            entry.request.completion(.failure(failure(.timedOut, message)))
+        }
+        if let since = unansweredSince, since + limits.grace <= now {
+            hungSince = since
+            makeEnd("it no longer answers")
+        } else if requests.abandoned.count > 256 {
+            makeEnd("it did not answer 256 requests that were cancelled")
+        }
+        guard let due = phaseDue, due <= now else { return }
+        switch phase {
+        case .absent, .ready: phaseDue = nil
+        case .starting: makeEnd("it did not answer initialize within \(limits.start.secondsValue) s")
+        case .ending(let stage): endFurther(stage)
+        }
+    }
+
+    func enter(_ next: Phase, for time: Duration?) {
+        phase = next
+        phaseDue = time.map { now + $0 }
+    }
+
+    // MARK: End
+
+    /// Ends the plugin at once; whoever waits for an answer gets none.
+    ///
+    /// - Parameter reason: What it did; `nil` when it did nothing.
+    func makeEnd(_ reason: String?) {
+        unansweredSince = nil
+        guard let child else { return }
+        if case .ending(.killed) = phase { return }
+        if let reason { endReason = reason }
+        child.program.signalGroup(.kill)
+        enter(.ending(.killed), for: nil)
+    }
+
+    private func endFurther(_ stage: EndStage) {
+        guard let child else { return }
+        switch stage {
+        case .asked:
+            child.closeInput()
+            enter(.ending(.inputClosed), for: limits.shutdown)
+        case .inputClosed:
+            tell(.warning, "it did not exit when it was asked to shut down")
+            child.program.signalGroup(.terminate)
+            enter(.ending(.terminated), for: limits.shutdown)
+        case .terminated:
+            tell(.warning, "it did not exit on SIGTERM either, and was killed")
+            child.program.signalGroup(.kill)
+            enter(.ending(.killed), for: nil)
+        case .killed: phaseDue = nil
+        }
+    }
+
+    /// From the end of a plugin's pipes to its own end, when that is all it does.
+    private static let lastMoment = Duration.milliseconds(500)
+
+    /// Takes the plugin's end when it has come.
+    func lookForEnd(_ isTold: Bool) {
+        guard let child, isTold || child.program.ended < 0 || broken != nil, child.program.hasEnded else {
+            // Whoever ends closes everything first: its end says more than its pipes.
+            if let broken, broken.since + Self.lastMoment <= now { breakOff(broken.reason) }
+            return
+        }
+        // Its last answers may still be in the pipe.
+        readOutput()
+        readErrors()
+        errorLog.finish(at: now) { tell(.output, $0) }
+        if framing.hasPartialLine, endReason == nil { tell(.warning, "its last line has no end") }
+        let end = child.reap()
+        let reason = endReason.map { "\($0), and was ended" } ?? end
+        self.child = nil
+        phase = .absent
+        phaseDue = nil
+        unansweredSince = nil
+        let lost = requests.removeSent(before: hungSince)
+        if !isClosing {
+            endReason = reason
+            restart.ended(at: now)
+            tell(.ended, reason)
+        }
+        for request in lost { request.completion(.failure(unavailable("\(reason), before it answered"))) }
+        if restart.isGivenUp, !isClosing { giveUp("it is not started again; last failure: \(reason)") }
+    }
+
+    private func breakOff(_ reason: String) {
+        switch phase {
+        case .starting, .ready: makeEnd(reason)
+        case .absent, .ending: break
+        }
+    }
+
+    /// Starts it no more; everyone who waits is told.
+    func giveUp(_ reason: String) {
+        restart.giveUp(at: now)
+        if givenUpReason.isEmpty {
+            givenUpReason = reason
+            tell(.givenUp, reason)
+        }
+        for request in requests.removeAll() { request.completion(.failure(unavailable(givenUpReason))) }
+        makeEnd(reason)
+    }
+
+    // MARK: Words
+
+    func failure(_ code: PluginError.Code, _ message: String) -> PluginError {
+        PluginError(plugin: configuration.program.name, code: code, message: message)
+    }
+
+    func unavailable(_ message: String) -> PluginError {
+        var error = failure(.unavailable, message)
+        error.isExhaustion = lacksProcess
+        return error
+    }
+
+    var cancelled: PluginError { failure(.cancelled, "the request was cancelled") }
+
+    func tell(_ kind: PluginNotice.Kind, _ text: String) {
+        configuration.notice(PluginNotice(plugin: configuration.program.name, kind: kind, text: text))
+    }
+}

@@ -1,0 +1,292 @@
+import SyncModel
+import SyncPlugins
+import SyncSystem
+
+/// Moves bodies from pipes to sinks, and decides what is fetched when. Confined to one thread.
+final class TransferPump {
+    enum Command: Sendable {
+        case start(TransferRequest, any TransferSink, PluginTransfer.Completion)
+        case resume(TransferID)
+        case cancel(TransferID)
+        case blame(String)
+        case stop
+        /// The plugin tells something about an attempt.
+        case told(TransferID, attempt: Int, String, JSONValue)
+        case answered(TransferID, attempt: Int, Result<RPCAnswer, PluginError>)
+        /// How many transfers the plugin works on at a time.
+        case concurrency(Int)
+    }
+
+    let client: PluginClient
+    let inbox: Inbox<Command>
+    let totals: Monitor<TransferTotals>
+    let retries: PluginTransport.Retries
+    let events: @Sendable (TransferEvent) -> Void
+    private let start = SuspendingClock().now
+
+    /// Every transfer that has not ended.
+    var transfers: [TransferID: PluginTransfer] = [:]
+    /// Those without an attempt, in the order of their starts.
+    var queue: [TransferID] = []
+    /// Cancelled before their start. A cancel after the end looks the same, so only the latest are kept.
+    private(set) var cancelledEarly: [TransferID] = []
+    static let mostCancelledEarly = 1_024
+    var running = 0
+    private var concurrency = 8
+    /// URLs whose bytes were wrong, and where URLs had led.
+    private var blamed: Set<String> = []
+    private var origins: [String: String] = [:]
+    private var attempts = 0
+    /// Pipes that the plugin may be about to open: closing them now would leave it waiting for a reader for ever.
+    private var abandonedPipes: [(pipe: BodyPipe, due: Duration)] = []
+    private var isStopping = false
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 64)
+
+    init(
+        _ client: PluginClient, _ inbox: Inbox<Command>, _ totals: Monitor<TransferTotals>,
+        _ retries: PluginTransport.Retries, _ events: @escaping @Sendable (TransferEvent) -> Void
+    ) {
+        self.client = client
+        self.inbox = inbox
+        self.totals = totals
+        self.retries = retries
+        self.events = events
+    }
+
+    deinit { buffer.deallocate() }
+
+    var now: Duration { SuspendingClock().now - start }
+    var patience: Duration { client.configuration.limits.request }
+
+    func run() {
+        client.start(
+            PluginRequest(method: PluginClient.describeMethod, parameters: JSONLine.object { _ in }) { [inbox] answer in
+                guard case .success(.result(let value)) = answer else { return }
+                inbox.post(.concurrency(Int(min(max(value["concurrency"]?.integer ?? 8, 1), 64))))
+            })
+        while !isStopping {
+            for command in inbox.takeAll() { take(command) }
+            expire()
+            launch()
+            if !isStopping { wait() }
+        }
+        queue = []
+        for transfer in transfers.values { finish(transfer, .cancelled, "the transport was shut down") }
+    }
+
+    // MARK: Commands
+
+    private func take(_ command: Command) {
+        switch command {
+        case .start(let request, let sink, let completion):
+            let transfer = PluginTransfer(request, sink, completion)
+            if let early = cancelledEarly.firstIndex(of: request.id) {
+                cancelledEarly.remove(at: early)
+                finish(transfer, .cancelled, "cancelled before it began")
+            } else {
+                transfers[request.id] = transfer
+                queue.append(request.id)
+            }
+        case .resume(let id):
+            guard let transfer = transfers[id], let attempt = transfer.attempt, attempt.isPaused else { return }
+            attempt.isPaused = false
+            attempt.lastSign = now
+            attempt.lastByte = now
+            offerHeld(transfer, attempt)
+        case .cancel(let id):
+            if let transfer = transfers[id] {
+                finish(transfer, .cancelled, "cancelled")
+            } else {
+                cancelledEarly = cancelledEarly.suffix(Self.mostCancelledEarly - 1) + [id]
+            }
+        case .blame(let url): blamed.insert(origins[url] ?? url)
+        case .stop: isStopping = true
+        case .concurrency(let number): concurrency = number
+        case .told(let id, let number, let method, let value):
+            guard let (transfer, attempt) = current(id, number) else { return }
+            attempt.lastSign = now
+            if method == "transport.head" { begin(transfer, attempt, value) }
+        case .answered(let id, let number, let answer):
+            guard let (transfer, attempt) = current(id, number) else { return }
+            attempt.answer = answer
+            settle(transfer, attempt)
+        }
+    }
+
+    /// The attempt that a message is about, unless it is over.
+    private func current(_ id: TransferID, _ number: Int) -> (PluginTransfer, TransferAttempt)? {
+        guard let transfer = transfers[id], let attempt = transfer.attempt, attempt.number == number else { return nil }
+        return (transfer, attempt)
+    }
+
+    // MARK: Launching
+
+    private func launch() {
+        let now = now
+        while running < concurrency {
+            var best: Int?
+            for (index, id) in queue.enumerated() {
+                guard let transfer = transfers[id], transfer.notBefore <= now else { continue }
+                if let best, let other = transfers[queue[best]], other.request.priority >= transfer.request.priority {
+                    continue
+                }
+                best = index
+            }
+            guard let best, let transfer = transfers[queue.remove(at: best)] else { return }
+            fetch(transfer)
+        }
+    }
+
+    private func fetch(_ transfer: PluginTransfer) {
+        guard let source = transfer.nextSource(isBlamed: { blamed.contains($0) }) else {
+            finish(transfer, .misuse, "it has no URL")
+            return
+        }
+        let url = transfer.request.urls[source]
+        if source != transfer.lastSource ?? 0 {
+            let before = transfer.request.urls[transfer.lastSource ?? 0]
+            events(.mirrored(transfer.request.id, from: redacted(url: before), to: redacted(url: url)))
+        }
+        transfer.lastSource = source
+        let pipe: BodyPipe
+        do throws(PluginError) { pipe = try BodyPipe(in: client.directory, for: client) } catch {
+            // Descriptors may be short for now.
+            return again(transfer, source, .unreachable, error.description)
+        }
+        attempts += 1
+        // The plugin may have to be started first.
+        let begins = now + client.configuration.limits.start
+        let attempt = TransferAttempt(number: attempts, source: source, pipe: pipe, at: begins)
+        transfer.attempt = attempt
+        running += 1
+        let id = transfer.request.id
+        attempt.id = client.start(
+            PluginRequest(
+                method: "transport.fetch", parameters: parameters(transfer, url, pipe.path),
+                notified: { [inbox, number = attempts] method, value in
+                    inbox.post(.told(id, attempt: number, method, value))
+                }, completion: { [inbox, number = attempts] in inbox.post(.answered(id, attempt: number, $0)) }))
+    }
+
+    private func parameters(_ transfer: PluginTransfer, _ url: String, _ path: String) -> JSONLine {
+        let request = transfer.request
+        let isPart = transfer.start > 0 || request.range != nil
+        return JSONLine.object { line in
+            line.field("url", url)
+            if isPart {
+                line.array("range") { line in
+                    line.value(transfer.start)
+                    if let end = request.range?.upperBound { line.value(end) }
+                }
+                line.field("if_range", optional: Self.strong(transfer.validator ?? request.validator))
+            } else if let known = request.knownValidator, !known.isEmpty {
+                line.object("known") { line in
+                    line.field("etag", optional: known.etag)
+                    line.field("last_modified", optional: known.lastModified)
+                }
+            }
+            line.field("object_size", optional: request.objectSize)
+            line.field("limit", request.limit)
+            if request.reload { line.field("reload", true) }
+            line.field("into", path)
+        }
+    }
+
+    /// What may stand in `If-Range`: RFC 9110, section 13.1.5.
+    private static func strong(_ validator: Validator?) -> String? {
+        if let etag = validator?.etag { return etag.hasPrefix("W/") ? nil : etag }
+        return validator?.lastModified
+    }
+
+    // MARK: Waiting
+
+    private func wait() {
+        var entries = [PollEntry(inbox.pipe.reader)]
+        var readers: [PluginTransfer] = []
+        for transfer in transfers.values {
+            guard let attempt = transfer.attempt, attempt.head != nil, !attempt.isPaused, !attempt.isBodyOver else {
+                continue
+            }
+            readers.append(transfer)
+            entries.append(PollEntry(attempt.pipe.reader))
+        }
+        for abandoned in abandonedPipes { entries.append(PollEntry(abandoned.pipe.reader)) }
+        guard waitForAny(of: &entries, atMost: timeToWait) else { return }
+        if entries[0].isReady { inbox.pipe.drain() }
+        for (index, transfer) in readers.enumerated() where entries[index + 1].isReady {
+            if let attempt = transfer.attempt { pump(transfer, attempt) }
+        }
+        let opened = entries[(readers.count + 1)...].map(\.isReady)
+        var index = 0
+        abandonedPipes.removeAll { _ in
+            defer { index += 1 }
+            return index < opened.count && opened[index]
+        }
+    }
+
+    private var timeToWait: Int32 {
+        var due: [Duration] = []
+        for transfer in transfers.values {
+            if let attempt = transfer.attempt {
+                if !attempt.isPaused { due.append(self.due(attempt)) }
+            } else if running < concurrency {
+                due.append(transfer.notBefore)
+            }
+        }
+        due += abandonedPipes.map(\.due)
+        if inbox.pipe.reader < 0 { due.append(now + WakePipe.tick) }
+        guard let first = due.min() else { return -1 }
+        return (first - now).pollMilliseconds
+    }
+
+    /// When an attempt is given up: words of the plugin count as long as bytes come now and then.
+    private func due(_ attempt: TransferAttempt) -> Duration {
+        let most = client.configuration.limits.progressFactor - 1
+        return min(attempt.lastSign, attempt.lastByte + patience * most) + patience
+    }
+
+    private func expire() {
+        let now = now
+        for transfer in transfers.values {
+            guard let attempt = transfer.attempt, !attempt.isPaused, due(attempt) <= now else { continue }
+            if attempt.isBodyOver, attempt.head != nil, attempt.end != nil {
+                // Every byte is here; only the plugin's word is missing.
+                succeed(transfer, attempt, .null)
+            } else {
+                fail(transfer, attempt, .timedOut, "no byte within \(patience.secondsValue) s", requests: 1)
+            }
+        }
+        abandonedPipes.removeAll { $0.due <= now }
+    }
+
+    // MARK: Ends
+
+    /// Ends an attempt; its pipe is closed when that is safe.
+    func leave(_ transfer: PluginTransfer, _ attempt: TransferAttempt) {
+        transfer.attempt = nil
+        running -= 1
+        attempt.pipe.removeName()
+        if attempt.answer == nil, let id = attempt.id { client.cancel(id) }
+        let isOpenedByPlugin = attempt.received > 0 || attempt.answer != nil
+        if isOpenedByPlugin { attempt.pipe.close() } else { abandonedPipes.append((attempt.pipe, now + patience)) }
+    }
+
+    /// Ends a transfer without success.
+    func finish(_ transfer: PluginTransfer, _ code: TransferError.Code, _ detail: String) {
+        if let attempt = transfer.attempt {
+            if attempt.head != nil { count(transfer, 1) }
+            leave(transfer, attempt)
+        }
+        transfers[transfer.request.id] = nil
+        queue.removeAll { $0 == transfer.request.id }
+        let url = transfer.request.urls.isEmpty ? "" : transfer.request.urls[transfer.lastSource ?? 0]
+        transfer.completion(.failure(TransferError(code: code, url: url, detail: detail, requests: transfer.requests)))
+    }
+
+    /// Remembers where a URL led, so that blame for that place finds the URL.
+    func remember(_ place: String, of url: String) {
+        guard place != url else { return }
+        if origins.count > 10_000 { origins.removeAll() }
+        origins[place] = url
+    }
+}

@@ -1,0 +1,120 @@
+import SyncModel
+package import SyncPlugins
+
+package struct ConditionAnswer: Sendable, Equatable {
+    /// ``/SyncPlugins/Condition/name``.
+    package var name: String
+    package var state: ConditionState
+
+    package init(_ name: String, _ state: ConditionState) {
+        self.name = name
+        self.state = state
+    }
+}
+
+/// The result of an evaluation, and what has changed since the last one.
+package struct ConditionReport: Sendable, Equatable {
+    /// A condition that has started or stopped blocking.
+    package enum Change: Sendable, Equatable {
+        /// It blocks; the reason is for people, `until` in **milliseconds** since 1970.
+        case blocked(condition: String, reason: String, until: Int64?)
+        /// It no longer blocks, after this many **milliseconds**.
+        case cleared(condition: String, after: Int64)
+    }
+
+    /// The answers of all conditions, in order.
+    package var answers: [ConditionAnswer] = []
+    /// Name of the first that blocks; `nil` if the run may proceed.
+    package var condition: String?
+    /// Why that one blocks, for people.
+    package var reason: String?
+    /// Until when that one blocks, **milliseconds** since 1970, where it is known.
+    package var until: Int64?
+    /// Since when that one blocks, **milliseconds** since 1970.
+    package var since: Int64?
+    package var changes: [Change] = []
+    /// Conditions that could not be determined and so count as met, each reported once, when nothing else blocks.
+    package var warnings: [String] = []
+
+    package var isBlocked: Bool { condition != nil }
+
+    /// When to check again, **milliseconds** since 1970.
+    ///
+    /// - Parameters:
+    ///   - now: The present.
+    ///   - interval: **Milliseconds** between looks while it is not known when things will change.
+    /// - Returns: The last of the times until which conditions block, in two days at most; `interval` from now at least.
+    package func nextCheck(after now: Int64, every interval: Int64) -> Int64 {
+        let times = answers.compactMap { answer -> Int64? in
+            guard case .blocked(_, let until) = answer.state else { return nil }
+            return until
+        }
+        return max(min(times.max() ?? now, now + Self.longestWait), now + interval)
+    }
+
+    /// **Milliseconds** after which conditions are asked again, whatever they have said. A part of the day begins sooner.
+    private static let longestWait: Int64 = 2 * 86_400_000
+}
+
+/// Decides from answers, and keeps state between evaluations. Pure.
+package struct ConditionLedger: Sendable, Equatable {
+    /// Since when conditions block, by name, **milliseconds** since 1970.
+    package private(set) var blockedSince: [String: Int64]
+    private var warned: Set<String> = []
+
+    /// Longest reason passed on, in characters, since plugins write them.
+    private static let reasonLimit = 300
+
+    /// - Parameter blockedSince: What was known before a restart.
+    package init(blockedSince: [String: Int64] = [:]) { self.blockedSince = blockedSince.mapValues { max(0, $0) } }
+
+    /// Takes the answers of one evaluation, at a time in **milliseconds** since 1970.
+    package mutating func take(_ answers: [ConditionAnswer], at now: Int64) -> ConditionReport {
+        var report = ConditionReport()
+        report.answers = answers.map { Self.safe($0, at: now) }
+        // Several programs may have one name.
+        var blocking: Set<String> = []
+        for answer in report.answers {
+            guard case .blocked(let reason, let until) = answer.state else { continue }
+            blocking.insert(answer.name)
+            note(blocked: answer.name, reason, until, at: now, in: &report)
+        }
+        for answer in report.answers where !blocking.contains(answer.name) {
+            guard let since = blockedSince.removeValue(forKey: answer.name) else { continue }
+            report.changes.append(.cleared(condition: answer.name, after: max(0, now - since)))
+        }
+        if !report.isBlocked { warn(in: &report) }
+        return report
+    }
+
+    private mutating func warn(in report: inout ConditionReport) {
+        for answer in report.answers {
+            guard case .unknown(let reason) = answer.state, warned.insert(answer.name).inserted else { continue }
+            report.warnings.append("condition \(answer.name) counts as met: \(reason)")
+        }
+    }
+
+    private mutating func note(
+        blocked name: String, _ reason: String, _ until: Int64?, at now: Int64, in report: inout ConditionReport
+    ) {
+        if blockedSince[name] == nil { report.changes.append(.blocked(condition: name, reason: reason, until: until)) }
+        // A clock that was set back cannot make it block since the future.
+        let since = min(blockedSince[name] ?? now, now)
+        blockedSince[name] = since
+        guard report.condition == nil else { return }
+        (report.condition, report.reason, report.until, report.since) = (name, reason, until, since)
+    }
+
+    /// The answer with its texts made safe for terminals and logs, and without a time that makes no sense.
+    private static func safe(_ answer: ConditionAnswer, at now: Int64) -> ConditionAnswer {
+        let text = { (reason: String) in escaped(String(reason.prefix(reasonLimit))) }
+        let state: ConditionState =
+            switch answer.state {
+            case .ok: .ok
+            case .blocked(let reason, let until):
+                .blocked(reason: text(reason), until: until.flatMap { ConditionState.isEnd($0, at: now) ? $0 : nil })
+            case .unknown(let reason): .unknown(reason: text(reason))
+            }
+        return ConditionAnswer(escaped(answer.name), state)
+    }
+}

@@ -1,0 +1,39 @@
+import SyncPlugins
+
+/// Nobody has used the machine for a while.
+///
+/// systemd-logind's `IdleHint` and `IdleSinceHint` (**microseconds** since 1970), org.freedesktop.login1(5): true when
+/// every session is idle and no program inhibits idleness, also where there is no session. Desktops report idleness as
+/// they are configured; a terminal counts as idle after logind's `IdleActionSec`, 30 minutes unless set.
+struct IdleCondition: Condition {
+    let name = "idle"
+    /// How long nobody must have used it, in **seconds**.
+    let seconds: Int
+    /// Where logind is.
+    let bus: SystemBus
+
+    private static func property(_ name: String) -> SystemBus.Property {
+        SystemBus.Property(
+            service: "org.freedesktop.login1", path: "/org/freedesktop/login1",
+            interface: "org.freedesktop.login1.Manager", name: name)
+    }
+
+    func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+        do throws(SystemBus.Failure) {
+            let isIdle = try bus.number(Self.property("IdleHint")) != 0
+            let since = isIdle ? try bus.number(Self.property("IdleSinceHint")) : 0
+            return Self.judge(isIdle: isIdle, since: since, seconds: seconds, now: context.now)
+        } catch { return .unknown(reason: "cannot tell whether somebody is using the machine: \(error.reason)") }
+    }
+
+    /// The rule, apart from where the values come from: `since` in **microseconds**, `now` in **milliseconds**.
+    static func judge(isIdle: Bool, since: UInt64, seconds: Int, now: Int64) -> ConditionState {
+        guard isIdle else { return .blocked(reason: "somebody is using the machine") }
+        let begin = Int64(clamping: since / 1_000)
+        let (length, isTooLong) = Int64(clamping: seconds).multipliedReportingOverflow(by: 1_000)
+        let (due, overflow) = begin.addingReportingOverflow(isTooLong ? .max : length)
+        guard !overflow, now < due else { return overflow ? .unknown(reason: "logind's clock is wrong") : .ok }
+        let idle = max(0, now - begin) / 1_000
+        return .blocked(reason: "somebody used the machine \(idle) s ago, and \(seconds) s are required", until: due)
+    }
+}

@@ -1,0 +1,113 @@
+package import SyncModel
+package import SyncPlugins
+import SyncSystem
+
+import func Foundation.exp
+
+/// The machine has little else to do: the load average of the last minute for each core is below a limit.
+///
+/// The kernel counts threads that run, want to run or wait for a disk, ours among them. So that a run does not block
+/// itself, and then start again as soon as it has stopped, ours are taken off: each look counts the threads of this
+/// process in the same states and lets the number fade as the kernel does, by e^(-t/60 s). What is left is the work of
+/// others. A run in progress goes on until that is a quarter above the limit.
+package final class LoadCondition: Condition {
+    package struct Places: Sendable {
+        /// proc_loadavg(5); where it does not exist, getloadavg(3) is asked.
+        package var loadAverage = "/proc/loadavg"
+        /// proc_pid_task(5) of this process.
+        package var ownThreads = "/proc/self/task"
+        /// Processors of the machine that are on.
+        package var cores = Machine.processors
+
+        package init() {}
+    }
+
+    package let name = "load"
+    private let limit: Double
+    private let places: Places
+    private let memory = Mutex(Memory())
+
+    /// What is kept between looks.
+    struct Memory: Sendable, Equatable {
+        /// Our part in the load average.
+        var own: Double?
+        /// When that was counted, **milliseconds** since 1970.
+        var time: Int64 = 0
+        var isOpen = false
+
+        /// Counts our `busy` threads in, and tells whether the rest is below the limit.
+        mutating func take(load: Double, busy: Int, at now: Int64, cores: Int, limit: Double) -> ConditionState {
+            let seconds = Double(max(0, now - time)) / 1_000
+            let kept = exp(-seconds / 60)
+            let own = self.own.map { $0 * kept + Double(busy) * (1 - kept) } ?? Double(busy)
+            (self.own, time) = (own, now)
+            let others = max(0, load - own) / Double(max(1, cores))
+            isOpen = others < (isOpen ? limit * 1.25 : limit)
+            guard !isOpen else { return .ok }
+            let number = { (value: Double) in "\((value * 100).rounded() / 100)" }
+            return .blocked(
+                reason: "other processes keep the machine busy: load \(number(others)) per core, the limit is "
+                    + number(limit))
+        }
+    }
+
+    /// - Parameters:
+    ///   - limit: For each core.
+    ///   - places: Where the numbers come from.
+    package init(limit: Double, places: Places = Places()) {
+        self.limit = limit
+        self.places = places
+    }
+
+    package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+        guard let load = load() else {
+            return .unknown(reason: "the load average cannot be read: \(places.loadAverage)")
+        }
+        // This very thread runs, too.
+        let busy = max(0, Self.busyThreads(places.ownThreads) - 1)
+        return memory.withLock { $0.take(load: load, busy: busy, at: context.now, cores: places.cores, limit: limit) }
+    }
+
+    private func load() -> Double? {
+        if let line = systemLine(places.loadAverage) {
+            return line.split(separator: " ").first.flatMap { Double($0) }.flatMap { $0 >= 0 ? $0 : nil }
+        }
+        return exists(places.loadAverage) ? nil : Machine.load
+    }
+
+    /// Threads in the states R and D, proc_pid_stat(5).
+    private static func busyThreads(_ directory: String) -> Int {
+        ((try? directoryEntries(directory)) ?? []).count { name in
+            // The second field is a name in parentheses, which may hold anything.
+            guard let line = systemLine("\(directory)/\(name)/stat"), let end = line.lastIndex(of: ")") else {
+                return false
+            }
+            return ["R", "D"].contains(line[end...].dropFirst(2).first)
+        }
+    }
+}
+
+/// The limit on the rate at a moment.
+package struct HeldRate: Sendable, Equatable {
+    /// Most body **bytes** a second; `nil` for no limit.
+    package var limit: UInt64?
+    /// When that may change, **milliseconds** since 1970; `nil` when never.
+    package var until: Int64?
+}
+
+/// The limit that holds now: of the rates by time of day the first whose window is open, else the usual one.
+///
+/// - Parameters:
+///   - now: **Milliseconds** since 1970.
+///   - rates: By time of day; one in a time zone that is not known here never holds.
+///   - usual: Most body **bytes** a second otherwise.
+///   - clock: The calendar.
+package func rate(at now: Int64, of rates: [RateWindow], usual: UInt64?, clock: WindowClock) -> HeldRate {
+    let times = rates.map { clock($0.window, now) }
+    let open = times.firstIndex { $0?.end != nil }
+    // Windows behind the one that holds change nothing.
+    let counting = open.map { times[...$0] } ?? times[...]
+    return HeldRate(
+        limit: open.map { rates[$0].limit } ?? usual,
+        until: counting.compactMap { $0.map { $0.end ?? $0.nextBegin } }.min())
+}

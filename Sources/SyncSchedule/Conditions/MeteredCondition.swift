@@ -1,0 +1,38 @@
+import SyncModel
+import SyncPlugins
+
+/// On a network whose bytes are not paid for, or within the budget for one that is.
+///
+/// NetworkManager's property `Metered` tells of the connection that the default route takes: 1 yes, 2 no, 3 and 4 the
+/// same as a guess, 0 unknown; enum NMMetered in its D-Bus API. Yes and guessed yes count as metered.
+struct MeteredCondition: Condition {
+    let name = "metered"
+    /// Body **bytes** that a run may receive all the same.
+    var budget: UInt64 = 0
+    /// Where NetworkManager is.
+    let bus: SystemBus
+
+    private static let property = SystemBus.Property(
+        service: "org.freedesktop.NetworkManager", path: "/org/freedesktop/NetworkManager",
+        interface: "org.freedesktop.NetworkManager", name: "Metered")
+
+    func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+        do throws(SystemBus.Failure) {
+            return Self.judge(try bus.number(Self.property), received: context.receivedBytes, budget: budget)
+        } catch { return .unknown(reason: "cannot tell whether the network is metered: \(error.reason)") }
+    }
+
+    /// The rule, apart from where the value comes from.
+    static func judge(_ metered: UInt64, received: UInt64, budget: UInt64) -> ConditionState {
+        switch metered {
+        case 1, 3:
+            let what = metered == 1 ? "the network is metered" : "the network seems to be metered"
+            if budget == 0 { return .blocked(reason: what) }
+            if received < budget { return .ok }
+            return .blocked(
+                reason: "\(what), and \(ByteCount(received)) of the \(ByteCount(budget)) allowed have been received")
+        case 0, 2, 4: return .ok
+        default: return .unknown(reason: "NetworkManager reports \(metered) for 'metered', which is not a known value")
+        }
+    }
+}

@@ -1,0 +1,66 @@
+import SyncPlugins
+import SyncSystem
+
+/// On mains power, or without a battery at all.
+///
+/// Reads what the kernel knows: Documentation/ABI/testing/sysfs-class-power. A battery with `scope` `Device` feeds a
+/// mouse or the like and does not count. Where batteries are and nothing tells of a supply, as on some ARM machines,
+/// the batteries themselves say whether they are being drained.
+struct PowerCondition: Condition {
+    let name = "power"
+    /// Where the kernel lists power supplies.
+    let root: String
+
+    func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+        guard let names = try? directoryEntries(root)?.sorted() else {
+            return .unknown(reason: "power supplies cannot be listed: \(root): \(errnoText)")
+        }
+        return Self.judge(names.map { Supply("\(root)/\($0)") })
+    }
+
+    struct Supply: Sendable, Equatable {
+        /// `Mains`, `USB`, `Battery`, …; `nil` when it cannot be read.
+        var type: String?
+        /// Whether it gives power; `nil` where that is not said.
+        var isOnline: Bool?
+        /// `Device` for the battery of a mouse.
+        var scope: String?
+        /// `Charging`, `Discharging`, `Full`, `Not charging`, `Unknown`.
+        var status: String?
+        var isPresent = true
+    }
+
+    /// The rule, apart from where the values come from.
+    static func judge(_ supplies: [Supply]) -> ConditionState {
+        let ours = supplies.filter { $0.scope != "Device" }
+        let sources = ours.filter(\.isSource)
+        if sources.contains(where: { $0.isOnline == true }) { return .ok }
+        let batteries = ours.filter { $0.type == "Battery" && $0.isPresent }
+        let unreadable = ours.contains { $0.type == nil || $0.isSource && $0.isOnline == nil }
+        if batteries.isEmpty { return unreadable ? .unknown(reason: "a power supply does not report its type") : .ok }
+        if sources.isEmpty, !unreadable, !batteries.contains(where: { $0.status == "Discharging" }) {
+            return batteries.contains { ["Charging", "Full", "Not charging"].contains($0.status) }
+                ? .ok : .unknown(reason: "no power supply or battery reports whether there is mains power")
+        }
+        if unreadable, !batteries.contains(where: { $0.status == "Discharging" }) {
+            return .unknown(reason: "a power supply does not report whether it supplies power")
+        }
+        return .blocked(reason: "the machine runs on its battery")
+    }
+}
+
+extension PowerCondition.Supply {
+    init(_ directory: String) {
+        func value(_ name: String) -> String? { systemLine("\(directory)/\(name)").map(String.init) }
+        // 2 is "online at a programmable voltage".
+        self.init(
+            type: value("type"), isOnline: value("online").flatMap { Int($0) }.map { $0 > 0 }, scope: value("scope"),
+            status: value("status"), isPresent: value("present") != "0")
+    }
+
+    /// Whether it can feed the machine: the mains, USB in all its kinds, a wireless charger.
+    var isSource: Bool {
+        guard let type else { return false }
+        return type == "Mains" || type.hasPrefix("USB") || type == "BrickID" || type == "Wireless"
+    }
+}

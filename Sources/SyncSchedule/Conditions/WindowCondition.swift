@@ -1,0 +1,62 @@
+package import SyncModel
+import SyncPlugins
+
+/// What a clock on the wall makes of a part of every day.
+package struct WindowTimes: Sendable, Equatable {
+    /// When the occurrence that holds now ends, **milliseconds** since 1970; `nil` when none holds.
+    package var end: Int64?
+    /// When the next one begins, **milliseconds** since 1970.
+    package var nextBegin: Int64
+}
+
+/// Finds a window in time, now in **milliseconds** since 1970; `nil` for a window that makes no sense, or a time zone
+/// that is not known here.
+package typealias WindowClock = @Sendable (_ window: DailyWindow, _ now: Int64) -> WindowTimes?
+
+/// At the right time of day.
+struct WindowCondition: Condition {
+    let name = "window"
+    /// When it may run.
+    let window: DailyWindow
+    /// The calendar.
+    let clock: WindowClock
+
+    func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+        guard let times = clock(window, context.now) else {
+            return .unknown(reason: "the time zone '\(escaped(window.timeZone ?? ""))' is not known on this machine")
+        }
+        guard times.end == nil else { return .ok }
+        return .blocked(reason: "outside its time of day, \(window.text)", until: times.nextBegin)
+    }
+}
+
+extension DailyWindow {
+    /// `22:00-06:00`, with the zone where it has one.
+    package var text: String {
+        "\(ScheduleTiming.time(startMinute))-\(ScheduleTiming.time(startMinute + lengthMinutes))"
+            + (timeZone.map { " " + escaped($0) } ?? "")
+    }
+}
+
+/// Finds windows on the wall clock of their zone, or of the machine where they name none.
+///
+/// A window begins when the clock first shows its minute or, if summer time skips that, when the clocks are put
+/// forward. It lasts its number of minutes, whatever the clock shows then.
+@Sendable package func wallClock(_ window: DailyWindow, _ now: Int64) -> WindowTimes? {
+    // The only failure is a name that this machine does not know.
+    guard window.isValid, let zone = try? Zone.of(window.timeZone) else { return nil }
+    return times(of: window, at: now, in: zone)
+}
+
+/// The same in a zone that is given.
+func times(of window: DailyWindow, at now: Int64, in zone: Zone) -> WindowTimes? {
+    let length = Int64(window.lengthMinutes) * 60_000
+    let today = zone.local(now / 1_000 - (now % 1_000 < 0 ? 1 : 0)).day
+    // One that began the day before yesterday has ended: none is longer than a day. Some days do not exist.
+    let begins = (Int64(-2)...3).map(today.adding).filter(zone.has).map { day in
+        zone.first(Int64(window.startMinute) * 60, of: day) * 1_000
+    }
+    guard let next = begins.first(where: { $0 > now }) else { return nil }
+    let end = begins.last { $0 <= now && now < $0 + length }.map { $0 + length }
+    return WindowTimes(end: end, nextBegin: next)
+}

@@ -1,0 +1,73 @@
+import SyncModel
+
+/// Which version of a file is there: what validators are made of.
+struct FileVersion: Equatable, Sendable {
+    /// Length in **bytes**.
+    let size: UInt64
+    let modified: HTTPDate
+    /// A strong entity tag, quotes included. RFC 9110 §8.8.3.
+    let entityTag: String
+}
+
+/// What is answered to GET or HEAD for a file that is there. Pure: conditions and ranges of RFC 9110 §13 and §14.
+struct Answer: Equatable, Sendable {
+    let status: Int
+    /// The **bytes** of the file that the body has; `nil` for no body.
+    var body: Range<UInt64>?
+    /// The value of `Content-Range`.
+    var contentRange: String?
+}
+
+extension Answer {
+    /// Decides in the order of RFC 9110 §13.2.2.
+    init(to headers: HTTPFields, isHead: Bool, file: FileVersion) {
+        if let condition = headers[.ifMatch] {
+            guard Self.matches(condition, file.entityTag, weakly: false) else {
+                self.init(status: 412)
+                return
+            }
+        } else if let date = headers[.ifUnmodifiedSince].flatMap(HTTPDate.init), file.modified > date {
+            self.init(status: 412)
+            return
+        }
+
+        if let condition = headers[.ifNoneMatch] {
+            if Self.matches(condition, file.entityTag, weakly: true) {
+                self.init(status: 304)
+                return
+            }
+        } else if let date = headers[.ifModifiedSince].flatMap(HTTPDate.init), file.modified <= date {
+            self.init(status: 304)
+            return
+        }
+
+        // §14.2: Range means something for GET only.
+        guard !isHead, let range = headers[.range], Self.allowsRange(headers[.ifRange], file) else {
+            self.init(status: 200, body: 0..<file.size)
+            return
+        }
+        switch ByteRangeRequest(range, size: file.size) {
+        case .ignored: self.init(status: 200, body: 0..<file.size)
+        case .unsatisfiable: self.init(status: 416, contentRange: "bytes */\(file.size)")
+        case .bytes(let bytes):
+            let text = "bytes \(bytes.lowerBound)-\(bytes.upperBound - 1)/\(file.size)"
+            self.init(status: 206, body: bytes, contentRange: text)
+        }
+    }
+
+    /// §13.1.5: a range is for this version only; an entity tag must match strongly, a date exactly.
+    private static func allowsRange(_ condition: String?, _ file: FileVersion) -> Bool {
+        guard let condition else { return true }
+        return condition == file.entityTag || condition == file.modified.description
+    }
+
+    /// Whether a list of entity tags, or `*`, names `tag`. §8.8.3.2 has the two comparisons.
+    private static func matches(_ list: String, _ tag: String, weakly: Bool) -> Bool {
+        if list == "*" { return true }
+        // Tags of this server hold no comma, so one that does cannot match anyway.
+        return list.split(separator: ",").contains { item in
+            let candidate = item.trimmed
+            return candidate == tag || (weakly && candidate.hasPrefix("W/") && candidate.dropFirst(2) == tag)
+        }
+    }
+}
