@@ -28,7 +28,7 @@ DESTDIR=$tree "$root/Packaging/install.sh" "$work/syncagent" /usr >/dev/null
 
 # The archive: everything below one directory, to be unpacked anywhere.
 cp -R "$tree/usr" "$work/syncagent-$version"
-for file in README.md LICENSE CHANGELOG.md Documentation Examples Manifests; do cp -R "$root/$file" "$work/syncagent-$version/"; done
+for file in README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md Documentation Examples Manifests; do cp -R "$root/$file" "$work/syncagent-$version/"; done
 tar --directory "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
     --mode=go=rX,u+rw -cf - "syncagent-$version" | gzip -9n >"$out/syncagent-$version-$architecture.tar.gz"
 
@@ -53,7 +53,7 @@ printf '%s\n' 'd /var/lib/syncagent 0700 syncagent syncagent' 'd /srv/syncagent 
 
 documents=$tree/usr/share/doc/syncagent
 mkdir -p "$documents" "$tree/DEBIAN"
-cp "$root/README.md" "$documents/"
+cp "$root/README.md" "$root/CONTRIBUTING.md" "$root/SECURITY.md" "$documents/"
 cp -R "$root/Documentation" "$root/Examples" "$root/Manifests" "$documents/"
 rm -rf "$documents/Examples/quickstart.sh" "$documents/Examples/watch-session"
 gzip -9nc "$root/CHANGELOG.md" >"$documents/CHANGELOG.md.gz"

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the manual page syncagent.1 from the commands of the program itself.
+"""Writes the manual page syncagent.1, or the page of all options, from the commands of the program itself.
 
 usage: man.py PROGRAM >syncagent.1
+       man.py --options PROGRAM >Documentation/reference/Options.md
 
-Commands and options come from `PROGRAM --experimental-dump-help`, exit statuses from Documentation/Commands.md; what is
+Commands and options come from `PROGRAM --experimental-dump-help`, exit statuses from Documentation/reference/Commands.md; what is
 said here are files, environment and examples. SOURCE_DATE_EPOCH fixes the date. man(7) has the macros.
 
 Exit status: 0 written, 1 a command or an option that is shown has no help text; it is named.
@@ -20,7 +21,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILES = [
-    ("~/.config/syncagent/config.json", "The configuration file; Documentation/Configuration.md has its keys."),
+    ("~/.config/syncagent/config.json", "The configuration file; Documentation/reference/Configuration.md has its keys."),
     ("~/.config/syncagent/plugins/syncagent-plugin-*", "Plugins; used only if the configuration selects them."),
     ("~/.config/syncagent/schedules/", "Schedules, one file per schedule."),
     ("~/.local/state/syncagent/", "Sessions, runs, hooks and events, and manifests as they were received."),
@@ -101,6 +102,25 @@ def commands(command, path=()):
             yield words, child
 
 
+def sections(command):
+    """Its arguments by the headings of its help: those without one come first, as the help shows them."""
+    found = {"": []}
+    for argument in visible(command):
+        found.setdefault(argument.get("sectionTitle") or "", []).append(argument)
+    return found
+
+
+def explained(argument):
+    """What the help says of an argument, with its values and its default."""
+    text = argument["abstract"]
+    if argument.get("allValues") and not any(value in text for value in argument["allValues"]):
+        text += f" (values: {', '.join(argument['allValues'])})"
+    default = argument.get("defaultValue")
+    if default and "(default" not in text:
+        text += f" (default: {default})"
+    return re.sub(r"\s+", " ", text)
+
+
 def synopsis(words, command):
     arguments = visible(command)
     parts = ["\\fBsyncagent " + escaped(" ".join(words)) + "\\fR"]
@@ -115,24 +135,45 @@ def synopsis(words, command):
 
 def options(command):
     lines = []
-    for argument in visible(command):
-        text = argument["abstract"]
-        if argument.get("allValues") and not any(value in text for value in argument["allValues"]):
-            text += f" (values: {', '.join(argument['allValues'])})"
-        default = argument.get("defaultValue")
-        if default and "(default" not in text:
-            text += f" (default: {default})"
-        lines += [".TP", names(argument), *prose(text)]
+    for title, arguments in sections(command).items():
+        if title:
+            lines += [".PP", f"\\fB{escaped(title)}\\fR"]
+        for argument in arguments:
+            lines += [".TP", names(argument), *prose(explained(argument))]
     return lines
 
 
+def markdown(root):
+    """The page of all options."""
+    def written(argument):
+        value = f"<{argument['valueName']}>" if argument.get("valueName") else ""
+        if argument["kind"] == "positional":
+            return f"`{value}`"
+        spelled = ", ".join(("--" if name["kind"] == "long" else "-") + name["name"] for name in argument["names"])
+        return f"`{spelled}`" if argument["kind"] == "flag" else f"`{spelled} {value}`"
+
+    def cell(text):
+        text = re.sub(r"(?<!\S)(--?[a-z][\w-]*)", r"`\1`", text)
+        return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+    lines = ["# Options", "", "Every command with its options, as `syncagent help COMMAND` shows them. `Packaging/man.py --options` makes this",
+             "page from the program, and `Tests/packaging.sh` compares them. See also: [Commands](Commands.md)."]
+    for words, command in commands(root):
+        lines += ["", "## " + " ".join(words), "", command["abstract"]]
+        for title, arguments in sections(command).items():
+            if arguments:
+                lines += ["", f"| {title or 'option'} | |", "| --- | --- |"]
+                lines += [f"| {written(argument)} | {cell(explained(argument))} |" for argument in arguments]
+    return "\n".join(lines) + "\n"
+
+
 def statuses():
-    """The table of exit statuses in Documentation/Commands.md."""
-    text = (ROOT / "Documentation/Commands.md").read_text(encoding="utf-8")
+    """The table of exit statuses in Documentation/reference/Commands.md."""
+    text = (ROOT / "Documentation/reference/Commands.md").read_text(encoding="utf-8")
     table = text.split("## Exit statuses", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(r"^\| ([0-9, ]+) \| (.+) \|$", table, re.MULTILINE)
     if len(rows) < 10:
-        raise SystemExit("man.py: Documentation/Commands.md has no table of exit statuses")
+        raise SystemExit("man.py: Documentation/reference/Commands.md has no table of exit statuses")
     return [(status, meaning.replace("`", "")) for status, meaning in rows]
 
 
@@ -179,6 +220,8 @@ def page(root, version):
 
 
 def main(arguments):
+    is_options = arguments[:1] == ["--options"]
+    arguments = arguments[is_options:]
     if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
         print(__doc__.strip(), file=sys.stderr)
         return 64
@@ -191,7 +234,7 @@ def main(arguments):
     for complaint in found:
         print(f"man.py: {complaint}", file=sys.stderr)
     if not found:
-        sys.stdout.write(page(root, said("--version").strip()))
+        sys.stdout.write(markdown(root) if is_options else page(root, said("--version").strip()))
     return 1 if found else 0
 
 

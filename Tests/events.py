@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that the sources emit each event of the one list, and name none as text.
 
-Documentation/Events.md is compared with that list by Tests/SyncModelTests/EventFieldsTests.swift. Exit status 1: an event is
+Documentation/reference/Events.md is compared with that list by Tests/SyncModelTests/EventFieldsTests.swift. Exit status 1: an event is
 emitted nowhere, or is no case of the list.
 
 usage: Tests/events.py

@@ -1,11 +1,13 @@
 #!/bin/sh
-# Does one job of run.sh with what is built, and prints what it said when it has ended.
+# Builds, does one job of run.sh, and prints what it said when it has ended.
 #
-#   Tests/job.sh SyncModelTests    the tests of a target
-#   Tests/job.sh walks             a script, or what else the list below names
+#   Tests/job.sh SyncModelTests            the tests of a target
+#   Tests/job.sh SyncEngineTests HookTests those whose suite or function matches the regular expression
+#   Tests/job.sh walks                     a script, or what else the list below names
 #
-# Environment: START, when everything began, in seconds since 1970; FAILURES, a file that gets the names of jobs that
-# failed. Exit status: 0 it passed, or cannot be tried here, which is said in a line that begins with SKIPPED; 1 not.
+# Environment: BUILT=1 to build nothing, because everything is built. START, when everything began, in seconds since 1970;
+# FAILURES, a file that gets the names of jobs that failed. Exit status: 0 it passed, or cannot be tried here, which is said
+# in a line that begins with SKIPPED; 1 not.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
@@ -49,7 +51,7 @@ run() {
     *Tests)
         # As 'swift test --skip-build --filter' does, but without its lock: targets run beside each other. Started in the
         # background of a shell, it would ignore SIGINT, and so would every program that the tests start.
-        env --default-signal=INT .build/debug/syncagentPackageTests.xctest --testing-library swift-testing --filter "^$job\\."
+        env --default-signal=INT .build/debug/syncagentPackageTests.xctest --testing-library swift-testing --filter "^$job\\..*$filter"
         ;;
 
     format) swift format lint --strict --parallel --recursive Sources Tests ;;
@@ -79,7 +81,7 @@ run() {
 
     # A real cron and a real systemd, each in namespaces of its own; one to three minutes, since minutes are what cron counts in.
     schedules) where_possible Tests/schedules.sh ;;
-    # Signed releases as Documentation/Signing.md has them.
+    # Signed releases as Documentation/guide/Signing.md has them.
     signing)
         [ -x /usr/bin/ssh-keygen ] || skipped "signatures against ssh-keygen: it is not here"
         Tests/signing.sh
@@ -122,7 +124,13 @@ run() {
     esac
 }
 
-job=${1:?"usage: Tests/job.sh JOB"}
+job=${1:?"usage: Tests/job.sh JOB [FILTER]"}
+filter=${2:-}
+case $job in
+# These look at files alone, or build what they need themselves.
+format|documentation|schema|coverage|examples) ;;
+*) [ -n "${BUILT:-}" ] || swift build --build-tests || exit 1 ;;
+esac
 mkdir -p .build/jobs
 log=.build/jobs/$job.log
 began=$(date +%s)

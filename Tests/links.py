@@ -2,7 +2,7 @@
 """Checks that what the documentation points at is there: relative links, paths of sources in `backticks`, and in TUF.md the
 tests that it names.
 
-usage: Tests/links.py [FILE…]    without files: README.md, CHANGELOG.md and everything in Documentation
+usage: Tests/links.py [FILE…]    without files: the pages of the root, and everything in Documentation and Manifests
 """
 
 import pathlib
@@ -62,8 +62,8 @@ def check_tests(page, problems):
 def main():
     pages = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
     if not pages:
-        pages = [page for page in (ROOT / "README.md", ROOT / "CHANGELOG.md") if page.exists()]
-        pages += sorted((ROOT / "Documentation").glob("*.md"))
+        pages = sorted(ROOT.glob("*.md")) + sorted((ROOT / "Documentation").rglob("*.md"))
+        pages += sorted((ROOT / "Manifests").glob("*.md"))
     problems = []
     for page in pages:
         check(page, problems)

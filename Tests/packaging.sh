@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the built program into a directory of its own, and looks at the manual page and the completions that come
-# with it: every option that is shown has a help text, roff and shells find nothing wrong, and what the program can do
+# Installs the built program into a directory of its own, and looks at the manual page, the page of all options and the
+# completions that come with it: every option that is shown has a help text, roff and shells find nothing wrong, and what the program can do
 # is in them.
 #
 # usage: packaging.sh [PROGRAM]       without one, the debug build
@@ -26,6 +26,8 @@ has() { command -v "$1" >/dev/null || { echo "SKIPPED: $2: no $1"; return 1; }; 
 
 Packaging/install.sh "$program" "$to" >/dev/null || { echo "packaging: it cannot be installed" >&2; exit 1; }
 page="$to/share/man/man1/syncagent.1"
+Packaging/man.py --options "$program" | cmp -s - Documentation/reference/Options.md ||
+    complain "Documentation/reference/Options.md is not what the program says: Packaging/man.py --options $program"
 # man(1) formats a page without a word of warning only when there is none.
 has man "manual page, groff" && silent "groff" env LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l "$page"
 if has mandoc "manual page, mandoc"; then
@@ -36,7 +38,7 @@ has zsh "completions of zsh" && silent "zsh" zsh -n "$to/share/zsh/site-function
 has fish "completions of fish" && silent "fish" fish -n "$to/share/fish/vendor_completions.d/syncagent.fish"
 
 # Each command that help shows, and each of its long options, by the help that people read.
-shown() { sed -n '/^SUBCOMMANDS:/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p'; }
+shown() { sed -n '/^OPTIONS:/,$s/^  \([a-z][a-z]*\) .*/\1/p'; }
 options() { grep -oE '^  (-[a-z], )?--[a-z0-9-]+(, --[a-z0-9-]+)*' | grep -oE -- '--[a-z0-9-]+' | grep -vE '^--(help|version)$'; }
 look() {
     for option in $("$program" "$@" --help | options); do

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Shows what the sources weigh, and how many places have to be touched for one more thing of each kind, at any commit.
+"""Shows what the sources weigh, how many places have to be touched for one more thing of each kind, and how many types some
+things pass on their way, at any commit.
 
     Tests/places.py [COMMIT]     default: the files as they are
+    Tests/places.py abc4deda     how it was before the sources became smaller
 
 Of each kind there is an example that is there already. Every file of Sources that names it is counted from the text; then it is
 told apart where it takes effect, where nothing new has to be added (with the reason), and the places that are left: declared and
-carried. Exits with 1 when these are more than their kind may have, or when a file said here names the example no longer.
+carried. Exits with 1 when these are more than their kind may have, when a file said here names the example no longer, or when a
+walk below names a type that is declared nowhere.
+
+A line of code is neither blank nor a comment nor only brackets.
 """
 
 import pathlib
@@ -87,21 +92,61 @@ EXAMPLES = [
                 "SyncPublisher/Encode/SetDictionary",
                 "SyncPublisher/Former/DeltaEncoder",
             ],
-            "manifests for tests": ["SyncTestKit/Fixtures/ManifestBuilder"],
         },
     ),
     ("column of runs", "first_paths", r"\bfirst_paths\b|\bvar firstPaths\b", 2, [], {}),
     ("column of runs", "waiting_since", r"\bwaiting_since\b|\bvar waitingSince\b", 2, [], {}),
 ]
-# The shapes that what `pull --background` asks for goes through, before and after.
-SHAPES = re.compile(
-    r"\b(RunRecipe|EnqueueRequest|PullOptions|RunTerms|StoredOptions|KeptRecipe|RunStart|EngineNeeds|EngineTuning|LoadedSettings|"
-    r"RunSettings|KeptSettings|BackgroundSettings|TransferSettings|TransportConfiguration|HookSpecification|PlannedHook|RunHook|"
-    r"HookSetting)\b"
+# When the sources began to become smaller. What stands in a walk and is no longer declared was declared then.
+BEFORE = "abc4deda"
+# What passes which types, from where it comes in to where it takes effect or is shown; how many there may be. Whoever adds a type to a
+# way adds it here.
+WALKS = {
+    "an entry of a manifest": (
+        35,
+        "JSONReader ManifestDecoder FileKeys FileTable FileTraits TableChecks EntryPlaces RowSelection Manifest Blob Delta Codec "
+        "Survey InventoryScan SliceResult Inventory StatIndex IndexRecord RecordColumn PlannedFile WantedBlob Plan "
+        "CoalescedSpan PackPosition Span LocalCopies ChunkReuse BringStep FetchRounds SpanEnd TransferSubject "
+        "TransferSubjects TransferRequest SpanSink WorkItem DecodeWorker SpanUnpacker BlobConsumer BlobStream BlobDecoder Installer "
+        "Staging StagedName WholeDirectories PartFile PartFiles Committer FileVerification Placement IndexLog "
+        "RunJournal RowStates TaskTracker TaskState TaskFile TaskListing StoredTask TaskRecord TaskStatus FileFailure ProgressCount "
+        "OriginLedger IndexMerge StatIndexWriter",
+    ),
+    "a redirect": (
+        18,
+        "Exchange AnswerVerdict PieceEnding PieceMachine PieceAction PieceRoute Settlement Dispatcher Router Turn RedirectChain "
+        "RedirectPolicy Lead Exemption RedirectMemory Lesson LinkRecord LinkChanges LinkFile LinkExpiry RewriteRules RewriteResolver "
+        "Resolution ResolverDesk ResolverRequest RequestDisposition URLScope AddressScope HopReason Announcer TransferEvent Hop "
+        "TransferStatus RequestStatus RoutedTransport",
+    ),
+    "a background pull": (
+        30,
+        "PullCommand TargetOptions BackgroundOptions BackgroundPull RunRecipe RunSettings KeptSettings TransferSettings RunKey "
+        "KeyedOptions EngineCall EngineTuning EngineAssembly EngineEnvironment EngineNeeds EngineClient EngineHandle AssembledEngine "
+        "EnginePlugins PluginAssembly TransportConfiguration TrustChoice EnqueueReply AgentReach AgentCall "
+        "AgentLauncher LaunchedAgent AgentPlace ControlClient ControlJSON ControlRequest ControlKeys StrictJSON Route ControlResponder "
+        "ControlServer AgentControl Agent AgentEnvironment SessionJob JobWork RunConditionCheck LiveSessions RunStart StartedRun "
+        "KeptRecipe ManifestFacts RunRecord StoredRun SessionRecord StoredSession SessionRequest SessionLease PullEngine PullRun "
+        "RunContext PreparedRun SessionStatus RunStatus StatusReader",
+    ),
+    "an event": (
+        9,
+        "SyncEvent EventName EventFields RunJournal EventRecorder LiveRun EventLog EventCompression EventRecord StoredEvent EventPage "
+        "ObserverFeed ObservedEvent EventLines EventStreams EventLine LineStream SessionEvents SessionEvent EventFeed EventText "
+        "TransferEvent",
+    ),
+    "--limit-rate": (
+        6,
+        "LimitOptions TransferSettings TransferKey RunSettings KeptSettings RunRecipe KeptRecipe EngineNeeds EngineTuning "
+        "TransportConfiguration ExchangePool Throttle",
+    ),
+}
+DECLARED = re.compile(
+    r"^\s*(?:@\w+(?:\([^)]*\))? )*(?:(?:public|package|internal|private|fileprivate|final|indirect|nonisolated|open) )*"
+    r"(?:struct|class|enum|actor|protocol) (\w+)",
+    re.MULTILINE,
 )
-DECLARED = re.compile(r"^\s*(?:(?:package|public|private|fileprivate|final)\s+)*(?:struct|enum|class)\s+(\w+)", re.MULTILINE)
-# What one entry of a manifest becomes on its way to a file.
-ENTRY = re.compile(r"\b(FileTable|FileTraits|Blob|Delta|Inventory|Plan|Span|StagedName|IndexRecord)\b")
+BRACKETS = re.compile(r"[\[\](){},;]+")
 
 
 def git(*words):
@@ -114,6 +159,38 @@ def sources(commit):
         return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in (ROOT / "Sources").rglob("*.swift")}
     names = [name for name in git("ls-tree", "-r", "--name-only", commit, "Sources").split("\n") if name.endswith(".swift")]
     return {name: git("show", f"{commit}:{name}") for name in names}
+
+
+def code(text):
+    """The lines of code of a file."""
+    lines, is_comment = [], False
+    for line in map(str.strip, text.splitlines()):
+        if is_comment or line.startswith("/*"):
+            is_comment = "*/" not in line
+        elif line and not line.startswith("//") and not BRACKETS.fullmatch(line):
+            lines.append(line)
+    return lines
+
+
+def declared(texts):
+    """The types of some files; a name that several have as often as they have it."""
+    return [name for text in texts.values() for name in DECLARED.findall("\n".join(code(text)))]
+
+
+def walks(types, complaints):
+    """Prints how many types each walk has, and complains of one that never was."""
+    try:
+        known = set(types) | set(declared(sources(BEFORE)))
+    except subprocess.CalledProcessError:
+        known = None  # A clone without the commit.
+    for what, (most, names) in WALKS.items():
+        names = names.split()
+        there = [name for name in names if name in types]
+        print(f"{what} passes {len(there)} types, goal {most}: {' '.join(there)}")
+        if known is not None:
+            complaints += [f"the walk of {what} names {name}, which is no type" for name in names if name not in known]
+        if len(set(names)) < len(names):
+            complaints.append(f"the walk of {what} names a type twice")
 
 
 def naming(texts, pattern):
@@ -142,14 +219,17 @@ def main():
     texts = sources(sys.argv[1] if len(sys.argv) > 1 else None)
     modules, folders = {}, {}
     for name, text in texts.items():
-        module = name.split("/")[1]
-        lines, files = modules.get(module, (0, 0))
-        modules[module] = (lines + text.count("\n"), files + 1)
+        modules.setdefault(name.split("/")[1], {})[name] = text
         folder = name.rsplit("/", 1)[0]
         folders[folder] = folders.get(folder, 0) + 1
-    for module, (lines, files) in sorted(modules.items()):
-        print(f"{module:22} {lines:6} lines {files:4} files")
-    print(f"{'all':22} {sum(text.count(chr(10)) for text in texts.values()):6} lines {len(texts):4} files")
+
+    def show(what, files):
+        lines = sum(len(code(text)) for text in files.values())
+        print(f"{what:22} {lines:6} lines of code {len(declared(files)):5} types {len(files):4} files")
+
+    for module, files in sorted(modules.items()):
+        show(module, files)
+    show(f"{len(modules)} modules", texts)
     print(f"largest folder: {max(folders.values())} files in {max(folders, key=folders.get)}")
     large = sorted((name for name in folders if folders[name] > 12), key=lambda name: (-folders[name], name))
     print("folders of more than a dozen files: " + ", ".join(f"{name[len('Sources/'):]} {folders[name]}" for name in large))
@@ -162,14 +242,7 @@ def main():
             print(f"    {', '.join(map(short, files))}: {why}")
         if len(left) > most:
             complaints.append(f"{kind} ({example}) has {count(left)}, at most {most} are allowed")
-    shapes = sorted({shape for text in texts.values() for shape in DECLARED.findall(text) if SHAPES.fullmatch(shape)})
-    users = {name for name, text in texts.items() if SHAPES.search(text)}
-    print(f"shapes that a run goes through: {len(shapes)} ({' '.join(shapes)})")
-    print(f"    named in {len(users)} files of {len({name.split('/')[1] for name in users})} modules")
-    entries = sorted({shape for text in texts.values() for shape in DECLARED.findall(text) if ENTRY.fullmatch(shape)})
-    users = {name for name, text in texts.items() if any(re.search(rf"\b{shape}\b", text) for shape in entries)}
-    print(f"shapes of an entry of a manifest: {len(entries)} ({' '.join(entries)})")
-    print(f"    named in {len(users)} files of {len({name.split('/')[1] for name in users})} modules")
+    walks(set(declared(texts)), complaints)
     for complaint in complaints:
         print(f"places.py: {complaint}", file=sys.stderr)
     return 1 if complaints and len(sys.argv) == 1 else 0

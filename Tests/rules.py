@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every rule code used in the sources and tests is explained in Documentation/Rules.md.
+"""Checks that every rule code used in the sources and tests is explained in Documentation/development/Rules.md.
 
 A code is a letter and a number, such as S24, V29, F087, R5 or G3. Rules.md explains each on a table row of its own
 that begins with the code. Exit status 1: a code has no row, or two.
@@ -12,7 +12,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RULES = ROOT / "Documentation" / "Rules.md"
+RULES = ROOT / "Documentation" / "development" / "Rules.md"
 # F001 … F126 have three digits; so letters and digits in hexadecimal numbers are no codes.
 CODE = re.compile(r"(?<![\w%])(?:F\d{3}|[SVRG][1-9]\d{0,2})(?!\w)")
 ROW = re.compile(r"^\| (F\d{3}|[SVRG][1-9]\d{0,2}) \| *(.*?) *\|$")
@@ -54,7 +54,7 @@ def main():
     problems = []
     rules, places = explained(problems), used()
     problems += [
-        f"{places[code]}: {code} has no row in Documentation/Rules.md" for code in sorted(places.keys() - rules)
+        f"{places[code]}: {code} has no row in Documentation/development/Rules.md" for code in sorted(places.keys() - rules)
     ]
     for problem in problems:
         print(problem, file=sys.stderr)

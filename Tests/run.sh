@@ -115,10 +115,10 @@ title "Checks, tests and trials, $jobs at a time (Tests/job.sh)"
         SyncPublisherTests SyncDaemonTests SessionCommandTests signing signing-kill rebinding
     for target in Tests/*Tests; do basename "$target"; done
     printf '%s\n' format examples schema documentation packaging coverage
-} | awk '!seen[$0]++' | START="$start" FAILURES="$failures" xargs -n 1 -P "$jobs" Tests/job.sh
+} | awk '!seen[$0]++' | BUILT=1 START="$start" FAILURES="$failures" xargs -n 1 -P "$jobs" Tests/job.sh
 
 # They count, and measure how soon things are said: by themselves.
-for job in counts live; do START="$start" FAILURES="$failures" Tests/job.sh "$job"; done
+for job in counts live; do BUILT=1 START="$start" FAILURES="$failures" Tests/job.sh "$job"; done
 
 if [ -s "$failures" ]; then
     # What went wrong in the tests, once more.

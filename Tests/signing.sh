@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every command of Documentation/Signing.md on the real program, over a real server: from unsigned to signed, a key
+# Runs every command of Documentation/guide/Signing.md on the real program, over a real server: from unsigned to signed, a key
 # that changes, one that is lost, a fleet; each has to do what the page says.
 #
 #   Tests/signing.sh

@@ -1,6 +1,6 @@
 @_exported public import SyncModel
 
-/// A client of the agent: each method is one request of the control API, `Documentation/CONTROL-API.md`.
+/// A client of the agent: each method is one request of the control API, `Documentation/reference/Control-API.md`.
 ///
 /// A value without state: it can be copied and used from any task. Nothing is sent before a method is called, no
 /// redirect is followed and no proxy is used.

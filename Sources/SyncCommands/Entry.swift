@@ -115,13 +115,25 @@ struct SyncagentCommand: CommandGroup {
             73 cannot create destination or state, 74 I/O error or disk full, 75 session busy, 77 refused by a \
             server or by policy, 78 configuration, 130 or 143 interrupted, with everything fetched so far kept.
             """, version: syncagentVersion,
-        subcommands: [
-            PullCommand.self, PublishCommand.self, ChannelCommand.self, KeysCommand.self, TrustCommand.self,
-            PlanCommand.self, VerifyCommand.self, LsCommand.self, DiffCommand.self, CatCommand.self, ServeCommand.self,
-            StatusCommand.self, ReportCommand.self, MetricsCommand.self, EventsCommand.self, WaitCommand.self,
-            AttachCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self,
-            RemoveCommand.self, HooksCommand.self, PluginsCommand.self, ScheduleCommand.self, AgentCommand.self,
-            DoctorCommand.self, GCCommand.self, CompletionCommand.self,
+        groupedSubcommands: [
+            .init(
+                name: "Pull",
+                subcommands: [PullCommand.self, PlanCommand.self, VerifyCommand.self, TrustCommand.self]),
+            .init(
+                name: "Publish",
+                subcommands: [PublishCommand.self, ChannelCommand.self, KeysCommand.self, ServeCommand.self]),
+            .init(name: "Read a manifest", subcommands: [LsCommand.self, DiffCommand.self, CatCommand.self]),
+            .init(
+                name: "Background pulls and schedules",
+                subcommands: [
+                    ScheduleCommand.self, StatusCommand.self, AttachCommand.self, WaitCommand.self, EventsCommand.self,
+                    PauseCommand.self, ResumeCommand.self, CancelCommand.self, PrioritizeCommand.self,
+                    RemoveCommand.self, HooksCommand.self, AgentCommand.self,
+                ]),
+            .init(name: "Reports", subcommands: [ReportCommand.self, MetricsCommand.self]),
+            .init(
+                name: "Maintenance",
+                subcommands: [DoctorCommand.self, GCCommand.self, PluginsCommand.self, CompletionCommand.self]),
         ])
 }
 
@@ -163,20 +175,23 @@ enum VerbCheck {
 
 /// Help as it is read: what a verb's own options are comes first, then the groups that many verbs share.
 enum HelpText {
-    /// Puts the section `OPTIONS` before those with titles of their own, where the parser writes it last. Other texts stay
-    /// as they are.
+    /// Puts the section `OPTIONS` before those with titles of their own, where the parser writes it last, and shortens the titles
+    /// of groups of commands: `PULL SUBCOMMANDS` is `PULL`. Other texts stay as they are.
     static func arranged(_ text: String) -> String {
         guard text.hasPrefix("OVERVIEW:") else { return text }
         var sections: [[Substring]] = [[]]
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
-            if isTitle(line) { sections.append([]) }
-            sections[sections.count - 1].append(line)
+            guard isTitle(line) else {
+                sections[sections.count - 1].append(line)
+                continue
+            }
+            sections.append([line.hasSuffix(" SUBCOMMANDS:") ? line.dropLast(" SUBCOMMANDS:".count) + ":" : line])
         }
         guard let own = sections.firstIndex(where: { $0.first == "OPTIONS:" }),
             let titled = sections.firstIndex(where: { section in
                 section.first.map { isTitle($0) && !["OPTIONS:", "ARGUMENTS:", "SUBCOMMANDS:"].contains($0) } ?? false
             }), titled < own
-        else { return text }
+        else { return sections.joined().joined(separator: "\n") }
         var options = sections.remove(at: own)
         // Each section but the last one ends with an empty line.
         if options.last?.isEmpty != true { options.append("") }

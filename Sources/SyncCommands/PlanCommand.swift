@@ -26,11 +26,11 @@ struct PlanCommand: AsyncParsableCommand {
 
     @OptionGroup var target: TargetOptions
 
-    @OptionGroup var downgrade: DowngradeOption
+    @OptionGroup(title: "Release and trust") var downgrade: DowngradeOption
 
     @Flag(help: "Explain where the requests go; sends a one-byte request to each source.") var explain = false
 
-    @OptionGroup var trust: TrustOptions
+    @OptionGroup(title: "Release and trust") var trust: TrustOptions
 
     @OptionGroup var verbose: VerboseOption
 

@@ -27,35 +27,33 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
 
     @OptionGroup var target: TargetOptions
 
-    @OptionGroup var programs: ProgramOptions
+    @Flag(help: "Print the plan; fetch nothing and change nothing.") var dryRun = false
 
-    @OptionGroup var pruning: PruneOptions
+    @OptionGroup var verbose: VerboseOption
 
-    @OptionGroup var downgrade: DowngradeOption
+    @OptionGroup var reporting: ReportingOptions
 
-    @OptionGroup var trust: TrustOptions
+    @Flag(help: "With --json: print progress as well, five lines per second.") var progress = false
 
-    @OptionGroup var handedOn: HandedOnOptions
+    @OptionGroup(title: "Hooks") var hookOptions: HookOptions
+
+    @OptionGroup(title: "Destination") var placement: DestinationOptions
+
+    @OptionGroup(title: "Release and trust") var downgrade: DowngradeOption
+
+    @OptionGroup(title: "Release and trust") var trust: TrustOptions
 
     @OptionGroup(title: "Transfer") var limits: LimitOptions
 
     @OptionGroup(title: "Transfer") var transfer: TransferOptions
 
-    @OptionGroup(title: "Hooks") var hookOptions: HookOptions
-
-    @Flag(help: "Print the plan; fetch nothing and change nothing.") var dryRun = false
-
-    @OptionGroup var verbose: VerboseOption
-
     @OptionGroup(title: "Background") var later: BackgroundOptions
 
-    @OptionGroup(title: "When it may run, with --background") var conditionOptions: ConditionOptions
+    @OptionGroup(title: "Conditions for background pulls") var conditionOptions: ConditionOptions
 
-    @OptionGroup(title: "When it may run, with --background") var windowOption: WindowOption
+    @OptionGroup(title: "Conditions for background pulls") var windowOption: WindowOption
 
-    @OptionGroup(title: "Output") var reporting: ReportingOptions
-
-    @Flag(help: "With --json: print progress as well, five lines per second.") var progress = false
+    @OptionGroup(title: "For hooks and reports") var metadata: MetadataOptions
 
     func validate() throws {
         try checkHooks()
@@ -137,7 +135,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         if report.replaced > 0 {
             let (files, were) = (Figures.count(report.replaced, "file"), report.replaced == 1 ? "was" : "were")
             let end = backupDir.map { "; see \(escaped($0))" } ?? "; with --backup-dir DIR such files are kept"
-            notes.append("\(files) \(were) replaced that no pull had put there, or that had been edited since" + end)
+            notes.append("\(files) \(were) replaced that no pull had installed, or that had been edited since" + end)
         }
         if report.obsolete > 0 {
             let (files, are) = (Figures.count(report.obsolete, "file"), report.obsolete == 1 ? "is" : "are")

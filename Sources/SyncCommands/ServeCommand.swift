@@ -42,7 +42,7 @@ struct ServeCommand: AsyncParsableCommand {
         guard maxPerAddress > 0 else {
             throw ValidationError("--max-per-address takes at least 1, not \(maxPerAddress).")
         }
-        if bind.isEmpty { throw ValidationError("--bind wants an address, not an empty string.") }
+        if bind.isEmpty { throw ValidationError("--bind needs an address, not an empty string.") }
     }
 
     func run() async throws {

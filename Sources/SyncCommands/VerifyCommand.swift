@@ -15,7 +15,7 @@ struct VerifyCommand: AsyncParsableCommand {
 
     @OptionGroup var target: TargetOptions
 
-    @OptionGroup var trust: TrustOptions
+    @OptionGroup(title: "Release and trust") var trust: TrustOptions
 
     @OptionGroup(title: "Transfer") var transfer: TransferOptions
 

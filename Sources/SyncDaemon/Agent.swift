@@ -33,7 +33,7 @@ package actor Agent {
     var retries: [String: (since: Int64, wait: Int64)] = [:]
     var stopMode: AgentStop?
     /// The state of its own schedules.
-    var mind = ScheduleMind()
+    var scheduleMemory = ScheduleMemory()
     /// Since when there has been nothing to do.
     private var idleSince: Int64?
     private var alarm: Task<Void, Never>?
@@ -138,7 +138,8 @@ package actor Agent {
         guard environment.isOnDemand else { return false }
         // An agent with schedules of its own stays, since nothing else would run them.
         let isBusy =
-            !jobs.isEmpty || !answering.isEmpty || !turns.isEmpty || live.hasFollowers || mind.hasSchedules || hasWork()
+            !jobs.isEmpty || !answering.isEmpty || !turns.isEmpty || live.hasFollowers || scheduleMemory.hasSchedules
+            || hasWork()
         guard !isBusy else {
             idleSince = nil
             return false

@@ -42,8 +42,8 @@ package struct AgentSchedules: Sendable {
     }
 }
 
-/// What the agent keeps in mind about the schedules it fires.
-struct ScheduleMind {
+/// What the agent remembers about the schedules it fires.
+struct ScheduleMemory {
     /// Whether there is any schedule to stay for.
     var hasSchedules = false
     /// Occurrences that were dealt with and could not be written down, or from which on to count where none is kept.
@@ -70,31 +70,32 @@ extension Agent {
     }
 
     /// Looks whether there are schedules to stay for.
-    func countSchedules() { mind.hasSchedules = environment.schedules?.load().isEmpty == false }
+    func countSchedules() { scheduleMemory.hasSchedules = environment.schedules?.load().isEmpty == false }
 
     /// Enqueues everything that is due.
     ///
     /// - Returns: When to look again, **milliseconds** since 1970.
     private func fireDue(_ schedules: AgentSchedules) async -> Int64? {
         let entries = schedules.load()
-        mind.hasSchedules = !entries.isEmpty
+        scheduleMemory.hasSchedules = !entries.isEmpty
         var next: Int64?
         func later(_ time: Int64?) { if let time { next = min(next ?? time, time) } }
         for entry in entries where stopMode == nil {
             let name = entry.name
             let now = environment.now()
-            let handled = [entry.handled, mind.handled[name]].compactMap(\.self).filter {
+            let handled = [entry.handled, scheduleMemory.handled[name]].compactMap(\.self).filter {
                 entry.clock.mayBePast($0, at: now)
             }.max()
-            let outlook = entry.clock.outlook(at: now, handled: handled, started: mind.failedStarts[name]?.slot)
+            let outlook = entry.clock.outlook(
+                at: now, handled: handled, started: scheduleMemory.failedStarts[name]?.slot)
             later(outlook.next)
-            if handled == nil { mind.handled[name] = outlook.handled }
-            if let lost = outlook.missed, mind.missed[name] != lost.slot {
-                mind.missed[name] = lost.slot
+            if handled == nil { scheduleMemory.handled[name] = outlook.handled }
+            if let lost = outlook.missed, scheduleMemory.missed[name] != lost.slot {
+                scheduleMemory.missed[name] = lost.slot
                 environment.log("schedule \(name): the run of \(lost.slot) was missed and will not be made up for")
             }
             guard let due = outlook.due else { continue }
-            if let failed = mind.failedStarts[name], failed.slot == due.slot, failed.due > environment.now() {
+            if let failed = scheduleMemory.failedStarts[name], failed.slot == due.slot, failed.due > environment.now() {
                 later(failed.due)
                 continue
             }
@@ -110,19 +111,19 @@ extension Agent {
         do throws(ControlError) {
             let (request, reason) = try schedules.request(name, occurrence).get()
             let reply = try await enqueue(request)
-            mind.handled[name] = schedules.remember(name, occurrence, reply) ? nil : occurrence.slot
-            mind.failedStarts[name] = nil
+            scheduleMemory.handled[name] = schedules.remember(name, occurrence, reply) ? nil : occurrence.slot
+            scheduleMemory.failedStarts[name] = nil
             let why = reason.map { "; \($0)" } ?? ""
             environment.log(
                 "schedule \(name), \(occurrence.slot): run \(reply.run)" + (reply.isNew ? "" : " continues") + why)
             return nil
         } catch {
             var count = 1
-            if let before = mind.failedStarts[name], before.slot == occurrence.slot { count += before.count }
+            if let before = scheduleMemory.failedStarts[name], before.slot == occurrence.slot { count += before.count }
             // 30 s, 1 min, 2 min … a quarter of an hour, as long as its window lasts.
             let seconds = min(Int64(30) << Int64(min(count - 1, 5)), 900)
             let due = environment.now() + seconds * 1_000
-            mind.failedStarts[name] = (occurrence.slot, count, due)
+            scheduleMemory.failedStarts[name] = (occurrence.slot, count, due)
             schedules.failed(name, error)
             environment.log("schedule \(name), \(occurrence.slot): \(escaped(error.message)); retrying in \(seconds) s")
             return due

@@ -35,7 +35,7 @@ extension Sync {
         case hookStarted(HookCall)
         /// It has ended.
         case hookFinished(HookCall, result: String, output: String)
-        /// Any other event: see `Documentation/Events.md`.
+        /// Any other event: see `Documentation/reference/Events.md`.
         case other(name: String, json: String)
         /// The pull has ended; this is the last event.
         case finished(Summary)

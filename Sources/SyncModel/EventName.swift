@@ -1,4 +1,4 @@
-/// Every event there is, by its name in JSON, in the store and in `syncagent events`. `Documentation/Events.md` has a section
+/// Every event there is, by its name in JSON, in the store and in `syncagent events`. `Documentation/reference/Events.md` has a section
 /// for each.
 package enum EventName: String, Sendable, CaseIterable, Codable {
     // A run's life.
@@ -90,7 +90,7 @@ package struct EventFields: Sendable {
 }
 
 extension EventName {
-    /// What the event is written with. `Documentation/Events.md` explains these fields, and no others.
+    /// What the event is written with. `Documentation/reference/Events.md` explains these fields, and no others.
     package var fields: EventFields { Self.known[self] ?? listed }
 
     /// Made once: a debug build looks at the fields of each event.

@@ -21,7 +21,7 @@ package struct TrustSetting: Sendable, Equatable, Codable {
             }
             if text.hasPrefix("SHA256:") {
                 guard SHA256Digest(hex: String(text.dropFirst(7))) != nil else {
-                    throw object.fault(node, key, "SHA256: wants 64 hexadecimal digits")
+                    throw object.fault(node, key, "SHA256: needs 64 hexadecimal digits")
                 }
                 setting.pins[project] = text
                 continue

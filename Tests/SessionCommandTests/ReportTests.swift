@@ -30,7 +30,7 @@ struct ReportTests {
         let text = try set.tool.run(["report"])
         #expect(text.status == 0, "\(text.error)")
         #expect(text.output.contains("1 session, 1 needs attention"), "\(text.output)")
-        #expect(text.output.contains("LOOK   com.example.tower: 2 files put in place"), "\(text.output)")
+        #expect(text.output.contains("ATTENTION  com.example.tower: 2 files put in place"), "\(text.output)")
         #expect(text.output.contains("hook.sh: exit 3"), "\(text.output)")
         #expect(text.output.contains("it wrote: no index server"), "\(text.output)")
         #expect(text.output.contains("from      http://127.0.0.1:"), "\(text.output)")
@@ -73,7 +73,7 @@ struct ReportTests {
             let status = try tool.run(["status"])
             #expect(status.output.contains("idle (failed)"), "\(status.output)")
             let report = try tool.run(["report"])
-            #expect(report.output.contains("FAILED com.example.tower: it failed"), "\(report.output)")
+            #expect(report.output.contains("FAILED     com.example.tower: it failed"), "\(report.output)")
             #expect(report.output.contains(words), "\(report.output)")
             let metrics = try tool.run(["metrics"]).output
             #expect(metrics.contains("last_run_result{result=\"failed\",session=\"com.example.tower\"} 1\n"))
@@ -114,7 +114,7 @@ struct ReportTests {
         try FileManager.default.moveItem(at: packs, to: away)
         #expect(try set.pull().status != 0)
         var report = try set.tool.run(["report"]).output
-        #expect(report.contains("FAILED com.example.tower"), "\(report)")
+        #expect(report.contains("FAILED     com.example.tower"), "\(report)")
         #expect(report.contains("status 404"), "\(report)")
         #expect(report.contains("-> Upload the whole set again"), "\(report)")
         try FileManager.default.moveItem(at: away, to: packs)

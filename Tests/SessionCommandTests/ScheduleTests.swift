@@ -121,7 +121,7 @@ struct ScheduleTests {
     @Test("SIGTERM leaves the run to the agent")
     func terminated() async throws {
         let set = try ScheduledSet(["large.bin": Data((0..<400_000).map { _ in UInt8.random(in: .min ... .max) })])
-        #expect(try set.add("--nightly", "02:00", "--max-rate", "4K").status == 0)
+        #expect(try set.add("--nightly", "02:00", "--limit-rate", "4K").status == 0)
         let process = set.tool.process(["schedule", "run", "tower", "--now"])
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
@@ -219,14 +219,14 @@ struct ScheduleTests {
         try add("night")
         #expect(try set.tool.run(["schedule", "run", "night", "--now"]).status == 66)
         let alone = try set.tool.run(["report"]).output
-        #expect(alone.contains("LOOK   night: its schedule could not start"), "\(alone)")
+        #expect(alone.contains("ATTENTION  night: its schedule could not start"), "\(alone)")
         #expect(alone.contains("nope.json: no manifest there"), "\(alone)")
 
         #expect(try set.published.pull().status == 0)
         try add("other", "--session", "com.example.tower")
         #expect(try set.tool.run(["schedule", "run", "other", "--now"]).status == 66)
         let told = try set.tool.run(["report"]).output
-        #expect(told.contains("FAILED com.example.tower: it failed"), "\(told)")
+        #expect(told.contains("FAILED     com.example.tower: it failed"), "\(told)")
         #expect(try set.tool.run(["status"]).output.contains("idle (failed)"))
         let listed = try #require(try set.tool.run(["schedule", "list", "--json"]).objects().last)
         #expect(listed["name"] as? String == "other" && listed["result"] as? String == "failed")
@@ -251,11 +251,11 @@ struct ScheduleTests {
         defer { process.terminate() }
         let deadline = ContinuousClock.now + .seconds(90)
         var report = ""
-        while !report.contains("LOOK"), process.isRunning, ContinuousClock.now < deadline {
+        while !report.contains("ATTENTION"), process.isRunning, ContinuousClock.now < deadline {
             try await Task.sleep(for: .milliseconds(500))
             report = try set.tool.run(["report"]).output
         }
-        #expect(process.isRunning && report.contains("LOOK   night: its schedule could not start"), "\(report)")
+        #expect(process.isRunning && report.contains("ATTENTION  night: its schedule could not start"), "\(report)")
         #expect(report.contains("cannot fetch the manifest"), "\(report)")
     }
 

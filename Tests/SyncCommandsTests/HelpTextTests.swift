@@ -17,7 +17,11 @@ struct HelpTextTests {
     @Test("What people use comes before the groups of options, and nothing is lost or comes twice")
     func order() throws {
         let text = help(["pull"])
-        let places = ["--into <dir>", "--hook <program>", "--prune ", "--dry-run", "TRANSFER:", "BACKGROUND:"].map {
+        let places = [
+            "OPTIONS:", "--into <dir>", "--dry-run", "HOOKS:", "--hook <program>", "DESTINATION:", "--prune ",
+            "TRANSFER:",
+            "--limit-rate", "BACKGROUND:", "--not-before",
+        ].map {
             text.range(of: "\n  \($0)")?.lowerBound ?? text.range(of: "\n\($0)")?.lowerBound
         }
         #expect(places.allSatisfy { $0 != nil })
@@ -39,6 +43,19 @@ struct HelpTextTests {
     ) throws {
         let text = help(words)
         #expect(text.components(separatedBy: "\nOPTIONS:\n").count == 2, "\(text)")
+    }
+
+    @Test("The commands are in six groups, none twice, and each group's title says what they are for")
+    func commandGroups() {
+        let titles = help([]).split(separator: "\n").filter { $0.hasSuffix(":") && !$0.contains { $0.isLowercase } }
+        #expect(
+            titles == [
+                "OPTIONS:", "PULL:", "PUBLISH:", "READ A MANIFEST:", "BACKGROUND PULLS AND SCHEDULES:", "REPORTS:",
+                "MAINTENANCE:",
+            ])
+        let names = SyncagentCommand.configuration.subcommands.map { $0.configuration.commandName }
+        #expect(Set(names).count == names.count && names.count >= 29)
+        #expect(SyncagentCommand.configuration.ungroupedSubcommands.isEmpty)
     }
 
     @Test("A group of verbs names itself with the program")

@@ -18,11 +18,11 @@ struct PlanTextTests {
         #expect(
             PlanText.lines(plan) == [
                 "org.example.icons revision 1 into /srv/icons",
-                "files      116,007, of which 1,000 are here and 115,007 are wanted", "bytes      3 B in all, 0 B here",
-                "to fetch   3 B from packs, 0 B from individual files, 0 B between wanted blobs",
+                "files      116,007: 1,000 up to date, 115,007 to fetch", "bytes      3 B in all, 0 B here",
+                "to fetch   3 B from packs, 0 B from individual files, 0 B in gaps between needed blobs",
                 "requests   2,002 to 2,010: 1 for the manifest, 1 for packs, 2,000 for files; more if idle connections take over "
                     + "the ends of long ones; one per file would be 57,880 more",
-                "obsolete   1 file, removed with --prune", "  packs/a.pack bytes 2-9: 1 blob, 0 B unwanted",
+                "obsolete   1 file, removed with --prune", "  packs/a.pack bytes 2-9: 1 blob, 0 B in gaps",
             ])
     }
 
@@ -33,7 +33,7 @@ struct PlanTextTests {
         (report.replaced, report.obsolete) = (1, 2_000)
         #expect(
             PullCommand.notes(report, backupDir: nil) == [
-                "1 file was replaced that no pull had put there, or that had been edited since; with --backup-dir DIR such "
+                "1 file was replaced that no pull had installed, or that had been edited since; with --backup-dir DIR such "
                     + "files are kept",
                 "2,000 files from earlier pulls are no longer in the manifest; --prune removes such files",
             ])

@@ -60,7 +60,7 @@ struct ScheduleBackendTests {
         }
         let other = try BackendChoice.choose(
             nil, of: records.installation.backends, isForMachine: false, hasZone: false, Self.facts(hasGarden: false))
-        #expect(other.reason == "no systemd answers, no cron daemon is running, and there is no garden")
+        #expect(other.reason == "systemd is not running, no cron daemon is running, and there is no garden")
 
         let timing = ScheduleTiming(.daily(at: 120, on: []))
         let plan = SchedulePlan(

@@ -5,13 +5,13 @@ import Testing
 
 @testable import SyncDaemon
 
-/// `Documentation/CONTROL-API.md` says what the code does.
+/// `Documentation/reference/Control-API.md` says what the code does.
 @Suite(.timeLimit(.minutes(10)))
 struct DocumentTests {
     static func text() throws -> String {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        return try String(contentsOf: root.appendingPathComponent("Documentation/CONTROL-API.md"), encoding: .utf8)
+        return try String(contentsOf: root.appendingPathComponent("Documentation/reference/Control-API.md"), encoding: .utf8)
     }
 
     @Test("Every route in the document is one, and every route is in the document")

@@ -329,7 +329,7 @@ struct PullTests {
     @Test("Every cause that a file's failure has on record is a case; what later versions know is another")
     func causes() throws {
         let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appendingPathComponent("Documentation/Events.md")
+            .deletingLastPathComponent().appendingPathComponent("Documentation/reference/Events.md")
         let lines = try String(contentsOf: page, encoding: .utf8).split(separator: "\n")
         let start = try #require(lines.firstIndex { $0.hasPrefix("### `task.failed`") })
         let line = try #require(lines[start...].first { $0.hasPrefix("| `cause` |") })

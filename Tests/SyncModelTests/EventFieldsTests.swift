@@ -2,7 +2,7 @@ import Foundation
 import SyncModel
 import Testing
 
-/// `Documentation/Events.md` explains what the program writes.
+/// `Documentation/reference/Events.md` explains what the program writes.
 @Suite("Fields of events", .timeLimit(.minutes(10)))
 struct EventFieldsTests {
     @Test(
@@ -46,7 +46,7 @@ struct EventFieldsTests {
     }
 }
 
-/// The sections of `Documentation/Events.md`, one for each event.
+/// The sections of `Documentation/reference/Events.md`, one for each event.
 private struct EventsPage {
     struct Section {
         let name: String
@@ -61,7 +61,7 @@ private struct EventsPage {
     init() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        let page = root.appendingPathComponent("Documentation/Events.md")
+        let page = root.appendingPathComponent("Documentation/reference/Events.md")
         var isInSection = false
         var isExample = false
         for line in try String(contentsOf: page, encoding: .utf8).split(separator: "\n") {

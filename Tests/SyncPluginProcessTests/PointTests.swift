@@ -74,7 +74,7 @@ struct PointTests {
         arguments: [
             ("{'state': 'ok'}", ConditionState.ok),
             ("{'state': 'blocked', 'reason': 'busy\\x07', 'until': 5}", .blocked(reason: "busy\\u{7}", until: 5)),
-            ("{'state': 'blocked'}", .blocked(reason: "the plugin test says so")),
+            ("{'state': 'blocked'}", .blocked(reason: "plugin test gave no reason")),
             ("{'state': 'blocked', 'reason': 'x', 'until': 1e300}", .blocked(reason: "x")),
             ("{'state': 'blocked', 'reason': 'x', 'until': 'soon'}", .blocked(reason: "x")),
             ("{'state': 'blocked', 'reason': 'x', 'until': -(1 << 63)}", .blocked(reason: "x", until: .min)),

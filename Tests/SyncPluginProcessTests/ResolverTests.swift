@@ -19,7 +19,7 @@ struct ResolverTests {
         "Each disposition, and what is not allowed, which lets the request go on [S54 S55 V28]",
         arguments: [
             Row(json: "{'disposition': 'continue'}", means: .proceed),
-            Row(json: "{'disposition': 'cancel'}", means: .cancel(reason: "the plugin test says so")),
+            Row(json: "{'disposition': 'cancel'}", means: .cancel(reason: "plugin test gave no reason")),
             Row(json: "{'disposition': 'cancel', 'reason': 'gone\\x1b[m'}", means: .cancel(reason: "gone\\u{1b}[m")),
             Row(
                 json: "{'disposition': 'replace', 'request': {'url': '\(link)'}}",

@@ -125,7 +125,7 @@ struct ReportPageTests {
         // A session's name cannot begin a line of its own.
         #expect(
             terminal.split(separator: "\n").allSatisfy {
-                $0.hasPrefix("render-07") || $0.hasPrefix("LOOK") || $0.hasPrefix("    ")
+                $0.hasPrefix("render-07") || $0.hasPrefix("ATTENTION") || $0.hasPrefix("    ")
             })
     }
 

@@ -54,7 +54,7 @@ struct ReportPayloadTests {
 
     /// Keys in `code` at the beginning of rows of the document's tables, by the heading above them.
     private func documented() throws -> [String: Set<String>] {
-        let text = try String(contentsOf: repository.appendingPathComponent("Documentation/REPORT.md"), encoding: .utf8)
+        let text = try String(contentsOf: repository.appendingPathComponent("Documentation/reference/Report.md"), encoding: .utf8)
         var keys: [String: Set<String>] = [:]
         var heading = ""
         for line in text.split(separator: "\n") {
@@ -67,7 +67,7 @@ struct ReportPayloadTests {
         return keys
     }
 
-    @Test("Every key is described in Documentation/REPORT.md, and nothing else is")
+    @Test("Every key is described in Documentation/reference/Report.md, and nothing else is")
     func document() throws {
         var found: [String: Set<String>] = [:]
         func walk(_ value: Any, _ name: String) {

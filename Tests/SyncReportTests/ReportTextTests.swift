@@ -15,20 +15,20 @@ struct ReportTextTests {
             text == """
                 render-07: 1 session, nothing needs attention; 824 MiB received; 2026-11-18 12:00 to 2026-11-21 07:30
 
-                ok     com.example.tower: 9,560 files put in place, 824 MiB received
-                       arrived   9,524 files fetched, 36 built from local data, 824 MiB in 70 requests; 3 h 34 min, 65.6 KiB/s
-                       into      textures 8,340 (1.24 GiB), maps 1,220 (191 MiB)
-                       from      https://cdn.example.com  699 MiB in 60 requests
-                                 http://mirror.lan        109 MiB in 10 requests, redirected by https://cdn.example.com
-                                 16.0 MiB in transfers that were cut off
-                       reused    24.0 MiB from older versions, other files and parts
-                       waited    for power, 50 min, 2026-11-20 02:10 to 03:00: on battery, 61 %
-                       hooks     /usr/local/lib/syncagent/reindex: exit 0 in 12 s
-                       runs      2026-11-19 02:00  stopped by its conditions, 412 MiB in 2 h
-                                 2026-11-20 02:00  stopped by its conditions, 64.0 MiB in 10 min
-                                 2026-11-20 03:00  stopped by its conditions, 230 MiB in 1 h
-                                 2026-11-21 02:00  ok, 118 MiB in 24 min 15 s
-                       next      2026-11-22 02:00
+                ok         com.example.tower: 9,560 files put in place, 824 MiB received
+                           arrived   9,524 files fetched, 36 built from local data, 824 MiB in 70 requests; 3 h 34 min, 65.6 KiB/s
+                           into      textures 8,340 (1.24 GiB), maps 1,220 (191 MiB)
+                           from      https://cdn.example.com  699 MiB in 60 requests
+                                     http://mirror.lan        109 MiB in 10 requests, redirected by https://cdn.example.com
+                                     16.0 MiB in transfers that were cut off
+                           reused    24.0 MiB from older versions, other files and parts
+                           waited    for power, 50 min, 2026-11-20 02:10 to 03:00: on battery, 61 %
+                           hooks     /usr/local/lib/syncagent/reindex: exit 0 in 12 s
+                           runs      2026-11-19 02:00  stopped by its conditions, 412 MiB in 2 h
+                                     2026-11-20 02:00  stopped by its conditions, 64.0 MiB in 10 min
+                                     2026-11-20 03:00  stopped by its conditions, 230 MiB in 1 h
+                                     2026-11-21 02:00  ok, 118 MiB in 24 min 15 s
+                           next      2026-11-22 02:00
                 """)
     }
 
@@ -39,13 +39,13 @@ struct ReportTextTests {
             text == """
                 render-07: 1 session, nothing needs attention; 118 MiB received; 2026-11-20 07:30 to 2026-11-21 07:30
 
-                ok     com.example.tower: 1,240 files put in place, 118 MiB received
-                       arrived   1,204 files fetched, 36 built from local data, 118 MiB in 14 requests; 24 min 15 s, 83.0 KiB/s
-                       into      maps 900 (130 MiB), textures 340 (77.0 MiB)
-                       from      http://mirror.lan        109 MiB in 10 requests, redirected by https://cdn.example.com
-                                 https://cdn.example.com  9.00 MiB in 4 requests
-                       reused    8,320 of 9,560 files were correct; 24.0 MiB from older versions, other files and parts
-                       hooks     /usr/local/lib/syncagent/reindex: exit 0 in 12 s
+                ok         com.example.tower: 1,240 files put in place, 118 MiB received
+                           arrived   1,204 files fetched, 36 built from local data, 118 MiB in 14 requests; 24 min 15 s, 83.0 KiB/s
+                           into      maps 900 (130 MiB), textures 340 (77.0 MiB)
+                           from      http://mirror.lan        109 MiB in 10 requests, redirected by https://cdn.example.com
+                                     https://cdn.example.com  9.00 MiB in 4 requests
+                           reused    8,320 of 9,560 files were correct; 24.0 MiB from older versions, other files and parts
+                           hooks     /usr/local/lib/syncagent/reindex: exit 0 in 12 s
                 """)
     }
 
@@ -56,39 +56,39 @@ struct ReportTextTests {
             text == """
                 render-07: 4 sessions, 1 needs attention; 3.52 GiB received; 2026-11-20 07:30 to 2026-11-21 07:30
 
-                LOOK   film.harbour-dailies: 13 of 4,210 files are missing (the server does not have all of them); 44 files put in place, 301 MiB received
-                       problem   12 files: https://assets.example.com: status 404
-                                   shots/010/plate.exr, shots/010/<script>alert(1)</script>.exr, shots/020/\\u{1b}[31mred.exr and 9 more
-                                 -> Upload the whole set again, packs first and the manifest last, then pull again.
-                                 shots/040/a\\u{202e}gpj.exr: cannot write shots/040/a: No space left on device
-                                 -> Free some space ('syncagent gc --dry-run' shows what can be removed), then 'syncagent resume' or pull again.
-                                 hook 14, https://chat.example.com/…: exit 1
-                                   it wrote: the channel is gone, CANARY-OUTPUT
-                                 -> See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'.
-                       arrived   44 files fetched, 301 MiB in 22 requests; 9 min, 571 KiB/s
-                       into      shots 44 (300 MiB)
-                       from      https://assets.example.com  301 MiB in 22 requests, 2 transfers failed
-                       reused    4,153 of 4,210 files were correct
-                       waited    to try again, 4 times: https://assets.example.com: status 503
-                       hooks     https://chat.example.com/…: exit 1 in 30 s
+                ATTENTION  film.harbour-dailies: 13 of 4,210 files are missing (the server does not have all of them); 44 files put in place, 301 MiB received
+                           problem   12 files: https://assets.example.com: status 404
+                                       shots/010/plate.exr, shots/010/<script>alert(1)</script>.exr, shots/020/\\u{1b}[31mred.exr and 9 more
+                                     -> Upload the whole set again, packs first and the manifest last, then pull again.
+                                     shots/040/a\\u{202e}gpj.exr: cannot write shots/040/a: No space left on device
+                                     -> Free some space ('syncagent gc --dry-run' shows what can be removed), then 'syncagent resume' or pull again.
+                                     hook 14, https://chat.example.com/…: exit 1
+                                       it wrote: the channel is gone, CANARY-OUTPUT
+                                     -> See what it wrote ('syncagent hooks list --output'), then 'syncagent hooks replay NUMBER'.
+                           arrived   44 files fetched, 301 MiB in 22 requests; 9 min, 571 KiB/s
+                           into      shots 44 (300 MiB)
+                           from      https://assets.example.com  301 MiB in 22 requests, 2 transfers failed
+                           reused    4,153 of 4,210 files were correct
+                           waited    to try again, 4 times: https://assets.example.com: status 503
+                           hooks     https://chat.example.com/…: exit 1 in 30 s
 
-                ..     lab-weights: blocked by metered (the connection 'Phone' is metered) since 2026-11-21 01:30; 3 files put in place, 2.88 GiB received so far
-                       arrived   3 files fetched, 2.88 GiB in 24 requests; 30 min, 1.64 MiB/s
-                       into      base 3 (2.88 GiB)
-                       from      https://weights.example.net  2.88 GiB in 24 requests
-                       waited    for metered, 6 h, since 2026-11-21 01:30, still: the connection 'Phone' is metered
+                working    lab-weights: blocked by metered (the connection 'Phone' is metered) since 2026-11-21 01:30; 3 files put in place, 2.88 GiB received so far
+                           arrived   3 files fetched, 2.88 GiB in 24 requests; 30 min, 1.64 MiB/s
+                           into      base 3 (2.88 GiB)
+                           from      https://weights.example.net  2.88 GiB in 24 requests
+                           waited    for metered, 6 h, since 2026-11-21 01:30, still: the connection 'Phone' is metered
 
-                ok     com.example.tower: 1,103 files put in place, 356 MiB received
-                       arrived   1,068 files fetched, 35 built from local data, 356 MiB in 40 requests; 3 min 12 s, 1.85 MiB/s
-                       into      textures 712 (356 MiB), maps 267 (178 MiB), sounds 89 (44.0 MiB), top level 2 (4.00 KiB)
-                       groups    maps 1,068 files
-                       from      http://mirror.lan        285 MiB in 29 requests, redirected by https://cdn.example.com
-                                 https://cdn.example.com  71.4 MiB in 9 requests
-                       reused    18,897 of 20,000 files were correct; 25.0 MiB from older versions, other files and parts
-                       hooks     /usr/local/lib/syncagent/reindex: exit 0 in 9.3 s
+                ok         com.example.tower: 1,103 files put in place, 356 MiB received
+                           arrived   1,068 files fetched, 35 built from local data, 356 MiB in 40 requests; 3 min 12 s, 1.85 MiB/s
+                           into      textures 712 (356 MiB), maps 267 (178 MiB), sounds 89 (44.0 MiB), top level 2 (4.00 KiB)
+                           groups    maps 1,068 files
+                           from      http://mirror.lan        285 MiB in 29 requests, redirected by https://cdn.example.com
+                                     https://cdn.example.com  71.4 MiB in 9 requests
+                           reused    18,897 of 20,000 files were correct; 25.0 MiB from older versions, other files and parts
+                           hooks     /usr/local/lib/syncagent/reindex: exit 0 in 9.3 s
 
-                ok     org.example.icons: nothing to fetch
-                       reused    all of 57,894 files (114 MiB) match the manifest
+                ok         org.example.icons: nothing to fetch
+                           reused    all of 57,894 files (114 MiB) match the manifest
                 """)
     }
 
@@ -141,7 +141,7 @@ struct ReportTextTests {
         let work = StoreStory.Work(failed: count, requests: 1)
         try story.finish(work, "1", at: november(21, 2), total: 72, result: .partial)
         let text = try store.text(at: morning)
-        #expect(text.contains("LOOK   tower: \(words) missing"), "\(text)")
+        #expect(text.contains("ATTENTION  tower: \(words) missing"), "\(text)")
     }
 
     @Test("A night in which nothing ran is told, and a schedule that was due is looked into [S132]")
@@ -152,16 +152,16 @@ struct ReportTextTests {
             quiet == """
                 render-07: 1 session, nothing needs attention; 0 B received; 2026-11-24 08:00 to 2026-11-25 08:00
 
-                -      com.example.tower: nothing has run in this time; everything was in place on 2026-11-21 02:24
+                -          com.example.tower: nothing has run in this time; everything was in place on 2026-11-21 02:24
                 """)
         let due = ["com.example.tower": ReportReader.Schedule(next: nil, lastDue: november(25, 2))]
         let missed = try store.text(at: november(25, 8), schedules: due)
-        #expect(missed.contains("LOOK   com.example.tower: did not run; everything was in place on 2026-11-21"))
+        #expect(missed.contains("ATTENTION  com.example.tower: did not run; everything was in place on 2026-11-21"))
         #expect(missed.contains("its schedule was due, but nothing has run since"))
         #expect(missed.contains("-> See 'systemctl --user list-timers'"))
         // Within the hour it may still come.
         let soon = try store.text(at: november(25, 2, 30), schedules: due)
-        #expect(!soon.contains("LOOK"))
+        #expect(!soon.contains("ATTENTION"))
     }
 
     @Test("A schedule that has never come so far as to make a session is told of [S132]")

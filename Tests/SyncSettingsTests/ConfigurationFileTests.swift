@@ -275,7 +275,7 @@ struct ExampleTests {
     @Test("What is an option of a run and a key is documented as both")
     func documented() throws {
         let url = Self.url.deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent(
-            "Documentation/Configuration.md")
+            "Documentation/reference/Configuration.md")
         let rows = try String(contentsOf: url, encoding: .utf8).split(separator: "\n").filter { $0.hasPrefix("|") }
         for row in RunKey.all {
             #expect(rows.contains { $0.contains("`\(row.name)`") && $0.contains("`\(row.option)`") }, "\(row.name)")

@@ -3,7 +3,7 @@ import SyncTrust
 import Testing
 
 /// The cases of the conformance suite of The Update Framework that a single publisher can have: rotation, thresholds,
-/// rollback, expiry. Documentation/TUF.md lists all its cases, with those that do not apply.
+/// rollback, expiry. Documentation/development/TUF.md lists all its cases, with those that do not apply.
 @Suite("Cases of the TUF conformance suite", .timeLimit(.minutes(10)))
 struct ConformanceTests {
     /// A role's keys, how many have to sign, and who did.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Channels, as Documentation/Publishing.md has them: names that point at releases, unsigned and signed, with real pulls over
+# Channels, as Documentation/guide/Publishing.md has them: names that point at releases, unsigned and signed, with real pulls over
 # a real server.
 #
 #   Tests/walks/channels.sh

@@ -4,7 +4,7 @@
 #   Tests/walks/preserve.sh
 #
 # Environment: see common.
-# Exit status: 0 when everything did what Documentation/Publishing.md says, 1 at the first that did not.
+# Exit status: 0 when everything did what Documentation/guide/Publishing.md says, 1 at the first that did not.
 set -eu
 
 . "$(dirname "$0")/common"
@@ -119,4 +119,4 @@ expect 0 syncagent pull "$url" --into here
 same game here
 alike game here
 
-echo "All steps did what Documentation/Publishing.md says."
+echo "All steps did what Documentation/guide/Publishing.md says."

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The first week of somebody who publishes: every step of Documentation/Publishing.md on the real program, with real pulls
+# The first week of somebody who publishes: every step of Documentation/guide/Publishing.md on the real program, with real pulls
 # over a real server.
 #
 #   Tests/walks/publish.sh
@@ -154,4 +154,4 @@ else
     said '"unread":89'
 fi
 
-echo "All steps did what Documentation/Publishing.md says."
+echo "All steps did what Documentation/guide/Publishing.md says."

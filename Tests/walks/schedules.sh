@@ -1,5 +1,5 @@
 #!/bin/sh
-# The rules that Documentation/Schedules.md shows, on the real program with the agent's own clock: every 6 hours, every
+# The rules that Documentation/guide/Schedules.md shows, on the real program with the agent's own clock: every 6 hours, every
 # Sunday, by cron's fields; pause and resume; a file of schedules, applied twice; a run that starts by itself.
 #
 #   Tests/walks/schedules.sh [--no-wait]
@@ -53,7 +53,7 @@ cat >fleet.json <<FILE
   "format": "syncagent-schedules/1",
   "schedules": [
     { "name": "tower", "manifest": "$url", "into": "$work/tower", "backend": "agent", "interactive": true,
-      "nightly": "02:00", "window": "5h", "jitter": "30m", "max_rate": "20M" },
+      "nightly": "02:00", "window": "5h", "jitter": "30m", "limit_rate": "20M" },
     { "name": "maps", "manifest": "$url", "into": "$work/maps", "backend": "agent", "interactive": true,
       "cron": "0 3 * * 1-5", "catch_up": false, "session": "maps", "paused": true },
   ],
@@ -76,14 +76,14 @@ grep -qx 'tower: unchanged' output || fail "tower was touched"
 step "a file that is wrong changes nothing, and the line is named"
 sed 's/"02:00"/"25:00"/' fleet.json >wrong.json
 ends 65 'wrong.json:4: tower' syncagent schedule apply wrong.json
-sed 's/"max_rate"/"max_rat"/' fleet.json >wrong.json
-ends 65 'wrong.json:4: tower: max_rat: no such key; did you mean “max_rate”?' syncagent schedule apply wrong.json
+sed 's/"limit_rate"/"limit_rat"/' fleet.json >wrong.json
+ends 65 'wrong.json:4: tower: limit_rat: no such key; did you mean “limit_rate”?' syncagent schedule apply wrong.json
 sed 's/"nightly"/"nightli"/' fleet.json >wrong.json
 ends 65 'tower: nightli: no such key; did you mean “nightly”?' syncagent schedule apply wrong.json
 ends 66 'there is no such file' syncagent schedule apply nowhere.json
 says 'tower: unchanged' syncagent schedule apply fleet.json
 # As the command line spells it, too.
-sed 's/"max_rate"/"max-rate"/' fleet.json >hyphen.json
+sed 's/"limit_rate"/"limit-rate"/' fleet.json >hyphen.json
 says 'tower: unchanged' syncagent schedule apply hyphen.json
 
 step "what Examples/ansible copies is as it should be"

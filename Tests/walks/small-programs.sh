@@ -1,5 +1,5 @@
 #!/bin/sh
-# Conditions and verifiers as small programs, as Documentation/Plugins.md shows them: a script that lets files in or not, one
+# Conditions and verifiers as small programs, as Documentation/guide/Plugins.md shows them: a script that lets files in or not, one
 # that could not tell, one that hangs when somebody presses Ctrl-C, one that is not there; a condition that a background
 # pull waits for; the same through a schedule and the configuration file.
 #

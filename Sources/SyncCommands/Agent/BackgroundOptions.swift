@@ -11,16 +11,16 @@ struct BackgroundOptions: ParsableArguments {
 
     @Option(
         help:
-            "With --background: do not start before this time: 02:00, '2026-11-20 02:00', an RFC 3339 time, or 90m from now."
+            "Do not start before this time: 02:00, '2026-11-20 02:00', an RFC 3339 time, or 90m from now."
             .taking("time"), transform: startTime)
     var notBefore: Int64?
 
-    @Flag(help: "With --background: only enqueue the run; 'syncagent resume' starts it.") var paused = false
+    @Flag(help: "Only enqueue the run; 'syncagent resume' starts it.") var paused = false
 
-    @Flag(help: "With --background, in a hook: run as if a person had asked, without waiting for a convenient time.")
+    @Flag(help: "In a hook: run as if a person had asked, without waiting for a convenient time.")
     var interactive = false
 
-    @Option(help: "With --background: a note to show in 'syncagent status'.".taking("text")) var label: String?
+    @Option(help: "A note to show in 'syncagent status'.".taking("text")) var label: String?
 
     /// Puts them into a recipe. Who asks is a hook unless it says that a person does.
     func apply(to recipe: inout RunRecipe, _ environment: EnvironmentPaths) {
@@ -44,8 +44,18 @@ struct BackgroundOptions: ParsableArguments {
     }
 }
 
-/// How hooks are run, and after which results.
+/// Which hooks are run, how, and after which results.
 struct HookOptions: ParsableArguments {
+    @Option(
+        name: .customLong("hook"), help: "A program to run when the pull has ended; repeatable.".taking("program"),
+        completion: .file())
+    var hooks: [String] = []
+
+    @Option(
+        name: .customLong("group-hook"),
+        help: "A program to run when a group is complete; repeatable.".taking("name=program"))
+    var groupHooks: [String] = []
+
     @Option(
         name: .customLong("file-hook"),
         help: "A program to run on the changed files, a batch at a time; repeatable.".taking("program"),
@@ -72,14 +82,14 @@ struct HookOptions: ParsableArguments {
     var batch: Int { fileHookBatch ?? 100 }
 
     /// - Throws: `ValidationError` when something is said about hooks and there are none.
-    func check(hasHooks: Bool) throws {
+    func check() throws {
         if let fileHookBatch {
             guard !fileHooks.isEmpty else { throw ValidationError("--file-hook-batch needs a --file-hook.") }
             guard RunHook.batches.contains(fileHookBatch) else {
                 throw ValidationError("--file-hook-batch takes 1 to 10000, not \(fileHookBatch).")
             }
         }
-        guard !hasHooks, fileHooks.isEmpty else { return }
+        guard hooks.isEmpty, groupHooks.isEmpty, fileHooks.isEmpty else { return }
         let option = hookOn != nil ? "--hook-on" : hookTimeout != nil ? "--hook-timeout" : nil
         if let option { throw ValidationError("\(option) needs a --hook, --group-hook or --file-hook.") }
     }

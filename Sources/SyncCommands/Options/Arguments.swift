@@ -93,7 +93,7 @@ struct TargetOptions: ParsableArguments {
             .taking("path"))
     var paths: [String] = []
 
-    @OptionGroup var release: ReleaseOptions
+    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
 
     @Option(
         name: .customLong("into"), help: "The destination directory.  (default: ./<project>)".taking("dir"),
@@ -119,7 +119,7 @@ struct TargetOptions: ParsableArguments {
 
     func validate() throws {
         try requireLocation(manifest, "MANIFEST")
-        if destination == "" { throw ValidationError("--into wants a directory, not an empty string.") }
+        if destination == "" { throw ValidationError("--into needs a directory, not an empty string.") }
         if let destination { try requireLocal(destination, "--into", "run the pull there") }
         if let objection = session.flatMap(RunRecipe.objection(toSession:)) {
             throw ValidationError("--session: \(objection).")
@@ -138,13 +138,13 @@ struct TargetOptions: ParsableArguments {
                 )
             }
         }
-        if groups.contains("") { throw ValidationError("--group wants a name, not an empty string.") }
+        if groups.contains("") { throw ValidationError("--group needs a name, not an empty string.") }
     }
 }
 
 /// Refuses a manifest that is named by nothing.
 func requireLocation(_ location: String, _ name: String) throws {
-    if location.isEmpty { throw ValidationError("\(name) wants a path or a URL, not an empty string.") }
+    if location.isEmpty { throw ValidationError("\(name) needs a path or a URL, not an empty string.") }
     guard isWebURL(location), let colon = location.range(of: "://") else { return }
     guard location[colon.upperBound...].first.map({ $0 != "/" && $0 != "?" && $0 != "#" }) == true else {
         throw ValidationError("\(name) is a URL without a host: \(redacted(url: location))")
@@ -159,7 +159,7 @@ func requireLocal(_ path: String, _ option: String, _ remedy: String) throws {
     // Who logs in there is nobody's business.
     let place = path.contains("://") ? redacted(url: path) : escaped(String(path.split(separator: "@").last ?? ""))
     throw ValidationError(
-        "\(option) wants a directory of this machine, not '\(place)': \(remedy); for a directory of that name, begin with ./"
+        "\(option) needs a directory of this machine, not '\(place)': \(remedy); for a directory of that name, begin with ./"
     )
 }
 

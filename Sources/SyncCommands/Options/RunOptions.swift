@@ -13,39 +13,19 @@ import SyncTransfer
 /// around it, so that one level more is five times the work.
 protocol RunOptions: ParsableArguments {
     var target: TargetOptions { get }
-    var programs: ProgramOptions { get }
-    var pruning: PruneOptions { get }
+    var placement: DestinationOptions { get }
     var downgrade: DowngradeOption { get }
     var trust: TrustOptions { get }
-    var handedOn: HandedOnOptions { get }
+    var metadata: MetadataOptions { get }
     var limits: LimitOptions { get }
     var transfer: TransferOptions { get }
     var hookOptions: HookOptions { get }
 }
 
-/// What runs beside a pull and after it.
-struct ProgramOptions: ParsableArguments {
-    @Option(
-        name: .customLong("hook"), help: "A program to run when the pull has ended; repeatable.".taking("program"),
-        completion: .file())
-    var hooks: [String] = []
-
-    @Option(
-        name: .customLong("group-hook"),
-        help: "A program to run when a group is complete; repeatable.".taking("name=program"))
-    var groupHooks: [String] = []
-
-    @Option(
-        name: .customLong("verify-program"),
-        help: "Run this program on each file before it is installed; exit status 0 accepts the file; repeatable."
-            .taking("command"), transform: { try smallProgram($0, option: "--verify-program") })
-    var verifiers: [[String]] = []
-}
-
 extension RunOptions {
     /// Checks what several groups have a part in; of each command's own validation.
     func checkHooks() throws {
-        try hookOptions.check(hasHooks: !programs.hooks.isEmpty || !programs.groupHooks.isEmpty)
+        try hookOptions.check()
         // A working directory that is gone has an exit status of its own, which a parse has not.
         do { _ = try runHooks(.ofProcess) } catch is CommandFailure {}
     }
@@ -61,11 +41,11 @@ extension RunOptions {
         try refuseChangeable(settings.hooks.values, .configuration)
         recipe.limitRate = said.rateLimit
         downgrade.apply(to: &recipe)
-        recipe.verifiers = try absoluteCommands(programs.verifiers)
-        try pruning.apply(to: &recipe, settings, environment)
+        recipe.verifiers = try absoluteCommands(placement.verifiers)
+        try placement.apply(to: &recipe, settings, environment)
         recipe.umask = recipe.umask ?? CurrentProcess.umask
         try trust.apply(to: &recipe, environment)
-        handedOn.apply(to: &recipe)
+        metadata.apply(to: &recipe)
         return (recipe, settings)
     }
 
@@ -77,10 +57,10 @@ extension RunOptions {
                 group: group, arguments: [try environment.absoluteProgram(program, option: option)],
                 timeout: hookOptions.timeout, results: hookOptions.results, batch: batch)
         }
-        let whole = try programs.hooks.map { try hook($0, "--hook") }
+        let whole = try hookOptions.hooks.map { try hook($0, "--hook") }
         let files = try hookOptions.fileHooks.map { try hook($0, "--file-hook", batch: hookOptions.batch) }
         return try whole + files
-            + programs.groupHooks.map { text in
+            + hookOptions.groupHooks.map { text in
                 let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
                 guard parts.count == 2, !parts[0].isEmpty else {
                     throw ValidationError("--group-hook takes NAME=PROGRAM, not '\(escaped(text))'.")
@@ -206,13 +186,19 @@ struct DowngradeOption: ParsableArguments {
     func apply(to recipe: inout RunRecipe) { recipe.allowOlder = allowOlder }
 }
 
-/// What a pull may remove, and where that is kept.
-struct PruneOptions: ParsableArguments {
+/// What a pull may install, replace and remove, and where it keeps what was there.
+struct DestinationOptions: ParsableArguments {
     @Flag(help: "Remove files that an earlier pull installed and the manifest no longer lists.") var prune = false
 
     @Flag(help: "Prune even if that removes more than half of the installed files.") var force = false
 
     @OptionGroup var keyed: KeyedOptions
+
+    @Option(
+        name: .customLong("verify-program"),
+        help: "Run this program on each file before it is installed; exit status 0 accepts the file; repeatable."
+            .taking("command"), transform: { try smallProgram($0, option: "--verify-program") })
+    var verifiers: [[String]] = []
 
     func validate() throws {
         if force, !prune { throw ValidationError("--force needs --prune; without it there is nothing to force.") }
@@ -277,8 +263,8 @@ struct KeyedOptions: ParsableArguments, CustomReflectable {
     }
 }
 
-/// What a pull is told for others: nothing of it changes what is brought.
-struct HandedOnOptions: ParsableArguments {
+/// What a pull passes on to hooks and reports; it changes nothing about what is fetched.
+struct MetadataOptions: ParsableArguments {
     @Option(
         help: "JSON to pass unchanged to hooks, observers, status and report; at most 64 KiB.".taking("json"),
         transform: { text in

@@ -171,7 +171,6 @@ struct LimitOptions: ParsableArguments {
     var connections: Int?
 
     @Option(
-        name: [.customLong("limit-rate"), .customLong("max-rate")],
         help: "The most bytes per second, such as 500K or 10MB.".taking("rate"), transform: positiveByteCount)
     var limitRate: ByteCount?
 

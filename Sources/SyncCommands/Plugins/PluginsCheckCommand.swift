@@ -47,7 +47,7 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         guard (1...3_600).contains(timeout) else { throw ValidationError("--timeout takes 1 to 3600.") }
         if let settings {
             guard case .object = JSONParser.parse(settings) else {
-                throw ValidationError("--settings wants a JSON object such as '{\"key\": 1}'.")
+                throw ValidationError("--settings needs a JSON object such as '{\"key\": 1}'.")
             }
         }
     }

@@ -22,7 +22,7 @@ struct ChannelListCommand: AsyncParsableCommand {
 
     @Argument(help: "The published directory, or its URL.", completion: .directory) var directory: String
 
-    @OptionGroup var trust: TrustOptions
+    @OptionGroup(title: "Trust") var trust: TrustOptions
 
     @OptionGroup(title: "Transfer") var transfer: TransferOptions
 

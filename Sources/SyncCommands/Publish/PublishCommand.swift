@@ -185,8 +185,8 @@ struct PublishCommand: AsyncParsableCommand {
             throw ValidationError("--accept-base needs --sign.")
         }
         if verbose.verbose > 0, !isDryRun { throw ValidationError("-v lists what would be published; add --dry-run.") }
-        if directory.isEmpty { throw ValidationError("DIRECTORY wants a path, not an empty string.") }
-        if output.isEmpty { throw ValidationError("--to wants a directory, not an empty string.") }
+        if directory.isEmpty { throw ValidationError("DIRECTORY needs a path, not an empty string.") }
+        if output.isEmpty { throw ValidationError("--to needs a directory, not an empty string.") }
         try requireLocal(output, "--to", "publish to a directory here and copy it there, as with rsync")
         if let base { try requireLocation(base, "--base") }
         _ = try declaredGroups()

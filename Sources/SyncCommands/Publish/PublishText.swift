@@ -28,8 +28,8 @@ enum PublishText {
             second += "\(ByteCount(report.partBytes))"
         }
         if report.savedBytes > 0 {
-            second += "; \(ByteCount(report.savedBytes)) less with a dictionary"
-            if report.dictionaryBytes > 0 { second += " of \(ByteCount(report.dictionaryBytes))" }
+            second += "; dictionary saves \(ByteCount(report.savedBytes))"
+            if report.dictionaryBytes > 0 { second += ", costs \(ByteCount(report.dictionaryBytes))" }
         }
         if report.deadBytes > 0 { second += "; \(ByteCount(report.deadBytes)) in them no longer used" }
         if report.packsDropped > 0 {

@@ -29,7 +29,7 @@ struct CatCommand: AsyncParsableCommand {
 
     func validate() throws {
         try requireLocation(manifest, "MANIFEST")
-        if path.isEmpty { throw ValidationError("PATH wants the path of a file, not an empty string.") }
+        if path.isEmpty { throw ValidationError("PATH needs the path of a file, not an empty string.") }
     }
 
     func run() async throws {

@@ -137,9 +137,9 @@ private struct Listing: Sendable {
 
 /// What all verbs that only read manifests take: whom to believe, how to fetch.
 struct ReadingOptions: ParsableArguments {
-    @OptionGroup var release: ReleaseOptions
+    @OptionGroup(title: "Release and trust") var release: ReleaseOptions
 
-    @OptionGroup var trust: TrustOptions
+    @OptionGroup(title: "Release and trust") var trust: TrustOptions
 
     @OptionGroup(title: "Transfer") var transfer: TransferOptions
 

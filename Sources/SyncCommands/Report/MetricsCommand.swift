@@ -22,7 +22,7 @@ struct MetricsCommand: AsyncParsableCommand {
 
     func validate() throws {
         if let textfile, !MetricsFile.isName(textfile) {
-            throw ValidationError("--textfile wants a name that ends in .prom, not '\(escaped(textfile))'.")
+            throw ValidationError("--textfile needs a name that ends in .prom, not '\(escaped(textfile))'.")
         }
     }
 

@@ -13,7 +13,7 @@ struct ReportCommand: AsyncParsableCommand {
         abstract: "Report what arrived, from where, how long it took, what failed and what to do about it.",
         discussion: """
             Covers all sessions or one, for the last 24 hours or since --since. Needs no agent and starts none. The \
-            HTML page is a single self-contained file with charts of up to 30 nights. Documentation/REPORT.md describes \
+            HTML page is a single self-contained file with charts of up to 30 nights. Documentation/reference/Report.md describes \
             the JSON.
             """)
 
@@ -38,12 +38,12 @@ struct ReportCommand: AsyncParsableCommand {
     @OptionGroup var place: SystemOption
 
     func validate() throws {
-        if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") }
+        if session == "" { throw ValidationError("SESSION needs a name, not an empty string.") }
         if post != nil, json || html || output != nil {
             throw ValidationError("--post sends JSON and prints nothing; leave out --json, --html and --output.")
         }
         if json, html { throw ValidationError("--json and --html are mutually exclusive.") }
-        if output == "" { throw ValidationError("--output wants a file, not an empty string.") }
+        if output == "" { throw ValidationError("--output needs a file, not an empty string.") }
         _ = try start(now: SystemTime.milliseconds())
     }
 

@@ -22,7 +22,7 @@ struct ReportPost: Sendable {
     init(_ word: String) throws(CommandFailure) {
         url = word.hasPrefix("@") ? try Self.firstLine(String(word.dropFirst())) : word
         guard WebhookHook.isFor(url), (try? CurlURL(url)) != nil else {
-            throw CommandFailure(.usage, "--post wants an http or https URL, or @FILE with one in it.")
+            throw CommandFailure(.usage, "--post needs an http or https URL, or @FILE with one in it.")
         }
     }
 
@@ -46,7 +46,7 @@ struct ReportPost: Sendable {
                 environment: [
                     // A receiver can tell the same report from another one.
                     "SYNCAGENT_RUN_ID": "\(report.host ?? "host")-\(timestamp(milliseconds: report.generated))",
-                    "SYNCAGENT_GROUP": "report", "SYNCAGENT_RESULT": report.needy == 0 ? "ok" : "attention",
+                    "SYNCAGENT_GROUP": "report", "SYNCAGENT_RESULT": report.needingAttention == 0 ? "ok" : "attention",
                     "SYNCAGENT_ATTEMPT": "1",
                 ], input: ReportPayload.json(report).bytes, timeout: 60))
         guard outcome.end != .exited(0) else { return }

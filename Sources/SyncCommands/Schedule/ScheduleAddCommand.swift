@@ -28,27 +28,25 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
 
     @OptionGroup var target: TargetOptions
 
-    @OptionGroup var programs: ProgramOptions
+    @Flag(help: "Print what would be set up; change nothing.") var dryRun = false
 
-    @OptionGroup var pruning: PruneOptions
+    @OptionGroup var reporting: ReportingOptions
 
-    @OptionGroup var downgrade: DowngradeOption
+    @OptionGroup(title: "Hooks") var hookOptions: HookOptions
 
-    @OptionGroup var trust: TrustOptions
+    @OptionGroup(title: "Destination") var placement: DestinationOptions
 
-    @OptionGroup var handedOn: HandedOnOptions
+    @OptionGroup(title: "Release and trust") var downgrade: DowngradeOption
+
+    @OptionGroup(title: "Release and trust") var trust: TrustOptions
 
     @OptionGroup(title: "Transfer") var limits: LimitOptions
 
     @OptionGroup(title: "Transfer") var transfer: TransferOptions
 
-    @OptionGroup(title: "Hooks") var hookOptions: HookOptions
+    @OptionGroup(title: "Conditions") var conditionOptions: ConditionOptions
 
-    @Flag(help: "Print what would be set up; change nothing.") var dryRun = false
-
-    @OptionGroup(title: "When it may run") var conditionOptions: ConditionOptions
-
-    @OptionGroup(title: "Output") var reporting: ReportingOptions
+    @OptionGroup(title: "For hooks and reports") var metadata: MetadataOptions
 
     func validate() throws {
         try checkHooks()

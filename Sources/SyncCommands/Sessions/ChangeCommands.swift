@@ -12,7 +12,7 @@ struct SessionArgument: ParsableArguments {
         completion: .custom { _, _, _ in knownSessions() })
     var session: String?
 
-    func validate() throws { if session == "" { throw ValidationError("SESSION wants a name, not an empty string.") } }
+    func validate() throws { if session == "" { throw ValidationError("SESSION needs a name, not an empty string.") } }
 }
 
 /// The names of the sessions there are, for a shell that completes them; none where they cannot be read.

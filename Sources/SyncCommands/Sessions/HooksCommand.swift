@@ -108,7 +108,7 @@ struct HooksReceiptCommand: AsyncParsableCommand {
     @Flag(help: "Only check whether there is a receipt.") var check = false
 
     func validate() throws {
-        if run.isEmpty { throw ValidationError("RUN-ID wants an identifier, not an empty string.") }
+        if run.isEmpty { throw ValidationError("RUN-ID needs an identifier, not an empty string.") }
     }
 
     func run() async throws {

@@ -8,11 +8,10 @@ enum PlanText {
         func figure(_ number: Int) -> String { Figures.grouped(number) }
         var lines = [
             "\(escaped(plan.project)) revision \(plan.revision) into \(escaped(plan.destination))",
-            "files      \(figure(plan.files)), of which \(figure(plan.unchanged)) are here"
-                + " and \(figure(plan.wanted)) are wanted",
+            "files      \(figure(plan.files)): \(figure(plan.unchanged)) up to date, \(figure(plan.wanted)) to fetch",
             "bytes      \(ByteCount(plan.totalBytes)) in all, \(ByteCount(plan.unchangedBytes)) here",
             "to fetch   \(ByteCount(plan.packBytes)) from packs, \(ByteCount(plan.looseBytes)) from individual files,"
-                + " \(ByteCount(plan.gapBytes)) between wanted blobs", requests(plan),
+                + " \(ByteCount(plan.gapBytes)) in gaps between needed blobs", requests(plan),
         ]
         if plan.missingDirectories > 0 { lines.insert("folders    \(figure(plan.missingDirectories)) to make", at: 2) }
         if plan.reusedBytes > 0 {
@@ -29,8 +28,8 @@ enum PlanText {
         }
         if plan.replaced > 0 {
             lines.append(
-                "replaced   \(Figures.count(plan.replaced, "file")) that no pull has put there, or that somebody has "
-                    + "edited since; with --backup-dir DIR such files are kept")
+                "replaced   \(Figures.count(plan.replaced, "file")) that no pull installed, or that were edited "
+                    + "since; with --backup-dir DIR such files are kept")
         }
         if plan.prunable > 0 { lines.append(gone(Figures.count(plan.prunable, "file"), plan.prunes)) }
         if plan.prunableDirectories > 0 {
@@ -41,7 +40,7 @@ enum PlanText {
         for request in plan.requests {
             lines.append(
                 "  \(request.url) bytes \(request.range.lowerBound)-\(request.range.upperBound): "
-                    + "\(Figures.count(request.blobs, "blob")), \(ByteCount(request.gapBytes)) unwanted")
+                    + "\(Figures.count(request.blobs, "blob")), \(ByteCount(request.gapBytes)) in gaps")
         }
         return lines
     }

@@ -54,7 +54,7 @@ struct KeysNewCommand: AsyncParsableCommand {
 
     @Option(
         help:
-            "Begin anew because root keys are lost: after the newest root in this published directory, or after this root."
+            "Start over because root keys are lost: after the newest root in this published directory, or after this root."
             .taking("path"), completion: .file())
     var after: String?
 
@@ -138,7 +138,7 @@ struct KeysRefreshCommand: AsyncParsableCommand {
     func run() async throws {
         let terminal = Output()
         guard let signed = try signing.signing(for: output, [.fresh]) else {
-            throw CommandFailure(.usage, "--sign wants the directory with fresh.key and the roots")
+            throw CommandFailure(.usage, "--sign needs the directory with fresh.key and the roots")
         }
         let out = output
         guard FileManager.default.fileExists(atPath: out) else {
@@ -243,8 +243,8 @@ struct KeysSignCommand: AsyncParsableCommand {
     @Flag(help: "Sign without asking; needed where there is no terminal.") var yes = false
 
     func validate() throws {
-        if with == nil, signer == nil { throw ValidationError("--with wants a root key, or its directory.") }
-        if first, from != nil { throw ValidationError("--first and --from exclude each other.") }
+        if with == nil, signer == nil { throw ValidationError("--with needs a root key, or its directory.") }
+        if first, from != nil { throw ValidationError("--first and --from are mutually exclusive.") }
     }
 
     func run() async throws {

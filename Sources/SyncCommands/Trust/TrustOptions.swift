@@ -19,9 +19,9 @@ struct TrustOptions: ParsableArguments {
 
     func validate() throws {
         guard let trust else { return }
-        if trust.isEmpty { throw ValidationError("--trust wants a file, SHA256:HEX or 'first'.") }
+        if trust.isEmpty { throw ValidationError("--trust needs a file, SHA256:HEX or 'first'.") }
         if trust.hasPrefix("SHA256:"), TrustChoice.digest(trust) == nil {
-            throw ValidationError("--trust SHA256: wants 64 hexadecimal digits.")
+            throw ValidationError("--trust SHA256: needs 64 hexadecimal digits.")
         }
     }
 

@@ -91,7 +91,7 @@ extension Examination {
         let last = try store.runs(session: session.identifier, limit: 1).first
         let since = min(now - day, last?.created ?? now)
         let report = try reader.report(of: [session.identifier], since: since, hasNights: false)
-        guard let told = report.sessions.first, told.verdict.needsSomebody else { return }
+        guard let told = report.sessions.first, told.verdict.needsAttention else { return }
         let subject = "session \(escaped(session.identifier))"
         // That somebody has paused it is no fault: its state says so.
         let problems = told.problems.filter { !$0.isOver && $0.kind != .stoppedByPerson }

@@ -21,7 +21,7 @@ package struct PluginCondition: Condition {
             line.field("received_bytes", context.receivedBytes)
             line.field("now", context.now)
         }
-        let why = reason(answer["reason"]) ?? "the plugin \(client.name) says so"
+        let why = reason(answer["reason"]) ?? "plugin \(client.name) gave no reason"
         switch answer["state"]?.string {
         case "ok": return .ok
         case "blocked": return .blocked(reason: why, until: answer["until"]?.integer)
@@ -214,7 +214,7 @@ package struct PluginVerifier: FileVerifier {
     private func verdict(_ value: JSONValue) throws(PluginError) -> FileVerdict {
         switch value["verdict"]?.string {
         case "accepted": return .accepted
-        case "refused": return .refused(reason: reason(value["reason"]) ?? "the plugin \(client.name) says so")
+        case "refused": return .refused(reason: reason(value["reason"]) ?? "plugin \(client.name) gave no reason")
         default: throw client.failure(.badAnswer, "a verdict that is not one of accepted, refused")
         }
     }

@@ -57,7 +57,7 @@ package struct PluginResolver: RequestResolver {
             return .proceed
         case "cancel":
             warnOfExtras(value, known: ["disposition", "reason"])
-            return .cancel(reason: reason(value["reason"]) ?? "the plugin \(client.name) says so")
+            return .cancel(reason: reason(value["reason"]) ?? "plugin \(client.name) gave no reason")
         case "replace": return replacement(value)
         default:
             client.warn("a disposition that is not one of continue, replace, cancel; the request goes out unchanged")

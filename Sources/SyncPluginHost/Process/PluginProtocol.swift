@@ -1,7 +1,7 @@
 import SyncModel
 package import SyncPlugins
 
-/// What host and plugin agree on; `Documentation/PLUGIN-PROTOCOL.md`.
+/// What host and plugin agree on; `Documentation/reference/Plugin-protocol.md`.
 package enum PluginProtocol {
     package static let version = 1
 

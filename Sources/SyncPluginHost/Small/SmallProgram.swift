@@ -198,7 +198,7 @@ package final class ProgramCondition: Condition {
         let state: ConditionState =
             switch answer {
             case .yes: .ok
-            case .no(let reason): .blocked(reason: reason ?? "\(name) says so")
+            case .no(let reason): .blocked(reason: reason ?? "\(name) gave no reason")
             case .trouble(let reason): .unknown(reason: reason)
             }
         last.withLock { $0 = (state, now) }

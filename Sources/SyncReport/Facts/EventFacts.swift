@@ -57,7 +57,7 @@ struct EventFacts {
         case .conditionCleared: cleared(fields, time)
         case _ where time < since: break
         case .taskFailed, .taskCancelled: failed(fields, time)
-        case .sourceWrongBytes: lied(fields, time)
+        case .sourceWrongBytes: countWrongBytes(fields, time)
         case .taskRedirected: redirected(fields)
         case .transferRetrying: delayed(.retry, fields, time)
         case .transferWaiting: delayed(.connectivity, fields, time)
@@ -114,7 +114,7 @@ struct EventFacts {
             run: fields.text("run") ?? "", time: time)
     }
 
-    private mutating func lied(_ fields: JSONValue, _ time: Int64) {
+    private mutating func countWrongBytes(_ fields: JSONValue, _ time: Int64) {
         let source = fields.text("source") ?? "a source"
         failures.take(
             path: fields.text("path"), reason: "\(source): \(fields.text("reason") ?? "")", cause: .wrongBytes,

@@ -43,12 +43,12 @@ struct Judgement {
         }
         let missing = ended.counts.files.failed
         switch ended.result {
-        case .ok: return came + (why.map { "; \($0)" } ?? "")
+        case .ok: return outcome + (why.map { "; \($0)" } ?? "")
         case .partial:
             let share = "\(Figures.grouped(missing)) of \(Figures.count(ended.counts.files.total, "file"))"
             let reason = why.map { " (\($0))" } ?? ""
             let lack = "\(share) \(missing == 1 ? "is" : "are") missing\(reason)"
-            return report.amounts.placed > 0 ? "\(lack); \(came)" : lack
+            return report.amounts.placed > 0 ? "\(lack); \(outcome)" : lack
         case .failed, nil:
             let reason = why.map { ": \($0)" } ?? ""
             return missing > 0 && missing == ended.counts.files.total
@@ -56,7 +56,7 @@ struct Judgement {
         }
     }
 
-    private var came: String {
+    private var outcome: String {
         let amounts = report.amounts
         if amounts.placed == 0, amounts.removed == 0 { return "nothing to fetch" }
         var parts: [String] = []
@@ -67,7 +67,7 @@ struct Judgement {
     }
 
     private func underWay(_ run: StoredRun) -> String {
-        let sofar = report.amounts.received > 0 ? "; \(came) so far" : ""
+        let sofar = report.amounts.received > 0 ? "; \(outcome) so far" : ""
         switch run.state {
         case .paused: return run.reason == .quarantined ? "set aside\(sofar)" : "paused\(sofar)"
         case .running:
@@ -119,7 +119,7 @@ extension FailureCause {
         case .cancelled: "a plugin cancelled requests"
         case .late: "the time ran out"
         case .lostWorker: "its process was lost"
-        case .stoppedByPerson: "somebody stopped it"
+        case .stoppedByPerson: "it was stopped by a user"
         case .busy: "another process was working there"
         case .hookFailed: "a hook failed"
         case .hookNotStarted: "a hook could not be started"

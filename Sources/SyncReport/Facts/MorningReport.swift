@@ -26,7 +26,7 @@ package struct MorningReport: Sendable, Equatable {
         self.sessions = sessions.sorted { ($0.verdict, $0.session) < ($1.verdict, $1.session) }
     }
 
-    package var needy: Int { sessions.count { $0.verdict.needsSomebody } }
+    package var needingAttention: Int { sessions.count { $0.verdict.needsAttention } }
 }
 
 /// What is to be thought of a session; the worst first.
@@ -45,7 +45,7 @@ package enum Verdict: Int, Sendable, Comparable, CaseIterable {
     package static func < (a: Verdict, b: Verdict) -> Bool { a.rawValue < b.rawValue }
 
     /// Whether it is worth getting up for.
-    package var needsSomebody: Bool { self == .failed || self == .attention }
+    package var needsAttention: Bool { self == .failed || self == .attention }
 
     package var word: String { "\(self)" }
 }

@@ -64,7 +64,7 @@ struct ProblemList {
         }
         switch (run.state, run.reason) {
         case (.paused, .quarantined): return made(.lostWorker, "its process was lost repeatedly")
-        case (.paused, .userStop): return made(.stoppedByPerson, "somebody has paused it")
+        case (.paused, .userStop): return made(.stoppedByPerson, "paused by a user")
         // What blocks it is told with its waits.
         case (.waiting, .condition): return nil
         default: break

@@ -35,7 +35,7 @@ package struct ReportPage: Sendable {
         <header>
         <h1>Sync report\(host)</h1>
         <p class="soft">\(clock.span(report.since, report.generated))</p>
-        <p class="sum \(report.needy == 0 ? "good" : "warn")">\(summary)</p>
+        <p class="sum \(report.needingAttention == 0 ? "good" : "warn")">\(summary)</p>
         \(report.warnings.map { "<p class=\"sum warn\">\($0).</p>" })</header>
         \(overview)\(report.sessions.enumerated().map { SessionSection($1, number: $0 + 1, clock: clock).html })
         <footer>syncagent \(report.version). Bytes are those received, requests every one sent; a night goes from \
@@ -51,11 +51,11 @@ package struct ReportPage: Sendable {
 
     private var summary: HTML {
         let sessions = Figures.count(report.sessions.count, "session")
-        switch report.needy {
+        switch report.needingAttention {
         case 0 where report.sessions.isEmpty: return "No sessions."
         case 0: return "\(sessions), nothing needs attention."
         case 1: return "\(sessions), 1 needs attention."
-        default: return "\(sessions), \(report.needy) need attention."
+        default: return "\(sessions), \(report.needingAttention) need attention."
         }
     }
 

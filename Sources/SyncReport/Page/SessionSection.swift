@@ -16,7 +16,7 @@ struct SessionSection {
         let word: HTML =
             switch verdict {
             case .failed: "failed"
-            case .attention: "needs you"
+            case .attention: "needs attention"
             case .working: "under way"
             case .ok: "ok"
             case .quiet: "nothing new"

@@ -3,7 +3,7 @@ import SyncStore
 
 /// A report as one JSON object: what `report --json` prints and what a webhook is sent.
 ///
-/// It is described in Documentation/REPORT.md. Nothing that a hook wrote is in it, and no argument of one: secrets could be.
+/// It is described in Documentation/reference/Report.md. Nothing that a hook wrote is in it, and no argument of one: secrets could be.
 package enum ReportPayload {
     /// The object on one line, without a newline.
     package static func json(_ report: MorningReport) -> JSONLine {
@@ -13,7 +13,7 @@ package enum ReportPayload {
             line.field("host", optional: report.host)
             line.time("generated", report.generated)
             line.time("since", report.since)
-            line.field("needs_attention", report.needy)
+            line.field("needs_attention", report.needingAttention)
             if !report.warnings.isEmpty { line.field("warnings", report.warnings) }
             line.list("sessions", report.sessions) { write($0, to: &$1) }
         }

@@ -26,7 +26,7 @@ package struct ReportText: Sendable {
         var lines = ["\(host)\(summary); \(span)"]
         for session in report.sessions {
             // A session with nothing to tell is one line below those that have something.
-            if session.verdict != .quiet || lines.count < 2 || session.verdict.needsSomebody { lines.append("") }
+            if session.verdict != .quiet || lines.count < 2 || session.verdict.needsAttention { lines.append("") }
             lines += self.lines(of: session)
         }
         return lines
@@ -36,19 +36,20 @@ package struct ReportText: Sendable {
         let all = Figures.count(report.sessions.count, "session")
         let bytes = ByteCount(report.sessions.reduce(0) { $0.saturatingAdd($1.amounts.received) })
         let state =
-            report.needy == 0
+            report.needingAttention == 0
             ? "nothing needs attention"
-            : report.needy == 1 ? "1 needs attention" : "\(Figures.grouped(report.needy)) need attention"
+            : report.needingAttention == 1
+                ? "1 needs attention" : "\(Figures.grouped(report.needingAttention)) need attention"
         return "\(all), \(state); \(bytes) received"
     }
 
     private static func mark(_ verdict: Verdict) -> String {
         switch verdict {
-        case .failed: "FAILED "
-        case .attention: "LOOK   "
-        case .working: "..     "
-        case .ok: "ok     "
-        case .quiet: "-      "
+        case .failed: "FAILED     "
+        case .attention: "ATTENTION  "
+        case .working: "working    "
+        case .ok: "ok         "
+        case .quiet: "-          "
         }
     }
 
@@ -60,7 +61,7 @@ package struct ReportText: Sendable {
             return lines
         }
         lines += problems(session)
-        lines += came(session)
+        lines += arrived(session)
         lines += from(session)
         if let reused = reused(session) { lines.append(row("reused", reused)) }
         lines += waits(session)
@@ -73,7 +74,7 @@ package struct ReportText: Sendable {
 
     private func row(_ name: String, _ text: String) -> String {
         let space = String(repeating: " ", count: max(1, Self.nameWidth - name.count))
-        return "       \(name)\(space)\(text)"
+        return "           \(name)\(space)\(text)"
     }
 
     private func problems(_ session: SessionReport) -> [String] {
@@ -99,7 +100,7 @@ package struct ReportText: Sendable {
         return line.map { "it wrote: \(escaped(String($0.prefix(200))))" }
     }
 
-    private func came(_ session: SessionReport) -> [String] {
+    private func arrived(_ session: SessionReport) -> [String] {
         let amounts = session.amounts
         guard amounts.placed > 0 || amounts.removed > 0 || amounts.received > 0 else { return [] }
         var parts: [String] = []

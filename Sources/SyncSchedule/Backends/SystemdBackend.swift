@@ -19,9 +19,9 @@ struct SystemdBackend: ScheduleBackend {
         let question = words(["show-environment"])
         // sd_booted(3)
         if !isForMachine || machine.exists("/run/systemd/system"), run(question, []).status == 0 {
-            return isForMachine ? "the machine's systemd answers" : "the user's systemd answers"
+            return isForMachine ? "the machine's systemd is running" : "the user's systemd is running"
         }
-        guard isNamed else { throw ScheduleError(.unavailable, "no systemd answers") }
+        guard isNamed else { throw ScheduleError(.unavailable, "systemd is not running") }
         throw ScheduleError(
             .unavailable,
             "systemd does not answer ('\(question.joined(separator: " "))' fails): "
