@@ -11,7 +11,8 @@ struct DocumentTests {
     static func text() throws -> String {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        return try String(contentsOf: root.appendingPathComponent("Documentation/reference/Control-API.md"), encoding: .utf8)
+        return try String(
+            contentsOf: root.appendingPathComponent("Documentation/reference/Control-API.md"), encoding: .utf8)
     }
 
     @Test("Every route in the document is one, and every route is in the document")

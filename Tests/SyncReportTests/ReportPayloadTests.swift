@@ -54,7 +54,8 @@ struct ReportPayloadTests {
 
     /// Keys in `code` at the beginning of rows of the document's tables, by the heading above them.
     private func documented() throws -> [String: Set<String>] {
-        let text = try String(contentsOf: repository.appendingPathComponent("Documentation/reference/Report.md"), encoding: .utf8)
+        let text = try String(
+            contentsOf: repository.appendingPathComponent("Documentation/reference/Report.md"), encoding: .utf8)
         var keys: [String: Set<String>] = [:]
         var heading = ""
         for line in text.split(separator: "\n") {

@@ -7,21 +7,21 @@ import Testing
 
 @testable import SyncManifest
 
-/// Notes which slots came, and which did not.
+/// Notes which slots got their bytes, and which did not.
 private final class SlotList: BlobConsumer {
     private struct State {
-        var came: [Int: [UInt8]] = [:]
+        var received: [Int: [UInt8]] = [:]
         var missing: [Range<Int>] = []
         var put: [UInt64: [UInt8]] = [:]
     }
     private let state = Mutex(State())
-    var came: [Int: [UInt8]] { state.withLock { $0.came } }
+    var received: [Int: [UInt8]] { state.withLock { $0.received } }
     var missing: [Range<Int>] { state.withLock { $0.missing.sorted { $0.lowerBound < $1.lowerBound } } }
 
     func take(_ stored: UnsafeRawBufferPointer, of slot: Int, from source: String?, worker: inout DecodeWorker) {
-        state.withLock { $0.came[slot] = Array(stored) }
+        state.withLock { $0.received[slot] = Array(stored) }
     }
-    /// What was put, in one piece; `nil` when something is missing or came twice.
+    /// What was put, in one piece; `nil` when something is missing or comes twice.
     func put(of size: Int) -> [UInt8]? {
         let pieces = state.withLock { $0.put }.sorted { $0.key < $1.key }
         var bytes: [UInt8] = []
@@ -87,8 +87,8 @@ struct SplittingTests {
         try await feed(sink, 1_250..<1_660)
         sink.finish()
         workers.drain()
-        #expect(slots.came.count == 10)
-        for (slot, bytes) in slots.came {
+        #expect(slots.received.count == 10)
+        for (slot, bytes) in slots.received {
             let range = Self.plan.slots[slot].range
             let wanted = Array(body[Int(range.lowerBound)..<Int(range.upperBound)])
             #expect(bytes == wanted)
@@ -123,7 +123,7 @@ struct SplittingTests {
         try await feed(sink, 1_150..<2_090)
         sink.finish()
         workers.drain()
-        #expect(slots.came.count == 10)
+        #expect(slots.received.count == 10)
         workers.close()
     }
 

@@ -7,7 +7,7 @@ import Testing
 @Suite("Going on inside a blob", .timeLimit(.minutes(10)))
 struct PartialBlobTests {
     private let scene: Scene
-    private static let came = 310_000
+    private static let arrived = 310_000
 
     init() throws { scene = try Scene() }
 
@@ -31,9 +31,9 @@ struct PartialBlobTests {
             }
         }
         let object = try #require((set.packs + set.loose).first)
-        scene.transport.script(Scene.base + object.name, .stall(after: Self.came))
+        scene.transport.script(Scene.base + object.name, .stall(after: Self.arrived))
         let stop = StopRequest()
-        scene.transport.onBytes { if $0 >= UInt64(set.manifest.count + Self.came) { stop.stop() } }
+        scene.transport.onBytes { if $0 >= UInt64(set.manifest.count + Self.arrived) { stop.stop() } }
         let outcome = try scene.pull(stop: stop)
         scene.transport.onBytes { _ in }
         #expect(outcome.report?.result == .failed)
@@ -47,7 +47,7 @@ struct PartialBlobTests {
         let (tree, stored) = try interrupted(kind)
         let outcome = try scene.pull()
         #expect(outcome.status == .done)
-        #expect(asked(outcome) == stored - Self.came)
+        #expect(asked(outcome) == stored - Self.arrived)
         #expect(scene.problems(tree) == [] && scene.staged == [])
     }
 
@@ -57,9 +57,9 @@ struct PartialBlobTests {
         tree.addFile("a", size: 400_000, seed: 40)
         tree.nodes["b"] = tree.nodes["a"]
         let set = try scene.publish(tree) { $0.looseAbove = 0 }
-        for object in set.loose { scene.transport.script(Scene.base + object.name, .stall(after: Self.came)) }
+        for object in set.loose { scene.transport.script(Scene.base + object.name, .stall(after: Self.arrived)) }
         let stop = StopRequest()
-        scene.transport.onBytes { if $0 >= UInt64(set.manifest.count + Self.came) { stop.stop() } }
+        scene.transport.onBytes { if $0 >= UInt64(set.manifest.count + Self.arrived) { stop.stop() } }
         _ = try scene.pull(stop: stop)
         scene.transport.onBytes { _ in }
         for object in set.loose { scene.transport.script(Scene.base + object.name) }
@@ -77,7 +77,7 @@ struct PartialBlobTests {
         stop.stop()
         _ = try scene.pull(stop: stop)
         let outcome = try scene.pull()
-        #expect(outcome.status == .done && asked(outcome) == stored - Self.came)
+        #expect(outcome.status == .done && asked(outcome) == stored - Self.arrived)
         #expect(scene.problems(tree) == [] && scene.staged == [])
     }
 
