@@ -107,7 +107,7 @@ package final class SpanSink: SplittableSink {
         }
         // A sink that gets nothing more keeps no buffer: the transfer may have other parts that wait for one.
         // On a slow network the worker waits for us: what it has is safe, what is here is lost with the process.
-        let few = pool.bufferSize / (unpacker.writesAtOnce ? 32 : 8)
+        let few = pool.bufferSize / 32
         if let current = state.current, state.next >= state.end || current.count >= few && unpacker.isIdle { passOn() }
         return .taken
     }

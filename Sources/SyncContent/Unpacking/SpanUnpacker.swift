@@ -150,9 +150,6 @@ package final class SpanUnpacker: WorkItem {
     /// Whether a worker could begin at once with what is added: then little is gained by adding more at a time.
     var isIdle: Bool { inbox.withLock { !$0.scheduled } }
 
-    /// Whether what is added is written as it is, however little: then it is safe from then on.
-    var writesAtOnce: Bool { loose != nil }
-
     private func schedule(_ change: (inout Inbox) -> Void) {
         let wasIdle = inbox.withLock { inbox in
             change(&inbox)
