@@ -749,10 +749,13 @@ def private_source(case):
         case.arguments = [word.replace("keys", "site/keys") if word == "keys" else word for word in case.arguments]
         case.served_keys = True
     elif kind == 2:
-        case.write(case.read("keys", "release.key"), "src", "d", random.choice(["id", "release.key", "f9.txt"]))
+        # An earlier mutation of the same case may have put something else in the folder's place.
+        folder = ("src", "d") if os.path.isdir(case.path("src", "d")) else ("src",)
+        case.write(case.read("keys", "release.key"), *folder, random.choice(["id", "release.key", "f9.txt"]))
     else:
-        os.symlink(random.choice(["../canary/secret", case.path("canary/secret"), "../../canary/secret"]),
-                   case.path("src", random.choice(["link", "d/link"])))
+        link = case.path("src", random.choice(["link", "d/link"]))
+        if os.path.isdir(os.path.dirname(link)) and not os.path.lexists(link):
+            os.symlink(random.choice(["../canary/secret", case.path("canary/secret"), "../../canary/secret"]), link)
 
 
 AREAS = [(manifest_values, 30), (manifest_bytes, 14), (compressed_manifest, 2), (parts, 8), (packs, 12), (answers, 5),
