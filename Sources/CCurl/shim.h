@@ -38,15 +38,16 @@ static inline CURLcode sa_curl_message_result(const CURLMsg *m) { return m->data
 static inline curl_socket_t sa_curl_socket_bad(void) { return CURL_SOCKET_BAD; }
 static inline long sa_curl_auth_basic(void) { return (long)CURLAUTH_BASIC; }
 static inline const curl_version_info_data *sa_curl_version(void) { return curl_version_info(CURLVERSION_NOW); }
-/* A socket for an address that libcurl is about to connect to, close-on-exec: other threads start programs. The kernel
-   buffers `buffer` bytes of what is received, as many as it likes for 0: best effort. CURL_SOCKET_BAD with errno set.
+/* A socket for an address that libcurl is about to connect to, close-on-exec: other threads start programs; and not
+   blocking: libcurl sets that later, and does not look whether it could. The kernel buffers `buffer` bytes of what is received, as many as it likes for 0: best effort. CURL_SOCKET_BAD with errno set.
    CURLOPT_OPENSOCKETFUNCTION(3) */
 static inline curl_socket_t sa_curl_socket(const struct curl_sockaddr *address, int buffer) {
 #ifdef SOCK_CLOEXEC
-    int descriptor = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    int descriptor = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->protocol);
 #else
     int descriptor = socket(address->family, address->socktype, address->protocol);
     if (descriptor >= 0) (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    if (descriptor >= 0) (void)fcntl(descriptor, F_SETFL, O_NONBLOCK);
 #endif
     if (descriptor < 0) return CURL_SOCKET_BAD;
     if (buffer > 0) (void)setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);

@@ -112,11 +112,22 @@ package final class EasyHandle {
 package struct MultiHandle: @unchecked Sendable {  // Safe: one thread alone has it, but for wakeUp().
     package let raw: UnsafeMutableRawPointer
 
+    /// `nil` when there is no memory, or when it could not be woken: where libcurl can make no descriptors for that, it goes on
+    /// without, and whoever posts a command waits for a minute. What fails once is tried again.
     package init?() {
-        guard let raw = curl_multi_init() else { return nil }
-        self.raw = raw
+        for _ in 0..<3 {
+            guard let made = curl_multi_init() else { continue }
+            if curl_multi_wakeup(made) == CURLM_OK {
+                raw = made
+                return
+            }
+            curl_multi_cleanup(made)
+        }
+        return nil
     }
 
     /// curl_multi_wakeup(3) "can be called from any thread".
-    package func wakeUp() { _ = curl_multi_wakeup(raw) }
+    package func wakeUp() {
+        for _ in 0..<8 { if curl_multi_wakeup(raw) == CURLM_OK { return } }
+    }
 }

@@ -86,7 +86,7 @@ package final class HTTPCall {
         until deadline: ContinuousClock.Instant?, every interval: Int32, isStopped: () -> Bool,
         receive: @escaping (UnsafeRawBufferPointer, _ status: Int) -> Bool
     ) throws(CurlError) -> End {
-        guard let multi = MultiHandle() else { throw CurlError(detail: "curl_multi_init: out of memory") }
+        guard let multi = MultiHandle() else { throw CurlError(detail: "libcurl has no memory or no descriptors") }
         defer { curl_multi_cleanup(multi.raw) }
         guard curl_multi_add_handle(multi.raw, easy.raw) == CURLM_OK else {
             throw CurlError(detail: "curl_multi_add_handle: out of memory")

@@ -72,6 +72,9 @@ struct ScheduleBackendTests {
         #expect(try plan.change(records, now: 0) == .added)
         #expect(try !records.replace("night", plan.definition, plan.clock, output: Output()))
         #expect(try plan.change(records, now: 0) == .unchanged)
+        // It may be the first that is written in the state directory, into which nobody else looks.
+        let traits = try FileManager.default.attributesOfItem(atPath: place + "/state/syncagent")
+        #expect((traits[.posixPermissions] as? Int) == 0o700)
         let record = try records.get("night")
         #expect(record.backend.words == "the sundial" && record.backend.isInEffect("night"))
         _ = try records.discard("night")

@@ -136,12 +136,25 @@ extension BackupDirectory {
 extension PullRun {
     /// Removes files and directories that an earlier pull installed, and reports it.
     ///
+    /// - Parameter isLast: Whether no batch of files is synced afterwards. Then this is: what a power cut brought back, and the
+    ///   index had forgotten, would stay for ever.
     /// - Returns: The positions of those that could not be removed.
-    @discardableResult mutating func remove(_ positions: [Int], _ survey: inout Survey) -> Set<Int> {
+    @discardableResult mutating func remove(_ positions: [Int], _ survey: inout Survey, isLast: Bool = false) -> Set<
+        Int
+    > {
         guard !positions.isEmpty else { return [] }
         let index = survey.index
         let removal = Removal(destination: destination, index: index, backup: survey.pruning.backup)
         let result = removal.remove(positions)
+        if isLast, environment.isDurable, !result.gone.isEmpty {
+            do throws(FileError) { try environment.synchronize(destination) } catch {
+                // What is gone may come back: it stays in the index, and the next run looks.
+                (report.status, report.reason) = (.ioError, error.reasonForFile)
+                report.notRemoved += positions.count
+                for position in positions { journal.notRemoved(index.text(position), reason: "\(error)") }
+                return Set(positions)
+            }
+        }
         report.files.removed += result.removed
         report.folders.removed += result.removedDirectories
         for position in result.gone where !index.isDirectory(position) { journal.removed(index.text(position)) }

@@ -278,7 +278,7 @@ struct PullRun {
     /// moved files are copied from their old places.
     private mutating func prune(_ survey: inout Survey) {
         let former = survey.formerDirectories.filter { survey.index.record($0)?.installed == true }
-        let failed = remove(survey.left(of: survey.obsolete + former), &survey)
+        let failed = remove(survey.left(of: survey.obsolete + former), &survey, isLast: true)
         // The others will never be ours to remove.
         survey.gone.formUnion(survey.formerDirectories.without(failed))
     }

@@ -10,6 +10,8 @@ struct DirectoryListing {
         var linkTarget: [UInt8]?
         /// The kind of anything that is no file, directory or link.
         var specialKind = ""
+        /// Whether it was gone when it was looked at. Nobody knows what it was, so it is not simply left out.
+        var hasVanished = false
     }
 
     private(set) var entries: [Entry] = []
@@ -17,7 +19,7 @@ struct DirectoryListing {
 
     var count: Int { entries.count }
 
-    /// Reads a directory and closes it. Entries that vanish meanwhile are left out.
+    /// Reads a directory and closes it.
     init(_ directory: consuming Descriptor, path: String) throws(PublishError) {
         let raw = directory.raw
         let code = try forEachName(in: directory) { name, length throws(PublishError) in
@@ -66,19 +68,26 @@ struct DirectoryListing {
         let status: FileStatus
         switch SyncSystem.status(descriptor, name) {
         case .success(let found?): status = found
-        case .success(nil): return
+        case .success(nil): return addVanished(name, length)
         case .failure(let code): throw .reading("\(path)/\(String(cString: name))", "look at", code: code)
         }
         var entry = Entry(nameStart: names.count, nameLength: length, status: status)
         if status.kind == .link {
             guard let target = readLink(descriptor, name) else {
-                if Errno.last == .noSuchFileOrDirectory { return }
+                if Errno.last == .noSuchFileOrDirectory { return addVanished(name, length) }
                 throw .reading("\(path)/\(String(cString: name))", "read the link", code: .last)
             }
             entry.linkTarget = target
         } else if status.kind == .other {
             entry.specialKind = Self.specialKind(descriptor, name)
         }
+        names.append(contentsOf: UnsafeRawBufferPointer(start: name, count: length))
+        entries.append(entry)
+    }
+
+    private mutating func addVanished(_ name: UnsafePointer<CChar>, _ length: Int) {
+        var entry = Entry(nameStart: names.count, nameLength: length, status: .unknown)
+        entry.hasVanished = true
         names.append(contentsOf: UnsafeRawBufferPointer(start: name, count: length))
         entries.append(entry)
     }

@@ -104,6 +104,7 @@ struct TreeWalk: ~Copyable {
             let unstated = status.size == 0 ? try unstatedSize(root, progress) : 0
             try append(status.isExecutable ? .executable : .file, stamp, status, unstatedSize: unstated)
         case .link: try append(.link, stamp, status, target: item.linkTarget)
+        case .other where item.hasVanished: throw .changed(shownPath())
         case .other: notes.refuse(path, item.specialKind)
         }
     }

@@ -22,12 +22,15 @@ package enum ScheduleFiles {
 
     /// Writes a file in the place of a former one: fsync(2), then rename(2). Makes the directories above it.
     ///
+    /// - Parameter directories: The mode of those that are made.
     /// - Throws: ``ScheduleError`` with code `file`.
-    package static func write(_ bytes: [UInt8], to path: String, mode: FileMode = 0o644) throws(ScheduleError) {
+    package static func write(_ bytes: [UInt8], to path: String, mode: FileMode = 0o644, directories: FileMode = 0o755)
+        throws(ScheduleError)
+    {
         let slash = path.lastIndex(of: "/") ?? path.startIndex
         do throws(FileError) {
             try checkParent(of: path)
-            try makeDirectories(String(path[..<slash]), mode: 0o755)
+            try makeDirectories(String(path[..<slash]), mode: directories)
             try checkDirectory(of: path)
             try replaceFile(path, with: bytes, mode: mode)
         } catch { throw ScheduleError(.file, "writing \(escaped(path)): \(error.reason)") }

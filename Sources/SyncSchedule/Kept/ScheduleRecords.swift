@@ -111,7 +111,8 @@ package struct ScheduleRecords: Sendable {
         do { bytes = Array(try encoder.encode(value)) + [0x0A] } catch {
             throw ScheduleError(.file, "\(escaped(path)) cannot be written: \(escaped("\(error)"))")
         }
-        try ScheduleFiles.write(bytes, to: path, mode: 0o600)
+        // The first of this user may be the first file in the state directory, too, which nobody else looks into.
+        try ScheduleFiles.write(bytes, to: path, mode: 0o600, directories: 0o700)
     }
 
     private static var decoder: JSONDecoder {

@@ -155,18 +155,28 @@ package func forEachName<Failure: Error>(
 
 /// Makes every missing directory of `path`, as mkdir(1) `-p` does.
 ///
-/// - Parameter umask: What they are made without, besides the process's own.
-package func makeDirectories(_ path: String, mode: FileMode = 0o777, umask: Umask = Umask(bits: 0)) throws(FileError) {
+/// - Parameters:
+///   - umask: What they are made without, besides the process's own.
+///   - isDurable: Whether a power cut leaves their names there: what is synced in a directory is lost with the directory's name.
+package func makeDirectories(
+    _ path: String, mode: FileMode = 0o777, umask: Umask = Umask(bits: 0), isDurable: Bool = false
+) throws(FileError) {
     var prefix = path.hasPrefix("/") ? "/" : ""
     for component in path.split(separator: "/") {
         let above = prefix.isEmpty ? "." : prefix
         prefix += prefix.isEmpty || prefix.hasSuffix("/") ? String(component) : "/" + component
         var mask = umask
         if umask.bits != 0, let opened = openDirectory(above) { mask = umask.holding(in: opened.raw) }
-        guard let code = makeDirectory(prefix, mode: mask.less(mode)), code != .fileExists, !exists(prefix) else {
+        guard let code = makeDirectory(prefix, mode: mask.less(mode)) else {
+            // EINVAL of fsync(2): a file system that syncs no directories.
+            if isDurable, let opened = openDirectory(above), let code = synchronize(opened.raw),
+                code != .invalidArgument
+            {
+                throw FileError(step: "sync", path: above, code: code)
+            }
             continue
         }
-        throw FileError(step: "create", path: prefix, code: code)
+        guard code == .fileExists || exists(prefix) else { throw FileError(step: "create", path: prefix, code: code) }
     }
 }
 

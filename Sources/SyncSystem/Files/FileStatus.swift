@@ -29,6 +29,9 @@ package struct FileStatus: Equatable, Sendable {
         permissions = UInt16(truncatingIfNeeded: status.st_mode & 0o7777)
     }
 
+    /// Of what could not be looked at.
+    package static let unknown = FileStatus(stat())
+
     /// Whether this is the same file, whatever has become of it. inode(7)
     package func isSameFile(as other: FileStatus) -> Bool { device == other.device && inode == other.inode }
 

@@ -5,7 +5,7 @@ import SyncModel
 ///
 /// - Parameters:
 ///   - path: Absolute, or relative to the working directory. Links on the way are followed, one at the end is refused.
-///   - create: Whether to make it, and what is missing above it, with mode 0700.
+///   - create: Whether to make it, and what is missing above it, with mode 0700, so that a power cut leaves it there.
 /// - Throws: ``FileError``; with ``Errno/noSuchFileOrDirectory`` when it is missing and not to be made.
 package func openPrivateDirectory(_ path: String, create: Bool) throws(FileError) -> Descriptor {
     try openPrivateDirectory(path, create: create, .noFollow)
@@ -21,7 +21,7 @@ package func openStateDirectory(_ path: String, create: Bool) throws(FileError) 
 }
 
 private func openPrivateDirectory(_ path: String, create: Bool, _ flags: OpenFlags) throws(FileError) -> Descriptor {
-    if create { try makeDirectories(path, mode: 0o700) }
+    if create { try makeDirectories(path, mode: 0o700, isDurable: true) }
     guard let directory = openDirectory(path, flags) else { throw .last("open", path) }
     try checkPrivate(directory.raw, shown: path)
     return directory

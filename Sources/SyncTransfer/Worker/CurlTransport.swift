@@ -22,7 +22,7 @@ package final class CurlTransport: Transport {
         func misuse(_ detail: String) -> TransferError { TransferError(code: .misuse, url: "", detail: detail) }
         try configuration.validate()
         do { try Libcurl.check() } catch { throw misuse(error.detail) }
-        guard let multi = MultiHandle() else { throw misuse("curl_multi_init returned NULL") }
+        guard let multi = MultiHandle() else { throw misuse("libcurl has no memory or no descriptors") }
         let inbox = Inbox(multi: multi)
         let counters = Counters()
         self.inbox = inbox

@@ -91,6 +91,36 @@ struct DiskFailureTests {
         #expect(scene.root.read("dest/a") != nil)
     }
 
+    @Test("What is pruned is on the disk as gone before it is told and before the index forgets it [F088]")
+    func pruneIsSynced() throws {
+        #expect(try scene.pull().status == .done)
+        var nodes = tree.nodes
+        nodes["a"] = nil
+        try scene.publish(AssetTree(nodes), revision: 2)
+        let seen = Seen()
+        let path = scene.root.path("dest/a")
+        let disk = Scene.Disk { _ in seen.isGone.withLock { $0.append(access(path, F_OK) != 0) } }
+        let outcome = try scene.pull(disk: disk) { $0.prune = true }
+        #expect(outcome.status == .done && outcome.values("path", of: "task.removed") == ["a"])
+        #expect(seen.isGone.withLock { $0.last } == true)
+    }
+
+    @Test("Where that cannot be synced it is not told, stays in the index, and the next pull looks again")
+    func pruneIsNotSynced() throws {
+        #expect(try scene.pull().status == .done)
+        var nodes = tree.nodes
+        nodes["a"] = nil
+        try scene.publish(AssetTree(nodes), revision: 2)
+        let outcome = try scene.pull(disk: .failing(at: 1)) { $0.prune = true }
+        #expect(outcome.status == .ioError && outcome.count("task.removed") == 0)
+        #expect(
+            outcome.values("reason", of: "prune.failed") == ["cannot sync \(scene.destination): Input/output error"])
+        // As a power cut may bring it back.
+        try scene.root.write(try #require(tree.bytes("a")), to: "dest/a")
+        #expect(try indexedPaths().contains("a"))
+        #expect(try scene.pull { ($0.prune, $0.force) = (true, true) }.status == .done)
+    }
+
     @Test("A batch after a failed syncfs is not placed, though the next one would succeed")
     func laterBatch() throws {
         let manifest = try Manifest.ofRows(5_000)
@@ -187,4 +217,9 @@ struct DiskFailureTests {
         #expect(error.code == .noSuchFileOrDirectory)
         _ = context.committer.finish()
     }
+}
+
+/// Whether a file was gone at each syncfs.
+private final class Seen: Sendable {
+    let isGone = Mutex<[Bool]>([])
 }
