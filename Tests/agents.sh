@@ -1,6 +1,6 @@
 #!/bin/bash
 # Shows what the background agent promises, with the real program: restarts, races, storms, killed readers, and what
-# it costs.
+# it costs. [S7]
 #
 # usage: agents.sh [PART…]
 #

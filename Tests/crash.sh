@@ -1,6 +1,6 @@
 #!/bin/bash
 # Kills the background agent and its clients with SIGKILL at random moments, over the whole life of runs and their
-# hooks, and looks at what is left behind each time.
+# hooks, and looks at what is left behind each time. [S9 S137]
 #
 # usage: crash.sh [COUNT] [--seed N] [--seconds S] [--files N]
 #

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the real program on seeded mutations of everything it reads: manifests, parts, packs, answers of servers, the
-# destination's own directory and tree, configuration, credentials, control requests, the state directory.
+# destination's own directory and tree, configuration, credentials, control requests, the state directory. [G5]
 #
 #   Tests/fuzz.sh N [SEED [AREA]]        N cases; without SEED a new one, which is printed
 #   Tests/fuzz.sh --case K SEED [AREA]   case K of that seed once more, with everything it says

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Prints which numbered rules and faults have a test, as a Markdown table.
 
-Tests carry the ids in brackets at the end of their names: "A relative Location resolves … [S76 F021]". rows.tsv has
+Tests carry the ids in brackets at the end of their names: "A relative Location resolves … [S76 F021]". Scripts below Tests carry
+those of what they show in comments, in the same way; they count only where a script that job.sh starts leads to them. rows.tsv has
 every id with a title and, where no test carries it, the reason. Exit status 1: an id is neither covered nor
 explained, explained although covered, a test carries an id that is not in the list, or a reason names a suite of tests, a
 member of a type or a path that is not there. `--check` tries this last check with reasons that are wrong.
@@ -14,6 +15,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ID = r"(?:F\d{3}|[SVRG]\d{1,3})"
 TAGS = re.compile(r'"((?:[^"\\\n]|\\.)*?)\[(' + ID + r"(?:[ ,]+" + ID + r')*)\]"')
+SCRIPT_TAGS = re.compile(r"\[(" + ID + r"(?:[ ,]+" + ID + r")*)\]")
 # What a reason may name: a suite or a target of tests, a member of a type (not a file with an ending), and a path.
 SUITE = re.compile(r"(?<![\w/.])([A-Z]\w*Tests)\b(?!/)")
 MEMBER = re.compile(r"(?<![\w/.])([A-Z]\w*)\.(\w+)\b(?![/(]?\w)")
@@ -36,7 +38,25 @@ def tags(root):
         for match in TAGS.finditer(path.read_text(encoding="utf-8")):
             for name in re.findall(ID, match.group(2)):
                 found.setdefault(name, set()).add(path.parent.name)
+    for path in scripts(root):
+        for match in SCRIPT_TAGS.finditer(path.read_text(encoding="utf-8")):
+            for name in re.findall(ID, match.group(1)):
+                found.setdefault(name, set()).add(f"Tests/{path.relative_to(root)}")
     return found
+
+
+def scripts(root):
+    """The scripts that job.sh starts, and those that they name."""
+    known = {path.name: path for folder in (".", "evidence", "faults") for path in (root / folder).glob("*.*")
+             if path.suffix in (".sh", ".py") and path.name not in ("run.sh", "job.sh", "coverage.sh")}
+    reached, pending = set(), [root / "job.sh"]
+    while pending:
+        text = pending.pop().read_text(encoding="utf-8")
+        for name in re.findall(r"[\w-]+\.(?:sh|py)\b", text):
+            if name in known and known[name] not in reached:
+                reached.add(known[name])
+                pending.append(known[name])
+    return sorted(reached)
 
 
 def rows():

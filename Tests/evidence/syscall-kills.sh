@@ -9,7 +9,7 @@
 # The pull updates 20 files from one revision to the next: files come, change and go. A first run under strace counts
 # each kind of call; then, for each kind and each n, a run from the same start is killed by strace(1) at the moment the
 # n-th such call of a thread is entered. After each: every visible file is what one of the two revisions says; the
-# next pull succeeds, with no other step, and leaves exactly the new revision; `doctor --strict` finds nothing.
+# next pull succeeds, with no other step, and leaves exactly the new revision; `doctor --strict` finds nothing. [F084]
 #
 # strace counts for each thread. Threads share their work differently each time, so a kind is tried until a run
 # outlives it, whatever the first run counted.
