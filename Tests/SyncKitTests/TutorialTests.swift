@@ -3,7 +3,7 @@ import SyncKit
 import SyncTestKit
 import Testing
 
-// The code of Sources/SyncKit/SyncKit.docc/Embedding.md, word for word.
+// The code of Sources/SyncKit/SyncKit.docc/Tutorial.md, word for word.
 
 func pullTower(_ manifest: String, into destination: String, state: String) async throws -> Sync.Summary? {
     var options = Sync.Options()
@@ -80,7 +80,7 @@ struct TutorialTests {
     func text() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        let page = root.appendingPathComponent("Sources/SyncKit/SyncKit.docc/Embedding.md")
+        let page = root.appendingPathComponent("Sources/SyncKit/SyncKit.docc/Tutorial.md")
         let article = try String(contentsOf: page, encoding: .utf8)
         let code = try String(contentsOfFile: #filePath, encoding: .utf8)
         // The formatter breaks lines where it likes.
