@@ -51,7 +51,7 @@ run() {
     *Tests)
         # As 'swift test --skip-build --filter' does, but without its lock: targets run beside each other. Started in the
         # background of a shell, it would ignore SIGINT, and so would every program that the tests start.
-        env --default-signal=INT .build/debug/syncagentPackageTests.xctest --testing-library swift-testing --filter "^$job\\..*$filter"
+        env --default-signal=INT .build/debug/syncagentPackageTests.xctest --testing-library swift-testing --filter "^$job\\..*($filter)"
         ;;
 
     format) swift format lint --strict --parallel --recursive Sources Tests ;;
