@@ -120,7 +120,7 @@ struct ReportTests {
         try FileManager.default.moveItem(at: away, to: packs)
         #expect(try set.pull().status == 0)
         report = try set.tool.run(["report"]).output
-        #expect(report.contains("ok     com.example.tower: 3 files put in place"), "\(report)")
+        #expect(report.contains("ok         com.example.tower: 3 files put in place"), "\(report)")
         #expect(report.contains("earlier"), "\(report)")
         #expect(!report.contains("->"), "\(report)")
     }

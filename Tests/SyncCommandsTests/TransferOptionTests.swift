@@ -135,6 +135,6 @@ struct TransferOptionTests {
         for name in ["--connections", "--rewrite", "--cacert"] {
             #expect(text.range(of: name).map { $0.lowerBound > text.startIndex } == true)
         }
-        #expect(text.contains("OUTPUT"))
+        #expect(text.contains("HOOKS:"))
     }
 }
