@@ -24,6 +24,13 @@ def anchors(page):
     return found
 
 
+def moved(name):
+    """Where a file of this name is now, as a question."""
+    top, last = name.split("/")[0], name.rsplit("/", 1)[-1]
+    found = [str(path.relative_to(ROOT)) for path in (ROOT / top).rglob(last)] if last else []
+    return f"; is it {found[0]}?" if len(found) == 1 else ""
+
+
 def check(page, problems):
     base = page.parent
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
@@ -39,7 +46,7 @@ def check(page, problems):
                 problems.append(f"{place}: {name or page.name} has no heading #{anchor}")
         for name in PATH.findall(line):
             if not (ROOT / name.rstrip("./")).exists():
-                problems.append(f"{place}: there is no {name}")
+                problems.append(f"{place}: there is no {name}{moved(name)}")
 
 
 def check_tests(page, problems):
