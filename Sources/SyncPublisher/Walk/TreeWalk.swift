@@ -143,15 +143,8 @@ struct TreeWalk: ~Copyable {
         _ root: SourceRoot, _ status: FileStatus? = nil, progress: (Int) throws(PublishError) -> Void
     ) throws(PublishError) {
         let length = path.count
-        let raw = open(root, .directory)
-        let code = Errno.last
         let text = shownPath()
-        guard let opened = Descriptor(opened: raw) else {
-            switch code {
-            case .tooManySymbolicLinkLevels, .noSuchFileOrDirectory, .notDirectory: throw .changed(text)
-            default: throw .reading(text, "open the directory", code: code)
-            }
-        }
+        let opened = try SourceRoot.opened(open(root, .directory), text, "open the directory")
         var listing = try DirectoryListing(opened, path: text)
         try readIgnoreFile(root, &listing)
         try leaveOut(&listing, progress)
@@ -207,14 +200,7 @@ struct TreeWalk: ~Copyable {
         throws(PublishError) -> UInt64
     {
         let raw = open(root, .unwaiting)
-        let code = Errno.last
-        guard let opened = Descriptor(opened: raw) else {
-            switch code {
-            case .tooManySymbolicLinkLevels, .noSuchFileOrDirectory, .notDirectory, .noSuchAddressOrDevice:
-                throw .changed(shownPath())
-            default: throw .reading(shownPath(), "open", code: code)
-            }
-        }
+        let opened = try SourceRoot.opened(raw, shownPath())
         if scratch.isEmpty { scratch = Array(repeating: 0, count: 256 << 10) }
         var size: UInt64 = 0
         while true {
