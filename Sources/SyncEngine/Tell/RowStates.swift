@@ -1,4 +1,5 @@
 import SyncManifest
+import SyncModel
 import SyncReport
 
 /// The result of each row of a manifest in one run.
@@ -44,7 +45,7 @@ struct RowStates: Sendable {
     func commonReason(of manifest: Manifest) -> String? {
         var sums = FailureSums()
         for (row, reason) in reasons.sorted(by: { $0.key < $1.key }) {
-            sums.take(path: manifest.files.path(row), reason: reason, cause: nil, time: 0)
+            sums.take(path: manifest.files.path(row), reason: reason, cause: .other, time: 0)
             if sums.problems.count > 1 { return nil }
         }
         return sums.problems.first?.detail
