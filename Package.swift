@@ -150,7 +150,7 @@ let package = Package(
             "SyncDaemon",
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule", "SyncAgent", "SyncEngine", "SyncStore",
-                "SyncReport", "SyncServer", "CPosix", logging,
+                "SyncReport", "SyncServer", logging,
             ]),
         tests(
             "SyncDaemonTests",

@@ -14,7 +14,7 @@
 #              is for a release build on a quiet machine, at least so many a second
 #   followers  'events --follow' and 'attach' are killed 100 times each: what they and their successors got has no gap and
 #              no repeat
-#   rest       CPU, wake-ups and memory of an agent with 20 sessions and nothing to do, over 30 s: at most one wake-up in 10 s
+#   rest       CPU, wake-ups and memory of an agent with 20 sessions and nothing to do, over 30 s: at most three wake-ups a second
 #   list       from the start of an agent until 20 sessions are listed
 #   enqueue    a background pull of 100,000 files: time, rows, bytes
 #   store      a fresh pull of 20,000 files of 1 KiB with the state on the disk and in memory, in turn, five times each

@@ -53,15 +53,11 @@ PLATFORM = {
     "Sources/CPosix/clone.h": "sharing blocks between files",
     "Sources/CPosix/memory.h": "the heap",
     "Sources/CPosix/process.h": "starting programs",
-    "Sources/CPosix/start.h": "what the process was started with",
-    "Sources/CPosix/tasks.h": "where Swift's tasks run",
     "Sources/CMicroHTTPD/shim.h": "sockets of a server",
-    "Sources/SyncDaemon/ControlServer/TaskThreads.swift": "where Swift's tasks run",
 }
 # Who calls the C library's functions itself, a file or a whole module, and for what.
 CALLERS = {
     "Sources/SyncSystem": "makes Swift's types of them",
-    "Sources/SyncDaemon/ControlServer/TaskThreads.swift": "a hook of Swift's runtime, and conditions",
     "Sources/SyncServer/HTTP/ConnectionWatch.swift": "sockets of a server",
     "Sources/SyncServer/HTTP/ListeningSocket.swift": "sockets of a server",
     "Sources/SyncTransfer/Routing/AddressScope.swift": "addresses of sockets",

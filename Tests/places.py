@@ -19,7 +19,6 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OLD_WORDS = "words of earlier versions, newer options are in the JSON behind them (Tests/SyncCommandsTests/RecipeTests.swift)"
 # Kind, example, what names it, how many places it may have, where it takes effect, and where nothing new has to be added.
 EXAMPLES = [
     (
@@ -29,7 +28,6 @@ EXAMPLES = [
         2,
         ["SyncEngine/Look/Refusals", "SyncEngine/Run/PullEngine"],
         {
-            OLD_WORDS: ["SyncStore/KeptRecipe"],
             "the Swift API names it, too": ["SyncKit/PullSetup", "SyncKit/Sync"],
         },
     ),
@@ -51,7 +49,7 @@ EXAMPLES = [
         r"\bmaxDelete\b|\bmax_delete\b",
         2,
         ["SyncDaemon/RunEntry", "SyncEngine/Place/Removal"],
-        {OLD_WORDS: ["SyncStore/KeptRecipe"]},
+        {},
     ),
     (
         "schedule backend",

@@ -126,7 +126,7 @@ extension AgentCall {
 
     /// What the agent says went wrong.
     static func error(_ status: Int, _ bytes: [UInt8]) -> ControlError {
-        if let answer = try? ControlJSON.decode(ErrorAnswer.self, from: bytes) { return answer.value }
-        return ControlError(.internal, "The agent answered with HTTP status \(status).", exitStatus: .internalError)
+        ControlError(body: bytes)
+            ?? ControlError(.internal, "The agent answered with HTTP status \(status).", exitStatus: .internalError)
     }
 }

@@ -37,8 +37,9 @@ public struct AgentLauncher: Sendable {
     /// - Throws: `ControlError`, with exit status 73 for a state directory that is not private to this user.
     public func start() throws(ControlError) { _ = try launch() }
 
-    /// - Returns: What tells how it ends; `nil` where none was started.
-    fileprivate func launch() throws(ControlError) -> LaunchedAgent? {
+    /// - Returns: Tells why it does not run, `nil` while it does and when it has left the work to another one; `nil` where none
+    ///   was started.
+    fileprivate func launch() throws(ControlError) -> (@Sendable () -> ControlError?)? {
         let log: Descriptor
         do throws(FileError) {
             _ = try openStateDirectory(place.stateDirectory, create: true)
@@ -49,53 +50,40 @@ public struct AgentLauncher: Sendable {
         let variables = environment.filter { !$0.key.contains("=") }.map { "\($0.key)=\($0.value)" }.sorted()
         var start = ProgramStart([program] + arguments, variables: variables)
         start.output = log.raw
+        let loggedBefore = status(log.raw)?.size ?? 0
+        let end = Monitor<StartedProgram.End?>(nil)
         do throws(FileError) {
-            let agent = LaunchedAgent(logFile: logFile, loggedBefore: status(log.raw)?.size ?? 0)
             let child = try start.start()
             // Its end is taken, so that a program that lives long keeps no zombie. waitpid(2)
-            _ = try? WorkerThread(name: "child") { agent.ended(child.wait()) }
-            return agent
+            _ = try? WorkerThread(name: "child") {
+                let found = child.wait()
+                end.change { $0 = found }
+            }
         } catch { throw ControlError(.unreachable, "Cannot start the agent: \(error).", exitStatus: .unavailable) }
+        return { [logFile] in
+            let (words, status): (String, ExitStatus)
+            switch end.withLock({ $0 }) {
+            case nil, .unknown, .exited(ExitStatus.done.rawValue), .exited(ExitStatus.busy.rawValue): return nil
+            case .exited(let number):
+                (words, status) = ("exited with status \(number)", ExitStatus(rawValue: number) ?? .unavailable)
+            case .signalled(let number): (words, status) = ("was killed by signal \(number)", .unavailable)
+            }
+            let said = lastLine(of: logFile, after: loggedBefore)
+            let reason = said.map { ": \(escaped($0))" } ?? "; see \(escaped(logFile))"
+            return ControlError(.failed, "The agent cannot start: it \(words)\(reason)", exitStatus: status)
+        }
     }
 }
 
-/// An agent that has been started, and how it ended if it did not stay.
-private final class LaunchedAgent: Sendable {
-    private let logFile: String
-    /// **Bytes** of the log that are not its own.
-    private let loggedBefore: UInt64
-    private let end = Mutex<StartedProgram.End?>(nil)
-
-    init(logFile: String, loggedBefore: UInt64) { (self.logFile, self.loggedBefore) = (logFile, loggedBefore) }
-
-    func ended(_ found: StartedProgram.End?) { end.withLock { $0 = found } }
-
-    /// Why it does not run; `nil` while it does, and when it has left the work to another one.
-    var failure: ControlError? {
-        let words: String
-        let status: ExitStatus
-        switch end.withLock({ $0 }) {
-        case nil, .unknown, .exited(ExitStatus.done.rawValue), .exited(ExitStatus.busy.rawValue): return nil
-        case .exited(let number):
-            (words, status) = ("exited with status \(number)", ExitStatus(rawValue: number) ?? .unavailable)
-        case .signalled(let number): (words, status) = ("was killed by signal \(number)", .unavailable)
-        }
-        let reason = lastLine.map { ": \(escaped($0))" } ?? "; see \(escaped(logFile))"
-        return ControlError(.failed, "The agent cannot start: it \(words)\(reason)", exitStatus: status)
-    }
-
-    /// Of what it has written.
-    private var lastLine: String? {
-        guard let log = try? openFile(logFile, trust: .ownState), let size = SyncSystem.status(log.raw)?.size else {
-            return nil
-        }
-        let start = max(loggedBefore < size ? loggedBefore : 0, size - min(size, 4_096))
-        var bytes = [UInt8](repeating: 0, count: Int(size - start))
-        let count = bytes.withUnsafeMutableBytes { readFully(log.raw, into: $0, at: start) }
-        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(whereSeparator: \.isNewline).last {
-            line in !line.allSatisfy(\.isWhitespace)
-        }.map(String.init)
-    }
+/// The last line that an agent has written to its log, after so many **bytes** of others.
+private func lastLine(of path: String, after others: UInt64) -> String? {
+    guard let log = try? openFile(path, trust: .ownState), let size = status(log.raw)?.size else { return nil }
+    let start = max(others < size ? others : 0, size - min(size, 4_096))
+    var bytes = [UInt8](repeating: 0, count: Int(size - start))
+    let count = bytes.withUnsafeMutableBytes { readFully(log.raw, into: $0, at: start) }
+    return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(whereSeparator: \.isNewline).last {
+        line in !line.allSatisfy(\.isWhitespace)
+    }.map(String.init)
 }
 
 extension ControlClient {
@@ -112,7 +100,7 @@ extension ControlClient {
     {
         let end = ContinuousClock.now + patience
         var next = ContinuousClock.now
-        var launched: LaunchedAgent?
+        var failure: (@Sendable () -> ControlError?)?
         while true {
             var problem = "The agent is stopping."
             do {
@@ -120,10 +108,10 @@ extension ControlClient {
                 if status.state != .stopping { return status }
             } catch let error as ControlError where error.code == .unreachable {
                 problem = error.message
-                if let failure = launched?.failure { throw failure }
+                if let failure = failure?() { throw failure }
                 // Again now and then: one that was going down when it was looked at has gone by now.
                 if ContinuousClock.now >= next {
-                    launched = try launcher.launch() ?? launched
+                    failure = try launcher.launch() ?? failure
                     next = .now + .milliseconds(500)
                 }
             }
@@ -132,21 +120,9 @@ extension ControlClient {
                     .unreachable, "\(problem) No new one started in time; see \(escaped(launcher.logFile)).",
                     exitStatus: .unavailable)
             }
-            try await rest(milliseconds: 20)
+            try await Task.sleep(for: .milliseconds(20))
         }
     }
-}
-
-/// Waits for a moment on a thread of its own: `Task.sleep` starts libdispatch's pool, which ends the process where /proc
-/// is not mounted.
-///
-/// - Throws: `CancellationError`, when the moment is over.
-func rest(milliseconds: Int) async throws {
-    // Without a thread this one waits.
-    if (try? await onThread("rest", { pauseThread(milliseconds: milliseconds) })) == nil {
-        pauseThread(milliseconds: milliseconds)
-    }
-    try Task.checkCancellation()
 }
 
 /// Where an agent's socket and state are, according to the XDG Base Directory Specification 0.8.

@@ -11,8 +11,7 @@ public struct AgentSession: Sendable {
 
     /// Refers to a session by name; nothing is sent yet, and the session need not exist.
     public init(_ identifier: String, client: ControlClient) {
-        self.identifier = identifier
-        self.client = client
+        (self.identifier, self.client) = (identifier, client)
     }
 
     /// Enqueues a pull of a manifest into a directory; returns when the agent has it on disk.
@@ -39,7 +38,7 @@ public struct AgentSession: Sendable {
     public func requests() async throws -> RequestList { try await client.requests(of: identifier) }
 
     /// The tasks of its latest run, one by one: see ``ControlClient/tasks(of:state:path:)``.
-    public func tasks(state: TaskState? = nil, path: String? = nil) -> SessionTasks {
+    public func tasks(state: TaskState? = nil, path: String? = nil) -> AsyncThrowingStream<TaskStatus, any Error> {
         client.tasks(of: identifier, state: state, path: path)
     }
 
@@ -88,46 +87,5 @@ public struct AgentSession: Sendable {
     /// Fetches these paths of the open run before all others.
     @discardableResult public func prioritize(_ paths: [String]) async throws -> SessionStatus {
         try await client.prioritize(identifier, paths: paths)
-    }
-}
-
-/// The tasks of a session's latest run, ordered by path.
-///
-/// Nothing is sent before the first one is requested, and memory use does not depend on their number.
-public struct SessionTasks: AsyncSequence, Sendable {
-    /// One task.
-    public typealias Element = TaskStatus
-
-    let call: AgentCall
-
-    /// Creates the sequence.
-    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(call) }
-
-    /// Iterates over the tasks.
-    public struct AsyncIterator: AsyncIteratorProtocol {
-        private let call: AgentCall
-        private var stream: LineStream?
-        private var waiting: [String] = []
-
-        init(_ call: AgentCall) { self.call = call }
-
-        /// The next task; `nil` after the last.
-        ///
-        /// - Throws: `ControlError`; `CancellationError`.
-        public mutating func next() async throws -> TaskStatus? {
-            let stream = stream ?? LineStream(call)
-            self.stream = stream
-            while true {
-                if let text = waiting.popLast() { return try Self.task(text) }
-                guard let lines = try await stream.next() else { return nil }
-                waiting = lines.reversed()
-            }
-        }
-
-        private static func task(_ text: String) throws -> TaskStatus {
-            let bytes = Array(text.utf8)
-            if let error = try? ControlJSON.decode(ErrorAnswer.self, from: bytes) { throw error.value }
-            return try ControlJSON.decode(TaskStatus.self, from: bytes)
-        }
     }
 }

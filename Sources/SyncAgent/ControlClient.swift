@@ -16,8 +16,7 @@ public struct ControlClient: Sendable {
 
     /// Takes the path of a socket; ``AgentPlace`` finds the usual one.
     public init(socketPath: String, timeout: Duration = .seconds(60)) {
-        self.socketPath = socketPath
-        self.timeout = timeout
+        (self.socketPath, self.timeout) = (socketPath, timeout)
     }
 
     /// The state of the agent itself.
@@ -25,8 +24,8 @@ public struct ControlClient: Sendable {
 
     /// Every session, by name.
     public func sessions() async throws -> [SessionStatus] {
-        let answer: SessionsAnswer = try await get("/v1/sessions")
-        return answer.sessions
+        let answer: [String: [SessionStatus]] = try await get("/v1/sessions")
+        return answer["sessions"] ?? []
     }
 
     /// The current state of a session.
@@ -57,7 +56,7 @@ public struct ControlClient: Sendable {
 
     /// Fetches these paths of the open run before all others.
     public func prioritize(_ session: String, paths: [String]) async throws -> SessionStatus {
-        let body = try ControlJSON.encode(PriorityCommand(paths))
+        let body = try ControlJSON.encode(["paths": paths])
         return try await post("/v1/sessions/\(Self.encoded(session))/prioritize", body)
     }
 
@@ -71,8 +70,8 @@ public struct ControlClient: Sendable {
     /// Hooks, newest first; of one session, or of all.
     public func hooks(session: String? = nil) async throws -> [HookStatus] {
         let query = session.map { "?session=\(Self.encoded($0))" } ?? ""
-        let answer: HooksAnswer = try await get("/v1/hooks" + query)
-        return answer.hooks
+        let answer: [String: [HookStatus]] = try await get("/v1/hooks" + query)
+        return answer["hooks"] ?? []
     }
 
     /// The transfers of the session's open run, at most a second old.
@@ -80,18 +79,26 @@ public struct ControlClient: Sendable {
         try await get("/v1/sessions/\(Self.encoded(session))/requests")
     }
 
-    /// The tasks of the session's latest run, one by one, as fast as they are requested.
+    /// The tasks of the session's latest run, ordered by path, one by one, as fast as they are requested. Nothing is sent before
+    /// the first one is, and memory use does not depend on their number.
     ///
     /// - Parameters:
     ///   - state: Only tasks in this state.
     ///   - path: Only tasks whose path matches this pattern: `**` for any directories, `*` within a name.
-    public func tasks(of session: String, state: TaskState? = nil, path: String? = nil) -> SessionTasks {
+    public func tasks(of session: String, state: TaskState? = nil, path: String? = nil)
+        -> AsyncThrowingStream<TaskStatus, any Error>
+    {
         var query: [String] = []
         if let state { query.append("state=\(state.rawValue)") }
         if let path { query.append("path=\(Self.encoded(path))") }
         let target = "/v1/sessions/\(Self.encoded(session))/tasks"
-        return SessionTasks(
-            call: call("GET", query.isEmpty ? target : target + "?" + query.joined(separator: "&"), isStream: true))
+        let lines = LineStream(
+            call("GET", query.isEmpty ? target : target + "?" + query.joined(separator: "&"), isStream: true))
+        return AsyncThrowingStream {
+            guard let bytes = try await lines.next().map({ Array($0.utf8) }) else { return nil }
+            if let error = ControlError(body: bytes) { throw error }
+            return try ControlJSON.decode(TaskStatus.self, from: bytes)
+        }
     }
 
     /// Runs an ended hook again.
@@ -99,7 +106,7 @@ public struct ControlClient: Sendable {
 
     /// Stops the agent; returns when it has started to stop.
     public func stop(_ mode: AgentStop) async throws {
-        let body = try ControlJSON.encode(StopCommand(mode))
+        let body = try ControlJSON.encode(["mode": mode])
         _ = try await call("POST", "/v1/agent/stop", body: body).answer()
     }
 

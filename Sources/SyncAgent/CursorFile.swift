@@ -70,8 +70,7 @@ public struct RunCompletions: AsyncSequence, Sendable {
         private var dealtWith: Int64?
 
         init(events: SessionEvents.AsyncIterator, cursor: CursorFile) {
-            self.events = events
-            self.cursor = cursor
+            (self.events, self.cursor) = (events, cursor)
         }
 
         /// The next end; first records that the previous one has been handled.

@@ -14,10 +14,7 @@ public struct FileEntry: Sendable, Hashable {
 
     /// Creates an entry; see the properties.
     public init(path: String, size: UInt64, sha256: String, urls: [String]) {
-        self.path = path
-        self.size = size
-        self.sha256 = sha256
-        self.urls = urls
+        (self.path, self.size, self.sha256, self.urls) = (path, size, sha256, urls)
     }
 }
 

@@ -1,4 +1,3 @@
-import Foundation
 public import SyncModel
 
 /// The events of a session after a cursor, in order, without gaps or duplicates.
@@ -25,7 +24,6 @@ public struct SessionEvents: AsyncSequence, Sendable {
         private let sequence: SessionEvents
         private var cursor: Int64
         private var stream: LineStream?
-        private var waiting: [String] = []
         private var failures = 0
 
         init(_ sequence: SessionEvents) {
@@ -40,25 +38,30 @@ public struct SessionEvents: AsyncSequence, Sendable {
         ///   `CancellationError`.
         public mutating func next() async throws -> SessionEvent? {
             while true {
-                while let text = waiting.popLast() { if let event = try take(text) { return event } }
                 try Task.checkCancellation()
+                let line: String?
                 do {
-                    guard let lines = try await connected().next() else {
-                        stream = nil
-                        // The agent ended the stream in good order: there is no more, or it stops.
-                        guard sequence.isFollowing else { return nil }
-                        try await pause()
-                        continue
-                    }
+                    line = try await connected().next()
                     failures = 0
-                    waiting = lines.reversed()
                 } catch let error as ControlError where error.code == .unreachable || error.code == .stopping {
-                    stream = nil
                     failures += 1
                     guard failures <= SessionEvents.patience else { throw error }
-                    try await pause()
+                    try await reconnect()
+                    continue
+                }
+                if let line {
+                    if let event = try take(line) { return event }
+                } else {
+                    // The agent ended the stream in good order: there is no more, or it stops.
+                    guard sequence.isFollowing else { return nil }
+                    try await reconnect()
                 }
             }
+        }
+
+        private mutating func reconnect() async throws {
+            stream = nil
+            try await Task.sleep(for: .milliseconds(500))
         }
 
         private mutating func connected() -> LineStream {
@@ -69,18 +72,16 @@ public struct SessionEvents: AsyncSequence, Sendable {
             return new
         }
 
-        private func pause() async throws { try await rest(milliseconds: 500) }
-
         private mutating func take(_ text: String) throws -> SessionEvent? {
-            let line = EventLine(text)
-            if let number = line.sequence {
-                // Seen already: the connection broke between a line and its acknowledgement, which there is none of.
-                guard number > cursor else { return nil }
-                cursor = number
+            guard let event = SessionEvent(text) else {
+                throw ControlError(body: Array(text.utf8))
+                    ?? ControlError(.internal, "The agent sent a line that is no event.", exitStatus: .internalError)
             }
-            if let event = SessionEvent(line) { return event }
-            let answer = try ControlJSON.decode(ErrorAnswer.self, from: Array(text.utf8))
-            throw answer.value
+            guard let number = event.sequence else { return event }
+            // Seen already: the connection broke between a line and its acknowledgement, which there is none of.
+            guard number > cursor else { return nil }
+            cursor = number
+            return event
         }
     }
 }
@@ -101,26 +102,19 @@ public struct SessionEvent: Sendable, Equatable {
     public let json: String
 
     /// Parses a line of an event stream; `nil` if it is not an event.
-    init?(_ line: EventLine) {
+    init?(_ line: String) {
         struct Fields: Decodable {
+            let seq: Int64?
             let event: String
             let run: String?
             let time: WallTime?
         }
-        guard let fields = try? JSONDecoder().decode(Fields.self, from: Data(line.text.utf8)) else { return nil }
-        sequence = line.sequence
-        name = fields.event
-        run = fields.run
-        time = fields.time
-        json = line.text
+        guard let fields = try? Fields(json: Array(line.utf8)) else { return nil }
+        (sequence, name, run, time, json) = (fields.seq, fields.event, fields.run, fields.time, line)
     }
 
     /// Decodes more of the event; camelCase keys match snake_case ones.
     ///
     /// - Throws: `DecodingError`.
-    public func fields<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        let decoder = JSONDecoder()
-        decoder.keyDecodingStrategy = .convertFromSnakeCase
-        return try decoder.decode(type, from: Data(json.utf8))
-    }
+    public func fields<Value: Decodable>(_ type: Value.Type) throws -> Value { try Value(json: Array(json.utf8)) }
 }

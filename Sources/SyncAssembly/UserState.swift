@@ -15,7 +15,7 @@ package func openState(_ directory: String, warn: (String) -> Void) throws(Store
     return store
 }
 
-private let compression = EventCompression(
+private let compression: EventCompression = (
     compress: { bytes in
         guard bytes.count > 200, var compressor = try? ZstdCompressor(level: 1) else { return nil }
         var isSmaller = false
@@ -27,4 +27,5 @@ private let compression = EventCompression(
             isSmaller = used > 0
         }
         return isSmaller ? small : nil
-    }, decompress: { bytes, limit in bytes.withUnsafeBytes { try? decodeZstd($0, limit: limit) } })
+    }, decompress: { bytes, limit in bytes.withUnsafeBytes { try? decodeZstd($0, limit: limit) } }
+)

@@ -38,7 +38,6 @@ package struct CommandFailure: Error, Sendable, Equatable {
         switch error {
         case let error as CommandFailure: self = error
         case let error as ServerError: self.init(error.status, error.message)
-        case let error as ControlServerError: self.init(error.status, error.message)
         case let error as ControlError: self.init(error)
         case let error as EngineError: self.init(error)
         case let error as PublishError: self.init(error.exitStatus, error.description)

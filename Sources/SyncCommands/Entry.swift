@@ -7,23 +7,19 @@ import SyncSettings
 import SyncSystem
 
 /// The process's entry: parses the command line, runs the verb, exits with its status.
-///
-/// Not an asynchronous `main`: that starts libdispatch's threads, and the agent does without (``TaskThreads``).
 package func runSyncagent() -> Never {
     CurrentProcess.resetSignals()
     CurrentProcess.holdStandardDescriptors()
     StopSignals.ignoreBrokenPipes()
     boundHeaps(processors: ProcessInfo.processInfo.activeProcessorCount)
     do {
-        let words = WeeklyWords.joined(arguments())
+        let words = try WeeklyWords.joined(arguments())
         try VerbCheck.check(words)
         var command = try SyncagentCommand.parseAsRoot(words)
         guard let asynchronous = command as? any AsyncParsableCommand else {
             try command.run()
             leave(ExitStatus.done.rawValue)
         }
-        // libdispatch's pool reads /proc once a second, and ends the process where it is not mounted.
-        if command is AgentRunCommand || !isPermitted(.read, "/proc/self/stat") { TaskThreads.takeOver() }
         Task {
             var command = asynchronous
             do {
@@ -37,7 +33,7 @@ package func runSyncagent() -> Never {
         // The task ends the process; signals only interrupt the wait.
         while true { pause() }
     } catch {
-        let words = arguments()
+        let words = (try? arguments()) ?? []
         if CommandFailure(error) == nil, words.contains("--json") {
             switch words.first {
             case "pull": PullEnd().tell(error, on: Output())
@@ -50,18 +46,17 @@ package func runSyncagent() -> Never {
     }
 }
 
-/// The arguments, without the program's name. Swift's own need /proc; without it every one would be lost.
-private func arguments() -> [String] {
-    CurrentProcess.arguments.map { Array($0.dropFirst()) } ?? keptArguments()
-        ?? Array(CommandLine.arguments.dropFirst())
-}
-
-/// The arguments as the kernel keeps them. proc(5). A library that was loaded before us, such as faketime's, may have put the
-/// environment elsewhere; then Swift finds them no more than we do.
-private func keptArguments() -> [String]? {
+/// The arguments, without the program's name, as the kernel keeps them. proc(5). A library that was loaded before us, such as
+/// faketime's, may have put the environment elsewhere; then Swift does not find them.
+///
+/// - Throws: ``CommandFailure`` with status 78 where /proc is not mounted: Swift's threads need it, too.
+private func arguments() throws(CommandFailure) -> [String] {
     guard let file = FileHandle(forReadingAtPath: "/proc/self/cmdline"), let bytes = try? file.readToEnd(),
         bytes.last == 0
-    else { return nil }
+    else {
+        throw CommandFailure(
+            .configuration, "syncagent needs the proc file system, and /proc is not mounted: mount -t proc proc /proc")
+    }
     return bytes.dropLast().split(separator: 0, omittingEmptySubsequences: false).dropFirst().map {
         String(decoding: $0, as: UTF8.self)
     }

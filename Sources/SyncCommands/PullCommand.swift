@@ -155,9 +155,9 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
             let name = folders.isEmpty ? Figures.count(count, "directory", "directories") : Figures.grouped(count)
             folders.append("\(name) \(what)")
         }
-        let seconds = ProgressText.seconds(milliseconds: report.elapsedMilliseconds)
         return "\(escaped(report.session)): \(Figures.count(report.files.total, "file")): "
             + parts.joined(separator: ", ") + (folders.isEmpty ? "" : "; " + folders.joined(separator: ", "))
-            + "; \(ByteCount(report.bytes.received)) in " + "\(Figures.count(report.requests, "request")), \(seconds) s"
+            + "; \(ByteCount(report.bytes.received)) in " + "\(Figures.count(report.requests, "request")), "
+            + Figures.period(report.elapsedMilliseconds)
     }
 }

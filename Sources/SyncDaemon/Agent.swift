@@ -15,7 +15,8 @@ package actor Agent {
     /// Sessions that a command is working on, each with the commands waiting for it.
     var turns: [String: [CheckedContinuation<Void, Never>]] = [:]
     /// Pause and resume commands to be recorded together, by session.
-    var pauseCommands: [String: [PauseCommand]] = [:]
+    var pauseCommands:
+        [String: [(input: RunInput, granted: CheckedContinuation<Result<SessionStatus, ControlError>, Never>)]] = [:]
     /// When a command changed a session's run last, **milliseconds** since 1970.
     var changes: [String: Int64] = [:]
     /// What waits for the deadlines of the runs that are worked on, by session.
@@ -32,8 +33,14 @@ package actor Agent {
     /// store does not say, such as that it cannot be written.
     var retries: [String: (since: Int64, wait: Int64)] = [:]
     var stopMode: AgentStop?
-    /// The state of its own schedules.
-    var scheduleMemory = ScheduleMemory()
+    /// Whether there is any schedule of its own to stay for.
+    var hasSchedules = false
+    /// Occurrences of schedules that were dealt with and could not be written down, or from which on to count where none is kept.
+    var handledSlots: [String: Slot] = [:]
+    /// The last occurrence of a schedule that was told as missed.
+    var missedSlots: [String: Slot] = [:]
+    /// When a schedule that could not be enqueued is tried again, **milliseconds** since 1970, and how often it failed.
+    var failedSchedules: [String: (slot: Slot, count: Int, due: Int64)] = [:]
     /// Since when there has been nothing to do.
     private var idleSince: Int64?
     private var alarm: Task<Void, Never>?
@@ -102,7 +109,7 @@ package actor Agent {
         // A clock that was set back prunes, too.
         if let pruned, (0..<Self.pruneInterval).contains(now - pruned) { return }
         pruned = now
-        do throws(StoreError) { try store.prune(now: now) } catch { environment.log("pruning: \(error)") }
+        do throws(StoreError) { try store.prune() } catch { environment.log("pruning: \(error)") }
     }
 
     /// Looks again at what may start.
@@ -138,8 +145,7 @@ package actor Agent {
         guard environment.isOnDemand else { return false }
         // An agent with schedules of its own stays, since nothing else would run them.
         let isBusy =
-            !jobs.isEmpty || !answering.isEmpty || !turns.isEmpty || live.hasFollowers || scheduleMemory.hasSchedules
-            || hasWork()
+            !jobs.isEmpty || !answering.isEmpty || !turns.isEmpty || live.hasFollowers || hasSchedules || hasWork()
         guard !isBusy else {
             idleSince = nil
             return false
@@ -252,7 +258,7 @@ extension Agent {
             let now = ContinuousClock.now
             defer { last = now }
             let claims = jobs.values.compactMap { job in job.claim(after: now - last).map { (job, $0) } }
-            let shares = BandwidthShares.divide(total, among: claims.map(\.1))
+            let shares = BandwidthClaim.divide(total, among: claims.map(\.1))
             for ((job, _), share) in zip(claims, shares) { job.setShare(share) }
         }
     }

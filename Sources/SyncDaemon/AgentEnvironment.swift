@@ -56,14 +56,8 @@ package struct AgentEnvironment: Sendable {
         sleep: @escaping @Sendable (Duration) async throws -> Void, log: @escaping @Sendable (String) -> Void,
         engine: @escaping @Sendable (EngineNeeds) -> Result<EngineHandle, ControlError>
     ) {
-        self.store = store
-        self.stateDirectory = stateDirectory
-        self.version = version
-        self.process = process
-        self.now = now
-        self.sleep = sleep
-        self.log = log
-        self.engine = engine
+        (self.store, self.stateDirectory, self.version, self.process) = (store, stateDirectory, version, process)
+        (self.now, self.sleep, self.log, self.engine) = (now, sleep, log, engine)
     }
 }
 
@@ -84,10 +78,7 @@ package struct EngineNeeds: Sendable {
     package var progress: @Sendable (PullProgress) -> Void = { _ in }
 
     package init(_ recipe: RunRecipe? = nil, deadline: Duration, patience: Duration?, stop: StopRequest) {
-        self.recipe = recipe
-        self.deadline = deadline
-        self.patience = patience
-        self.stop = stop
+        (self.recipe, self.deadline, self.patience, self.stop) = (recipe, deadline, patience, stop)
     }
 }
 
@@ -120,9 +111,7 @@ package struct EngineHandle: Sendable {
     package var setWaiting: @Sendable (EngineNeeds) -> Void = { _ in }
 
     package init(_ engine: PullEngine, for client: EngineClient, end: @escaping @Sendable () -> Void) {
-        self.engine = engine
-        self.client = client
-        self.end = end
+        (self.engine, self.client, self.end) = (engine, client, end)
     }
 
     /// The same engine for the job that continues its run, with that job's needs.

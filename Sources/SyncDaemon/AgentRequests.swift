@@ -15,9 +15,10 @@ extension Agent: AgentControl {
     }
 
     package func metrics() throws(ControlError) -> String {
-        let facts = Metrics.AgentFacts(started: started, runningRuns: jobs.count, maximumRuns: environment.maximumRuns)
-        let metrics = Metrics(store: store, version: environment.version, agent: facts, next: environment.nextRuns())
-        return try stored(metrics.text())
+        try stored(
+            metricsText(
+                store, version: environment.version, agent: (started, jobs.count, environment.maximumRuns),
+                next: environment.nextRuns()))
     }
 
     package func sessions() throws(ControlError) -> [SessionStatus] {
@@ -150,8 +151,10 @@ extension Agent: AgentControl {
     package func events(of session: String, since: Int64, follow: Bool, progress: Bool) throws(ControlError)
         -> AsyncThrowingStream<String, any Error>
     {
-        try stored(environment.store.events(of: session, after: since, limit: 0).requireReached(since, of: session))
-        let lines = EventLines(of: session, after: since, follows: follow, showsProgress: progress, live, environment)
+        let feed = EventFeed(of: session, after: since, in: store)
+        try stored(feed.requireReached())
+        let lines = EventLines(
+            feed, of: session, follows: follow, showsProgress: progress, live, environment)
         return AsyncThrowingStream { try await lines.next() }
     }
 
@@ -170,8 +173,10 @@ extension Agent: AgentControl {
                 }
             }
         } catch { throw ControlError(.failed, "\(error)", exitStatus: .ioError) }
-        let walk = TaskWalk(try found.get())
-        return AsyncThrowingStream { try await walk.next() }
+        let tasks = try found.get()
+        return AsyncThrowingStream {
+            try tasks.next().map { String(decoding: try ControlJSON.encode($0), as: UTF8.self) }
+        }
     }
 
     // MARK: Parts
@@ -240,16 +245,5 @@ extension Agent: AgentControl {
     func resetLimiter(_ session: String) {
         // A limiter that cannot be reset runs out by itself.
         try? store.keepLimiter(of: session, delay: 0, raised: nil)
-    }
-}
-
-/// One reader of tasks: asked for one line at a time.
-private actor TaskWalk {
-    private var list: TaskList
-
-    init(_ list: TaskList) { self.list = list }
-
-    func next() throws -> String? {
-        try list.next().map { String(decoding: try ControlJSON.encode($0), as: UTF8.self) }
     }
 }

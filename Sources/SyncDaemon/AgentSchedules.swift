@@ -4,22 +4,8 @@ package import SyncSchedule
 
 /// The schedules that the agent's own clock fires: where neither systemd nor cron runs.
 package struct AgentSchedules: Sendable {
-    /// One of them, as it is kept at the moment.
-    package struct Entry: Sendable {
-        package let name: String
-        package let clock: ScheduleClock
-        /// The last occurrence that was dealt with; `nil` for none.
-        package let handled: Slot?
-
-        package init(name: String, clock: ScheduleClock, handled: Slot?) {
-            self.name = name
-            self.clock = clock
-            self.handled = handled
-        }
-    }
-
-    /// Reads them; asked again and again, since people add and remove them.
-    package var load: @Sendable () -> [Entry]
+    /// Reads them, each with the last occurrence that was dealt with; asked again and again, since people add and remove them.
+    package var load: @Sendable () -> [(name: String, clock: ScheduleClock, handled: Slot?)]
     /// What is to be enqueued for an occurrence, and a word on why it starts when it does.
     package var request: @Sendable (_ name: String, Occurrence) -> Result<(EnqueueRequest, String?), ControlError>
     /// Keeps that an occurrence was dealt with, and by which run.
@@ -30,28 +16,13 @@ package struct AgentSchedules: Sendable {
     package var failed: @Sendable (_ name: String, ControlError) -> Void
 
     package init(
-        load: @escaping @Sendable () -> [Entry],
+        load: @escaping @Sendable () -> [(name: String, clock: ScheduleClock, handled: Slot?)],
         request: @escaping @Sendable (String, Occurrence) -> Result<(EnqueueRequest, String?), ControlError>,
         remember: @escaping @Sendable (String, Occurrence, EnqueueReply) -> Bool,
         failed: @escaping @Sendable (String, ControlError) -> Void = { _, _ in }
     ) {
-        self.load = load
-        self.request = request
-        self.remember = remember
-        self.failed = failed
+        (self.load, self.request, self.remember, self.failed) = (load, request, remember, failed)
     }
-}
-
-/// What the agent remembers about the schedules it fires.
-struct ScheduleMemory {
-    /// Whether there is any schedule to stay for.
-    var hasSchedules = false
-    /// Occurrences that were dealt with and could not be written down, or from which on to count where none is kept.
-    var handled: [String: Slot] = [:]
-    /// The last occurrence of a schedule that was told as missed.
-    var missed: [String: Slot] = [:]
-    /// When one that could not be enqueued is tried again, **milliseconds** since 1970, and how often it failed.
-    var failedStarts: [String: (slot: Slot, count: Int, due: Int64)] = [:]
 }
 
 extension Agent {
@@ -70,32 +41,31 @@ extension Agent {
     }
 
     /// Looks whether there are schedules to stay for.
-    func countSchedules() { scheduleMemory.hasSchedules = environment.schedules?.load().isEmpty == false }
+    func countSchedules() { hasSchedules = environment.schedules?.load().isEmpty == false }
 
     /// Enqueues everything that is due.
     ///
     /// - Returns: When to look again, **milliseconds** since 1970.
     private func fireDue(_ schedules: AgentSchedules) async -> Int64? {
         let entries = schedules.load()
-        scheduleMemory.hasSchedules = !entries.isEmpty
+        hasSchedules = !entries.isEmpty
         var next: Int64?
         func later(_ time: Int64?) { if let time { next = min(next ?? time, time) } }
         for entry in entries where stopMode == nil {
             let name = entry.name
             let now = environment.now()
-            let handled = [entry.handled, scheduleMemory.handled[name]].compactMap(\.self).filter {
+            let handled = [entry.handled, handledSlots[name]].compactMap(\.self).filter {
                 entry.clock.mayBePast($0, at: now)
             }.max()
-            let outlook = entry.clock.outlook(
-                at: now, handled: handled, started: scheduleMemory.failedStarts[name]?.slot)
+            let outlook = entry.clock.outlook(at: now, handled: handled, started: failedSchedules[name]?.slot)
             later(outlook.next)
-            if handled == nil { scheduleMemory.handled[name] = outlook.handled }
-            if let lost = outlook.missed, scheduleMemory.missed[name] != lost.slot {
-                scheduleMemory.missed[name] = lost.slot
+            if handled == nil { handledSlots[name] = outlook.handled }
+            if let lost = outlook.missed, missedSlots[name] != lost.slot {
+                missedSlots[name] = lost.slot
                 environment.log("schedule \(name): the run of \(lost.slot) was missed and will not be made up for")
             }
             guard let due = outlook.due else { continue }
-            if let failed = scheduleMemory.failedStarts[name], failed.slot == due.slot, failed.due > environment.now() {
+            if let failed = failedSchedules[name], failed.slot == due.slot, failed.due > environment.now() {
                 later(failed.due)
                 continue
             }
@@ -111,19 +81,19 @@ extension Agent {
         do throws(ControlError) {
             let (request, reason) = try schedules.request(name, occurrence).get()
             let reply = try await enqueue(request)
-            scheduleMemory.handled[name] = schedules.remember(name, occurrence, reply) ? nil : occurrence.slot
-            scheduleMemory.failedStarts[name] = nil
+            handledSlots[name] = schedules.remember(name, occurrence, reply) ? nil : occurrence.slot
+            failedSchedules[name] = nil
             let why = reason.map { "; \($0)" } ?? ""
             environment.log(
                 "schedule \(name), \(occurrence.slot): run \(reply.run)" + (reply.isNew ? "" : " continues") + why)
             return nil
         } catch {
             var count = 1
-            if let before = scheduleMemory.failedStarts[name], before.slot == occurrence.slot { count += before.count }
+            if let before = failedSchedules[name], before.slot == occurrence.slot { count += before.count }
             // 30 s, 1 min, 2 min … a quarter of an hour, as long as its window lasts.
             let seconds = min(Int64(30) << Int64(min(count - 1, 5)), 900)
             let due = environment.now() + seconds * 1_000
-            scheduleMemory.failedStarts[name] = (occurrence.slot, count, due)
+            failedSchedules[name] = (occurrence.slot, count, due)
             schedules.failed(name, error)
             environment.log("schedule \(name), \(occurrence.slot): \(escaped(error.message)); retrying in \(seconds) s")
             return due

@@ -6,32 +6,28 @@ import SyncStore
 /// One reader of a session's events: asks for one line at a time, as fast as it likes. What is buffered is one page of the
 /// store.
 actor EventLines {
+    private var feed: EventFeed
     private let session: String
     private let follows: Bool
     private let showsProgress: Bool
     private let live: LiveSessions
     private let environment: AgentEnvironment
-    /// The last event that it has seen.
-    private var seen: Int64
     private var lines: ArraySlice<String> = []
     /// The last progress that it was shown.
     private var shown: String?
 
-    /// Events read at a time.
-    private static let page = 256
     /// From one look at the store to the next while nothing comes.
     private static let interval = Duration.milliseconds(200)
 
     /// - Parameters:
-    ///   - seen: The last event that it has seen; 0 for none.
+    ///   - feed: The session's events.
     ///   - follows: Whether it waits for more at the end. When the agent ends, it is sent away and comes back to the next one.
     ///   - showsProgress: Whether it wants to know how far the session's run is.
     init(
-        of session: String, after seen: Int64, follows: Bool, showsProgress: Bool, _ live: LiveSessions,
+        _ feed: EventFeed, of session: String, follows: Bool, showsProgress: Bool, _ live: LiveSessions,
         _ environment: AgentEnvironment
     ) {
-        (self.session, self.seen) = (session, max(0, seen))
-        (self.follows, self.showsProgress) = (follows, showsProgress)
+        (self.feed, self.session, self.follows, self.showsProgress) = (feed, session, follows, showsProgress)
         (self.live, self.environment) = (live, environment)
         if follows { live.follow(session) }
     }
@@ -44,17 +40,8 @@ actor EventLines {
     func next() async throws -> String? {
         while true {
             if let line = lines.popFirst() { return line }
-            let page = try stored(environment.store.events(of: session, after: seen, limit: Self.page))
-            try stored(page.requireReached(seen, of: session))
-            if seen < page.prunedSequence {
-                seen = page.prunedSequence
-                return EventLine.pruned(through: page.prunedSequence).text
-            }
-            if let last = page.events.last {
-                seen = last.sequence
-                lines = page.events.map { EventLine(sequence: $0.sequence, event: $0.text).text }[...]
-                continue
-            }
+            lines = try asking { () throws(StoreError) in try feed.next() }.map(\.numbered)[...]
+            if !lines.isEmpty { continue }
             guard follows, !live.isOver else { return nil }
             let progress = showsProgress ? live.progress(of: session).map(Self.line) : nil
             let isNew = progress != nil && progress != shown

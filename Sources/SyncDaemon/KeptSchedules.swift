@@ -67,7 +67,7 @@ extension AgentSchedules {
                         guard let record = try records.find(name), record.backend.needsAgent,
                             !record.definition.isPaused
                         else { return nil }
-                        return Entry(name: name, clock: record.clock, handled: record.memory.handled)
+                        return (name, record.clock, record.memory.handled)
                     } catch {
                         tell("schedule \(name): \(error)")
                         return nil
@@ -77,7 +77,7 @@ extension AgentSchedules {
             request: { name, occurrence in
                 do throws(ScheduleError) {
                     let now = now()
-                    let made = ScheduledRequest(try records.get(name), occurrence, in: store, now: now)
+                    let made = try records.get(name).request(for: occurrence, in: store, now: now)
                     return .success((made.request, made.plan.map { reason($0, now) }))
                 } catch { return .failure(ControlError(.failed, error.description, exitStatus: .configuration)) }
             },

@@ -11,7 +11,8 @@ final class RunConditionCheck: Sendable {
     private struct State: Sendable {
         var handle: EngineHandle?
         var report: ConditionReport?
-        var rate: HeldRate?
+        /// The limit that was set last.
+        var rate: UInt64??
     }
 
     private let wanted: RunConditions
@@ -67,13 +68,13 @@ final class RunConditionCheck: Sendable {
     func holdRate() {
         guard !wanted.rates.isEmpty, let usual = state.withLock(\.handle).map(\.rateLimit) else { return }
         let now = environment.now()
-        let held = rate(at: now, of: wanted.rates, usual: usual, clock: environment.windowClock)
+        let limit = rate(at: now, of: wanted.rates, usual: usual, clock: environment.windowClock)
         let handle = state.withLock { state -> EngineHandle? in
-            guard let handle = state.handle, state.rate.map(\.limit) != .some(held.limit) else { return nil }
-            state.rate = held
+            guard let handle = state.handle, state.rate != .some(limit) else { return nil }
+            state.rate = .some(limit)
             return handle
         }
-        handle?.setRateLimit(held.limit)
+        handle?.setRateLimit(limit)
     }
 
     /// When to check again while it is blocked, **milliseconds** since 1970.

@@ -70,11 +70,11 @@ final class SessionJob: Sendable {
     /// Its claim to a share of a limit for all; `nil` while it transfers nothing.
     ///
     /// - Parameter time: Since it was asked last.
-    func claim(after time: Duration) -> BandwidthShares.Claim? {
+    func claim(after time: Duration) -> BandwidthClaim? {
         guard let received = state.withLock(\.handle)?.received() else { return nil }
         return state.withLock { state in
             guard !state.isCallingHooks else { return nil }
-            var claim = BandwidthShares.Claim(weight: weight, limit: state.ownLimit, share: state.share)
+            var claim = BandwidthClaim(weight: weight, limit: state.ownLimit, share: state.share)
             let bytes = received - min(state.received, received)
             let rate = Double(bytes) / max(time / .seconds(1), 0.001)
             claim.used = UInt64(exactly: rate.rounded(.down)) ?? .max

@@ -26,12 +26,6 @@ extension Agent {
     }
 }
 
-/// A pause or resume command waiting for its turn.
-struct PauseCommand {
-    let input: RunInput
-    let granted: CheckedContinuation<Result<SessionStatus, ControlError>, Never>
-}
-
 extension Agent {
     /// Pauses or resumes a session. Commands waiting at the same time are recorded together: the last one decides, in
     /// one transaction, and all get the resulting status.
@@ -41,7 +35,7 @@ extension Agent {
             return try await grant(input, session).get()
         }
         let result = await withCheckedContinuation { continuation in
-            pauseCommands[session, default: []].append(PauseCommand(input: input, granted: continuation))
+            pauseCommands[session, default: []].append((input, continuation))
         }
         return try result.get()
     }

@@ -3,6 +3,7 @@ import SyncEngine
 package import SyncModel
 import SyncPlugins
 package import SyncStore
+import SyncSystem
 
 /// Says what the store knows, in the control API's words. Needs no agent.
 package struct StatusReader: Sendable {
@@ -10,8 +11,7 @@ package struct StatusReader: Sendable {
     private let now: @Sendable () -> Int64
 
     package init(store: SyncStore, now: @escaping @Sendable () -> Int64) {
-        self.store = store
-        self.now = now
+        (self.store, self.now) = (store, now)
     }
 
     package func sessions() throws(ControlError) -> [SessionStatus] {
@@ -54,14 +54,14 @@ package struct StatusReader: Sendable {
         throws(ControlError) -> TaskList
     {
         let session = try stored(store.session(named: identifier))
-        guard let run = try stored(latestRun(of: session)) else { return TaskList(listing: nil) }
+        guard let run = try stored(latestRun(of: session)) else { return TaskList(nil) }
         let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
         let requests = (live?.requests ?? []).map {
             ($0.transfer, (state: $0.state, reason: $0.reason))
         }
         do throws(EngineError) {
             return TaskList(
-                listing: try TaskListing(
+                try TaskListing(
                     run, project: session.project, store: store, stateDirectory: stateDirectory,
                     requests: Dictionary(requests) { first, _ in first }, state: state, glob: path))
         } catch { throw ControlError(error) }
@@ -118,12 +118,15 @@ package struct StatusReader: Sendable {
     }
 }
 
-package struct TaskList: Sendable {
-    fileprivate var listing: TaskListing?
+/// The tasks of a run, one after the other.
+package final class TaskList: Sendable {
+    private let listing: Mutex<TaskListing?>
+
+    fileprivate init(_ listing: TaskListing?) { self.listing = Mutex(listing) }
 
     /// The next one; `nil` after the last.
-    package mutating func next() -> TaskStatus? {
-        listing?.next().map {
+    package func next() -> TaskStatus? {
+        listing.withLock { $0?.next() }.map {
             TaskStatus(
                 path: $0.path, sha256: $0.digest?.hex, size: $0.size, state: $0.state, reason: $0.reason,
                 transfer: $0.transfer)

@@ -63,108 +63,106 @@ package enum EventName: String, Sendable, CaseIterable, Codable {
     case observerDropped = "observer.dropped"
 }
 
-/// The fields of one event besides those that every event may have.
-package struct EventFields: Sendable {
-    /// Written each time.
-    package let required: Set<String>
-    /// Written where there is something to say.
-    package let optional: Set<String>
+extension EventName {
+    /// The fields of every event; no list has them.
+    package static let commonFields: Set = ["event", "time", "seq", "session", "run"]
 
-    /// Those of every event; no list has them.
-    package static let common: Set = ["event", "time", "seq", "session", "run"]
+    /// What the event is written with besides: each time, and where there is something to say.
+    /// `Documentation/reference/Events.md` explains these fields, and no others.
+    package var fields: (required: Set<String>, optional: Set<String>) { Self.known[self] ?? ([], []) }
 
-    /// Takes names with spaces between them.
-    package init(_ required: String, optional: String = "") {
-        self.required = Self.words(required)
-        self.optional = Self.words(optional)
-    }
+    /// Made once: a debug build looks at the fields of each event.
+    private static let known = Dictionary(
+        uniqueKeysWithValues: allCases.map { ($0, (required: words($0.listed.0), optional: words($0.listed.1))) })
 
     private static func words(_ text: String) -> Set<String> { Set(text.split(separator: " ").map(String.init)) }
 
     /// What is wrong with an event that has these fields; `nil` if nothing is. Common ones are ignored.
-    package func problem(in fields: some Sequence<String>) -> String? {
-        let own = Set(fields).subtracting(Self.common)
-        if let missing = required.subtracting(own).min() { return "the field '\(missing)' is missing" }
-        return own.subtracting(required).subtracting(optional).min().map { "the field '\($0)' is unknown" }
+    package func problem(in names: some Sequence<String>) -> String? {
+        let fields = self.fields
+        let own = Set(names).subtracting(Self.commonFields)
+        if let missing = fields.required.subtracting(own).min() { return "the field '\(missing)' is missing" }
+        return own.subtracting(fields.required).subtracting(fields.optional).min().map {
+            "the field '\($0)' is unknown"
+        }
     }
-}
 
-extension EventName {
-    /// What the event is written with. `Documentation/reference/Events.md` explains these fields, and no others.
-    package var fields: EventFields { Self.known[self] ?? listed }
-
-    /// Made once: a debug build looks at the fields of each event.
-    private static let known = Dictionary(uniqueKeysWithValues: allCases.map { ($0, $0.listed) })
-
-    private var listed: EventFields {
+    /// The fields that are required, and those that are not, with spaces between them.
+    private var listed: (String, String) {
         switch self {
-        case .runEnqueued: EventFields("is_new state superseded", optional: "not_before")
+        case .runEnqueued: ("is_new state superseded", "not_before")
         case .runStarted:
-            EventFields(
-                "project manifest manifest_sha256 destination", optional: "channel revision expected_bytes user_data")
-        case .planReady: EventFields("files unchanged wanted requests requests_avoided bytes gap_bytes")
+            (
+                "project manifest manifest_sha256 destination", "channel revision expected_bytes user_data"
+            )
+        case .planReady: ("files unchanged wanted requests requests_avoided bytes gap_bytes", "")
         case .runSummary:
-            EventFields(
-                "elapsed_ms requests received reused files origins directories", optional: "stopped tasks other_bytes")
-        case .runStopped: EventFields("reason")
+            (
+                "elapsed_ms requests received reused files origins directories", "stopped tasks other_bytes"
+            )
+        case .runStopped: ("reason", "")
         case .pullFinished:
-            EventFields(
+            (
                 "result files bytes manifest requests elapsed_ms",
-                optional: "directories replaced obsolete error stopped")
+                "directories replaced obsolete error stopped"
+            )
 
-        case .taskInstalled: EventFields("path source", optional: "size sha256 link")
-        case .taskFailed, .taskCancelled: EventFields("path reason cause")
-        case .manifestRevision: EventFields("reason revision installed")
-        case .sourceWrongBytes: EventFields("path source sha256 reason", optional: "got_sha256")
-        case .taskRemoved: EventFields("path")
-        case .pruneFailed: EventFields("path reason")
-        case .taskRedirected: EventFields("transfer reason hop from to", optional: "\(Self.subject) status rule plugin")
+        case .taskInstalled: ("path source", "size sha256 link")
+        case .taskFailed, .taskCancelled: ("path reason cause", "")
+        case .manifestRevision: ("reason revision installed", "")
+        case .sourceWrongBytes: ("path source sha256 reason", "got_sha256")
+        case .taskRemoved: ("path", "")
+        case .pruneFailed: ("path reason", "")
+        case .taskRedirected: ("transfer reason hop from to", "\(Self.subject) status rule plugin")
 
-        case .groupCompleted: EventFields("group result")
-        case .hookStarted: EventFields(Self.hook, optional: Self.batches)
-        case .hookFinished: EventFields("\(Self.hook) result output elapsed_ms", optional: "\(Self.batches) calls")
-        case .hookUnknown: EventFields("", optional: "group hook more")
+        case .groupCompleted: ("group result", "")
+        case .hookStarted: (Self.hook, Self.batches)
+        case .hookFinished: ("\(Self.hook) result output elapsed_ms", "\(Self.batches) calls")
+        case .hookUnknown: ("", "group hook more")
 
-        case .conditionBlocked: EventFields("condition detail", optional: "until")
-        case .conditionCleared: EventFields("condition after_ms")
+        case .conditionBlocked: ("condition detail", "until")
+        case .conditionCleared: ("condition after_ms", "")
 
-        case .transferRetrying: EventFields("transfer url reason attempt wait_ms", optional: Self.subject)
-        case .transferWaiting: EventFields("transfer url reason wait_ms", optional: "\(Self.subject) until")
-        case .sourcePenalised: EventFields("transfer url reason", optional: Self.subject)
+        case .transferRetrying: ("transfer url reason attempt wait_ms", Self.subject)
+        case .transferWaiting: ("transfer url reason wait_ms", "\(Self.subject) until")
+        case .sourcePenalised: ("transfer url reason", Self.subject)
 
-        case .trustPinned: EventFields("project root sha256 origin")
-        case .trustRefused: EventFields("url cause reason")
-        case .trustStale: EventFields("project until")
+        case .trustPinned: ("project root sha256 origin", "")
+        case .trustRefused: ("url cause reason", "")
+        case .trustStale: ("project until", "")
 
-        case .pluginFailed: EventFields("point plugin code reason")
-        case .pluginNotice: EventFields("plugin kind text")
-        case .metricsFailed: EventFields("reason")
-        case .scheduleFailed: EventFields("schedule reason cause status")
+        case .pluginFailed: ("point plugin code reason", "")
+        case .pluginNotice: ("plugin kind text", "")
+        case .metricsFailed: ("reason", "")
+        case .scheduleFailed: ("schedule reason cause status", "")
 
         case .plan:
-            EventFields(
+            (
                 "project revision destination files unchanged wanted prunable bytes requests spans",
-                optional: "replaced directories prunable_directories prune_refused refused obstructed")
-        case .planFile: EventFields("path action", optional: "directory size link from here reason")
+                "replaced directories prunable_directories prune_refused refused obstructed"
+            )
+        case .planFile: ("path action", "directory size link from here reason")
         case .planRoute:
-            EventFields(
+            (
                 "prefix objects requests",
-                optional: "local plugin asked rule credentials headers proxy tls hops status reason probes")
+                "local plugin asked rule credentials headers proxy tls hops status reason probes"
+            )
         case .verifyFinished:
-            EventFields("result files bytes differing extra problems", optional: "directories signed notes")
+            ("result files bytes differing extra problems", "directories signed notes")
         case .publishFinished:
-            EventFields(
-                "\(Self.published) packs parts deltas repack_pays", optional: "channel signed manifest_sha256 error")
-        case .lsFile: EventFields("path kind groups", optional: "size sha256 mode mtime link")
-        case .diffFile: EventFields("path change size fetch", optional: "from what")
-        case .diffFinished: EventFields("old_revision new_revision different files fetch")
-        case .publishPlanned: EventFields("\(Self.published) changes", optional: "base_revision error")
-        case .publishFile: EventFields("path change size")
+            (
+                "\(Self.published) packs parts deltas repack_pays", "channel signed manifest_sha256 error"
+            )
+        case .lsFile: ("path kind groups", "size sha256 mode mtime link")
+        case .diffFile: ("path change size fetch", "from what")
+        case .diffFinished: ("old_revision new_revision different files fetch", "")
+        case .publishPlanned: ("\(Self.published) changes", "base_revision error")
+        case .publishFile: ("path change size", "")
 
         case .progress:
-            EventFields("phase files_done files_total bytes_done bytes_total", optional: "received host until attempt")
-        case .eventsPruned: EventFields("through")
-        case .observerDropped: EventFields("count")
+            ("phase files_done files_total bytes_done bytes_total", "received host until attempt")
+        case .eventsPruned: ("through", "")
+        case .observerDropped: ("count", "")
         }
     }
 
@@ -192,6 +190,6 @@ extension JSONLine {
     private func problem(of name: EventName) -> String? {
         // Somebody's `user_data` may be nested deeper than what is read.
         guard let fields = JSONValue(text: text)?.object else { return nil }
-        return name.fields.problem(in: fields.keys)
+        return name.problem(in: fields.keys)
     }
 }

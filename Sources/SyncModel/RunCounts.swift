@@ -52,7 +52,7 @@ public struct ByteCounts: Sendable, Equatable, Codable {
 }
 
 /// The numbers of a run's last line.
-package struct RunCounts: Sendable, Equatable {
+package struct RunCounts: Sendable, Equatable, Codable {
     package var files = FileCounts()
     package var bytes = ByteCounts()
     /// Every HTTP request sent.

@@ -104,3 +104,20 @@ extension SHA256Digest: Comparable {
         (a.w0, a.w1, a.w2, a.w3) < (b.w0, b.w1, b.w2, b.w3)
     }
 }
+
+extension SHA256Digest: Codable {
+    /// Reads 64 hexadecimal digits.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let digest = SHA256Digest(hex: try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "not 64 hexadecimal digits")
+        }
+        self = digest
+    }
+
+    /// Writes 64 hexadecimal digits.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(hex)
+    }
+}

@@ -51,8 +51,7 @@ package final class EventLog: Sendable {
     ///   - maximumLines: A row takes this many lines …
     ///   - maximumBytes: … or this many **bytes**, whichever is first.
     package init(store: SyncStore, session: String, maximumLines: Int = 512, maximumBytes: Int = 256 << 10) {
-        self.store = store
-        self.session = session
+        (self.store, self.session) = (store, session)
         self.maximumLines = max(1, maximumLines)
         self.maximumBytes = maximumBytes
     }
@@ -127,17 +126,10 @@ package final class EventLog: Sendable {
 }
 
 /// Makes stored events smaller; given from outside, so that the store needs no compressor of its own.
-package struct EventCompression: Sendable {
-    /// `nil` where it does not pay or does not work; the bytes are then kept as they are.
-    package var compress: @Sendable (_ bytes: [UInt8]) -> [UInt8]?
-    /// `nil` for bytes that ``compress`` did not make.
-    package var decompress: @Sendable (_ bytes: [UInt8], _ limit: Int) -> [UInt8]?
-
-    package init(
-        compress: @escaping @Sendable (_ bytes: [UInt8]) -> [UInt8]?,
-        decompress: @escaping @Sendable (_ bytes: [UInt8], _ limit: Int) -> [UInt8]?
-    ) {
-        self.compress = compress
-        self.decompress = decompress
-    }
-}
+///
+/// `compress` gives `nil` where it does not pay or does not work; the bytes are then kept as they are. `decompress` gives `nil`
+/// for bytes that the other did not make; its second argument is their length.
+package typealias EventCompression = (
+    compress: @Sendable (_ bytes: [UInt8]) -> [UInt8]?,
+    decompress: @Sendable (_ bytes: [UInt8], _ length: Int) -> [UInt8]?
+)

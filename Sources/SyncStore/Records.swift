@@ -4,8 +4,6 @@ import SyncModel
 
 /// A row of a table: a property for each column, by its name in camel case. What has a shape of its own is JSON in its
 /// column, spelt as the control API spells it.
-///
-/// A new column is a step of ``Schema`` and a property of its record, nothing else.
 protocol StoreRecord: Codable, FetchableRecord, MutablePersistableRecord {}
 
 extension StoreRecord {
@@ -13,20 +11,22 @@ extension StoreRecord {
     static var databaseColumnEncodingStrategy: DatabaseColumnEncodingStrategy { .convertToSnakeCase }
     static func databaseJSONDecoder(for column: String) -> JSONDecoder { StoredJSON.decoder }
     static func databaseJSONEncoder(for column: String) -> JSONEncoder { StoredJSON.encoder }
-
-    /// Reads a row of which the file itself may be wrong.
-    ///
-    /// - Throws: ``StoreError`` with code `damaged`, which names what cannot be read.
-    init(_ row: Row, of what: @autoclosure () -> String) throws {
-        do { try self.init(row: row) } catch { throw StoreError.unreadable(what()) }
-    }
 }
 
-extension Row {
-    /// A name, for messages; empty where it cannot be read.
-    func shown(_ column: String) -> String {
-        // Damage is told as such by whoever reads the row.
-        (try? decode(String.self, forColumn: column)) ?? ""
+extension Decodable where Self: FetchableRecord {
+    /// The records that a query finds, of which the file itself may be wrong.
+    ///
+    /// - Parameters:
+    ///   - what: What a record is, for messages.
+    ///   - column: The one that names it.
+    /// - Throws: ``StoreError`` with code `damaged`, which names what cannot be read.
+    static func read(_ what: String, by column: String, _ query: SQL, _ db: Database) throws -> [Self] {
+        try SQLRequest<Row>(literal: query).fetchAll(db).map { row in
+            do { return try Self(row: row) } catch {
+                let name = (try? row.decode(String.self, forColumn: column)) ?? ""
+                throw StoreError.unreadable("\(what) \(name)")
+            }
+        }
     }
 }
 
@@ -46,38 +46,6 @@ enum StoredJSON {
     }
 }
 
-/// Bytes of a column. GRDB speaks Foundation's `Data`; this is the one place where we do.
-struct BlobColumn: Codable, Hashable, Sendable, DatabaseValueConvertible {
-    let bytes: [UInt8]
-
-    init(_ bytes: [UInt8]) { self.bytes = bytes }
-
-    static func fromDatabaseValue(_ value: DatabaseValue) -> BlobColumn? {
-        Data.fromDatabaseValue(value).map { BlobColumn(Array($0)) }
-    }
-
-    var databaseValue: DatabaseValue { Data(bytes).databaseValue }
-}
-
-/// A list of strings in one column, as a JSON array that people can read with the sqlite3 program.
-struct TextList: Codable, Hashable, Sendable, DatabaseValueConvertible {
-    var strings: [String]
-
-    init(_ strings: [String]) { self.strings = strings }
-
-    static func fromDatabaseValue(_ value: DatabaseValue) -> TextList? {
-        guard let text = String.fromDatabaseValue(value), let list = JSONParser.parse(text)?.array else { return nil }
-        let strings = list.compactMap(\.string)
-        return strings.count == list.count ? TextList(strings) : nil
-    }
-
-    var databaseValue: DatabaseValue {
-        var line = JSONLine()
-        line.array { array in for string in strings { array.value(string) } }
-        return line.text.databaseValue
-    }
-}
-
 extension RawRepresentable<String> where Self: Sendable & Equatable {
     /// Goes where an input leads.
     ///
@@ -94,17 +62,6 @@ extension RawRepresentable<String> where Self: Sendable & Equatable {
             return true
         }
     }
-}
-
-extension SHA256Digest {
-    /// The 32 bytes of a column.
-    init?(_ blob: BlobColumn) {
-        let read = blob.bytes.withUnsafeBytes { SHA256Digest(bytes: $0) }
-        guard let read else { return nil }
-        self = read
-    }
-
-    var blob: BlobColumn { BlobColumn((0..<Self.byteCount).map { self[byte: $0] }) }
 }
 
 extension SQL {

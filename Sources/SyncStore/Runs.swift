@@ -3,7 +3,7 @@ package import SyncModel
 
 /// A run to begin or to enqueue: everything about it that must outlive this process, in one transaction.
 package struct RunStart: Sendable, Equatable {
-    package var session: SessionRequest
+    package var session: StoredSession
     /// Unique for ever; its text order is the order of time.
     package var run: String
     /// Of the manifest's bytes. The manifest is the list of tasks: no row is written for each.
@@ -17,11 +17,8 @@ package struct RunStart: Sendable, Equatable {
     /// To be finished by then, **milliseconds** since 1970.
     package var deadline: Int64?
 
-    package init(session: SessionRequest, run: String, manifest: SHA256Digest, recipe: RunRecipe) {
-        self.session = session
-        self.run = run
-        self.manifest = manifest
-        self.recipe = recipe
+    package init(session: StoredSession, run: String, manifest: SHA256Digest, recipe: RunRecipe) {
+        (self.session, self.run, self.manifest, self.recipe) = (session, run, manifest, recipe)
     }
 }
 
@@ -70,7 +67,7 @@ extension SyncStore {
             var same: StoredRun?
             if continuing, let last = open.last, try Self.asksForTheSame(last, start, db) { same = open.popLast() }
             for index in open.indices {
-                try open[index].record.updateChanges(db) { _ = try $0.move(.superseded, reason: .superseded) }
+                try open[index].updateChanges(db) { _ = try $0.move(.superseded, reason: .superseded) }
                 try open[index].close(now: now, db)
             }
             if var run = same {
@@ -97,13 +94,12 @@ extension SyncStore {
     }
 
     private static func asksForTheSame(_ run: StoredRun, _ start: RunStart, _ db: Database) throws -> Bool {
-        guard run.manifest == start.manifest, run.recipe.groups == start.recipe.groups,
-            run.record.options == KeptRecipe(start),
-            try StoredGroup.all(of: run.number, db).contains(where: {
-                $0.name == RunRecipe.groupOfAll && $0.state == .open
-            })
-        else { return false }
-        return try StoredHook.all(where: "hooks.run = \(run.number)").fetchAll(db).map(\.hook) == start.recipe.hooks
+        let asked = StoredRun(start, of: start.session, isHeld: false, now: 0)
+        let isOpen = try StoredGroup.all(of: run.identifier, db).contains {
+            $0.name == RunRecipe.groupOfAll && $0.state == .open
+        }
+        guard isOpen, run.isSame(as: asked) else { return false }
+        return try StoredHook.all(where: "hooks.run = \(run.identifier)", db).map(\.hook) == start.recipe.hooks
     }
 
     /// An open run goes on, whoever worked on it before: the caller holds its session.
@@ -111,16 +107,16 @@ extension SyncStore {
         _ run: inout StoredRun, in session: StoredSession, as start: RunStart, isHeld: Bool, now: Int64, _ db: Database
     ) throws {
         let recipe = start.recipe
-        try run.record.updateChanges(db) { run in
-            run.conditions = RunRecord.conditions(recipe)
+        try run.updateChanges(db) { run in
+            run.recipe.conditions = recipe.conditions
             // Whoever asks again says anew when; a hook's run waits for the launch limiter.
             guard recipe.origin != .hook else { return }
-            run.notBefore = recipe.notBefore?.milliseconds
+            run.recipe.notBefore = recipe.notBefore
             if let deadline = start.deadline { run.deadline = max(run.deadline ?? 0, deadline) }
             if run.state == .waiting { run.due = nil }
         }
         if run.state == .running { _ = try run.lose(now: now, liveFiles(of: run.session), db) }
-        try run.record.updateChanges(db) { run in
+        try run.updateChanges(db) { run in
             if recipe.paused {
                 if run.state == .waiting, try run.move(.paused, reason: .userStop) { run.pausedAt = now }
             } else if run.state == .paused, isHeld || recipe.origin == .interactive {
@@ -134,17 +130,13 @@ extension SyncStore {
     private static func insert(
         _ start: RunStart, _ session: StoredSession, _ isHeld: Bool, _ now: Int64, _ db: Database
     ) throws {
-        var run = try RunRecord(start, of: session, isHeld: isHeld, now: now)
+        var run = StoredRun(start, of: session, isHeld: isHeld, now: now)
         try run.insert(db)
-        let number = db.lastInsertedRowID
         for name in Set(start.groups).sorted() {
-            var group = StoredGroup(run: number, name: name)
+            var group = StoredGroup(run: start.run, name: name)
             try group.insert(db)
         }
-        for asked in start.recipe.hooks {
-            var hook = HookRecord(asked, run: number)
-            try hook.insert(db)
-        }
+        for hook in start.recipe.hooks { try StoredHook.insert(hook, of: start.run, db) }
     }
 
     /// Takes a waiting run up, in a new epoch of its session. The caller holds the session.
@@ -174,9 +166,9 @@ extension SyncStore {
         since: Int64? = nil
     ) throws(StoreError) {
         try write(.eventual) { db in
-            let waiting = SQL("runs.id = \(run) AND runs.state = \(RunState.waiting.rawValue)")
-            var found = try StoredRun.all(where: waiting).fetchOne(db)
-            try found?.record.updateChanges(db) { run in
+            let waiting: SQL = "identifier = \(run) AND state = \(RunState.waiting.rawValue)"
+            var found = try StoredRun.all(where: waiting, db).first
+            try found?.updateChanges(db) { run in
                 if run.reason != reason { (run.reason, run.waitingSince) = (reason, since) }
                 if let error { (run.error, run.cause) = (error, cause) }
                 run.due = due
@@ -190,9 +182,9 @@ extension SyncStore {
         try write(.eventual) { db in
             var found = try StoredRun.named(run, db)
             guard found.state == .waiting else { return }
-            try found.record.updateChanges(db) { run in
+            try found.updateChanges(db) { run in
                 run.due = nil
-                if run.origin == RunRecipe.Origin.hook.rawValue { run.notBefore = nil }
+                if run.recipe.origin == .hook { run.recipe.notBefore = nil }
             }
         }
     }
@@ -203,7 +195,7 @@ extension SyncStore {
             var found = try StoredRun.named(run, db)
             let wanted = Set(paths)
             let all = paths + found.firstPaths.filter { !wanted.contains($0) }
-            try found.record.updateChanges(db) { $0.firstPaths = TextList(Array(all.prefix(Self.firstPathsLimit))) }
+            try found.updateChanges(db) { $0.firstPaths = Array(all.prefix(Self.firstPathsLimit)) }
         }
     }
 
@@ -227,19 +219,18 @@ extension SyncStore {
         try write(.eventual) { db in
             var found = try StoredRun.named(run, db)
             var isNew = false
-            try found.record.updateChanges(db) { run in
+            try found.updateChanges(db) { run in
                 isNew = try run.move(.finished)
                 guard isNew else { return }
                 (run.result, run.error, run.cause, run.exitStatus) = (result, error, cause, exitStatus)
                 (run.finished, run.counts) = (now, counts)
             }
             guard isNew else { return }
-            let session = try StoredSession.named(found.session, db)
-            try self.append(events, to: session, time: now, db)
-            try SessionTotals.count(result, of: session, db)
-            try work?.add(to: session, db)
+            var session = try StoredSession.named(found.session, db)
+            try self.append(events, to: &session, time: now, db)
+            try session.updateChanges(db) { $0.totals.add(work, result) }
             // A group that nothing ever asked about cannot stay open behind a finished run.
-            try StoredGroup.cancelOpen(of: found.number, db)
+            try StoredGroup.cancelOpen(of: run, db)
         }
     }
 
@@ -266,38 +257,34 @@ extension SyncStore {
         work: SessionTotals, event: (_ run: String) -> [UInt8], began: Int64, now: Int64
     ) throws(StoreError) -> StoredRun? {
         try write(.eventual) { db in
-            guard let session = try StoredSession.find(session, db), var last = try StoredRun.latest(of: session, db)
+            guard var session = try StoredSession.find(session, db), var last = try StoredRun.latest(of: session, db)
             else { return nil }
             if var open = try StoredRun.open(of: session, db).last {
                 if open.state == .running, isHeld(session.identifier) { return nil }
-                try open.record.updateChanges(db) { ($0.error, $0.cause) = (error, cause) }
+                try open.updateChanges(db) { ($0.error, $0.cause) = (error, cause) }
                 return open
             }
             if last.isTry, last.error == error, last.cause == cause, let end = last.finished,
                 (0..<Self.tryInterval).contains(now.saturatingSubtract(end))
             {
-                try last.record.updateChanges(db) { $0.finished = now }
+                try last.updateChanges(db) { $0.finished = now }
                 return last
             }
-            let request = SessionRequest(
-                identifier: session.identifier, project: session.project, destination: session.destination,
-                device: session.device, inode: session.inode)
-            var start = RunStart(session: request, run: run, manifest: last.manifest, recipe: recipe)
+            var start = RunStart(session: session, run: run, manifest: last.manifest, recipe: recipe)
             start.recipe.paused = false
             start.groups += recipe.hooks.map(\.group)
             try Self.insert(start, session, false, min(began, now), db)
             var made = try StoredRun.named(run, db)
-            try made.record.updateChanges(db) { run in
+            try made.updateChanges(db) { run in
                 _ = try run.move(.started)
                 _ = try run.move(.finished)
                 (run.result, run.error, run.cause, run.exitStatus) = (.failed, error, cause, exitStatus)
                 run.finished = now
                 (run.counts.bytes.received, run.counts.requests) = (work.received, work.requests)
             }
-            try self.append([event(run)], to: session, time: now, db)
-            try SessionTotals.count(.failed, of: session, db)
-            try work.add(to: session, db)
-            try StoredGroup.cancelOpen(of: made.number, db)
+            try self.append([event(run)], to: &session, time: now, db)
+            try session.updateChanges(db) { $0.totals.add(work, .failed) }
+            try StoredGroup.cancelOpen(of: run, db)
             return made
         }
     }
@@ -322,7 +309,7 @@ extension SyncStore {
                 _ = try found.lose(now: now, liveFiles(of: found.session), db)
             }
             var hasMoved = false
-            try found.record.updateChanges(db) { run in
+            try found.updateChanges(db) { run in
                 if let counts { run.counts = counts }
                 hasMoved = try run.move(input, reason: reason)
                 guard hasMoved else { return }
@@ -331,13 +318,15 @@ extension SyncStore {
                 if input == .resumed { run.endPause(now: now) }
             }
             guard hasMoved else { return false }
-            if !events.isEmpty { try self.append(events, to: StoredSession.named(found.session, db), time: now, db) }
+            if !events.isEmpty {
+                var session = try StoredSession.named(found.session, db)
+                try self.append(events, to: &session, time: now, db)
+            }
             if input == .cancelled || input == .superseded { try found.close(now: now, db) }
             if input == .cancelled {
                 // Those of a run that is superseded are still owed; of one that a person gives up none is.
-                let owed = StoredHook.all(
-                    where: "hooks.run = \(found.number) AND hooks.state = \(HookRunState.pending.rawValue)")
-                for var hook in try owed.fetchAll(db) { try hook.move(.dropped, db) }
+                let owed: SQL = "hooks.run = \(run) AND hooks.state = \(HookRunState.pending.rawValue)"
+                for var hook in try StoredHook.all(where: owed, db) { try hook.move(.dropped, db) }
             }
             return true
         }
@@ -358,8 +347,7 @@ extension SyncStore {
     {
         let isWanted = onlyOpen ? StoredRun.isOpen : "TRUE"
         return try read { db in
-            try StoredRun.all(where: "\(Self.isOf(session)) AND \(isWanted) ORDER BY runs.number DESC LIMIT \(limit)")
-                .fetchAll(db)
+            try StoredRun.all(where: "\(Self.isOf(session)) AND \(isWanted) ORDER BY number DESC LIMIT \(limit)", db)
         }
     }
 }

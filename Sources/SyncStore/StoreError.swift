@@ -7,7 +7,7 @@ package struct StoreError: Error, Sendable, Equatable {
     package enum Code: Sendable, Equatable {
         /// The state directory or the store cannot be made or opened.
         case cannotCreate
-        /// A newer syncagent wrote it; it is left as it is.
+        /// Another version of syncagent wrote it; it is left as it is.
         case newer
         /// The file is a database of another program; it is left as it is.
         case foreign
@@ -32,8 +32,7 @@ package struct StoreError: Error, Sendable, Equatable {
     package let message: String
 
     init(_ code: Code, _ message: String) {
-        self.code = code
-        self.message = message
+        (self.code, self.message) = (code, message)
     }
 
     /// What a command that cannot go on exits with.
@@ -51,8 +50,8 @@ package struct StoreError: Error, Sendable, Equatable {
     static func newer(found: Int, known: Int) -> StoreError {
         StoreError(
             .newer,
-            "The state has version \(found), and this syncagent knows up to \(known). It was left as it is; use the"
-                + " newer syncagent, or another state directory (XDG_STATE_HOME).")
+            "The state has version \(found), and this syncagent knows version \(known). It was left as it is; use the"
+                + " syncagent that wrote it, or another state directory (XDG_STATE_HOME).")
     }
 
     static let foreign = StoreError(
@@ -114,7 +113,7 @@ extension StoreError {
         StoreError(.unknown, "There is no run '\(escaped(identifier))'.")
     }
 
-    static func otherProject(_ found: StoredSession, _ request: SessionRequest) -> StoreError {
+    static func otherProject(_ found: StoredSession, _ request: StoredSession) -> StoreError {
         StoreError(
             .refused,
             "Session '\(escaped(request.identifier))' belongs to project '\(escaped(found.project))', not"

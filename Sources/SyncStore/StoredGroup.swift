@@ -3,7 +3,7 @@ package import SyncModel
 
 /// A row of `groups`.
 package struct StoredGroup: Codable, Sendable, Equatable {
-    private(set) var run: Int64
+    private(set) var run: String
     package private(set) var name: String
     package private(set) var state = GroupState.open
     /// Once it is complete.
@@ -25,18 +25,17 @@ package struct StoredGroup: Codable, Sendable, Equatable {
 extension StoredGroup: StoreRecord {
     static let databaseTableName = "groups"
 
-    static func all(of run: Int64, _ db: Database) throws -> [StoredGroup] {
-        let rows = try SQLRequest<Row>("SELECT * FROM groups WHERE run = \(run) ORDER BY name").fetchAll(db)
-        return try rows.map { try StoredGroup($0, of: "group \($0.shown("name"))") }
+    static func all(of run: String, _ db: Database) throws -> [StoredGroup] {
+        try read("group", by: "name", "SELECT * FROM groups WHERE run = \(run) ORDER BY name", db)
     }
 
     /// Every task of a group is terminal: its hooks are owed, or will not run.
-    static func complete(_ group: CompletedGroup, of run: Int64, after lastSeq: Int64, now: Int64, _ db: Database)
+    static func complete(_ group: CompletedGroup, of run: String, after lastSeq: Int64, now: Int64, _ db: Database)
         throws
     {
-        let row = try SQLRequest<Row>("SELECT * FROM groups WHERE run = \(run) AND name = \(group.name)").fetchOne(db)
-        guard let row else { throw StoreError(.unknown, "The run has no group '\(escaped(group.name))'.") }
-        var found = try StoredGroup(row, of: "group \(group.name)")
+        guard var found = try all(of: run, db).first(where: { $0.name == group.name }) else {
+            throw StoreError(.unknown, "The run has no group '\(escaped(group.name))'.")
+        }
         var isNew = false
         try found.updateChanges(db) { found in
             isNew = try found.move(.settled)
@@ -51,7 +50,7 @@ extension StoredGroup: StoreRecord {
     }
 
     /// The groups of a run that are open will not be complete, and no hook of theirs runs.
-    static func cancelOpen(of run: Int64, _ db: Database) throws {
+    static func cancelOpen(of run: String, _ db: Database) throws {
         for var group in try all(of: run, db) where group.state == .open {
             try group.updateChanges(db) { _ = try $0.move(.cancelled) }
             for var hook in try StoredHook.all(of: run, group: group.name, db) { try hook.move(.dropped, db) }
@@ -59,7 +58,7 @@ extension StoredGroup: StoreRecord {
     }
 
     /// The last event that was on record when a group of a run was complete; `nil` when it was not.
-    static func lastEvent(of name: String, in run: Int64, _ db: Database) throws -> Int64? {
+    static func lastEvent(of name: String, in run: String, _ db: Database) throws -> Int64? {
         try SQLRequest("SELECT last_seq FROM groups WHERE run = \(run) AND name = \(name)").fetchOne(db)
     }
 }
@@ -71,9 +70,7 @@ package struct CompletedGroup: Sendable, Equatable {
     package var changed: Int
 
     package init(name: String, result: RunResult, changed: Int) {
-        self.name = name
-        self.result = result
-        self.changed = changed
+        (self.name, self.result, self.changed) = (name, result, changed)
     }
 }
 
@@ -82,7 +79,7 @@ extension SyncStore {
     ///
     /// - Throws: ``StoreError``; `unknown` when there is no such run.
     package func groups(of run: String) throws(StoreError) -> [StoredGroup] {
-        try read { db in try StoredGroup.all(of: StoredRun.named(run, db).number, db) }
+        try read { db in try StoredGroup.all(of: StoredRun.named(run, db).identifier, db) }
     }
 
     /// Records that groups are complete, with their last events, in one transaction; their hooks are owed from here.
@@ -94,22 +91,17 @@ extension SyncStore {
     package func complete(
         _ groups: [CompletedGroup], of run: String, events: [[UInt8]] = [], counts: RunCounts? = nil, now: Int64
     ) throws(StoreError) -> [StoredHook] {
-        let hasHooks = try read { db in
-            let number = try StoredRun.named(run, db).number
-            return try SQLRequest<Bool>("SELECT EXISTS (SELECT 1 FROM hooks WHERE run = \(number))").fetchOne(db)
-                ?? false
-        }
+        let hasHooks = try !hooks(run: run, limit: 1).isEmpty
         return try write(hasHooks ? .synced : .eventual) { db in
             var found = try StoredRun.named(run, db)
-            let session = try StoredSession.named(found.session, db)
+            var session = try StoredSession.named(found.session, db)
             for group in groups {
-                try StoredGroup.complete(group, of: found.number, after: session.lastSequence, now: now, db)
+                try StoredGroup.complete(group, of: run, after: session.lastSequence, now: now, db)
             }
-            if let counts { try found.record.updateChanges(db) { $0.counts = counts } }
-            try self.append(events, to: session, time: now, db)
-            return try StoredHook.all(
-                where: "hooks.run = \(found.number) AND hooks.state = \(HookRunState.pending.rawValue)"
-            ).fetchAll(db)
+            if let counts { try found.updateChanges(db) { $0.counts = counts } }
+            try self.append(events, to: &session, time: now, db)
+            let owed: SQL = "hooks.run = \(run) AND hooks.state = \(HookRunState.pending.rawValue)"
+            return try StoredHook.all(where: owed, db)
         }
     }
 }

@@ -1,124 +1,102 @@
 import GRDB
 package import SyncModel
 
-/// A row of `hooks`.
-package struct HookRecord: Codable, Sendable, Equatable {
-    private(set) var id: Int64?
-    private(set) var run: Int64
-    private(set) var groupName: String
-    private(set) var arguments: TextList
-    /// Most **seconds** it may run.
-    package private(set) var timeout: Int
-    /// The results it is wanted for.
-    package private(set) var results: [RunResult]
-    package private(set) var state = HookRunState.waiting
-    /// Attempts started so far.
-    package var attempt = 0
-    /// Not to be tried earlier, **milliseconds** since 1970.
-    package var due: Int64?
-    /// How the last attempt ended: `exit 3`, `signal 9`, `timeout` …, or ``StoredHook/replayed``.
-    package var ended: String?
-    /// What the last attempt wrote.
-    package var output: String?
-    package var started: Int64?
-    package var finished: Int64?
-    /// Most files a call, for a hook that gets the files that changed.
-    package private(set) var batch: Int?
-
-    init(_ hook: RunHook, run: Int64) {
-        (self.run, groupName, arguments) = (run, hook.group, TextList(hook.arguments))
-        (timeout, batch) = (hook.timeout, hook.batch)
-        results = hook.results.sorted { $0.rawValue < $1.rawValue }
-    }
-
-    /// The one place that changes a hook's state.
-    ///
-    /// - Returns: Whether it changed.
-    /// - Throws: ``StoreError`` with code `refused`.
-    fileprivate mutating func move(_ input: HookRunInput, of run: String) throws -> Bool {
-        try state.move(input, state.after(input), "Hook \(id ?? 0) of run \(run)")
-    }
-}
-
-extension HookRecord: StoreRecord { static let databaseTableName = "hooks" }
-
-@dynamicMemberLookup package struct StoredHook: Sendable, Equatable {
-    /// Names it in ``SyncStore``; never used again.
-    package let identifier: Int64
+/// A hook of a run, with what its group came to.
+package struct StoredHook: Decodable, FetchableRecord, Sendable, Equatable {
+    private let id: Int64
     package let run: String
     package let session: String
     package let destination: String
+    private let groupName: String
+    package let arguments: [String]
+    /// Most **seconds** it may run.
+    package let timeout: Int
+    /// The results it is wanted for.
+    package let results: [RunResult]
+    /// Most files a call, for a hook that gets the files that changed.
+    package let batch: Int?
     /// What its group came to, once complete.
     package let result: RunResult?
     /// Files of the group that changed.
     package let changed: Int
-    var record: HookRecord
+    package private(set) var state: HookRunState
+    /// Attempts started so far.
+    package fileprivate(set) var attempt: Int
+    /// Not to be tried earlier, **milliseconds** since 1970.
+    package fileprivate(set) var due: Int64?
+    /// How the last attempt ended: `exit 3`, `signal 9`, `timeout` …, or ``replayed``.
+    package fileprivate(set) var ended: String?
+    /// What the last attempt wrote.
+    package fileprivate(set) var output: String?
+    package fileprivate(set) var started: Int64?
+    package fileprivate(set) var finished: Int64?
 
-    package subscript<Value>(dynamicMember column: KeyPath<HookRecord, Value>) -> Value { record[keyPath: column] }
+    static var databaseColumnDecodingStrategy: DatabaseColumnDecodingStrategy { .convertFromSnakeCase }
 
-    package var group: String { record.groupName }
-    package var arguments: [String] { record.arguments.strings }
+    /// Names it in ``SyncStore``; never used again.
+    package var identifier: Int64 { id }
+    package var group: String { groupName }
 
     /// What is called when, as the recipe says.
     package var hook: RunHook {
-        RunHook(
-            group: group, arguments: arguments, timeout: record.timeout, results: record.results, batch: record.batch)
+        RunHook(group: group, arguments: arguments, timeout: timeout, results: results, batch: batch)
     }
 
-    /// ``HookRecord/ended`` of a hook that a person wants once more: what it left behind earlier does not count.
+    /// ``ended`` of a hook that a person wants once more: what it left behind earlier does not count.
     package static let replayed = "replay"
 
-    /// ``HookRecord/ended`` of a hook that could not even be started begins with it; why comes after a colon.
+    /// ``ended`` of a hook that could not even be started begins with it; why comes after a colon.
     package static let notStarted = "not started"
 
-    /// ``HookRecord/ended`` of a hook that gets files and was not called, since there were none.
+    /// ``ended`` of a hook that gets files and was not called, since there were none.
     package static let nothingChanged = "nothing changed"
 }
 
-extension StoredHook: FetchableRecord {
+extension StoredHook {
     /// What an owed hook is: its group is complete, and it has not ended; for rows of `hooks`.
     static let isOwed = SQL.isAny("hooks.state", of: [HookRunState.pending, .running])
 
-    init(row: Row) throws {
-        identifier = try row.decode(forColumn: "id")
-        record = try HookRecord(row, of: "hook \(row.shown("id"))")
-        run = try row.decode(forColumn: "run_name")
-        session = try row.decode(forColumn: "session_name")
-        destination = try row.decode(forColumn: "destination")
-        let word: String? = try row.decode(forColumn: "result")
-        result = word.flatMap(RunResult.init(rawValue:))
-        if word != nil, result == nil { throw StoreError.unreadable("hook \(identifier)") }
-        changed = try row.decode(forColumn: "changed")
+    /// Hooks, joined with what their groups came to, as they were given unless it is said.
+    static func all(where condition: SQL, order: SQL = "hooks.id", _ db: Database) throws -> [StoredHook] {
+        let query: SQL = """
+            SELECT hooks.*, runs.session, sessions.destination, groups.result, groups.changed
+            FROM hooks JOIN groups ON groups.run = hooks.run AND groups.name = hooks.group_name
+                JOIN runs ON runs.identifier = hooks.run JOIN sessions ON sessions.identifier = runs.session
+            WHERE \(condition) ORDER BY \(order)
+            """
+        return try read("hook", by: "id", query, db)
     }
 
-    /// Hooks, joined with the names of their runs and what their groups came to, as they were given unless it is said.
-    static func all(where condition: SQL, order: SQL = "hooks.id") -> SQLRequest<StoredHook> {
-        """
-        SELECT hooks.*, runs.id AS run_name, sessions.identifier AS session_name, sessions.destination,
-            groups.result, groups.changed
-        FROM hooks JOIN groups ON groups.run = hooks.run AND groups.name = hooks.group_name
-            JOIN runs ON runs.number = hooks.run JOIN sessions ON sessions.id = runs.session
-        WHERE \(condition) ORDER BY \(order)
-        """
-    }
-
-    static func all(of run: Int64, group: String, _ db: Database) throws -> [StoredHook] {
-        try all(where: "hooks.run = \(run) AND hooks.group_name = \(group)").fetchAll(db)
+    static func all(of run: String, group: String, _ db: Database) throws -> [StoredHook] {
+        try all(where: "hooks.run = \(run) AND hooks.group_name = \(group)", db)
     }
 
     static func numbered(_ identifier: Int64, _ db: Database) throws -> StoredHook {
-        guard let hook = try all(where: "hooks.id = \(identifier)").fetchOne(db) else {
+        guard let hook = try all(where: "hooks.id = \(identifier)", db).first else {
             throw StoreError(.unknown, "There is no hook \(identifier). 'syncagent hooks list' lists them.")
         }
         return hook
     }
 
+    static func insert(_ hook: RunHook, of run: String, _ db: Database) throws {
+        func json(_ texts: [String]) -> String {
+            var line = JSONLine()
+            line.array { array in for text in texts { array.value(text) } }
+            return line.text
+        }
+        try db.execute(
+            literal: """
+                INSERT INTO hooks (run, group_name, arguments, timeout, results, batch, state)
+                VALUES (\(run), \(hook.group), \(json(hook.arguments)), \(hook.timeout),
+                    \(json(hook.results.map(\.rawValue).sorted())), \(hook.batch), \(HookRunState.waiting.rawValue))
+                """)
+    }
+
     /// Makes hooks that an earlier holder of the session left running owed again; the next attempt has a higher
     /// number.
     static func giveBack(of session: StoredSession, _ db: Database) throws -> [StoredHook] {
-        var hooks = try all(
-            where: "sessions.id = \(session.record.id) AND hooks.state = \(HookRunState.running.rawValue)"
-        ).fetchAll(db)
+        let running: SQL = "runs.session = \(session.identifier) AND hooks.state = \(HookRunState.running.rawValue)"
+        var hooks = try all(where: running, db)
         for index in hooks.indices { try hooks[index].move(.interrupted, db) }
         return hooks
     }
@@ -148,13 +126,11 @@ extension StoredHook: FetchableRecord {
         let uncalled = SQL.isAny("hooks.state", of: [HookRunState.waiting, .skipped])
         let replaced = SQL.isAny("runs.state", of: [.superseded] + RunState.allCases.filter(\.isOpen))
         let candidates = try all(
-            where: "runs.session = \(session.record.id) AND \(uncalled) AND \(replaced) AND groups.result IS NULL",
-            order: "runs.number DESC, hooks.id LIMIT \(mostPromised)"
-        ).fetchAll(db)
+            where: "runs.session = \(session.identifier) AND \(uncalled) AND \(replaced) AND groups.result IS NULL",
+            order: "runs.number DESC, hooks.id LIMIT \(mostPromised)", db)
         guard !candidates.isEmpty else { return [] }
         let runs = try StoredRun.all(
-            where: "runs.session = \(session.record.id) ORDER BY runs.number DESC LIMIT \(mostPromised)"
-        ).fetchAll(db)
+            where: "session = \(session.identifier) ORDER BY number DESC LIMIT \(mostPromised)", db)
         var seen = Set(recipe.hooks.map(\.call))
         var (promised, settled): ([RunHook], [RunRecipe]) = ([], [])
         for run in runs where !run.isTry {
@@ -171,12 +147,20 @@ extension StoredHook: FetchableRecord {
         return promised
     }
 
+    /// The one place that changes a hook.
+    ///
     /// - Parameters:
     ///   - input: What has happened to it.
     ///   - change: What else changes with its state, where that does.
     /// - Throws: ``StoreError`` with code `refused`.
-    mutating func move(_ input: HookRunInput, _ db: Database, _ change: (inout HookRecord) -> Void = { _ in }) throws {
-        try record.updateChanges(db) { [run] record in if try record.move(input, of: run) { change(&record) } }
+    mutating func move(_ input: HookRunInput, _ db: Database, _ change: (inout StoredHook) -> Void = { _ in }) throws {
+        guard try state.move(input, state.after(input), "Hook \(id) of run \(run)") else { return }
+        change(&self)
+        try db.execute(
+            literal: """
+                UPDATE hooks SET state = \(state.rawValue), attempt = \(attempt), due = \(due), ended = \(ended),
+                    output = \(output), started = \(started), finished = \(finished) WHERE id = \(id)
+                """)
     }
 }
 
@@ -186,7 +170,7 @@ extension SyncStore {
     /// - Parameter session: Only this session's.
     /// - Returns: Oldest first. A `running` one belongs to a process that holds the session, or to none.
     package func owedHooks(session: String? = nil) throws(StoreError) -> [StoredHook] {
-        try read { db in try StoredHook.all(where: "\(StoredHook.isOwed) AND \(Self.isOf(session))").fetchAll(db) }
+        try read { db in try StoredHook.all(where: "\(StoredHook.isOwed) AND \(Self.isOf(session))", db) }
     }
 
     /// The hooks that a run of a session owes besides those that it is asked for: what earlier runs were to call, and
@@ -201,10 +185,9 @@ extension SyncStore {
     /// Hooks, newest first.
     package func hooks(run: String? = nil, session: String? = nil, limit: Int = 100) throws(StoreError) -> [StoredHook]
     {
-        let isOfRun: SQL = run.map { "runs.id = \($0)" } ?? "TRUE"
+        let isOfRun: SQL = run.map { "hooks.run = \($0)" } ?? "TRUE"
         return try read { db in
-            try StoredHook.all(where: "\(isOfRun) AND \(Self.isOf(session))", order: "hooks.id DESC LIMIT \(limit)")
-                .fetchAll(db)
+            try StoredHook.all(where: "\(isOfRun) AND \(Self.isOf(session))", order: "hooks.id DESC LIMIT \(limit)", db)
         }
     }
 
@@ -222,9 +205,9 @@ extension SyncStore {
     package func started(hook identifier: Int64, now: Int64) throws(StoreError) -> Int {
         try write(.synced) { db in
             var hook = try StoredHook.numbered(identifier, db)
-            try hook.move(.started, db) { record in
-                record.attempt = record.attempt.saturatingAdd(1)
-                (record.started, record.finished, record.due) = (now, nil, nil)
+            try hook.move(.started, db) { hook in
+                hook.attempt = hook.attempt.saturatingAdd(1)
+                (hook.started, hook.finished, hook.due) = (now, nil, nil)
             }
             return hook.attempt
         }
@@ -243,9 +226,8 @@ extension SyncStore {
     ) throws(StoreError) {
         try write(.synced) { db in
             var hook = try StoredHook.numbered(identifier, db)
-            try hook.move(input, db) { record in
-                (record.ended, record.output) = (ended, Self.tail(output))
-                (record.due, record.finished) = (due, now)
+            try hook.move(input, db) { hook in
+                (hook.ended, hook.output, hook.due, hook.finished) = (ended, Self.tail(output), due, now)
             }
         }
     }
@@ -279,7 +261,7 @@ extension SyncStore {
         return "…" + String(decoding: output.utf8.suffix(hookOutputLimit - 3), as: UTF8.self)
     }
 
-    static func isOf(_ session: String?) -> SQL { session.map { "sessions.identifier = \($0)" } ?? "TRUE" }
+    static func isOf(_ session: String?) -> SQL { session.map { "runs.session = \($0)" } ?? "TRUE" }
 }
 
 extension RunHook {

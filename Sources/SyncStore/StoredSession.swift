@@ -1,66 +1,59 @@
 import GRDB
 import SyncModel
 
-/// A row of `sessions`.
-package struct SessionRecord: Codable, Sendable, Equatable {
-    private(set) var id: Int64?
+/// A session: one project into one destination, under a fixed name.
+package struct StoredSession: Codable, Sendable, Equatable {
     /// The name people use; unique in the store, which belongs to one user.
-    package private(set) var identifier: String
-    package private(set) var project: String
+    package var identifier: String
+    package var project: String
     /// Absolute.
     package var destination: String
-    var device: Int64
-    var inode: Int64
-    /// Settings as they were when the session was made, JSON.
-    package private(set) var policy: String
-    /// Counts those who have held the session; a run or hook of a smaller epoch has no owner.
-    package var epoch: Int64
-    /// **Milliseconds** since 1970.
-    package private(set) var created: Int64
-    var nextSeq: Int64
-    var prunedSeq: Int64
+    private(set) var device: Int64
+    private(set) var inode: Int64
     /// Free text for people.
     package var label: String?
+    /// **Milliseconds** since 1970.
+    package private(set) var created: Int64 = 0
+    /// Counts those who have held the session; a run or hook of a smaller epoch has no owner.
+    package private(set) var epoch: Int64 = 1
+    var nextSeq: Int64 = 1
+    /// Events up to this one have been pruned.
+    package internal(set) var prunedSequence: Int64 = 0
     /// How long the launch limiter holds back the next run that a hook asks for, **milliseconds**.
-    package var limiterDelay: Int64
+    package fileprivate(set) var limiterDelay: Int64 = 0
     /// When it was last raised, **milliseconds** since 1970; `nil` when it is at rest.
-    package var limiterRaised: Int64?
+    package fileprivate(set) var limiterRaised: Int64?
+    package internal(set) var totals = SessionTotals()
 
-    fileprivate init(_ request: SessionRequest, now: Int64) {
-        (identifier, project, policy) = (request.identifier, request.project, request.policy)
-        destination = request.destination
-        (device, inode) = (Int64(bitPattern: request.device), Int64(bitPattern: request.inode))
-        (epoch, created, nextSeq, prunedSeq) = (1, now, 1, 0)
-        (label, limiterDelay) = (request.label, 0)
+    /// What a run asks for; the rest is what the store has of it.
+    ///
+    /// - Parameters:
+    ///   - device: With ``inode``, which directory ``destination`` is.
+    package init(identifier: String, project: String, destination: String, device: UInt64, inode: UInt64) {
+        (self.identifier, self.project, self.destination) = (identifier, project, destination)
+        (self.device, self.inode) = (Int64(bitPattern: device), Int64(bitPattern: inode))
     }
+
+    /// Whether its destination was this directory when it was seen last.
+    package func isAt(device: UInt64, inode: UInt64) -> Bool {
+        (UInt64(bitPattern: self.device), UInt64(bitPattern: self.inode)) == (device, inode)
+    }
+
+    /// The sequence number of its last event; 0 before the first.
+    package var lastSequence: Int64 { nextSeq.saturatingSubtract(1) }
 }
 
-extension SessionRecord: StoreRecord {
+extension StoredSession: StoreRecord {
     static let databaseTableName = "sessions"
 
-    mutating func didInsert(_ inserted: InsertionSuccess) { id = inserted.rowID }
-}
-
-/// A session: one project into one destination, under a fixed name.
-@dynamicMemberLookup package struct StoredSession: Sendable, Equatable {
-    var record: SessionRecord
-
-    package subscript<Value>(dynamicMember column: KeyPath<SessionRecord, Value>) -> Value { record[keyPath: column] }
-
-    package var device: UInt64 { UInt64(bitPattern: record.device) }
-    package var inode: UInt64 { UInt64(bitPattern: record.inode) }
-    /// The sequence number of its last event; 0 before the first.
-    package var lastSequence: Int64 { record.nextSeq.saturatingSubtract(1) }
-    /// Events up to this one have been pruned.
-    package var prunedSequence: Int64 { record.prunedSeq }
-}
-
-extension StoredSession: FetchableRecord {
-    init(row: Row) throws { record = try SessionRecord(row, of: "session \(row.shown("identifier"))") }
+    static func all(where condition: SQL = "TRUE", _ db: Database) throws -> [StoredSession] {
+        try read(
+            "session", by: "identifier", "SELECT * FROM sessions WHERE \(condition) ORDER BY identifier", db)
+    }
 
     /// The one of a name; `nil` when there is none.
     static func find(_ identifier: String, _ db: Database) throws -> StoredSession? {
-        try SQLRequest("SELECT * FROM sessions WHERE identifier = \(identifier)").fetchOne(db)
+        try all(where: "identifier = \(identifier)", db).first
     }
 
     /// The one of a name.
@@ -74,68 +67,32 @@ extension StoredSession: FetchableRecord {
     /// Finds or makes a session, and begins an epoch: whoever held it before holds it no longer.
     ///
     /// - Parameter keepsEpoch: Whether whoever holds it goes on.
-    static func enter(_ request: SessionRequest, now: Int64, keepsEpoch: Bool, _ db: Database) throws -> StoredSession {
+    static func enter(_ request: StoredSession, now: Int64, keepsEpoch: Bool, _ db: Database) throws -> StoredSession {
         guard var session = try find(request.identifier, db) else {
-            var record = SessionRecord(request, now: now)
-            try record.insert(db)
-            return StoredSession(record: record)
+            var session = request
+            session.created = now
+            try session.insert(db)
+            return session
         }
         guard session.project == request.project else { throw StoreError.otherProject(session, request) }
-        let former = session
-        session.record.destination = request.destination
-        session.record.device = Int64(bitPattern: request.device)
-        session.record.inode = Int64(bitPattern: request.inode)
-        session.record.label = request.label ?? session.label
-        if keepsEpoch {
-            try session.record.updateChanges(db, from: former.record)
-        } else {
-            try session.beginEpoch(since: former, db)
+        try session.updateChanges(db) {
+            ($0.destination, $0.device, $0.inode) = (request.destination, request.device, request.inode)
+            $0.label = request.label ?? $0.label
         }
+        if !keepsEpoch { try session.beginEpoch(db) }
         return session
     }
 
     /// Whoever held the session before holds it no longer: hooks that were left running are owed again.
-    @discardableResult mutating func beginEpoch(since former: StoredSession? = nil, _ db: Database) throws
-        -> [StoredHook]
-    {
-        let former = former ?? self
-        record.epoch = record.epoch.saturatingAdd(1)
-        try record.updateChanges(db, from: former.record)
+    @discardableResult mutating func beginEpoch(_ db: Database) throws -> [StoredHook] {
+        try updateChanges(db) { $0.epoch = $0.epoch.saturatingAdd(1) }
         return try StoredHook.giveBack(of: self, db)
-    }
-}
-
-/// What a session is asked for.
-package struct SessionRequest: Sendable, Equatable {
-    package var identifier: String
-    package var project: String
-    /// Absolute.
-    package var destination: String
-    /// Which directory that is.
-    package var device: UInt64
-    package var inode: UInt64
-    /// JSON; only kept when the session is made.
-    package var policy: String
-    /// Free text for people; `nil` leaves what is there.
-    package var label: String?
-
-    package init(
-        identifier: String, project: String, destination: String, device: UInt64, inode: UInt64, policy: String = "{}"
-    ) {
-        self.identifier = identifier
-        self.project = project
-        self.destination = destination
-        self.device = device
-        self.inode = inode
-        self.policy = policy
     }
 }
 
 extension SyncStore {
     /// All sessions, by name.
-    package func sessions() throws(StoreError) -> [StoredSession] {
-        try read { db in try SQLRequest<StoredSession>("SELECT * FROM sessions ORDER BY identifier").fetchAll(db) }
-    }
+    package func sessions() throws(StoreError) -> [StoredSession] { try read { db in try StoredSession.all(db) } }
 
     /// A session by its name; `nil` when there is none.
     package func session(_ identifier: String) throws(StoreError) -> StoredSession? {
@@ -165,13 +122,21 @@ extension SyncStore {
     package func keepLimiter(of session: String, delay: Int64, raised: Int64?) throws(StoreError) {
         try write(.eventual) { db in
             var found = try StoredSession.find(session, db)
-            try found?.record.updateChanges(db) { ($0.limiterDelay, $0.limiterRaised) = (delay, raised) }
+            try found?.updateChanges(db) { ($0.limiterDelay, $0.limiterRaised) = (delay, raised) }
+        }
+    }
+
+    /// Adds what one process did for a run of a session that goes on. Runs are counted where they end.
+    package func add(_ work: SessionTotals, to session: String) throws(StoreError) {
+        try write(.eventual) { db in
+            var found = try StoredSession.named(session, db)
+            try found.updateChanges(db) { $0.totals.add(work) }
         }
     }
 }
 
 /// Everything that a session's runs have ever come to. History is pruned, these are not: they only grow.
-package struct SessionTotals: Sendable, Equatable {
+package struct SessionTotals: Codable, Sendable, Equatable {
     /// Body **bytes**.
     package var received: UInt64 = 0
     package var requests: UInt64 = 0
@@ -186,54 +151,18 @@ package struct SessionTotals: Sendable, Equatable {
 
     package init() {}
 
-    fileprivate init(_ row: Row) throws {
-        received = UInt64(clamping: try row.decode(Int64.self, forColumn: "received"))
-        requests = UInt64(clamping: try row.decode(Int64.self, forColumn: "requests"))
-        files = UInt64(clamping: try row.decode(Int64.self, forColumn: "files"))
-        elapsed = try row.decode(forColumn: "elapsed")
-        ok = try row.decode(forColumn: "ok")
-        partial = try row.decode(forColumn: "partial")
-        failed = try row.decode(forColumn: "failed")
-    }
-
-    /// Counts a run that has come to its end.
-    static func count(_ result: RunResult, of session: StoredSession, _ db: Database) throws {
-        let column = SQL(sql: result.rawValue)
-        try db.execute(
-            literal: """
-                INSERT INTO totals (session, \(column)) VALUES (\(session.record.id), 1)
-                ON CONFLICT (session) DO UPDATE SET \(column) = \(column) + 1
-                """)
-    }
-
-    /// Adds what one process did for a run.
-    func add(to session: StoredSession, _ db: Database) throws {
-        try db.execute(
-            literal: """
-                INSERT INTO totals (session, received, requests, files, elapsed)
-                VALUES (\(session.record.id), \(Int64(clamping: received)), \(Int64(clamping: requests)),
-                    \(Int64(clamping: files)), \(max(0, elapsed)))
-                ON CONFLICT (session) DO UPDATE SET received = received + excluded.received,
-                    requests = requests + excluded.requests, files = files + excluded.files,
-                    elapsed = elapsed + excluded.elapsed
-                """)
-    }
-}
-
-extension SyncStore {
-    /// Adds what one process did for a run of a session that goes on. Runs are counted where they end.
-    package func add(_ work: SessionTotals, to session: String) throws(StoreError) {
-        try write(.eventual) { db in try work.add(to: .named(session, db), db) }
-    }
-
-    /// The totals of every session that has some.
-    package func totals() throws(StoreError) -> [String: SessionTotals] {
-        try read { db in
-            let rows = try Row.fetchAll(
-                db, sql: "SELECT totals.*, identifier FROM totals JOIN sessions ON sessions.id = totals.session")
-            var totals: [String: SessionTotals] = [:]
-            for row in rows { totals[try row.decode(forColumn: "identifier")] = try SessionTotals(row) }
-            return totals
+    /// Adds what one process did for a run, and where that came to its end the run.
+    mutating func add(_ work: SessionTotals?, _ result: RunResult? = nil) {
+        switch result {
+        case .ok: ok = ok.saturatingAdd(1)
+        case .partial: partial = partial.saturatingAdd(1)
+        case .failed: failed = failed.saturatingAdd(1)
+        case nil: break
         }
+        guard let work else { return }
+        received = received.saturatingAdd(work.received)
+        requests = requests.saturatingAdd(work.requests)
+        files = files.saturatingAdd(work.files)
+        elapsed = elapsed.saturatingAdd(max(0, work.elapsed))
     }
 }

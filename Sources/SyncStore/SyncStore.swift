@@ -36,13 +36,10 @@ package final class SyncStore: Sendable {
     package let opening: Opening
 
     private init(queue: DatabaseQueue, files: StoreFiles?, opening: Opening, compression: EventCompression?) {
-        self.queue = queue
-        self.files = files
-        self.opening = opening
-        self.compression = compression
+        (self.queue, self.files, self.opening, self.compression) = (queue, files, opening, compression)
     }
 
-    /// Opens the store of a state directory, making or migrating it where needed.
+    /// Opens the store of a state directory, making or creating it where needed.
     ///
     /// - Parameters:
     ///   - directory: Absolute; made, 0700, when it is missing.
@@ -69,7 +66,7 @@ package final class SyncStore: Sendable {
             // Whoever held the lock before may have done it.
             if files.isMarkedDamaged { setAside = try files.setAside(at: now) }
             try files.create()
-            guard let queue = try connect(files, wait, migrating: true) else {
+            guard let queue = try connect(files, wait, creating: true) else {
                 throw StoreError(.internalError, "The state could not be prepared.")
             }
             return queue
@@ -82,21 +79,21 @@ package final class SyncStore: Sendable {
     package static func inMemory(compression: EventCompression? = nil) throws(StoreError) -> SyncStore {
         do {
             let queue = try DatabaseQueue(configuration: configuration(wait: 0))
-            try queue.writeWithoutTransaction { try Schema.migrate($0) }
+            try queue.writeWithoutTransaction { try Schema.create($0) }
             return SyncStore(queue: queue, files: nil, opening: .created, compression: compression)
         } catch { throw StoreError(error) }
     }
 
-    /// A connection to a store of this program's version; `nil` when there is none yet and `migrating` is off.
-    private static func connect(_ files: StoreFiles, _ wait: Int, migrating: Bool = false) throws(StoreError)
+    /// A connection to a store of this program's version; `nil` when there is none yet and `creating` is off.
+    private static func connect(_ files: StoreFiles, _ wait: Int, creating: Bool = false) throws(StoreError)
         -> DatabaseQueue?
     {
-        guard migrating || files.hasDatabase else { return nil }
+        guard creating || files.hasDatabase else { return nil }
         do {
             let queue = try DatabaseQueue(path: files.database, configuration: configuration(wait: wait))
             let isCurrent = try queue.writeWithoutTransaction { db in
-                if migrating { try Schema.migrate(db) }
-                return try Schema.read(db) == Schema.version
+                if creating { try Schema.create(db) }
+                return try Schema.isThere(db)
             }
             return isCurrent ? queue : nil
         } catch { throw StoreError(error) }

@@ -24,21 +24,27 @@ extension SyncStore {
     /// - Returns: `nil` when there is nothing.
     package func untold(_ hook: StoredHook, includingOwn: Bool) throws(StoreError) -> UntoldWork? {
         try read { db in
-            let run = try StoredRun.named(hook.run, db)
+            let number = try StoredRun.named(hook.run, db).number ?? 0
             let session = try StoredSession.named(hook.session, db)
-            let told = try Self.lastAccepted(hook, before: run.number, of: session, db)
-            let last = run.number.saturatingSubtract(includingOwn ? 0 : 1)
+            let told = try Self.lastAccepted(hook, before: number, of: session, db)
+            let last = number.saturatingSubtract(includingOwn ? 0 : 1)
             let since =
                 try SQLRequest<Int64?>(
                     """
                     SELECT min(started) FROM runs
-                    WHERE session = \(session.record.id) AND number > \(told) AND number <= \(last)
+                    WHERE session = \(session.identifier) AND number > \(told) AND number <= \(last)
                     """
                 ).fetchOne(db) ?? nil
             guard let since else { return nil }
-            let after = try StoredGroup.lastEvent(of: hook.group, in: told, db)
+            let after =
+                try SQLRequest<Int64?>(
+                    """
+                    SELECT last_seq FROM groups JOIN runs ON runs.identifier = groups.run
+                    WHERE runs.number = \(told) AND groups.name = \(hook.group)
+                    """
+                ).fetchOne(db) ?? nil
             return UntoldWork(
-                since: since, after: after, through: try StoredGroup.lastEvent(of: hook.group, in: run.number, db),
+                since: since, after: after, through: try StoredGroup.lastEvent(of: hook.group, in: hook.run, db),
                 isOnRecord: session.prunedSequence <= after ?? 0)
         }
     }
@@ -48,9 +54,10 @@ extension SyncStore {
         throws -> Int64
     {
         let same: SQL = """
-            FROM hooks JOIN runs ON runs.number = hooks.run
-            WHERE runs.session = \(session.record.id) AND runs.number < \(run) AND hooks.group_name = \(hook.group)
-                AND hooks.arguments = \(hook.record.arguments.databaseValue) AND hooks.batch IS NOT NULL
+            FROM hooks JOIN runs ON runs.identifier = hooks.run
+            WHERE runs.session = \(session.identifier) AND runs.number < \(run) AND hooks.group_name = \(hook.group)
+                AND hooks.arguments = (SELECT arguments FROM hooks WHERE id = \(hook.identifier))
+                AND hooks.batch IS NOT NULL
             """
         let isAccepted: SQL =
             "(hooks.state = \(HookRunState.done.rawValue) OR hooks.ended = \(StoredHook.nothingChanged))"
@@ -60,8 +67,8 @@ extension SyncStore {
         let first = try number("SELECT min(runs.number) \(same)") ?? run
         return try number(
             """
-            SELECT max(runs.number) FROM runs JOIN groups ON groups.run = runs.number
-            WHERE runs.session = \(session.record.id) AND runs.number < \(first) AND groups.name = \(hook.group)
+            SELECT max(runs.number) FROM runs JOIN groups ON groups.run = runs.identifier
+            WHERE runs.session = \(session.identifier) AND runs.number < \(first) AND groups.name = \(hook.group)
                 AND groups.state = \(GroupState.completed.rawValue) AND groups.result IN \(hook.results.map(\.rawValue))
             """) ?? 0
     }
@@ -72,8 +79,8 @@ extension SyncStore {
             try SQLRequest<Bool>(
                 """
                 SELECT EXISTS (
-                    SELECT 1 FROM runs WHERE manifest = \(manifest.blob.databaseValue) AND (\(StoredRun.isOpen)
-                        OR number IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))))
+                    SELECT 1 FROM runs WHERE manifest = \(manifest.hex) AND (\(StoredRun.isOpen)
+                        OR identifier IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))))
                 """
             ).fetchOne(db) ?? false
         }

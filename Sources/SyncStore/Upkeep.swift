@@ -2,60 +2,43 @@ import CSQLite
 import GRDB
 package import SyncModel
 
-/// How much history to keep.
-package struct KeepLimits: Sendable, Equatable {
-    /// Ended runs of each session, newest first; those with owed hooks are kept besides.
-    package var runs = 50
-    /// **Bytes** of events of each session, newest first.
-    package var eventBytes = 16 << 20
-    /// **Milliseconds** that a host or a redirect is remembered without being used.
-    package var memoryAge: Int64 = 90 * 86_400_000
-
-    package init() {}
-}
-
-/// What was found to belong to no living process, and given back.
-package struct Recovery: Sendable, Equatable {
-    /// The session's epoch from here on.
-    package let epoch: Int64
-    /// Runs that were `running` and are `waiting` now.
-    package let runs: [String]
-    /// Hooks that were `running` and are `pending` now.
-    package let hooks: [Int64]
-}
-
 extension SyncStore {
     /// Begins an epoch of a session and gives back what its earlier holders left running. By ownership, never by
     /// age: the caller holds the session, so everybody else is gone. Twice is once.
     ///
     /// - Parameter now: **Milliseconds** since 1970; remembered with each run whose worker was lost.
-    package func recover(session identifier: String, now: Int64 = 0) throws(StoreError) -> Recovery {
+    /// - Returns: The session's epoch from here on, runs that were `running` and are `waiting` now, and hooks that were
+    ///   `running` and are `pending` now.
+    @discardableResult package func recover(session identifier: String, now: Int64 = 0) throws(StoreError) -> (
+        epoch: Int64, runs: [String], hooks: [Int64]
+    ) {
         try write(.synced) { db in
             var session = try StoredSession.named(identifier, db)
-            let running = StoredRun.all(
-                where: "sessions.identifier = \(identifier) AND runs.state = \(RunState.running.rawValue)")
+            let running: SQL = "session = \(identifier) AND state = \(RunState.running.rawValue)"
             var runs: [String] = []
             let live = liveFiles(of: identifier)
-            for var run in try running.fetchAll(db) where try run.lose(now: now, live, db) {
+            for var run in try StoredRun.all(where: running, db) where try run.lose(now: now, live, db) {
                 runs.append(run.identifier)
             }
             let hooks = try session.beginEpoch(db)
-            return Recovery(epoch: session.epoch, runs: runs, hooks: hooks.map(\.identifier))
+            return (session.epoch, runs, hooks.map(\.identifier))
         }
     }
 
+    package static let keptRuns = 50
+    package static let keptEventBytes = 16 << 20
+
     /// Drops history beyond the limits. Sequence numbers go on; a reader is told what it has missed.
     ///
-    /// - Parameter limits: What to keep.
-    package func prune(_ limits: KeepLimits = KeepLimits(), now: Int64) throws(StoreError) {
+    /// - Parameters:
+    ///   - runs: Ended runs of each session to keep, newest first; those with owed hooks are kept besides.
+    ///   - eventBytes: **Bytes** of events of each session to keep, newest first.
+    package func prune(runs: Int = keptRuns, eventBytes: Int = keptEventBytes) throws(StoreError) {
         try write(.eventual) { db in
-            for session in try StoredSession.fetchAll(db, sql: "SELECT * FROM sessions") {
-                try Self.pruneRuns(of: session, keeping: limits.runs, db)
-                try Self.pruneEvents(of: session, keeping: limits.eventBytes, db)
+            for session in try StoredSession.all(db) {
+                try Self.pruneRuns(of: session.identifier, keeping: runs, db)
+                try Self.pruneEvents(of: session, keeping: eventBytes, db)
             }
-            let oldest = now - limits.memoryAge
-            try db.execute(literal: "DELETE FROM hosts WHERE updated < \(oldest)")
-            try db.execute(literal: "DELETE FROM redirects WHERE updated < \(oldest)")
         }
         do { try queue.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA incremental_vacuum") } } catch {
             throw StoreError(error)
@@ -64,11 +47,10 @@ extension SyncStore {
 
     /// Runs that are over and owe nothing.
     private static let isOver: SQL = """
-        NOT \(StoredRun.isOpen) AND number NOT IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))
+        NOT \(StoredRun.isOpen) AND identifier NOT IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))
         """
 
-    private static func pruneRuns(of session: StoredSession, keeping count: Int, _ db: Database) throws {
-        let session = session.record.id
+    private static func pruneRuns(of session: String, keeping count: Int, _ db: Database) throws {
         try db.execute(
             literal: """
                 DELETE FROM runs WHERE session = \(session) AND \(isOver) AND number NOT IN
@@ -82,7 +64,7 @@ extension SyncStore {
         var kept = 0
         let rows = try SQLRequest<Row>(
             """
-            SELECT first, count, length(payload) AS size FROM events WHERE session = \(session.record.id)
+            SELECT first, count, length(payload) AS size FROM events WHERE session = \(session.identifier)
             ORDER BY first DESC
             """
         ).fetchCursor(db)
@@ -91,8 +73,8 @@ extension SyncStore {
             guard kept > bytes else { continue }
             let first = try row.decode(Int64.self, forColumn: "first")
             let last = first.saturatingAdd(try row.decode(Int64.self, forColumn: "count")).saturatingSubtract(1)
-            try db.execute(literal: "DELETE FROM events WHERE session = \(session.record.id) AND first <= \(first)")
-            try session.record.updateChanges(db) { $0.prunedSeq = max($0.prunedSeq, last) }
+            try db.execute(literal: "DELETE FROM events WHERE session = \(session.identifier) AND first <= \(first)")
+            try session.updateChanges(db) { $0.prunedSequence = max($0.prunedSequence, last) }
             return
         }
     }
@@ -116,31 +98,31 @@ extension SyncStore {
 
     /// Each query names rows that no sequence of calls may leave behind.
     private static let illegal: [(String, SQL)] = [
-        ("run in no known state", "SELECT id FROM runs WHERE NOT \(SQL.isAny("state", of: RunState.allCases))"),
+        ("run in no known state", "SELECT identifier FROM runs WHERE NOT \(SQL.isAny("state", of: RunState.allCases))"),
         (
             "two runs of one session running",
             """
-            SELECT min(id) FROM runs WHERE state = \(RunState.running.rawValue)
+            SELECT min(identifier) FROM runs WHERE state = \(RunState.running.rawValue)
             GROUP BY session HAVING count(*) > 1
             """
         ),
         (
             "run running in an epoch that is over",
             """
-            SELECT runs.id FROM runs JOIN sessions ON sessions.id = runs.session
+            SELECT runs.identifier FROM runs JOIN sessions ON sessions.identifier = runs.session
             WHERE runs.state = \(RunState.running.rawValue) AND runs.epoch <> sessions.epoch
             """
         ),
         (
             "finished run with an open group",
             """
-            SELECT runs.id FROM runs JOIN groups ON groups.run = runs.number
+            SELECT runs.identifier FROM runs JOIN groups ON groups.run = runs.identifier
             WHERE groups.state = \(GroupState.open.rawValue) AND NOT \(StoredRun.isOpen)
             """
         ),
         (
             "finished run without a result",
-            "SELECT id FROM runs WHERE state = \(RunState.finished.rawValue) AND (result IS NULL OR finished IS NULL)"
+            "SELECT identifier FROM runs WHERE state = \(RunState.finished.rawValue) AND (result IS NULL OR finished IS NULL)"
         ),
         ("hook in no known state", "SELECT id FROM hooks WHERE NOT \(SQL.isAny("state", of: HookRunState.allCases))"),
         (
@@ -174,33 +156,25 @@ extension SyncStore {
         (
             "events that do not end where the session says",
             """
-            SELECT sessions.identifier FROM sessions JOIN events ON events.session = sessions.id
-            GROUP BY sessions.id HAVING max(events.first + events.count) <> sessions.next_seq
+            SELECT sessions.identifier FROM sessions JOIN events ON events.session = sessions.identifier
+            GROUP BY sessions.identifier HAVING max(events.first + events.count) <> sessions.next_seq
             """
         ),
     ]
-}
-
-/// What pruning would drop.
-package struct PrunableHistory: Sendable, Equatable {
-    /// Ended runs.
-    package let runs: Int
-    /// **Bytes** of events.
-    package let eventBytes: Int
 }
 
 extension SyncStore {
     /// The version of SQLite that is in use, such as `3.40.1`.
     package static var sqliteVersion: String { String(cString: sqlite3_libversion()) }
 
-    /// What ``prune(_:now:)`` would drop at present.
-    package func prunable(_ limits: KeepLimits = KeepLimits()) throws(StoreError) -> PrunableHistory {
+    /// What ``prune(runs:eventBytes:)`` would drop at present: ended runs, and **bytes** of events.
+    package func prunable() throws(StoreError) -> (runs: Int, eventBytes: Int) {
         try read { db in
             let runs = try SQLRequest<Int>(
                 """
                 SELECT count(*) FROM (
                     SELECT *, row_number() OVER (PARTITION BY session ORDER BY number DESC) AS place FROM runs
-                ) AS runs WHERE place > \(max(0, limits.runs)) AND \(Self.isOver)
+                ) AS runs WHERE place > \(Self.keptRuns) AND \(Self.isOver)
                 """
             ).fetchOne(db)
             let bytes = try SQLRequest<Int>(
@@ -209,24 +183,24 @@ extension SyncStore {
                     SELECT length(payload) AS size,
                         sum(length(payload)) OVER (PARTITION BY session ORDER BY first DESC) AS total
                     FROM events
-                ) WHERE total > \(limits.eventBytes)
+                ) WHERE total > \(Self.keptEventBytes)
                 """
             ).fetchOne(db)
-            return PrunableHistory(runs: runs ?? 0, eventBytes: bytes ?? 0)
+            return (runs ?? 0, bytes ?? 0)
         }
     }
 
     /// The manifests that somebody may still ask for: those of open runs, and of the latest run of each session.
     package func neededManifests() throws(StoreError) -> Set<SHA256Digest> {
         try read { db in
-            let manifests = try SQLRequest<BlobColumn>(
+            let manifests = try SQLRequest<String>(
                 """
                 SELECT manifest FROM runs WHERE \(StoredRun.isOpen)
                     OR number IN (SELECT max(number) FROM runs GROUP BY session)
-                    OR number IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))
+                    OR identifier IN (SELECT run FROM hooks WHERE \(StoredHook.isOwed))
                 """
             ).fetchAll(db)
-            return Set(manifests.compactMap { SHA256Digest($0) })
+            return Set(manifests.compactMap(SHA256Digest.init(hex:)))
         }
     }
 }

@@ -15,7 +15,7 @@ struct SessionTests {
         for verb in [["status", "x"], ["events"], ["wait"], ["pause"], ["attach"], ["rm", "x"]] {
             let outcome = try tool.run(verb)
             #expect(outcome.status == 66, "\(verb): \(outcome.error)")
-            #expect(outcome.error.contains("There are no sessions yet"), "\(outcome.error)")
+            #expect(outcome.error.contains("No sessions. 'syncagent pull MANIFEST' creates one."), "\(outcome.error)")
         }
         #expect(!FileManager.default.fileExists(atPath: scratch.path + "/.local"))
     }

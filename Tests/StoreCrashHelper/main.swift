@@ -12,7 +12,7 @@ func tell(_ line: String) {
 }
 
 let arguments = CommandLine.arguments
-let session = SessionRequest(
+let session = StoredSession(
     identifier: arguments[2], project: "com.example.crash", destination: "/srv/crash", device: 1, inode: 2)
 let store = try SyncStore.open(directory: arguments[1], now: 1)
 let lease: SessionLease
@@ -53,7 +53,7 @@ while true {
     }
     try store.finish(run: run, result: .ok, counts: RunCounts(), now: 1)
     tell("finished \(run)")
-    if number % 10 == 0 { try store.prune(KeepLimits(), now: 1) }
+    if number % 10 == 0 { try store.prune() }
 }
 
 withExtendedLifetime(lease) {}

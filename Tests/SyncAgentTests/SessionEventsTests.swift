@@ -57,17 +57,17 @@ struct SessionEventsTests {
         let directory = FileManager.default.temporaryDirectory.path + "/sa-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let options = ControlServer.Options(socketPath: directory + "/agent.sock", version: "1", now: { 784_111_777 })
+        let path = directory + "/agent.sock"
         let seen = Seen()
         let total = 300
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
-                for try await event in Self.session(options.socketPath).events() {
+                for try await event in Self.session(path).events() {
                     if seen.add(event.sequence ?? -1) == total { return }
                 }
             }
             for round in 1...3 {
-                try await serving(options, agent) { _ in
+                try await serving(server(at: path, of: agent)) { _ in
                     await agent.add((1...100).map { #"{"event":"e","n":\#($0)}"# })
                     while seen.numbers.count < round * 100 { try await Task.sleep(for: .milliseconds(5)) }
                 }

@@ -19,9 +19,9 @@ struct ProgressTextTests {
     @Test(
         "What does not fit into the terminal is left out, the least telling first",
         arguments: [
-            (200, "Fetching  58 %  12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 0:04"),
-            (70, "58 %  12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 0:04"),
-            (56, "58 %  12,345/20,000 files  300 MiB/512 MiB  ETA 0:04"), (40, "58 %  12,345/20,000 files  ETA 0:04"),
+            (200, "Fetching  58 %  12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 4 s"),
+            (70, "58 %  12,345/20,000 files  300 MiB/512 MiB  53.0 MiB/s  ETA 4 s"),
+            (56, "58 %  12,345/20,000 files  300 MiB/512 MiB  ETA 4 s"), (40, "58 %  12,345/20,000 files  ETA 4 s"),
             (26, "58 %  12,345/20,000 files"), (20, "12,345/20,000 files"), (9, "12,345/20"), (0, ""),
         ])
     func fits(width: Int, text: String) {
@@ -38,7 +38,7 @@ struct ProgressTextTests {
         let over = ProgressSnapshot(phase: "Finishing", filesDone: 7, bytesDone: 9, bytesTotal: 9)
         #expect(Self.line(over, rate: 0) == "Finishing  7 files  9 B/9 B")
         #expect(ProgressText.eta(Self.progress, rate: 0) == nil)
-        #expect(ProgressText.eta(Self.progress, rate: .infinity) == "0:00")
+        #expect(ProgressText.eta(Self.progress, rate: .infinity) == "0 s")
         #expect(Self.line(Self.progress, rate: .nan).contains("/s") == false)
         let manifest = ProgressSnapshot(phase: "Manifest", unit: .bytes, bytesDone: 3 << 20)
         #expect(Self.line(manifest, rate: 1_048_576) == "Manifest  3.00 MiB  1.00 MiB/s")
@@ -104,15 +104,8 @@ struct ProgressTextTests {
     @Test("The time left goes by what is finished, not by what the wire brings")
     func timeLeft() {
         let pace = ProgressText.Pace(rate: 1_048_576, growth: 4_194_304)
-        #expect(ProgressText.line(Self.progress, pace).hasSuffix("1.00 MiB/s  ETA 0:53"))
+        #expect(ProgressText.line(Self.progress, pace).hasSuffix("1.00 MiB/s  ETA 53 s"))
     }
-
-    @Test(
-        "Durations are short",
-        arguments: [(0, "0:00"), (7, "0:07"), (754, "12:34"), (3723, "1:02:03"), (183_600, "2d 03h")])
-    func durations(
-        seconds: Int, text: String
-    ) { #expect(ProgressText.duration(seconds: seconds) == text) }
 }
 
 @Suite(.timeLimit(.minutes(10)))

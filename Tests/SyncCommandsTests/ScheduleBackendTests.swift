@@ -29,7 +29,7 @@ struct ScheduleBackendTests {
         func holds(_ start: ScheduledStart) -> Bool { installed.withLock { $0[start.name] == start.program } }
         func remove(_ name: String) -> Bool { installed.withLock { $0.removeValue(forKey: name) } != nil }
         func isInEffect(_ name: String) -> Bool { installed.withLock { $0[name] } != nil }
-        func concern(_ machine: MachineFacts) -> BackendConcern? { nil }
+        func concern(_ machine: MachineFacts) -> (problem: String, remedy: String)? { nil }
     }
 
     private static func facts(hasGarden: Bool) -> MachineFacts {
@@ -53,25 +53,23 @@ struct ScheduleBackendTests {
 
         // By name, and in its turn; where it cannot be had, the next one says so.
         for named in ["sundial", nil] {
-            let choice = try BackendChoice.choose(
+            let choice = try chooseBackend(
                 named, of: records.installation.backends, isForMachine: false, hasZone: true,
                 Self.facts(hasGarden: true))
             #expect(choice.backend.name == "sundial-garden" && choice.reason.hasSuffix("the sun is shining"))
         }
-        let other = try BackendChoice.choose(
+        let other = try chooseBackend(
             nil, of: records.installation.backends, isForMachine: false, hasZone: false, Self.facts(hasGarden: false))
         #expect(other.reason == "systemd is not running, no cron daemon is running, and there is no garden")
 
         let timing = ScheduleTiming(.daily(at: 120, on: []))
-        let plan = SchedulePlan(
-            name: "night",
-            definition: ScheduleDefinition(
-                timing, backend: sundial.name, request: EnqueueRequest(manifest: "/m", destination: "/d")),
-            clock: ScheduleClock(timing, zone: try Zone.of("UTC"), delay: 0),
-            choice: BackendChoice(backend: sundial, reason: ""))
-        #expect(try plan.change(records, now: 0) == .added)
-        #expect(try !records.replace("night", plan.definition, plan.clock, output: Output()))
-        #expect(try plan.change(records, now: 0) == .unchanged)
+        let definition = ScheduleDefinition(
+            timing, backend: sundial.name, request: EnqueueRequest(manifest: "/m", destination: "/d"))
+        let clock = ScheduleClock(timing, zone: try Zone.of("UTC"), delay: 0)
+        let plan = ScheduleRecords.Record("night", definition, by: sundial, clock)
+        #expect(try records.change(plan, now: 0) == .added)
+        #expect(try !records.replace(plan, output: Output()))
+        #expect(try records.change(plan, now: 0) == .unchanged)
         // It may be the first that is written in the state directory, into which nobody else looks.
         let traits = try FileManager.default.attributesOfItem(atPath: place + "/state/syncagent")
         #expect((traits[.posixPermissions] as? Int) == 0o700)

@@ -8,25 +8,23 @@ import Testing
 
 @Suite("What is kept of schedules, and files of them", .timeLimit(.minutes(10)))
 struct ScheduleFileTests {
-    private static func decoded<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {
-        let decoder = JSONDecoder()
-        decoder.keyDecodingStrategy = .convertFromSnakeCase
-        return try decoder.decode(type, from: Data(text.utf8))
+    private static func definition(_ rule: String) throws -> ScheduleDefinition {
+        let request =
+            #""request":{"manifest":"https://cdn.example.com/tower/manifest.json","destination":"/srv/tower"}"#
+        return try ScheduleDefinition(json: Array("{\"backend\":\"systemd-user\",\(rule)\(request)}".utf8))
     }
 
-    @Test("A schedule that version 0.2.0 has kept is read as it was meant")
-    func older() throws {
-        let text = """
-            {"backend":"systemd-user","days":["mon","fri"],"jitter_seconds":1800,"nightly":"02:00","ready_by":"07:00",
-             "request":{"manifest":"https://cdn.example.com/tower/manifest.json","destination":"/srv/tower"},
-             "time_zone":"Europe/Berlin","window_minutes":300}
-            """
-        let definition = try Self.decoded(ScheduleDefinition.self, text)
-        let timing = try definition.timing()
-        #expect(timing.recurrence == .daily(at: 120, on: [.mon, .fri]))
-        #expect(timing.catchesUp && !definition.isPaused && timing.window == 300)
-        let memory = try Self.decoded(ScheduleMemory.self, #"{"handled_day":20000,"session":"tower"}"#)
-        #expect(memory.handled == .end(of: CivilDay(number: 20_000)))
+    @Test("A definition is read as it is meant, and written so")
+    func kept() throws {
+        let definition = try Self.definition(
+            #""days":["mon","fri"],"jitter_seconds":1800,"nightly":"02:00","ready_by":"07:00","#
+                + #""time_zone":"Europe/Berlin","window_minutes":300,"#)
+        let timing = definition.timing
+        #expect(timing.recurrence == .daily(at: 120, on: [.mon, .fri]) && timing.readyBy == 420)
+        #expect(timing.catchesUp && !definition.isPaused && timing.window == 300 && timing.jitter == 1_800)
+        var changed = definition
+        (changed.isPaused, changed.timing.catchesUp) = (true, false)
+        for wanted in [definition, changed] { #expect(try ScheduleDefinition(json: wanted.json()) == wanted) }
     }
 
     @Test("What is handled is kept to the minute")
@@ -41,15 +39,11 @@ struct ScheduleFileTests {
 
     @Test("Two rules, or none, in a file that somebody has edited are refused")
     func edited() throws {
-        let request = EnqueueRequest(manifest: "/m", destination: "/d")
-        var definition = ScheduleDefinition(ScheduleTiming(.every(minutes: 60)), backend: "agent", request: request)
-        #expect(try definition.timing().recurrence == .every(minutes: 60))
-        definition.cron = "0 3 * * *"
-        #expect(throws: ScheduleError.self) { try definition.timing() }
-        definition.everyMinutes = nil
-        #expect(try definition.timing().recurrence.times == [180])
-        definition.cron = nil
-        #expect(throws: ScheduleError.self) { try definition.timing() }
+        #expect(try Self.definition(#""every_minutes":60,"#).timing.recurrence == .every(minutes: 60))
+        #expect(try Self.definition(#""cron":"0 3 * * *","#).timing.recurrence.times == [180])
+        for rule in [#""every_minutes":60,"cron":"0 3 * * *","#, "", #""nightly":"25:00","#] {
+            #expect(throws: ScheduleError.self) { try Self.definition(rule) }
+        }
     }
 
     private static func file(_ schedule: String) -> [UInt8] {

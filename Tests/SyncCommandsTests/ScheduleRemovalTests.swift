@@ -14,7 +14,7 @@ struct ScheduleRemovalTests {
             "etc/cron.d/" + ScheduleName.cronFile("night"), "config/systemd/user/syncagent-schedule-night.timer",
         ]
 
-        init() throws { for file in Self.files { try ScheduleFiles.write(Array("x".utf8), to: "\(path)/\(file)") } }
+        init() throws { for file in Self.files { try writeScheduleFile(Array("x".utf8), to: "\(path)/\(file)") } }
 
         deinit {
             // A leftover in the temporary directory harms nobody.

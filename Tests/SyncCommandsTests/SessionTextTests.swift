@@ -2,6 +2,7 @@ import Foundation
 import SyncAgent
 import SyncModel
 import SyncSchedule
+import SyncStore
 import Testing
 
 @testable import SyncCommands
@@ -118,14 +119,6 @@ struct SessionTextTests {
     }
 
     @Test(
-        "Periods are as long as one cares to know",
-        arguments: [
-            (Int64(5), "5 s"), (89, "89 s"), (90, "1 min"), (5_399, "89 min"), (5_400, "1 h 30 min"), (7_200, "2 h"),
-            (172_800, "2 d"), (200_000, "2 d 7 h"),
-        ])
-    func periods(seconds: Int64, text: String) { #expect(Self.text().period(seconds) == text) }
-
-    @Test(
         "The end of a run is an exit status: the pull's own, 2 where none is on record [S27]",
         arguments: [
             (.finished, .ok, 0, 0, SyncModel.ExitStatus.done), (.finished, .ok, 0, 1, .hookFailed),
@@ -149,18 +142,18 @@ struct SessionTextTests {
 
     @Test("An event is one line: number, local time with its zone, name, then what it says")
     func event() throws {
-        let line = EventLine(
-            sequence: 7,
-            event: #"{"event":"task.installed","time":"2026-11-20T02:00:00.123Z","run":"r","size":3,"path":"a b"}"#)
+        let json = #"{"event":"task.installed","time":"2026-11-20T02:00:00.123Z","run":"r","size":3,"path":"a b"}"#
+        let line = StoredEvent(sequence: 7, line: Array(json.utf8))
         let (berlin, nepal) = (try #require(Zone.named("Europe/Berlin")), try #require(Zone.named("Asia/Kathmandu")))
         let newYork = try #require(Zone.named("America/New_York"))
         let rest = #"task.installed  path="a b"  size=3"#
-        #expect(EventText.line(line, zone: berlin) == "7  2026-11-20 03:00:00 +01:00  " + rest)
-        #expect(EventText.line(line, zone: nepal) == "7  2026-11-20 07:45:00 +05:45  " + rest)
-        #expect(EventText.line(line, zone: newYork) == "7  2026-11-19 21:00:00 -05:00  " + rest)
-        #expect(EventText.line(.pruned(through: 9)) == "-    events.pruned  through=9")
-        let bad = EventLine(sequence: 1, event: #"{"event":"e\u001b[2J","x":"\u001b"}"#)
-        #expect(!EventText.line(bad).contains("\u{1B}"))
+        #expect(line.shown(in: berlin) == "7  2026-11-20 03:00:00 +01:00  " + rest)
+        #expect(line.shown(in: nepal) == "7  2026-11-20 07:45:00 +05:45  " + rest)
+        #expect(line.shown(in: newYork) == "7  2026-11-19 21:00:00 -05:00  " + rest)
+        let pruned = StoredEvent(sequence: 0, line: Array(#"{"event":"events.pruned","through":9}"#.utf8))
+        #expect(pruned.shown() == "-    events.pruned  through=9")
+        let bad = StoredEvent(sequence: 1, line: Array(#"{"event":"e\u001b[2J","x":"\u001b"}"#.utf8))
+        #expect(!bad.shown().contains("\u{1B}"))
     }
 
     @Test("Whatever the store says of times and counts is shown", arguments: [Int64.min, -1, 0, .max])

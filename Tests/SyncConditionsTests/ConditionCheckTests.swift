@@ -203,8 +203,8 @@ struct ConditionCheckTests {
         var machine = MachinePlaces()
         machine.bus = SystemBus(address: bus.address)
         machine.powerSupplies = root.path("power")
-        machine.load.loadAverage = root.path("loadavg")
-        machine.load.ownThreads = root.path("task")
+        machine.loadAverage = root.path("loadavg")
+        machine.ownThreads = root.path("task")
         var wanted = RunConditions.discretionary
         wanted.idleSeconds = 60
         // The same object throughout: each evaluation flips something.

@@ -7,7 +7,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10)))
 struct LoadConditionTests {
     private func condition(_ root: TemporaryRoot, limit: Double = 1, cores: Int = 4) -> LoadCondition {
-        var places = LoadCondition.Places()
+        var places = MachinePlaces()
         places.loadAverage = root.path("loadavg")
         places.ownThreads = root.path("task")
         places.cores = cores

@@ -29,7 +29,7 @@ package actor FakeAgent: AgentControl {
 
     /// Adds events after those there are.
     package func add(_ events: [String]) {
-        for event in events { lines.append(EventLine(sequence: Int64(lines.count + 1), event: event).text) }
+        for event in events { lines.append("{\"seq\":\(lines.count + 1),\(event.dropFirst())") }
     }
 
     /// Makes every stream of events end with an error, after its lines.

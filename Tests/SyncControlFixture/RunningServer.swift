@@ -5,26 +5,29 @@ package import SyncDaemon
 
 /// A directory of its own and a control server in it, for as long as `body` runs.
 package func withServer<R: Sendable>(
-    of control: any AgentControl, options change: @Sendable (inout ControlServer.Options) -> Void = { _ in },
+    of control: any AgentControl, options change: @Sendable (inout ControlServer) -> Void = { _ in },
     _ body: @escaping @Sendable (_ socketPath: String) async throws -> R
 ) async throws -> R {
     let directory = FileManager.default.temporaryDirectory.path + "/sa-\(UUID().uuidString.prefix(8))"
     try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
     // A leftover in the temporary directory harms nobody.
     defer { try? FileManager.default.removeItem(atPath: directory) }
-    var options = ControlServer.Options(
-        socketPath: directory + "/run/agent.sock", version: "9.8.7", now: { 784_111_777 })
-    change(&options)
-    return try await serving(options, control, body)
+    var server = server(at: directory + "/run/agent.sock", of: control)
+    change(&server)
+    return try await serving(server, body)
+}
+
+/// A server that does not run yet.
+package func server(at socketPath: String, of control: any AgentControl = FakeAgent()) -> ControlServer {
+    ControlServer(
+        of: control, socketPath: socketPath, version: "9.8.7", now: { 784_111_777 },
+        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
 }
 
 /// Runs a server for as long as `body` runs.
 package func serving<R: Sendable>(
-    _ options: ControlServer.Options, _ control: any AgentControl,
-    _ body: @escaping @Sendable (_ socketPath: String) async throws -> R
+    _ server: ControlServer, _ body: @escaping @Sendable (_ socketPath: String) async throws -> R
 ) async throws -> R {
-    let server = ControlServer(
-        options, control: control, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     let (isUp, up) = AsyncStream.makeStream(of: Void.self)
     let (isOver, over) = AsyncStream.makeStream(of: Void.self)
     return try await withThrowingTaskGroup(of: R?.self) { group in
@@ -36,7 +39,7 @@ package func serving<R: Sendable>(
         group.addTask {
             defer { over.finish() }
             for await _ in isUp {}
-            return try await body(options.socketPath)
+            return try await body(server.socketPath)
         }
         var result: R?
         while let part = try await group.next() { result = result ?? part }

@@ -40,14 +40,12 @@ struct SocketTests {
         }
         #expect(bound == 0)
         close(stale)
-        let options = ControlServer.Options(socketPath: path, version: "1", now: { 784_111_777 })
-        let mode = try await serving(options, FakeAgent()) { try Self.mode($0) }
+        let mode = try await serving(server(at: path)) { try Self.mode($0) }
         #expect(mode == 0o600)
 
         try Data("precious".utf8).write(to: URL(fileURLWithPath: path))
-        await #expect(throws: ControlServerError.inTheWay(path: path)) {
-            try await serving(options, FakeAgent()) { _ in }
-        }
+        let error = await #expect(throws: ControlError.self) { try await serving(server(at: path)) { _ in } }
+        #expect(error?.exitStatus == .cannotCreate && error?.message.contains("is in the way") == true)
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "precious")
     }
 
@@ -61,12 +59,10 @@ struct SocketTests {
         defer { try? FileManager.default.removeItem(atPath: runtime) }
         for place in [runtime, directory] {
             #expect(chown(place, 4242, 4242) == 0)
-            let options = ControlServer.Options(
-                socketPath: directory + "/agent.sock", version: "1", now: { 784_111_777 })
-            let error = await #expect(throws: ControlServerError.self) {
-                try await serving(options, FakeAgent()) { _ in }
+            let error = await #expect(throws: ControlError.self) {
+                try await serving(server(at: directory + "/agent.sock")) { _ in }
             }
-            #expect(error?.status == .cannotCreate)
+            #expect(error?.exitStatus == .cannotCreate)
             #expect(error?.message.contains("another user (uid 4242)") == true, "\(error?.message ?? "")")
             #expect(try Self.mode(directory) == 0o755)
             #expect(chown(place, 0, 0) == 0)
@@ -76,9 +72,8 @@ struct SocketTests {
     @Test("A path longer than unix(7) allows is refused with 78 and says what to set")
     func longPath() async throws {
         let path = "/tmp/" + String(repeating: "x", count: 110)
-        let options = ControlServer.Options(socketPath: path, version: "1", now: { 784_111_777 })
-        let error = await #expect(throws: ControlServerError.self) { try await serving(options, FakeAgent()) { _ in } }
-        #expect(error?.status == .configuration)
+        let error = await #expect(throws: ControlError.self) { try await serving(server(at: path)) { _ in } }
+        #expect(error?.exitStatus == .configuration)
         #expect(error?.message.contains("XDG_RUNTIME_DIR") == true)
     }
 }
@@ -91,11 +86,11 @@ struct PeerTests {
             (1000, 1000, true), (0, 1000, true), (1001, 1000, false), (UInt32.max, 1000, false), (1000, 0, false),
         ] as [(UInt32, UInt32, Bool)])
     func users(peer: UInt32, owner: UInt32, isAnswered: Bool) {
-        #expect(ControlResponder.mayAsk(peer, agentOf: owner) == isAnswered)
+        #expect(ControlServer.mayAsk(peer, agentOf: owner) == isAnswered)
     }
 
     @Test("A peer that the kernel does not name is nobody")
     func unknown() {
-        #expect(!ControlResponder.mayAsk(nil, agentOf: 1000))
+        #expect(!ControlServer.mayAsk(nil, agentOf: 1000))
     }
 }

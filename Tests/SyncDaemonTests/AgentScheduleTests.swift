@@ -34,7 +34,7 @@ private final class Nights: Sendable {
             load: { [self] in
                 looks.withLock { $0 += 1 }
                 guard !isGone.withLock({ $0 }) else { return [] }
-                return [.init(name: "tower", clock: clock, handled: handled.withLock { $0 })]
+                return [("tower", clock, handled.withLock { $0 })]
             },
             request: { [bench] _, night in
                 var request = bench.request()
@@ -89,7 +89,7 @@ struct AgentScheduleTests {
         }
         let runs = try bench.store.runs()
         #expect(runs.count == 2)
-        #expect(runs.allSatisfy { $0.origin == "schedule" && ($0.started ?? 0) >= ($0.notBefore ?? .max) })
+        #expect(runs.allSatisfy { $0.recipe.origin == .schedule && ($0.started ?? 0) >= ($0.notBefore ?? .max) })
         #expect(bench.tree.problems(in: bench.destination) == [])
     }
 
@@ -214,6 +214,6 @@ struct AgentScheduleTests {
         try await nights.until(1)
         nights.isGone.withLock { $0 = true }
         await running.value
-        #expect(try bench.store.runs().first?.origin == "schedule")
+        #expect(try bench.store.runs().first?.recipe.origin == .schedule)
     }
 }

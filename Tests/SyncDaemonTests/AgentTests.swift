@@ -324,7 +324,7 @@ struct AgentTests {
     func lost() async throws {
         let bench = try AgentBench()
         var start = RunStart(
-            session: SessionRequest(
+            session: StoredSession(
                 identifier: "lost", project: "com.example.tower", destination: bench.destination, device: 0, inode: 0),
             run: "r1", manifest: .zero, recipe: RunRecipe(manifest: bench.manifest))
         start.recipe.connections = 4

@@ -10,7 +10,7 @@ struct HistoryTests {
     func pruning() async throws {
         let bench = try AgentBench()
         let agent = bench.agent()
-        let request = SessionRequest(
+        let request = StoredSession(
             identifier: "old", project: "p", destination: bench.destination, device: 0, inode: 0)
         // The agent leaves runs alone that somebody is at work on.
         let lease = try bench.store.lease(of: "old", process: 1, now: bench.now())
@@ -42,7 +42,7 @@ struct HistoryTests {
     @Test("A reader that has missed pruned events is told so in the documented form")
     func prunedEvents() async throws {
         let bench = try AgentBench()
-        let request = SessionRequest(
+        let request = StoredSession(
             identifier: "old", project: "p", destination: bench.destination, device: 0, inode: 0)
         try bench.store.begin(
             RunStart(session: request, run: "r", manifest: .zero, recipe: RunRecipe(manifest: "m")), now: bench.now())
@@ -50,9 +50,7 @@ struct HistoryTests {
         for number in 0..<3 {
             try bench.store.append([Array("{\"event\":\"e\(number)\"}".utf8)], to: "old", time: bench.now())
         }
-        var limits = KeepLimits()
-        limits.eventBytes = 14
-        try bench.store.prune(limits, now: bench.now())
+        try bench.store.prune(eventBytes: 14)
         let through = try bench.store.events(of: "old", after: 0).prunedSequence
         let agent = bench.agent()
         try await whileRunning(agent) {

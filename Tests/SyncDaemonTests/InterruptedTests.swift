@@ -14,7 +14,7 @@ struct InterruptedTests {
 
     /// A run on record, which nobody works on unless the caller has the session.
     private func begin(_ bench: AgentBench, isHeld: Bool, deadline: Int64? = nil) throws {
-        let request = SessionRequest(
+        let request = StoredSession(
             identifier: session, project: session, destination: bench.destination, device: 0, inode: 0)
         var start = RunStart(session: request, run: "r", manifest: .zero, recipe: RunRecipe(manifest: bench.manifest))
         start.deadline = deadline

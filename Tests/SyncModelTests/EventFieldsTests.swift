@@ -8,20 +8,22 @@ struct EventFieldsTests {
     @Test(
         "Fields are right if all that are required are there, and none that is unknown",
         arguments: [
-            ("a b", nil), ("a b c", nil), ("event time seq session run a b", nil), ("a", "the field 'b' is missing"),
-            ("", "the field 'a' is missing"), ("a b d", "the field 'd' is unknown"),
-            ("a c e d", "the field 'b' is missing"), ("a b c e d", "the field 'd' is unknown"),
+            ("condition detail", nil), ("condition detail until", nil),
+            ("event time seq session run condition detail", nil), ("condition", "the field 'detail' is missing"),
+            ("", "the field 'condition' is missing"), ("condition detail d", "the field 'd' is unknown"),
+            ("condition until e d", "the field 'detail' is missing"),
+            ("condition detail until e d", "the field 'd' is unknown"),
         ] as [(String, String?)])
     func problems(fields: String, problem: String?) {
         let names = fields.split(separator: " ").map(String.init)
-        #expect(EventFields("a b", optional: "c").problem(in: names) == problem)
+        #expect(EventName.conditionBlocked.problem(in: names) == problem)
     }
 
     @Test("No field is required and optional, and none is one of every event", arguments: EventName.allCases)
     func lists(name: EventName) {
         let fields = name.fields
         #expect(fields.required.isDisjoint(with: fields.optional))
-        #expect(fields.required.union(fields.optional).isDisjoint(with: EventFields.common))
+        #expect(fields.required.union(fields.optional).isDisjoint(with: EventName.commonFields))
     }
 
     @Test("Every event has one section in Events.md, and every section is of an event")
@@ -41,7 +43,7 @@ struct EventFieldsTests {
         for example in section.examples {
             let event = try #require(JSONValue(text: example)?.object, "\(example)")
             #expect(event["event"]?.string == name.rawValue)
-            #expect(name.fields.problem(in: event.keys) == nil, "\(example)")
+            #expect(name.problem(in: event.keys) == nil, "\(example)")
         }
     }
 }

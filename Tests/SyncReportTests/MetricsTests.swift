@@ -103,10 +103,9 @@ private let promtoolPath = ["/usr/bin/promtool", "/usr/local/bin/promtool"].firs
 struct MetricsTests {
     @Test("The text is as its grammar wants it; names and units follow the conventions")
     func conventions() throws {
-        let agent = Metrics.AgentFacts(started: november(21, 1), runningRuns: 1, maximumRuns: 2)
-        let text = try Metrics(
-            store: fortnight(), version: "0.1.0", agent: agent, next: ["com.example.tower": november(22, 2)]
-        ).text()
+        let agent = (started: november(21, 1), runs: 1, mostRuns: 2)
+        let text = try metricsText(
+            fortnight(), version: "0.1.0", agent: agent, next: ["com.example.tower": november(22, 2)])
         let read = Exposition(text)
         #expect(read.complaints == [])
         #expect(Set(read.types.keys) == Set(read.help.keys))
@@ -123,7 +122,7 @@ struct MetricsTests {
 
     @Test("Every number is the store's")
     func values() throws {
-        let read = Exposition(try Metrics(store: fortnight(), version: "0.1.0").text())
+        let read = Exposition(try metricsText(fortnight(), version: "0.1.0"))
         let film = "session=film.harbour-dailies"
         #expect(read.values["syncagent_sessions"] == 4)
         #expect(read.values["syncagent_build_info version=0.1.0"] == 1)
@@ -154,10 +153,8 @@ struct MetricsTests {
             try story.begin("\(number)", at: november(21, number))
             try story.finish(StoreStory.Work(received: 7), "\(number)", at: november(21, number, 1), total: 1)
         }
-        var limits = KeepLimits()
-        (limits.runs, limits.eventBytes) = (1, 0)
-        try store.prune(limits, now: november(21, 9))
-        let read = Exposition(try Metrics(store: store, version: "0.1.0").text())
+        try store.prune(runs: 1, eventBytes: 0)
+        let read = Exposition(try metricsText(store, version: "0.1.0"))
         #expect(read.values["syncagent_runs_total result=ok session=tower"] == 5)
         #expect(read.values["syncagent_received_bytes_total session=tower"] == 35)
     }
@@ -166,7 +163,7 @@ struct MetricsTests {
     func escaping() throws {
         let store = try SyncStore.inMemory()
         _ = try StoreStory("a\\b\"c\nd\u{1B}[2J\u{202E}é{},=", in: store).begin("1", at: november(21, 1))
-        let text = try Metrics(store: store, version: "0.1.0").text()
+        let text = try metricsText(store, version: "0.1.0")
         let read = Exposition(text)
         #expect(read.complaints == [])
         #expect(text.contains("session=\"a\\\\b\\\"c\\nd\\\\u{1b}[2J\\\\u{202e}é{},=\""))
@@ -176,18 +173,18 @@ struct MetricsTests {
     @Test("The number of series is bounded; sessions beyond the bound are counted")
     func cardinality() throws {
         let store = try SyncStore.inMemory()
-        for number in 0..<(Metrics.sessionLimit + 7) {
+        for number in 0..<(sessionLimit + 7) {
             try StoreStory("s\(number)", in: store).begin("\(number)", at: november(21, 1))
         }
-        let read = Exposition(try Metrics(store: store, version: "0.1.0").text())
+        let read = Exposition(try metricsText(store, version: "0.1.0"))
         #expect(read.complaints == [])
         #expect(read.values["syncagent_sessions_omitted"] == 7)
-        #expect(read.values.keys.filter { $0.hasPrefix("syncagent_session_state ") }.count == Metrics.sessionLimit * 4)
+        #expect(read.values.keys.filter { $0.hasPrefix("syncagent_session_state ") }.count == sessionLimit * 4)
     }
 
     @Test("An empty store has metrics, too")
     func empty() throws {
-        let read = Exposition(try Metrics(store: SyncStore.inMemory(), version: "0.1.0").text())
+        let read = Exposition(try metricsText(SyncStore.inMemory(), version: "0.1.0"))
         #expect(read.complaints == [] && read.values["syncagent_sessions"] == 0)
     }
 
@@ -199,8 +196,8 @@ struct MetricsTests {
     func promtool()
         throws
     {
-        let agent = Metrics.AgentFacts(started: november(21, 1), runningRuns: 1, maximumRuns: 2)
-        let text = try Metrics(store: fortnight(), version: "0.1.0", agent: agent).text()
+        let agent = (started: november(21, 1), runs: 1, mostRuns: 2)
+        let text = try metricsText(fortnight(), version: "0.1.0", agent: agent)
         let (status, said) = try runPromtool(["check", "metrics"], input: text)
         #expect(status == 0 && said.isEmpty, "\(said)")
     }
@@ -211,7 +208,7 @@ struct MetricsTests {
     func rules() throws {
         let rules = try String(contentsOf: Self.rules, encoding: .utf8)
         let asked = Set(rules.matches(of: /syncagent_[a-z_]+/).map { String($0.0) })
-        let told = Exposition(try Metrics(store: fortnight(), version: "0.1.0").text()).types.keys
+        let told = Exposition(try metricsText(fortnight(), version: "0.1.0")).types.keys
         #expect(asked.count > 3 && asked.subtracting(told) == [])
     }
 

@@ -172,8 +172,8 @@ struct ReportSecretTests {
         for store in [try threeNights(), try fortnight()] {
             let report = try store.report(at: morning, since: november(1))
             let forms = [
-                ReportPage(report, clock: clock(at: morning)).text, ReportPayload.json(report).text,
-                try Metrics(store: store, version: "0.1.0").text(),
+                ReportPage(report, clock: clock(at: morning)).text, report.json.text,
+                try metricsText(store, version: "0.1.0"),
             ]
             for form in forms { #expect(!form.contains("CANARY")) }
             // What a failed hook wrote is shown on its own machine's terminal only.

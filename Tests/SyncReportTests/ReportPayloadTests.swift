@@ -9,7 +9,7 @@ private let morning = november(21, 7, 30)
 @Suite("The report for programs", .timeLimit(.minutes(10)))
 struct ReportPayloadTests {
     private func payload(_ store: SyncStore, since: Int64? = nil) throws -> [String: Any] {
-        let json = ReportPayload.json(try store.report(at: morning, since: since)).text
+        let json = try store.report(at: morning, since: since).json.text
         #expect(!json.contains("\n"))
         return try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
     }
@@ -90,7 +90,7 @@ struct ReportPayloadTests {
             exitStatus: 69)
         var report = try store.report(at: morning, schedules: due)
         report.warnings = ["com.example.tower: root 1 counts until tomorrow only"]
-        let json = ReportPayload.json(report).text
+        let json = report.json.text
         #expect(json.contains(#""expected_bytes":80,"user_data":[7]"#))
         walk(try JSONSerialization.jsonObject(with: Data(json.utf8)), "report")
         let described = try documented()
@@ -172,7 +172,7 @@ struct EventFactsTests {
         let due = ["tower": ReportReader.Schedule(next: .max, lastDue: .max)]
         for since in [Int64.min, november(20), .max] {
             let report = try store.report(at: morning, since: since, schedules: due)
-            #expect(ReportPayload.json(report).text.contains("\"sessions\""))
+            #expect(report.json.text.contains("\"sessions\""))
             #expect(!ReportText(report, clock: clock(at: morning)).lines.isEmpty)
             #expect(ReportPage(report, clock: clock(at: morning)).text.contains("</html>"))
         }
@@ -180,7 +180,7 @@ struct EventFactsTests {
         #expect(session.amounts.elapsed == .max && session.amounts.installed == .max)
         #expect(session.amounts.received == 2 * UInt64(most))
         #expect(session.origins.first?.transfers == .max && session.waits.allSatisfy { $0.elapsed == .max })
-        #expect(Exposition(try Metrics(store: store, version: "0.1.0").text()).complaints == [])
+        #expect(Exposition(try metricsText(store, version: "0.1.0")).complaints == [])
     }
 
     @Test("A run whose process was killed is told as interrupted in every form, and its session does not run")
@@ -193,14 +193,14 @@ struct EventFactsTests {
         try StoreStory("tower", in: store).begin("1", at: november(21, 1))
         func told() throws -> (flags: [Bool], headline: String, text: String, states: [String: Double]) {
             let report = try store.report(at: morning)
-            let json = try JSONSerialization.jsonObject(with: Data(ReportPayload.json(report).text.utf8))
+            let json = try JSONSerialization.jsonObject(with: Data(report.json.text.utf8))
             let session = try #require(((json as? [String: Any])?["sessions"] as? [[String: Any]])?.first)
             let run = try #require((session["runs"] as? [[String: Any]])?.first)
             #expect(session["state"] as? String == "running" && run["state"] as? String == "running")
             return (
                 [session, run].compactMap { $0["is_interrupted"] as? Bool }, session["headline"] as? String ?? "",
                 try store.text(at: morning),
-                Exposition(try Metrics(store: store, version: "0.1.0").text()).values.filter { $0.value == 1 }
+                Exposition(try metricsText(store, version: "0.1.0")).values.filter { $0.value == 1 }
             )
         }
         let working = try told()

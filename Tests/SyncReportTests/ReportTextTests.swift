@@ -169,12 +169,12 @@ struct ReportTextTests {
         let now = clock(at: november(25, 8))
         var reader = ReportReader(store: try threeNights(), clock: now, version: "0.1.0")
         reader.unmet = [
-            ReportReader.UnmetSchedule(
-                name: "weights", destination: "/data/weights",
-                schedule: ReportReader.Schedule(next: november(26, 1), lastDue: november(25, 1))),
-            ReportReader.UnmetSchedule(
-                name: "fresh", destination: "/data/fresh", schedule: ReportReader.Schedule(next: november(26, 1))),
+            ReportReader.Schedule(next: november(26, 1), lastDue: november(25, 1)),
+            ReportReader.Schedule(next: november(26, 1)),
         ]
+        for (place, name) in ["weights", "fresh"].enumerated() {
+            (reader.unmet[place].name, reader.unmet[place].destination) = (name, "/data/\(name)")
+        }
         let report = try reader.report(since: november(24, 8), hasNights: true)
         #expect(report.sessions.map(\.session) == ["weights", "com.example.tower", "fresh"])
         #expect(report.sessions.map(\.verdict) == [.attention, .quiet, .quiet])
@@ -196,7 +196,7 @@ struct ReportTextTests {
             try tower.begin(name, at: november(21, hour))
             try tower.finish(
                 StoreStory.Work(), name, at: november(21, hour, 1), total: 10, unchanged: result == .ok ? 10 : 0,
-                result: result, error: error)
+                result: result, error: error, cause: error == nil ? nil : .unreachable)
         }
         let error = "https://cdn.example.com/m.json: Could not resolve host: cdn.example.com"
         try run("1", 1, .failed, error: error)
@@ -231,36 +231,6 @@ struct ReportTextTests {
 
 @Suite("What a failure is and what to do about it", .timeLimit(.minutes(10)))
 struct FailureCauseTests {
-    @Test(
-        "Words that older programs kept have their kinds; digits of names are no status",
-        arguments: [
-            ("https://a.example/x: status 404; it is not there: was all of the set uploaded?", FailureCause.notThere),
-            ("https://a.example/x: status 403; it refuses access", .access),
-            ("the proxy asks for other credentials (407)", .access),
-            ("https://a.example/x: status 503; the server is overloaded", .serverTrouble),
-            ("https://a.example/x: Could not resolve host: a.example", .unreachable),
-            ("Failed to connect to a.example port 443 after 3 ms: Couldn't connect to server", .unreachable),
-            ("https://a.example/x: SSL certificate problem: certificate has expired", .trust),
-            ("a web page in place of the file; is there a network login?", .loginPage),
-            ("a redirect from https to http, https://a.example/x to http://b.example/x", .refusedRedirect),
-            ("b.example has a private address, and a public server led there", .refusedRedirect),
-            ("the bytes have SHA-256 00, not 11, from https://a.example/x", .wrongBytes),
-            ("12 bytes, where the object has 13", .wrongBytes),
-            ("cannot write maps/a: No space left on device", .diskFull),
-            ("/srv/x: needs 2.00 GiB, 1.00 GiB are free; nothing was fetched", .diskFull),
-            ("cannot create maps: Permission denied", .noPermission),
-            ("cannot sync maps/a: Input/output error", .diskTrouble),
-            ("--prune would remove 9 of 10 installed files from /srv/x, more than half", .pruneRefused),
-            ("https://a.example/m.json: there is another manifest by now; pull it again", .badManifest),
-            ("the deadline has passed; last: unreachable", .late), ("cannot rename maps: Is a directory", .inTheWay),
-            ("/srv/x: another syncagent is at work there (process 7); wait for it", .busy),
-            ("png-check, a verifier, refuses it: bad magic", .rejected),
-            ("https://a.example/packs/407416e5206f.pack: something new", .other),
-            ("pack 5f0c407416e5206f5f0c407416e5206f: Connection reset by peer", .unreachable),
-            ("something new", .other),
-        ]) func kinds(message: String, kind: FailureCause)
-    { #expect(FailureCause(ofOldWords: message) == kind) }
-
     @Test("What a run is on record to have failed for counts, whatever its words say", arguments: FailureCause.allCases)
     func causes(cause: FailureCause) throws {
         let store = try SyncStore.inMemory()
@@ -294,24 +264,14 @@ struct FailureCauseTests {
         #expect(sums.problems.first?.examples == ["a", "b", "sheets/a"])
     }
 
-    @Test("The number that is a file's name is no status: one cause for all that one dead server did not give")
+    @Test("The number that is a file's name makes no difference: one cause for all that one dead server did not give")
     func numbers() {
         var sums = FailureSums()
         for path in ["205", "206", "416", "redirect.txt", "tls/deadline"] {
             let why = "Failed to connect to a.example port 80: Couldn't connect to server; nothing came for 10 s"
-            sums.take(path: path, reason: "http://a.example/\(path): \(why)", cause: nil, time: 1)
+            sums.take(path: path, reason: "http://a.example/\(path): \(why)", cause: .unreachable, time: 1)
         }
         #expect(sums.problems.map(\.kind) == [.unreachable])
-    }
-
-    @Test("Where the words say nothing, the exit status may")
-    func statuses() {
-        #expect(FailureCause(ofOldWords: "odd", exitStatus: 69) == .unreachable)
-        #expect(FailureCause(ofOldWords: "odd", exitStatus: 65) == .badManifest)
-        #expect(
-            FailureCause(ofOldWords: "odd", exitStatus: 1) == .other
-                && FailureCause(ofOldWords: "odd", exitStatus: nil) == .other)
-        #expect(FailureCause(ofOldWords: "No space left on device", exitStatus: 74) == .diskFull)
     }
 
     @Test("Every kind has advice that is a sentence", arguments: FailureCause.allCases)
@@ -331,8 +291,9 @@ struct FigureTests {
     @Test(
         "Periods have the units people use",
         arguments: [
-            (0, "0.0 s"), (630, "0.6 s"), (12_400, "12 s"), (192_000, "3 min 12 s"), (600_000, "10 min"),
-            (7_200_000, "2 h"), (12_870_000, "3 h 34 min"), (183_600_000, "2 d 3 h"), (-5, "0.0 s"),
+            (0, "0 s"), (5_000, "5 s"), (630, "0.6 s"), (12_400, "12 s"), (192_000, "3 min 12 s"), (600_000, "10 min"),
+            (7_200_000, "2 h"), (12_870_000, "3 h 34 min"), (183_600_000, "2 d 3 h"), (-5, "0 s"),
+            (90_000, "1 min 30 s"), (150_000, "2 min 30 s"),
         ] as [(Int64, String)])
     func period(milliseconds: Int64, text: String) { #expect(Figures.period(milliseconds) == text) }
 

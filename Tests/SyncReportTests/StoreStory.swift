@@ -6,12 +6,12 @@ import SyncStore
 struct StoreStory {
     let store: SyncStore
     let session: String
-    let request: SessionRequest
+    let request: StoredSession
 
     init(_ session: String, in store: SyncStore, destination: String = "/srv/assets") {
         self.store = store
         self.session = session
-        request = SessionRequest(identifier: session, project: session, destination: destination, device: 1, inode: 2)
+        request = StoredSession(identifier: session, project: session, destination: destination, device: 1, inode: 2)
     }
 
     /// Begins a run; it supersedes an open one.

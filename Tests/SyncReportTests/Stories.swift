@@ -150,11 +150,13 @@ private func troubledNights(of film: StoreStory) throws {
                 "reason",
                 "https://assets.example.com/harbour/\(path.utf8.count).exr: status 404; it is not there: was all of the set uploaded?"
             )
+            $0.field("cause", FailureCause.notThere)
         }
     }
     try film.event("task.failed", run, at: november(21, 1, 9)) {
         $0.field("path", "shots/040/a\u{202E}gpj.exr")
         $0.field("reason", "cannot write shots/040/a: No space left on device")
+        $0.field("cause", FailureCause.diskFull)
     }
     try film.hooks(
         run, at: november(21, 1, 10), took: 30_000, ended: "exit 1",

@@ -222,7 +222,7 @@ struct CrontabTests {
         let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
         #expect(mode.map { $0 & 0o022 } == 0)
         #expect(backend.isInEffect("tower.night"))
-        #expect(try ScheduleFiles.names(in: directory).count { !$0.hasPrefix(".") } == 1)
+        #expect(try scheduleFileNames(in: directory).count { !$0.hasPrefix(".") } == 1)
         #expect(try backend.remove("tower.night"))
         #expect(!backend.isInEffect("tower.night"))
     }

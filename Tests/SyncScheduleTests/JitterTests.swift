@@ -18,7 +18,7 @@ struct JitterTests {
     func spread() {
         var minutes = [Int](repeating: 0, count: 30)
         for machine in Self.machines {
-            let delay = Jitter.delay(machine: machine, schedule: "tower", most: 1_799)
+            let delay = lateness(machine, "tower", most: 1_799)
             minutes[delay / 60] += 1
         }
         // 333 each; a binomial count is within 5 standard deviations (18) of that but once in a million.
@@ -28,23 +28,30 @@ struct JitterTests {
     @Test("Machines that are numbered, as in a fleet of clones, spread as well")
     func numbered() {
         var tenths = [Int](repeating: 0, count: 10)
-        for number in 0..<10_000 { tenths[Jitter.delay(machine: "render-\(number)", schedule: "tower", most: 9)] += 1 }
+        for number in 0..<10_000 { tenths[lateness("render-\(number)", "tower", most: 9)] += 1 }
         #expect(tenths.allSatisfy { (850...1_150).contains($0) }, "\(tenths)")
     }
 
     @Test("A machine keeps its delay, and has another one for another schedule")
     func stable() {
         let machine = "3d1219c7c4c5404aaa1f6d2a48adfda4"
-        let delay = Jitter.delay(machine: machine, schedule: "tower", most: 1_800)
-        #expect(delay == Jitter.delay(machine: machine, schedule: "tower", most: 1_800))
+        let delay = lateness(machine, "tower", most: 1_800)
+        #expect(delay == lateness(machine, "tower", most: 1_800))
         #expect(delay == 1_044, "the same in every version: a fleet must not move with an update")
-        #expect(delay != Jitter.delay(machine: machine, schedule: "maps", most: 1_800))
-        #expect(Jitter.delay(machine: machine, schedule: "tower", most: 0) == 0)
+        #expect(delay != lateness(machine, "maps", most: 1_800))
+        #expect(lateness(machine, "tower", most: 0) == 0)
     }
 
     @Test("Both bounds occur")
     func bounds() {
-        let delays = Set(Self.machines.map { Jitter.delay(machine: $0, schedule: "x", most: 3) })
+        let delays = Set(Self.machines.map { lateness($0, "x", most: 3) })
         #expect(delays == [0, 1, 2, 3])
     }
+}
+
+/// **Seconds** that a machine begins later.
+private func lateness(_ machine: String, _ schedule: String, most: Int) -> Int {
+    var timing = ScheduleTiming(.every(minutes: 60))
+    timing.jitter = most
+    return timing.delay(machine: machine, schedule: schedule)
 }

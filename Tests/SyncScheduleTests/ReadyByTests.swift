@@ -14,18 +14,18 @@ private func night(delay: Int = 0) throws -> Occurrence {
 }
 
 /// So many **bytes** in so many **seconds**.
-private func record(_ received: UInt64, _ seconds: Int64) -> NightRecord {
-    NightRecord(received: received, elapsed: seconds * 1_000)
+private func record(_ received: UInt64, _ seconds: Int64) -> (received: UInt64, elapsed: Int64) {
+    (received, seconds * 1_000)
 }
 
 private struct Row: Sendable, CustomTestStringConvertible {
     let testDescription: String
-    let history: [NightRecord]
+    let history: [(received: UInt64, elapsed: Int64)]
     /// **Minutes** after midnight.
     let start: Double
     let bytes: UInt64?
 
-    init(_ name: String, _ history: [NightRecord], start: Double, bytes: UInt64?) {
+    init(_ name: String, _ history: [(received: UInt64, elapsed: Int64)], start: Double, bytes: UInt64?) {
         testDescription = name
         self.history = history
         self.start = start

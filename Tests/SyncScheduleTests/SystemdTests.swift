@@ -31,7 +31,7 @@ private final class Place {
         return file
     }
 
-    var files: [String] { (try? ScheduleFiles.names(in: path))?.filter { !$0.hasPrefix(".") } ?? [] }
+    var files: [String] { (try? scheduleFileNames(in: path))?.filter { !$0.hasPrefix(".") } ?? [] }
 }
 
 /// Runs a program of the system.
@@ -54,12 +54,12 @@ private func tool(_ arguments: [String], _ variables: [String: String] = [:]) ->
 
 private func units(
     _ name: String = "tower", program: String = "/bin/true", nightly: String = "02:30", zone: String? = "Europe/Berlin",
-    days: Set<Weekday> = [], delay: Int = 0, scope: SystemdUnits.Scope = .user
+    days: Set<Weekday> = [], delay: Int = 0, isForMachine: Bool = false
 ) throws -> SystemdUnits {
     SystemdUnits(
         try start(
             .daily(at: ScheduleTiming.minutes(nightly) ?? -1, on: days), name: name, program: program, zone: zone,
-            delay: delay), scope: scope)
+            delay: delay), isForMachine: isForMachine)
 }
 
 private func start(
@@ -98,14 +98,14 @@ struct SystemdTests {
         "systemd accepts the units of programs with nasty names [S132]", .enabled(if: hasSystemd, noSystemd),
         arguments: [
             "plain", "with blank", "100%h", "it's", "say\"so\"", "back\\slash", "cash$HOME", "grün", "a;b", "@at",
-        ], [SystemdUnits.Scope.user, .system])
-    func verified(name: String, scope: SystemdUnits.Scope) throws {
+        ], [false, true])
+    func verified(name: String, isForMachine: Bool) throws {
         let place = try Place()
-        let units = try units(program: try place.program(name), scope: scope)
+        let units = try units(program: try place.program(name), isForMachine: isForMachine)
         for (file, text) in [(units.service, units.serviceText), (units.timer, units.timerText)] {
-            try ScheduleFiles.write(Array(text.utf8), to: "\(place.path)/\(file)")
+            try writeScheduleFile(Array(text.utf8), to: "\(place.path)/\(file)")
         }
-        let option = scope == .user ? "--user" : "--system"
+        let option = isForMachine ? "--system" : "--user"
         let outcome = tool(
             [
                 "systemd-analyze", option, "--man=no", "verify", "\(place.path)/\(units.service)",
@@ -119,7 +119,7 @@ struct SystemdTests {
     func canFail() throws {
         let place = try Place()
         let units = try units(program: "/nowhere/nobody")
-        try ScheduleFiles.write(Array(units.serviceText.utf8), to: "\(place.path)/\(units.service)")
+        try writeScheduleFile(Array(units.serviceText.utf8), to: "\(place.path)/\(units.service)")
         let outcome = tool(
             ["systemd-analyze", "--user", "--man=no", "verify", "\(place.path)/\(units.service)"],
             ["XDG_RUNTIME_DIR": place.path])
@@ -150,7 +150,7 @@ struct SystemdTests {
         let start = try start(recurrence, zone: name, delay: delay)
         let base = zone.first(12 * 3_600, of: first.adding(-1))
         var found: Set<Int64> = []
-        for times in SystemdUnits(start, scope: .user).calendar {
+        for times in SystemdUnits(start, isForMachine: false).calendar {
             let outcome = tool(
                 ["systemd-analyze", "calendar", "--iterations=40", "--base-time=@\(base)", times], ["TZ": "UTC"])
             #expect(outcome.status == 0, "\(times): \(outcome.errors)")
@@ -184,7 +184,7 @@ struct SystemdTests {
         func calendar(_ year: Int64) throws -> [String] {
             let rule = Recurrence.daily(at: ScheduleTiming.minutes(nightly) ?? -1, on: [])
             let today = CivilDay(year: year, month: 5, day: 1)
-            return SystemdUnits(try start(rule, zone: zone, today: today), scope: .user).calendar
+            return SystemdUnits(try start(rule, zone: zone, today: today), isForMachine: false).calendar
         }
         #expect(try calendar(2026) == ["*-*-* \(nightly):00 \(zone)", line])
         #expect(try calendar(2031) == calendar(2026))
@@ -192,7 +192,7 @@ struct SystemdTests {
 
     @Test("Where no rule says when clocks change, as in Morocco, units have the dates of eleven years [S132]")
     func datesWithoutRule() throws {
-        let calendar = SystemdUnits(try start(zone: "Africa/Casablanca"), scope: .user).calendar
+        let calendar = SystemdUnits(try start(zone: "Africa/Casablanca"), isForMachine: false).calendar
         #expect((9...12).contains(calendar.count - 1), "\(calendar)")
         #expect(calendar.dropFirst().allSatisfy { $0.hasPrefix("20") && $0.hasSuffix(" 03:00:00 Africa/Casablanca") })
     }
@@ -204,7 +204,7 @@ struct SystemdTests {
         let clock = ScheduleClock(timing, zone: try Zone.of("UTC"), delay: 0)
         let program = try ScheduledProgram(path: "/bin/true", arguments: [])
         let start = ScheduledStart(name: "tower", clock: clock, program: program, today: CivilDay(number: 20_000))
-        let text = SystemdUnits(start, scope: .user).timerText
+        let text = SystemdUnits(start, isForMachine: false).timerText
         #expect(text.contains("\nPersistent=false\n") && text.contains("\nOnCalendar=*-*-* 00,06,12,18:00:00\n"))
         #expect(text.contains("\nDescription=Scheduled pull tower, every 6 h\n"))
         #expect(try units().timerText.contains("\nPersistent=true\n"))
@@ -250,7 +250,7 @@ struct SystemdTests {
     func installing() throws {
         let place = try Place()
         let notes = Notes()
-        let backend = SystemdBackend(scope: .user, directory: place.path, run: notes.run)
+        let backend = SystemdBackend(isForMachine: false, directory: place.path, run: notes.run)
         let tower = try start()
         #expect(try !backend.holds(tower))
         #expect(try backend.install(tower) == [])
@@ -263,7 +263,7 @@ struct SystemdTests {
         #expect(verify < said.count - 1 && said.contains("systemctl --user daemon-reload"))
 
         try backend.install(try start(.daily(at: 240, on: [])))
-        let timer = try #require(try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer"))
+        let timer = try #require(try readScheduleFile("\(place.path)/syncagent-schedule-tower.timer"))
         #expect(String(decoding: timer, as: UTF8.self).contains("04:00:00"))
         #expect(
             notes.said.withLock { $0 }.contains("systemctl --user clean --what=state syncagent-schedule-tower.timer"))
@@ -277,44 +277,44 @@ struct SystemdTests {
         "Whatever fails, nothing is left half installed", arguments: ["calendar", "verify", "daemon-reload", "enable"])
     func failing(step: String) throws {
         let place = try Place()
-        let backend = SystemdBackend(scope: .system, directory: place.path, run: Notes(refusing: step).run)
+        let backend = SystemdBackend(isForMachine: true, directory: place.path, run: Notes(refusing: step).run)
         #expect(throws: ScheduleError.self) { try backend.install(try start()) }
         #expect(place.files == [])
 
         // What was there before is there again.
-        let working = SystemdBackend(scope: .system, directory: place.path, run: Notes().run)
+        let working = SystemdBackend(isForMachine: true, directory: place.path, run: Notes().run)
         try working.install(try start(.daily(at: 60, on: [])))
-        let before = try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer")
+        let before = try readScheduleFile("\(place.path)/syncagent-schedule-tower.timer")
         #expect(throws: ScheduleError.self) { try backend.install(try start(.daily(at: 300, on: []))) }
-        #expect(try ScheduleFiles.read("\(place.path)/syncagent-schedule-tower.timer") == before)
+        #expect(try readScheduleFile("\(place.path)/syncagent-schedule-tower.timer") == before)
     }
 
     @Test("A FIFO in the place of a file ends at once, and so does one that others may write to [F099]")
     func otherFiles() throws {
         let place = try Place()
         #expect(mkfifo(place.path + "/fifo.json", 0o600) == 0)
-        let error = #expect(throws: ScheduleError.self) { try ScheduleFiles.read(place.path + "/fifo.json") }
+        let error = #expect(throws: ScheduleError.self) { try readScheduleFile(place.path + "/fifo.json") }
         #expect(error?.description.hasSuffix("it is not a regular file") == true)
         let path = place.path + "/open.json"
-        try ScheduleFiles.write(Array("{}".utf8), to: path, mode: 0o666)
-        #expect(throws: ScheduleError.self) { try ScheduleFiles.read(path) }
+        try writeScheduleFile(Array("{}".utf8), to: path, mode: 0o666)
+        #expect(throws: ScheduleError.self) { try readScheduleFile(path) }
         #expect(chmod(path, 0o644) == 0)
-        #expect(try ScheduleFiles.read(path) == Array("{}".utf8))
+        #expect(try readScheduleFile(path) == Array("{}".utf8))
         #expect(chmod(place.path, 0o777) == 0)
-        #expect(throws: ScheduleError.self) { try ScheduleFiles.read(path) }
-        #expect(throws: ScheduleError.self) { try ScheduleFiles.write([], to: path) }
+        #expect(throws: ScheduleError.self) { try readScheduleFile(path) }
+        #expect(throws: ScheduleError.self) { try writeScheduleFile([], to: path) }
         #expect(chmod(place.path, 0o755) == 0)
-        #expect(try ScheduleFiles.read(path) == Array("{}".utf8))
+        #expect(try readScheduleFile(path) == Array("{}".utf8))
     }
 
     @Test("A unit that somebody else wrote is left alone")
     func foreign() throws {
         let place = try Place()
         let path = "\(place.path)/syncagent-schedule-tower.timer"
-        try ScheduleFiles.write(Array("[Timer]\n".utf8), to: path)
-        let backend = SystemdBackend(scope: .user, directory: place.path, run: Notes().run)
+        try writeScheduleFile(Array("[Timer]\n".utf8), to: path)
+        let backend = SystemdBackend(isForMachine: false, directory: place.path, run: Notes().run)
         #expect(throws: ScheduleError.self) { try backend.install(try start()) }
-        #expect(try ScheduleFiles.read(path) == Array("[Timer]\n".utf8))
+        #expect(try readScheduleFile(path) == Array("[Timer]\n".utf8))
         #expect(place.files.count == 1)
     }
 }
@@ -356,7 +356,7 @@ struct BackendChoiceTests {
         ) throws
     {
         let (facts, backends) = Self.machine(has)
-        let choice = try BackendChoice.choose(named, of: backends, isForMachine: system, hasZone: zone, facts)
+        let choice = try chooseBackend(named, of: backends, isForMachine: system, hasZone: zone, facts)
         #expect(choice.backend.name == backend)
         #expect(choice.reason == why)
     }
@@ -374,7 +374,7 @@ struct BackendChoiceTests {
         has: String, named: String?, system: Bool, code: ScheduleError.Code, why: String
     ) {
         let (facts, backends) = Self.machine(has)
-        #expect { try BackendChoice.choose(named, of: backends, isForMachine: system, hasZone: false, facts) } throws: {
+        #expect { try chooseBackend(named, of: backends, isForMachine: system, hasZone: false, facts) } throws: {
             error in (error as? ScheduleError).map { $0.code == code && $0.description.contains(why) } ?? false
         }
     }

@@ -10,7 +10,6 @@ struct AbsurdNumberTests {
         let store = try state.open()
         try store.begin(towerRun("r1"), now: 1)
         try store.append(lines(1...3), to: "tower", time: 5)
-        try store.add(SessionTotals(), to: "tower")
         try state.tamper(statements)
         return (state, try state.open())
     }
@@ -21,15 +20,14 @@ struct AbsurdNumberTests {
     func extremes(number: Int64) throws {
         let (_, store) = try tampered(
             """
-            UPDATE sessions SET epoch = \(number), next_seq = \(number), pruned_seq = \(number),
-                limiter_raised = \(number);
-            UPDATE runs SET files_total = \(number), files_installed = \(number), files_reused = \(number),
-                bytes_total = \(number), started = \(number), paused_at = \(number), deadline = \(number),
+            UPDATE sessions SET epoch = \(number), next_seq = \(number), pruned_sequence = \(number),
+                limiter_raised = \(number), totals = json_set(totals, '$.received', \(number), '$.elapsed', \(number));
+            UPDATE runs SET counts = json_set(counts, '$.files.total', \(number), '$.files.installed', \(number),
+                '$.files.reused', \(number), '$.bytes.total', max(\(number), 0)), started = \(number), paused_at = \(number), deadline = \(number),
                 state = 'paused';
             UPDATE hooks SET attempt = \(number), state = 'pending';
             UPDATE groups SET state = 'completed', changed = \(number), last_seq = \(number);
             UPDATE events SET first = \(number), time = \(number);
-            UPDATE totals SET received = \(number), requests = \(number), elapsed = \(number);
             """)
         // Whatever each of them says, it comes back.
         func ask(_ body: () throws -> Void) {
@@ -45,23 +43,21 @@ struct AbsurdNumberTests {
             let counts = run.counts.files
             #expect(counts.total >= 0 && counts.installed + counts.reused <= 2 << 40)
         }
-        ask { _ = try store.totals() }
+        ask { try store.add(SessionTotals(), to: "tower") }
         ask { for hook in try store.hooks() { _ = try store.started(hook: hook.identifier, now: 7) } }
         ask { for hook in try store.hooks() { _ = try store.untold(hook, includingOwn: true) } }
         ask { try store.apply(.resumed, to: "r1", now: 8) }
         ask { _ = try store.recover(session: "tower", now: 9) }
         ask {
-            var limits = KeepLimits()
-            limits.eventBytes = 0
-            try store.prune(limits, now: 10)
+            try store.prune(eventBytes: 0)
         }
     }
 
     @Test(
         "Nothing where a value belongs is damage, and ends nobody's process [F077]",
         arguments: [
-            ("sessions", "identifier"), ("groups", "changed"), ("totals", "received"), ("totals", "ok"),
-            ("events", "payload"), ("events", "count"), ("runs", "id"), ("hooks", "group_name"),
+            ("sessions", "identifier"), ("groups", "changed"), ("sessions", "totals"), ("runs", "counts"),
+            ("events", "payload"), ("events", "count"), ("runs", "identifier"), ("hooks", "group_name"),
         ])
     func missing(table: String, column: String) throws {
         // As a flipped byte in a record has it; a table takes no NULL there.
@@ -73,12 +69,10 @@ struct AbsurdNumberTests {
             PRAGMA writable_schema = RESET;
             UPDATE \(table) SET \(column) = NULL;
             """)
-        var limits = KeepLimits()
-        limits.eventBytes = 0
         let asked: [() throws -> Void] = [
-            { _ = try store.sessions() }, { _ = try store.totals() }, { _ = try store.hooks() },
+            { _ = try store.sessions() }, { _ = try store.hooks() },
             { _ = try store.groups(of: "r1") }, { _ = try store.runs() }, { _ = try store.owedHooks() },
-            { _ = try store.events(of: "tower", after: 0) }, { try store.prune(limits, now: 2) },
+            { _ = try store.events(of: "tower", after: 0) }, { try store.prune(eventBytes: 0) },
             { _ = try store.findings() },
         ]
         for body in asked {
@@ -92,12 +86,13 @@ struct AbsurdNumberTests {
     @Test("A row of events that promises more than it can hold is damage", arguments: [-1, 1 << 50, .max])
     func promise(length: Int) throws {
         let (state, _) = try tampered("UPDATE events SET encoding = \(length)")
-        let asked = EventCompression(
+        let asked: EventCompression = (
             compress: { _ in nil },
             decompress: { _, length in
                 Issue.record("\(length) bytes were asked for")
                 return nil
-            })
+            }
+        )
         let store = try state.open(compression: asked)
         #expect(.of { _ = try store.events(of: "tower", after: 0) } == .damaged)
     }

@@ -58,13 +58,12 @@ struct EventTests {
     func unreached() throws {
         let store = try store()
         try store.append(lines(1...3), to: "tower", time: 1)
-        for seen in [0, 2, 3] as [Int64] {
-            try store.events(of: "tower", after: seen).requireReached(seen, of: "tower")
-        }
+        for seen in [0, 2, 3] as [Int64] { try EventFeed(of: "tower", after: seen, in: store).requireReached() }
         for seen in [4, .max] as [Int64] {
-            let error = #expect(throws: StoreError.self) {
-                try store.events(of: "tower", after: seen).requireReached(seen, of: "tower")
-            }
+            let feed = EventFeed(of: "tower", after: seen, in: store)
+            let error = #expect(throws: StoreError.self) { try feed.requireReached() }
+            var reader = feed
+            #expect(throws: StoreError.self) { _ = try reader.next() }
             #expect(error?.code == .unknown && error?.status == .noInput)
             #expect(error?.message.contains("no event \(seen); its last is 3") == true, "\(error?.message ?? "")")
             #expect(error?.message.contains("read again from 0") == true)
@@ -168,11 +167,12 @@ struct EventTests {
     func refusing() throws {
         let state = StateDirectory()
         let attempts = Mutex(0)
-        let counting = EventCompression(
+        let counting: EventCompression = (
             compress: { _ in
                 attempts.withLock { $0 += 1 }
                 return nil
-            }, decompress: { _, _ in nil })
+            }, decompress: { _, _ in nil }
+        )
         let store = try state.open(compression: counting)
         try store.begin(towerRun("r1"), now: 1)
         let log = EventLog(store: store, session: "tower", maximumLines: 4, maximumBytes: 100)
@@ -191,11 +191,12 @@ struct EventTests {
     @Test("Compressed events come back the same; what does not shrink is kept plain")
     func compressed() throws {
         // Not a real compressor: it shows that the store asks, keeps the length and asks back.
-        let halve = EventCompression(
+        let halve: EventCompression = (
             compress: { $0.count > 100 ? [UInt8(truncatingIfNeeded: $0.count)] : nil },
             decompress: { bytes, limit in
                 bytes.count == 1 ? Array(lines(1...40).joined(separator: [0x0A])).prefix(limit) + [] : nil
-            })
+            }
+        )
         let store = try store(halve)
         try store.append(lines(1...40), to: "tower", time: 1)
         try store.append(lines(41...41), to: "tower", time: 1)
@@ -226,12 +227,13 @@ struct EventTests {
     @Test("Whoever has seen everything costs no reading of events, however often it asks")
     func nothingNew() throws {
         let decoded = Mutex(0)
-        let counting = EventCompression(
+        let counting: EventCompression = (
             compress: { Array($0.reversed()) },
             decompress: { bytes, _ in
                 decoded.withLock { $0 += 1 }
                 return bytes.reversed()
-            })
+            }
+        )
         let store = try store(counting)
         try store.append(lines(1...40), to: "tower", time: 1)
         #expect(try store.events(of: "tower", after: 0).events.count == 40)
@@ -245,20 +247,35 @@ struct EventTests {
         #expect(try store.events(of: "tower", after: 40).events.map(\.sequence) == [41])
     }
 
+    @Test("A feed gives every event once with its number, a page at a time, and says first what is gone [S8 S36]")
+    func feed() throws {
+        let store = try store()
+        try store.append(lines(1...600), to: "tower", time: 1)
+        try store.append(lines(601...700), to: "tower", time: 1)
+        try store.prune(eventBytes: 5_000)
+        var feed = EventFeed(of: "tower", after: 3, in: store)
+        var told: [String] = []
+        while case let events = try feed.next(), !events.isEmpty { told += events.map(\.numbered) }
+        let pages =
+            [#"{"event":"events.pruned","through":600}"#]
+            + (601...700).map { #"{"seq":\#($0),"event":"e","n":\#($0)}"# }
+        #expect(told == pages && feed.cursor == 700)
+        #expect(StoredEvent(sequence: 7, line: Array("{}".utf8)).numbered == #"{"seq":7}"#)
+        try store.append(lines(701...701), to: "tower", time: 1)
+        #expect(try feed.next().map(\.sequence) == [701])
+    }
+
     @Test("Old events go, numbers go on, and a reader is told what it has missed")
     func pruning() throws {
         let store = try store()
         for round in 0..<100 { try store.append(lines(round * 10 + 1...round * 10 + 10), to: "tower", time: 1) }
-        var limits = KeepLimits()
-        limits.eventBytes = 2_000
-        try store.prune(limits, now: 2)
+        try store.prune(eventBytes: 2_000)
         let page = try store.events(of: "tower", after: 0, limit: 10_000)
         #expect(page.prunedSequence > 0 && page.prunedSequence < 1_000)
         #expect(page.events.map(\.sequence) == Array(page.prunedSequence + 1...1_000))
         #expect(page.events.reduce(0) { $0 + $1.line.count + 1 } <= 2_000)
         #expect(try store.append(lines(1_001...1_001), to: "tower", time: 3) == 1_001)
-        limits.eventBytes = 0
-        try store.prune(limits, now: 4)
+        try store.prune(eventBytes: 0)
         #expect(try store.events(of: "tower", after: 0).prunedSequence == 1_001)
         #expect(try store.append(lines(1_002...1_002), to: "tower", time: 5) == 1_002)
         #expect(try store.findings() == [])
@@ -276,13 +293,10 @@ struct EventTests {
             }
             if number != 30 { try store.finish(run: "r\(number)", result: .ok, counts: RunCounts(), now: 5) }
         }
-        var limits = KeepLimits()
-        limits.runs = 4
-        try store.prune(limits, now: 6)
+        try store.prune(runs: 4)
         #expect(try store.runs().map(\.identifier) == ["r30", "r29", "r28", "r27", "r3"])
         #expect(try store.hooks().count == 10)
-        limits.runs = 0
-        try store.prune(limits, now: 6)
+        try store.prune(runs: 0)
         #expect(try store.runs().map(\.identifier) == ["r30", "r3"])
         #expect(try store.findings() == [])
     }

@@ -1,11 +1,11 @@
 import SyncModel
 import SyncStore
 
-/// What the golden stores hold, from version 2 on: every table, every state, every column.
+/// What the golden store holds: every table, every state, every column.
 enum GoldenStore {
     static let time: Int64 = 1_795_140_000_000
 
-    /// Fills an empty store. What is written never changes; the next version gets steps of its own.
+    /// Fills an empty store.
     static func fill(_ store: SyncStore) throws {
         try tower(store)
         try states(store)
@@ -42,7 +42,7 @@ enum GoldenStore {
 
     private static let digest = SHA256Digest(hex: String(repeating: "9a", count: 32)) ?? .zero
 
-    private static func run(_ identifier: String, _ session: SessionRequest) -> RunStart {
+    private static func run(_ identifier: String, _ session: StoredSession) -> RunStart {
         var start = RunStart(
             session: session, run: identifier, manifest: digest,
             recipe: RunRecipe(manifest: "https://cdn.example.com/tower/manifest.json"))
@@ -51,15 +51,14 @@ enum GoldenStore {
         return start
     }
 
-    private static func session(_ name: String, label: String? = nil) -> SessionRequest {
-        var session = SessionRequest(
-            identifier: name, project: "com.example.\(name)", destination: "/srv/\(name)", device: .max, inode: 7,
-            policy: "{\"idle\":60}")
+    private static func session(_ name: String, label: String? = nil) -> StoredSession {
+        var session = StoredSession(
+            identifier: name, project: "com.example.\(name)", destination: "/srv/\(name)", device: .max, inode: 7)
         session.label = label
         return session
     }
 
-    /// One finished run, one that a person has paused with a hook still owed; events, hosts, redirects.
+    /// One finished run, one that a person has paused with a hook still owed; events.
     private static func tower(_ store: SyncStore) throws {
         let session = session("tower", label: "the tower, floor 3")
         var first = run("20261120T020000Z-0000000a", session)
@@ -96,7 +95,7 @@ enum GoldenStore {
         try store.prioritize(run: second.run, paths: ["sheets/12.pdf", "größe"])
         try store.keepLimiter(of: "tower", delay: 120_000, raised: time + 86_402_500)
         let task = StoredTask(path: "sheets/7.pdf", digest: digest, state: .failed, reason: "no answer")
-        try store.record([task], of: second.run, now: time)
+        try store.record([task], of: second.run)
     }
 
     /// One session for each state of a run.

@@ -13,7 +13,7 @@ struct RunTests {
         start.deadline = 99
         let started = try store.begin(start, now: 5)
         #expect(started.superseded == [])
-        #expect(started.session.device == .max)
+        #expect(started.session.isAt(device: .max, inode: 7))
         let run = try store.run("r1")
         #expect(run.session == "tower")
         #expect(run.state == .running)
@@ -77,12 +77,11 @@ struct RunTests {
         var renamed = tower
         renamed.destination = "/mnt/tower"
         #expect(try store.begin(towerRun("r2", session: renamed), now: 2).session.destination == "/mnt/tower")
-        var other = renamed
-        other.destination = "/srv/second"
-        other.inode = 8
+        let other = StoredSession(
+            identifier: "tower", project: tower.project, destination: "/srv/second", device: .max, inode: 8)
         let last = try store.begin(towerRun("r3", session: other), now: 3)
         #expect(try last.session.created == 1 && store.session("tower") == last.session)
-        #expect(last.session.destination == "/srv/second" && last.session.inode == 8)
+        #expect(last.session.destination == "/srv/second" && last.session.isAt(device: .max, inode: 8))
     }
 
     @Test("A session belongs to one project; the conflict names both [S2]")

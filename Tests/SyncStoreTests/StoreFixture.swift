@@ -35,11 +35,11 @@ final class StateDirectory: Sendable {
     }
 }
 
-let tower = SessionRequest(
+let tower = StoredSession(
     identifier: "tower", project: "com.example.tower", destination: "/srv/tower", device: .max, inode: 7)
 
 /// A run of `tower` with the groups `all` and `sheets` and a hook for each.
-func towerRun(_ identifier: String, session: SessionRequest = tower) -> RunStart {
+func towerRun(_ identifier: String, session: StoredSession = tower) -> RunStart {
     var start = RunStart(
         session: session, run: identifier, manifest: .zero,
         recipe: RunRecipe(manifest: "https://cdn.example.com/m.json"))

@@ -14,15 +14,15 @@ struct TaskTests {
         try store.begin(towerRun("r1"), now: 1)
         let other = try #require(SHA256Digest(hex: String(repeating: "ab", count: 32)))
         let two = [task("a", "not there"), StoredTask(path: "a", digest: other, state: .failed, reason: "wrong bytes")]
-        try store.record(two, of: "r1", now: 2)
+        try store.record(two, of: "r1")
         #expect(try store.tasks(of: "r1") == two, "the same path with other content is another task")
-        try store.record([task("a", "late")], of: "r1", now: 3)
+        try store.record([task("a", "late")], of: "r1")
         #expect(try store.tasks(of: "r1").first?.reason == "late")
         try store.begin(towerRun("r2"), now: 3)
         #expect(try store.tasks(of: "r2") == [], "runs do not share tasks")
         try store.forgetTasks(of: "r1")
         #expect(try store.tasks(of: "r1") == [])
-        #expect(.of { try store.record([], of: "r3", now: 4) } == .unknown)
+        #expect(.of { try store.record([], of: "r3") } == .unknown)
         #expect(try store.findings() == [])
     }
 
@@ -30,8 +30,8 @@ struct TaskTests {
     func bound() throws {
         let store = try SyncStore.inMemory()
         try store.begin(towerRun("r1"), now: 1)
-        try store.record((0..<SyncStore.mostTasks - 1).map { task("\($0)", "x") }, of: "r1", now: 2)
-        try store.record([task("y", "x"), task("z", "x")], of: "r1", now: 3)
+        try store.record((0..<SyncStore.mostTasks - 1).map { task("\($0)", "x") }, of: "r1")
+        try store.record([task("y", "x"), task("z", "x")], of: "r1")
         #expect(try store.tasks(of: "r1").count == SyncStore.mostTasks)
     }
 

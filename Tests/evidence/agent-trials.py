@@ -344,7 +344,7 @@ class Parts(Place):
               f"(voluntary context switches), {rss / 1024:.1f} MiB, {len(os.listdir(f'/proc/{self.agent.pid}/task'))} threads, "
               f"{len(os.listdir(f'/proc/{self.agent.pid}/fd'))} descriptors")
         self.hold("CPU under 0.1 %", cpu_after - cpu < REST / 1000)
-        self.hold(f"at most one wake-up in 10 s: {woken} of {REST // 10}", woken <= REST // 10)
+        self.hold(f"at most three wake-ups a second: {woken} of {3 * REST}", woken <= 3 * REST)
         self.end_agent()
 
     def list(self):

@@ -25,14 +25,13 @@ class Store:
             raise
 
     def runs(self):
-        return self.rows("SELECT runs.number, runs.id, identifier AS session, lower(hex(manifest)) AS manifest, state, reason, result,"
-                         " losses FROM runs JOIN sessions ON sessions.id = runs.session ORDER BY runs.number")
+        return self.rows("SELECT number, identifier AS id, session, manifest, state, reason, result, losses FROM runs ORDER BY number")
 
     def hooks(self):
-        return self.rows("SELECT hooks.id, runs.id AS run, hooks.state, attempt, ended FROM hooks JOIN runs ON runs.number = hooks.run")
+        return self.rows("SELECT id, run, state, attempt, ended FROM hooks")
 
     def groups(self, run):
-        return self.rows("SELECT name, groups.state FROM groups JOIN runs ON runs.number = run WHERE runs.id = ?", run)
+        return self.rows("SELECT name, state FROM groups WHERE run = ?", run)
 
     def rest(self):
         """None while anything may still move by itself; else whether something is paused."""

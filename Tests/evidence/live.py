@@ -239,7 +239,7 @@ def bytes_count_as_they_come_within_one_file(day):
 def the_time_left_neither_swings_nor_grows(day):
     day.origin.fresh(rate=200_000)
     seen = day.screen("huge", "--connections", "1").until()
-    left = [(at, int(m) * 60 + int(s)) for at, line in seen.frames for m, s in re.findall(r"ETA (\d+):(\d\d)", line)]
+    left = [(at, int(m or 0) * 60 + int(s or 0)) for at, line in seen.frames for m, s in re.findall(r"ETA (?:(\d+) min ?)?(?:(\d+) s)?", line)]
     ends = [at + rest for at, rest in left if at > 4]  # When it said that it would end.
     spread = (max(ends) - min(ends)) / seen.took if ends else 9
     return spread < 0.35, "it foretold its end between %.0f and %.0f s, and took %.1f s" % (

@@ -26,15 +26,9 @@ public struct AgentStatus: Sendable, Equatable, Codable {
         version: String, process: Int32, started: WallTime, state: AgentState, stateDirectory: String, running: Int,
         maximumRuns: Int, sessions: Int, onDemand: Bool
     ) {
-        self.version = version
-        self.process = process
-        self.started = started
-        self.state = state
-        self.stateDirectory = stateDirectory
-        self.running = running
-        self.maximumRuns = maximumRuns
-        self.sessions = sessions
-        self.onDemand = onDemand
+        (self.version, self.process, self.started) = (version, process, started)
+        (self.state, self.stateDirectory, self.running) = (state, stateDirectory, running)
+        (self.maximumRuns, self.sessions, self.onDemand) = (maximumRuns, sessions, onDemand)
     }
 }
 

@@ -1,63 +1,5 @@
 public import SyncModel
 
-/// `GET /v1/sessions`.
-package struct SessionsAnswer: Sendable, Codable {
-    package var sessions: [SessionStatus]
-
-    package init(_ sessions: [SessionStatus]) { self.sessions = sessions }
-}
-
-/// `GET /v1/hooks`.
-package struct HooksAnswer: Sendable, Codable {
-    package var hooks: [HookStatus]
-
-    package init(_ hooks: [HookStatus]) { self.hooks = hooks }
-}
-
-/// `POST /v1/agent/stop`.
-package struct StopCommand: Sendable, Codable, ControlRequest {
-    package var mode: AgentStop
-
-    package init(_ mode: AgentStop) { self.mode = mode }
-
-    package static let keys = ControlKeys(of: StopCommand(.pause))
-}
-
-/// `POST /v1/sessions/{id}/prioritize`.
-package struct PriorityCommand: Sendable, Codable, ControlRequest {
-    package var paths: [String]
-
-    package init(_ paths: [String]) { self.paths = paths }
-
-    package static let keys = ControlKeys(of: PriorityCommand([]))
-}
-
-/// The body of every answer that is an error.
-package struct ErrorAnswer: Sendable, Codable {
-    package struct Content: Sendable, Codable {
-        package var code: String
-        package var message: String
-        package var exitStatus: Int32
-        /// `nil` where the exit status says it, and from an older agent.
-        package var cause: FailureCause?
-    }
-
-    package var error: Content
-
-    package init(_ error: ControlError) {
-        self.error = Content(
-            code: error.code.rawValue, message: error.message, exitStatus: error.exitStatus.rawValue,
-            cause: error.cause == FailureCause(error.exitStatus) ? nil : error.cause)
-    }
-
-    /// The error it tells of; a code that a newer agent has made up is `internal` here.
-    package var value: ControlError {
-        ControlError(
-            ControlError.Code(rawValue: error.code) ?? .internal, escaped(error.message),
-            exitStatus: ExitStatus(rawValue: error.exitStatus) ?? .internalError, cause: error.cause)
-    }
-}
-
 /// Why the agent did not do what it was asked.
 public struct ControlError: Error, Sendable, Equatable, CustomStringConvertible {
     /// What a program can act on.
@@ -92,9 +34,7 @@ public struct ControlError: Error, Sendable, Equatable, CustomStringConvertible 
     ///
     /// - Parameter cause: `nil` where the exit status says it.
     public init(_ code: Code, _ message: String, exitStatus: ExitStatus, cause: FailureCause? = nil) {
-        self.code = code
-        self.message = message
-        self.exitStatus = exitStatus
+        (self.code, self.message, self.exitStatus) = (code, message, exitStatus)
         self.cause = cause ?? FailureCause(exitStatus)
     }
 
@@ -102,43 +42,42 @@ public struct ControlError: Error, Sendable, Equatable, CustomStringConvertible 
     public var description: String { message }
 }
 
-/// One line of an event stream: an event's JSON object, with its number first where it has one.
-///
-/// `{"seq":12,"event":"task.installed","time":…,"path":…}`; progress and notices of the stream itself have no `seq`.
-public struct EventLine: Sendable, Equatable {
-    /// The event's number in its session, from 1 without a gap; `nil` for what is not recorded.
-    public let sequence: Int64?
-    /// The whole line, one JSON object.
-    public let text: String
+/// The body of every answer that is an error: `{"error":{"code":…,"message":…,"exit_status":…}}`, and the cause where the exit
+/// status does not say it.
+extension ControlError: Codable {
+    private enum CodingKeys: String, CodingKey { case code, message, exitStatus, cause }
 
-    /// Takes a line of a stream.
-    public init(_ text: String) {
-        self.text = text
-        let prefix = "{\"seq\":"
-        guard text.hasPrefix(prefix) else {
-            sequence = nil
-            return
-        }
-        sequence = Int64(text.dropFirst(prefix.count).prefix { $0.isASCII && $0.isNumber })
+    /// Reads an error; a code that a newer agent has made up is `internal` here.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        let status = ExitStatus(rawValue: try values.decode(Int32.self, forKey: .exitStatus))
+        self.init(
+            Code(rawValue: try values.decode(String.self, forKey: .code)) ?? .internal,
+            escaped(try values.decode(String.self, forKey: .message)), exitStatus: status ?? .internalError,
+            cause: try values.decodeIfPresent(FailureCause.self, forKey: .cause))
     }
 
-    /// Takes a recorded event: its number, and its JSON object as text.
-    public init(sequence: Int64, event: String) {
-        self.sequence = sequence
-        let rest = event.dropFirst()
-        text = "{\"seq\":\(sequence)" + (rest == "}" ? "}" : ",\(rest)")
+    /// Writes an error.
+    public func encode(to encoder: any Encoder) throws {
+        var values = encoder.container(keyedBy: CodingKeys.self)
+        try values.encode(code, forKey: .code)
+        try values.encode(message, forKey: .message)
+        try values.encode(exitStatus.rawValue, forKey: .exitStatus)
+        if cause != FailureCause(exitStatus) { try values.encode(cause, forKey: .cause) }
     }
 
-    /// Says that events up to this number are no longer kept, to a reader that has not seen them.
-    public static func pruned(through sequence: Int64) -> EventLine {
-        EventLine(JSONLine.event(.eventsPruned) { $0.field("through", sequence) }.text)
+    /// The error that a body tells of; `nil` where it tells of none.
+    package init?(body: [UInt8]) {
+        guard let error = try? ControlJSON.decode([String: ControlError].self, from: body)["error"] else { return nil }
+        self = error
     }
 }
 
 /// A run to enqueue: its recipe, and nothing else. `POST /v1/runs`.
 public typealias EnqueueRequest = RunRecipe
 
-extension RunRecipe: ControlRequest {
+extension RunRecipe {
+    /// The keys of the body of `POST /v1/runs`.
     package static let keys = ControlKeys(
         of: RunRecipe(manifest: ""), required: ["manifest", "destination"],
         nested: [
@@ -172,11 +111,7 @@ public struct EnqueueReply: Sendable, Equatable, Codable {
     /// Puts a reply together; see the properties.
     public init(session: String, run: String, isNew: Bool, superseded: [String], state: RunState, notBefore: WallTime?)
     {
-        self.session = session
-        self.run = run
-        self.isNew = isNew
-        self.superseded = superseded
-        self.state = state
-        self.notBefore = notBefore
+        (self.session, self.run, self.isNew) = (session, run, isNew)
+        (self.superseded, self.state, self.notBefore) = (superseded, state, notBefore)
     }
 }

@@ -7,10 +7,7 @@ package enum ControlJSON {
     ///
     /// - Throws: ``ControlError`` with code `internal`; none of the API's values is known to cause it.
     package static func encode(_ value: some Encodable) throws(ControlError) -> [UInt8] {
-        let encoder = JSONEncoder()
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        do { return Array(try encoder.encode(value)) } catch {
+        do { return try value.json() } catch {
             throw ControlError(.internal, "Cannot encode an answer: \(error).", exitStatus: .internalError)
         }
     }
@@ -20,7 +17,7 @@ package enum ControlJSON {
     /// - Throws: ``ControlError`` with code `internal`.
     package static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws(ControlError) -> Value
     {
-        do { return try decoder.decode(type, from: Data(bytes)) } catch {
+        do { return try Value(json: bytes) } catch {
             let what = escaped(describe(error))
             throw ControlError(
                 .internal, "Cannot parse the agent's answer: \(what). Is it a different version?",
@@ -32,25 +29,19 @@ package enum ControlJSON {
     /// a key that is there twice, and a string with a NUL, as ``StrictJSON`` says.
     ///
     /// - Throws: ``ControlError`` with code `invalid`.
-    package static func decodeRequest<Value: ControlRequest>(_ type: Value.Type, from bytes: [UInt8])
+    package static func decodeRequest<Value: Decodable>(_ type: Value.Type, _ keys: ControlKeys, from bytes: [UInt8])
         throws(ControlError) -> Value
     {
         do {
             let tree = try StrictJSON.read(bytes)
-            try Value.keys.check(tree, at: "")
-            return try decoder.decode(type, from: Data(bytes))
+            try keys.check(tree, at: "")
+            return try Value(json: bytes)
         } catch let error as ControlError { throw error } catch let refusal as StrictJSON.Refusal {
             throw ControlError(.invalid, "The request is invalid: \(refusal).", exitStatus: .usage)
         } catch {
             let what = escaped(describe(error))
             throw ControlError(.invalid, "The request is invalid: \(what).", exitStatus: .usage)
         }
-    }
-
-    private static var decoder: JSONDecoder {
-        let decoder = JSONDecoder()
-        decoder.keyDecodingStrategy = .convertFromSnakeCase
-        return decoder
     }
 
     private static func describe(_ error: any Error) -> String {
@@ -77,12 +68,6 @@ package enum ControlJSON {
     }
 }
 
-/// The body of a request: what keys it may have is said in one place.
-package protocol ControlRequest: Decodable {
-    /// Every key, as on the wire.
-    static var keys: ControlKeys { get }
-}
-
 /// The keys of a JSON object and of the objects inside it.
 package struct ControlKeys: Sendable {
     private let names: [String: ControlKeys?]
@@ -101,8 +86,13 @@ package struct ControlKeys: Sendable {
             names[ControlJSON.snakeCase(name)] = .some(nil)
         }
         for (name, keys) in nested { names[name] = keys }
-        self.names = names
-        self.required = required
+        (self.names, self.required) = (names, required)
+    }
+
+    /// A single key, which must be there.
+    package init(only name: String) {
+        names = [name: nil]
+        required = [name]
     }
 
     /// - Throws: ``ControlError`` that names the first key which is not among them, or the first that is missing.

@@ -57,8 +57,7 @@ public struct RequestList: Sendable, Equatable, Codable {
 
     /// Puts a list together.
     public init(requests: [RequestStatus] = [], more: Int = 0) {
-        self.requests = requests
-        self.more = more
+        (self.requests, self.more) = (requests, more)
     }
 }
 
@@ -81,11 +80,7 @@ public struct TaskStatus: Sendable, Equatable, Codable {
     public init(
         path: String, sha256: String?, size: UInt64, state: TaskState, reason: String? = nil, transfer: UInt64? = nil
     ) {
-        self.path = path
-        self.sha256 = sha256
-        self.size = size
-        self.state = state
-        self.reason = reason
-        self.transfer = transfer
+        (self.path, self.sha256, self.size) = (path, sha256, size)
+        (self.state, self.reason, self.transfer) = (state, reason, transfer)
     }
 }

@@ -38,18 +38,10 @@ public struct SessionStatus: Sendable, Equatable, Codable {
         reason: RestReason? = nil, until: WallTime? = nil, holder: Int32? = nil, run: RunStatus? = nil,
         owedHooks: Int = 0, limiterDelaySeconds: Int64 = 0, lastSequence: Int64 = 0
     ) {
-        self.session = session
-        self.project = project
-        self.destination = destination
-        self.label = label
-        self.state = state
-        self.reason = reason
-        self.until = until
-        self.holder = holder
-        self.run = run
-        self.owedHooks = owedHooks
-        self.limiterDelaySeconds = limiterDelaySeconds
-        self.lastSequence = lastSequence
+        (self.session, self.project, self.destination) = (session, project, destination)
+        (self.label, self.state, self.reason) = (label, state, reason)
+        (self.until, self.holder, self.run) = (until, holder, run)
+        (self.owedHooks, self.limiterDelaySeconds, self.lastSequence) = (owedHooks, limiterDelaySeconds, lastSequence)
     }
 }
 
@@ -70,11 +62,8 @@ public struct RunStatus: Sendable, Equatable, Codable {
 
         /// Puts both counts together.
         public init(phase: PullPhase? = nil, filesDone: Int, filesTotal: Int, bytesDone: UInt64, bytesTotal: UInt64) {
-            self.phase = phase
-            self.filesDone = filesDone
-            self.filesTotal = filesTotal
-            self.bytesDone = bytesDone
-            self.bytesTotal = bytesTotal
+            (self.phase, self.filesDone, self.filesTotal) = (phase, filesDone, filesTotal)
+            (self.bytesDone, self.bytesTotal) = (bytesDone, bytesTotal)
         }
     }
 
@@ -133,14 +122,8 @@ public struct RunStatus: Sendable, Equatable, Codable {
         run: String, manifest: String, manifestSha256: String, state: RunState, created: WallTime,
         files: FileCounts = FileCounts(), bytes: ByteCounts = ByteCounts(), requests: UInt64 = 0
     ) {
-        self.run = run
-        self.manifest = manifest
-        self.manifestSha256 = manifestSha256
-        self.state = state
-        self.created = created
-        self.files = files
-        self.bytes = bytes
-        self.requests = requests
+        (self.run, self.manifest, self.manifestSha256, self.state) = (run, manifest, manifestSha256, state)
+        (self.created, self.files, self.bytes, self.requests) = (created, files, bytes, requests)
         waits = []
     }
 }
@@ -180,18 +163,9 @@ public struct HookStatus: Sendable, Equatable, Codable {
         state: HookRunState, attempt: Int, due: WallTime? = nil, ended: String? = nil, output: String? = nil,
         started: WallTime? = nil, finished: WallTime? = nil
     ) {
-        self.number = number
-        self.session = session
-        self.run = run
-        self.group = group
-        self.arguments = arguments
-        self.batch = batch
-        self.state = state
-        self.attempt = attempt
-        self.due = due
-        self.ended = ended
-        self.output = output
-        self.started = started
+        (self.number, self.session, self.run, self.group) = (number, session, run, group)
+        (self.arguments, self.batch, self.state, self.attempt) = (arguments, batch, state, attempt)
+        (self.due, self.ended, self.output, self.started) = (due, ended, output, started)
         self.finished = finished
     }
 }

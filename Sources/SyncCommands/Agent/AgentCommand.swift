@@ -57,7 +57,7 @@ struct AgentStopCommand: AsyncParsableCommand {
             guard ContinuousClock.now < end else {
                 throw CommandFailure(.busy, "The agent is still stopping after 30 s.")
             }
-            try await TaskThreads.sleep(for: .milliseconds(50))
+            try await Task.sleep(for: .milliseconds(50))
         }
         output.message("The agent has stopped.")
     }

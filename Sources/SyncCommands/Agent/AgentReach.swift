@@ -21,7 +21,7 @@ struct AgentReach: Sendable {
         } catch let error as ControlError where error.code == .unreachable {
             await startUnit()
         }
-        do { try await client.reach(starting: try launcher()) } catch let error as ControlError {
+        do { try await client.reach(starting: launcher) } catch let error as ControlError {
             throw CommandFailure(error)
         }
         return client
@@ -43,33 +43,20 @@ struct AgentReach: Sendable {
                 // It stopped between two words: the next one is asked. Every command may be repeated.
                 let mayBeRepeated = error.code == .stopping || error.code == .unreachable
                 guard mayBeRepeated, .now - since < .seconds(10) else { throw CommandFailure(error) }
-                try await TaskThreads.sleep(for: .milliseconds(50))
+                try await Task.sleep(for: .milliseconds(50))
             }
         }
     }
 
-    private func launcher() throws(CommandFailure) -> AgentLauncher {
-        AgentLauncher(
-            program: try Self.ownProgram(), place: state.place, environment: ProcessInfo.processInfo.environment)
+    private var launcher: AgentLauncher {
+        AgentLauncher(program: Self.ownProgram, place: state.place, environment: ProcessInfo.processInfo.environment)
     }
 
-    /// This program's file; its link in proc(5) also works after the file has been replaced. Without /proc, the path it
-    /// was started by.
-    static func ownProgram() throws(CommandFailure) -> String {
+    /// This program's file; its link in proc(5) also works after the file has been replaced.
+    static var ownProgram: String {
         let link = "/proc/self/exe"
-        // No link: no /proc.
-        if let path = try? FileManager.default.destinationOfSymbolicLink(atPath: link) {
-            return isPermitted(.execute, path) ? path : link
-        }
-        let name = CurrentProcess.startPath ?? ""
-        let path = name.isEmpty ? "" : try EnvironmentPaths.absolute(name)
-        guard !name.isEmpty, isPermitted(.execute, path) else {
-            throw CommandFailure(
-                .unavailable,
-                "Cannot find the program's own file: /proc is not mounted and there is no '\(escaped(name))'. "
-                    + "Mount /proc, or call the program by its absolute path.")
-        }
-        return path
+        let path = try? FileManager.default.destinationOfSymbolicLink(atPath: link)
+        return path.flatMap { isPermitted(.execute, $0) ? $0 : nil } ?? link
     }
 
     /// Starts the user's unit when it is enabled. Whether it works shows at the socket.

@@ -65,7 +65,7 @@ struct AgentRunCommand: AsyncParsableCommand {
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end {
             if let lock = try AgentLock.take(in: directory) { return lock }
-            try await TaskThreads.sleep(for: .milliseconds(20))
+            try await Task.sleep(for: .milliseconds(20))
         }
         throw CommandFailure(.busy, "The running agent did not exit within 30 s.")
     }
@@ -73,9 +73,9 @@ struct AgentRunCommand: AsyncParsableCommand {
     /// Runs the agent with its control API in front until it is stopped, by a client, a signal or itself.
     private static func serve(_ agent: Agent, _ state: StateAccess, _ logger: Logger) async throws {
         let notice = ServiceNotice()
-        let options = ControlServer.Options(
-            socketPath: state.place.socketPath, version: syncagentVersion, now: { SystemTime.milliseconds() / 1_000 })
-        let server = ControlServer(options, control: agent, logger: logger)
+        let server = ControlServer(
+            of: agent, socketPath: state.place.socketPath, version: syncagentVersion,
+            now: { SystemTime.milliseconds() / 1_000 }, logger: logger)
         // Two of the tasks are the agent; the others only watch, and end with it.
         try await withThrowingTaskGroup(of: Bool.self) { group in
             let (isOver, over) = AsyncStream.makeStream(of: Void.self)
@@ -119,7 +119,7 @@ struct AgentRunCommand: AsyncParsableCommand {
     private static func watch(_ notice: ServiceNotice) async {
         guard let interval = notice.watchdogInterval else { return }
         // Sleeping fails only when cancelled: that is the end.
-        while (try? await TaskThreads.sleep(for: interval)) != nil { notice.alive() }
+        while (try? await Task.sleep(for: interval)) != nil { notice.alive() }
     }
 }
 
@@ -132,7 +132,7 @@ extension AgentRunCommand {
         var environment = AgentEnvironment(
             store: store, stateDirectory: state.place.stateDirectory, version: syncagentVersion,
             process: CurrentProcess.identifier, now: SystemTime.milliseconds,
-            sleep: { try await TaskThreads.sleep(for: $0) }, log: { logger.info("\($0)") },
+            sleep: { try await Task.sleep(for: $0) }, log: { logger.info("\($0)") },
             engine: { needs in
                 do throws(EngineError) {
                     let client = EngineClient(needs)

@@ -45,7 +45,7 @@ struct BackgroundPull: Sendable {
     /// Says something when work takes longer than two seconds.
     private func saying<R: Sendable>(_ words: String, _ work: () async throws -> R) async throws -> R {
         let notice = Task { [output] in
-            try await TaskThreads.sleep(for: .seconds(2))
+            try await Task.sleep(for: .seconds(2))
             output.message(words)
         }
         defer { notice.cancel() }

@@ -139,7 +139,7 @@ struct EngineCall: Sendable {
 
     /// Asks to stop when the time is up.
     private func pass(_ deadline: Duration?, _ stop: StopRequest) async {
-        guard let deadline, (try? await TaskThreads.sleep(for: deadline)) != nil else { return }
+        guard let deadline, (try? await Task.sleep(for: deadline)) != nil else { return }
         stop.stop(.late)
     }
 

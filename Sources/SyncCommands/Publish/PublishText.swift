@@ -13,10 +13,10 @@ enum PublishText {
         let first =
             "\(escaped(report.project)) revision \(report.revision)\(channel): \(content) "
             + (report.isLoose ? "as they are" : "stored in \(ByteCount(report.storedBytes))")
-        let seconds = ProgressText.seconds(milliseconds: milliseconds)
-        if report.unchanged { return first + "; nothing changed, \(seconds) s" }
+        let time = Figures.period(milliseconds)
+        if report.unchanged { return first + "; nothing changed, \(time)" }
         if report.isLoose {
-            return "\(first)\nno packs; manifest \(ByteCount(report.compressedManifestBytes)), \(seconds) s"
+            return "\(first)\nno packs; manifest \(ByteCount(report.compressedManifestBytes)), \(time)"
         }
         var second = "\(Figures.count(report.packsWritten, "pack")) written, \(ByteCount(report.newBytes))"
         if report.packsReused > 0 { second += "; \(Figures.grouped(report.packsReused)) reused" }
@@ -36,19 +36,19 @@ enum PublishText {
         if report.packsDropped > 0 {
             second += "; \(Figures.count(report.packsDropped, "old pack")) no longer referenced"
         }
-        return "\(first)\n\(second); manifest \(ByteCount(report.compressedManifestBytes)), \(seconds) s"
+        return "\(first)\n\(second); manifest \(ByteCount(report.compressedManifestBytes)), \(time)"
     }
 
     private static func preview(_ report: PublishReport, _ milliseconds: Int64) -> String {
         let first = "\(escaped(report.project)): \(content(report))"
-        let seconds = ProgressText.seconds(milliseconds: milliseconds)
-        if report.unchanged { return "\(first); nothing would change, revision \(report.revision) stays, \(seconds) s" }
+        let time = Figures.period(milliseconds)
+        if report.unchanged { return "\(first); nothing would change, revision \(report.revision) stays, \(time)" }
         var second = "revision \(report.revision) would be published: "
         second += PublishReport.Change.Kind.allCases.map {
             "\(Figures.grouped(report.counts[$0] ?? 0)) \($0.rawValue)"
         }.joined(separator: ", ")
         second += report.isLoose ? "; no packs" : "; \(ByteCount(report.encodedBytes)) to compress and store"
-        return "\(first)\n\(second); nothing was written, \(seconds) s"
+        return "\(first)\n\(second); nothing was written, \(time)"
     }
 
     private static func content(_ report: PublishReport) -> String {

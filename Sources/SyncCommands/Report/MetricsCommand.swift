@@ -31,7 +31,7 @@ struct MetricsCommand: AsyncParsableCommand {
         let state = try StateAccess(output: output)
         let store = try state.existingStore()
         guard let textfile else {
-            guard let store else { return output.message("No sessions.") }
+            guard let store else { return output.message(StateAccess.noSessions.message) }
             let text = try MetricsFile.text(store)
             // A line brings its own newline.
             return output.line(text.hasSuffix("\n") ? String(text.dropLast()) : text)
@@ -50,8 +50,7 @@ struct MetricsFile: Sendable {
 
     static func text(_ store: SyncStore) throws(CommandFailure) -> String {
         let schedules = ReportSchedules(now: SystemTime.milliseconds())
-        let metrics = Metrics(store: store, version: syncagentVersion, next: schedules.next)
-        return try translating(metrics.text())
+        return try translating(metricsText(store, version: syncagentVersion, next: schedules.next))
     }
 
     /// As ``write(_:)``, for an engine that has ended.

@@ -87,7 +87,7 @@ struct ReportCommand: AsyncParsableCommand {
         }
         let text: String
         if json {
-            text = ReportPayload.json(report).text
+            text = report.json.text
         } else if html {
             text = ReportPage(report, clock: clock).text
         } else {

@@ -48,7 +48,7 @@ struct ReportPost: Sendable {
                     "SYNCAGENT_RUN_ID": "\(report.host ?? "host")-\(timestamp(milliseconds: report.generated))",
                     "SYNCAGENT_GROUP": "report", "SYNCAGENT_RESULT": report.needingAttention == 0 ? "ok" : "attention",
                     "SYNCAGENT_ATTEMPT": "1",
-                ], input: ReportPayload.json(report).bytes, timeout: 60))
+                ], input: report.json.bytes, timeout: 60))
         guard outcome.end != .exited(0) else { return }
         // The path of a webhook is often its secret.
         let place = (try? CurlURL(url)).map { escaped("\($0.origin)") } ?? "the webhook"

@@ -9,7 +9,7 @@ import SyncSystem
 struct ReportSchedules: Sendable {
     private(set) var bySession: [String: ReportReader.Schedule] = [:]
     /// Schedules that have no session yet.
-    private(set) var unmet: [ReportReader.UnmetSchedule] = []
+    private(set) var unmet: [ReportReader.Schedule] = []
 
     /// Reads what there is. A file that cannot be read is `schedule list`'s to complain about.
     ///
@@ -24,9 +24,8 @@ struct ReportSchedules: Sendable {
             let made = Self.modified(records.path(name))
             let lastDue = due.flatMap { $0 > made ? $0 : nil }
             guard let session = record.session else {
-                var schedule = ReportReader.UnmetSchedule(
-                    name: name, destination: record.definition.request.destination ?? "",
-                    schedule: ReportReader.Schedule(next: next, lastDue: lastDue))
+                var schedule = ReportReader.Schedule(next: next, lastDue: lastDue)
+                (schedule.name, schedule.destination) = (name, record.definition.request.destination ?? "")
                 (schedule.failure, schedule.cause) = (record.memory.failure, record.memory.cause)
                 schedule.failed = record.memory.failed?.milliseconds
                 unmet.append(schedule)

@@ -58,13 +58,12 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
 
     func run() async throws {
         let output = reporting.output()
-        let plan = try await plan(output, keeping: nil, isReadOnly: dryRun)
+        let (plan, reason) = try await plan(output, keeping: nil, isReadOnly: dryRun)
         if dryRun { return try show(plan, output) }
-        let records = try ScheduleRecords()
-        let replaced = try records.replace(plan.name, plan.definition, plan.clock, output: output)
+        let replaced = try ScheduleRecords().replace(plan, output: output)
         let state = try StateAccess(output: output)
-        if plan.choice.backend.needsAgent { _ = try await AgentReach(state: state).client() }
-        tell(plan, isReplaced: replaced, state, output)
+        if plan.backend.needsAgent { _ = try await AgentReach(state: state).client() }
+        tell(plan, reason, isReplaced: replaced, state, output)
     }
 
     /// What the schedule is to be.
@@ -73,26 +72,29 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
     ///   - kept: What starts it now: it goes on to where that is not against what is asked for, and nobody is asked what
     ///     else there is.
     ///   - isReadOnly: Whether nothing is kept yet, not even whom to believe.
-    func plan(_ output: Output, keeping kept: (any ScheduleBackend)?, isReadOnly: Bool) async throws -> SchedulePlan {
+    func plan(_ output: Output, keeping kept: (any ScheduleBackend)?, isReadOnly: Bool) async throws -> (
+        plan: ScheduleRecords.Record, reason: String
+    ) {
         let environment = EnvironmentPaths.ofProcess
         let timing = try schedule.timing()
         let request = try await request(environment, output, isReadOnly)
         let name = try name(request)
         let state = try StateAccess(environment: environment, output: output)
         let hasZone = timing.timeZone != nil
-        let choice: BackendChoice
+        let choice: (backend: any ScheduleBackend, reason: String)
         let named = schedule.backend.named
         if let kept, kept.accepts(named, isForMachine: schedule.system, hasZone: hasZone) {
-            choice = BackendChoice(backend: kept, reason: "as before")
+            choice = (kept, "as before")
         } else {
-            choice = try BackendChoice.choose(
+            choice = try chooseBackend(
                 named, of: ScheduleInstallation(environment).backends, isForMachine: schedule.system, hasZone: hasZone,
-                SystemCommands(environment).facts(state))
+                MachineFacts(state, environment))
         }
-        let delay = Jitter.delay(machine: ScheduleRecords.machine, schedule: name, most: timing.jitter)
-        return SchedulePlan(
-            name: name, definition: ScheduleDefinition(timing, backend: choice.backend.name, request: request),
-            clock: ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay), choice: choice)
+        let delay = timing.delay(machine: ScheduleRecords.machine, schedule: name)
+        let plan = ScheduleRecords.Record(
+            name, ScheduleDefinition(timing, backend: choice.backend.name, request: request), by: choice.backend,
+            ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay))
+        return (plan, choice.reason)
     }
 
     /// What is enqueued every time.
@@ -116,12 +118,12 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         return name
     }
 
-    private func show(_ plan: SchedulePlan, _ output: Output) throws {
+    private func show(_ plan: ScheduleRecords.Record, _ output: Output) throws {
         let installation = ScheduleInstallation()
         let now = SystemTime.milliseconds()
-        output.line(try plan.choice.backend.preview(try installation.start(plan.name, plan.clock, now: now)))
+        output.line(try plan.backend.preview(try installation.start(plan.name, plan.clock, now: now)))
         let words = ScheduleText(now: now)
-        output.message("\(plan.name): \(words.rule(plan.clock)), by \(plan.choice.backend.words).")
+        output.message("\(plan.name): \(words.rule(plan.clock)), by \(plan.backend.words).")
         for (place, time) in words.nextTimes(plan.clock).enumerated() {
             output.message((place == 0 ? "Next: " : "      ") + time)
         }
@@ -130,25 +132,28 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         output.message("Nothing was changed.")
     }
 
-    private func tellConditions(_ plan: SchedulePlan, _ output: Output) {
+    private func tellConditions(_ plan: ScheduleRecords.Record, _ output: Output) {
         let conditions = plan.definition.request.conditions.words
         if !conditions.isEmpty { output.message("It runs only \(conditions.joined(separator: ", ")).") }
     }
 
-    private func tell(_ plan: SchedulePlan, isReplaced: Bool, _ state: StateAccess, _ output: Output) {
-        let (clock, backend) = (plan.clock, plan.choice.backend)
+    private func tell(
+        _ plan: ScheduleRecords.Record, _ reason: String, isReplaced: Bool, _ state: StateAccess, _ output: Output
+    ) {
+        let (clock, backend) = (plan.clock, plan.backend)
         let words = ScheduleText(now: SystemTime.milliseconds())
         output.message(
-            "\(plan.name): \(isReplaced ? "replaced; " : "")\(words.rule(clock)), by \(backend.words): \(plan.choice.reason)."
+            "\(plan.name): \(isReplaced ? "replaced; " : "")\(words.rule(clock)), by \(backend.words): \(reason)."
         )
         if clock.timing.jitter > 0 {
             output.message(
-                "This machine always starts \(ScheduleTiming.length(seconds: clock.delay)) after the earliest possible start."
+                "This machine always starts \(Figures.period(Int64(clock.delay) * 1_000)) after the earliest possible start."
             )
         }
         if let next = clock.next(after: words.now) { output.message("Next: \(words.moment(next.fire)).") }
-        let facts = SystemCommands().facts(state)
-        if let concern = backend.concern(facts) { output.warning("\(concern.problem): \(concern.remedy).") }
+        if let concern = backend.concern(MachineFacts(state)) {
+            output.warning("\(concern.problem): \(concern.remedy).")
+        }
         output.warn(ofHooks: plan.definition.request.hooks)
         if let advice = backend.advice { output.message(advice) }
         tellConditions(plan, output)

@@ -35,7 +35,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         let now = SystemTime.milliseconds()
         var failure: CommandFailure?
         var needsAgent = false
-        func apply(_ name: String, _ work: () async throws -> SchedulePlan.Change) async {
+        func apply(_ name: String, _ work: () async throws -> ScheduleRecords.Change) async {
             do { tell(name, try await work(), output) } catch {
                 let error = CommandFailure(error) ?? CommandFailure(.internalError, "\(error)")
                 output.error("\(name): \(error.message)")
@@ -44,16 +44,16 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         }
         for (add, plan) in plans {
             await apply(plan.name) {
-                let change = try plan.change(records, now: now)
+                let change = try records.change(plan, now: now)
                 output.warn(ofHooks: plan.definition.request.hooks)
                 guard !dryRun else { return change }
                 // Whom it is to believe is kept now that the whole file is right.
                 if add.trust.trust != nil {
-                    _ = try await add.plan(output, keeping: plan.choice.backend, isReadOnly: false)
+                    _ = try await add.plan(output, keeping: plan.backend, isReadOnly: false)
                 }
                 guard change != .unchanged else { return change }
-                _ = try records.replace(plan.name, plan.definition, plan.clock, output: output)
-                if plan.choice.backend.needsAgent, !plan.definition.isPaused { needsAgent = true }
+                _ = try records.replace(plan, output: output)
+                if plan.backend.needsAgent, !plan.definition.isPaused { needsAgent = true }
                 return change
             }
         }
@@ -71,7 +71,7 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
         if let failure { throw CommandFailure(failure.status) }
     }
 
-    private func tell(_ name: String, _ change: SchedulePlan.Change, _ output: Output) {
+    private func tell(_ name: String, _ change: ScheduleRecords.Change, _ output: Output) {
         if json {
             let line = JSONLine.object { line in
                 line.field("schedule", name)
@@ -86,22 +86,21 @@ struct ScheduleApplyCommand: AsyncParsableCommand {
 
     /// Everything the file says, checked as a whole before anything is done.
     private func plans(_ records: ScheduleRecords, _ output: Output) async throws -> [(
-        add: ScheduleAddCommand, plan: SchedulePlan
+        add: ScheduleAddCommand, plan: ScheduleRecords.Record
     )] {
         let shown = escaped(file)
         let path = try BackgroundPull.absolute(file)
-        guard let bytes = try ScheduleFiles.read(path) else {
+        guard let bytes = try readScheduleFile(path) else {
             throw CommandFailure(.noInput, "\(shown): there is no such file.")
         }
-        var plans: [(add: ScheduleAddCommand, plan: SchedulePlan)] = []
+        var plans: [(add: ScheduleAddCommand, plan: ScheduleRecords.Record)] = []
         for entry in try ScheduleFile(bytes, shown: shown).entries {
             if let reason = Self.unknown(entry.keys) { throw CommandFailure(.dataInvalid, "\(entry.place): \(reason)") }
             let former = (try? records.find(entry.name)) ?? nil
             do {
                 let add = try ScheduleAddCommand.parse(entry.arguments)
-                var plan = try await add.plan(output, keeping: former?.backend, isReadOnly: true)
-                let isPaused = entry.isPaused ?? former?.definition.isPaused ?? false
-                plan.definition.paused = isPaused ? true : nil
+                var plan = try await add.plan(output, keeping: former?.backend, isReadOnly: true).plan
+                plan.definition.isPaused = entry.isPaused ?? former?.definition.isPaused ?? false
                 plans.append((add, plan))
             } catch {
                 // The parser repeats what the file has, as it is.

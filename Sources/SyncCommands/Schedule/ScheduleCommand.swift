@@ -25,13 +25,12 @@ struct ScheduleArgument: ParsableArguments {
     func set(isPaused: Bool) async throws {
         let output = Output()
         let records = try ScheduleRecords()
-        let record = try records.get(name)
+        var record = try records.get(name)
         guard record.definition.isPaused != isPaused else {
             return output.message("\(name): \(isPaused ? "it is already paused" : "it is not paused").")
         }
-        var definition = record.definition
-        definition.paused = isPaused ? true : nil
-        _ = try records.replace(name, definition, record.clock, output: output)
+        record.definition.isPaused = isPaused
+        _ = try records.replace(record, output: output)
         if isPaused { return output.message("\(name): paused. 'syncagent schedule resume \(name)' resumes it.") }
         if record.backend.needsAgent { _ = try await AgentReach(state: try StateAccess(output: output)).client() }
         let text = ScheduleText(now: SystemTime.milliseconds())
@@ -51,7 +50,7 @@ struct ScheduleRemoveCommand: AsyncParsableCommand {
         let records = try ScheduleRecords()
         let name = schedule.name
         // Without a file there is only somebody to tell so.
-        let isThere = try ScheduleFiles.read(records.path(name)) != nil
+        let isThere = try readScheduleFile(records.path(name)) != nil
         let session = try isThere ? records.discard(name) : records.get(name).memory.session
         let output = Output()
         output.message("\(name): removed.")

@@ -31,7 +31,7 @@ struct ScheduleListCommand: AsyncParsableCommand {
         if json { return output.flush() }
         guard rows.count > 1 else {
             return output.message(
-                "There are no schedules yet. 'syncagent schedule add MANIFEST --nightly 02:00' creates one.")
+                "No schedules. 'syncagent schedule add MANIFEST --nightly 02:00' creates one.")
         }
         for line in TextTable.lines(rows) + notes { output.line(line) }
     }
@@ -77,7 +77,7 @@ struct ScheduleOutlook: Sendable {
         let next = record.next(after: now)
         return View(
             record: record, isActive: !record.definition.isPaused && record.backend.isInEffect(record.name), next: next,
-            plan: next.flatMap { ScheduledRequest(record, $0, in: store, now: now).plan },
+            plan: next.flatMap { record.request(for: $0, in: store, now: now).plan },
             // A run that was removed with its session has nothing to tell.
             last: record.memory.run.flatMap { try? store?.run($0) })
     }
@@ -122,8 +122,8 @@ struct ScheduleOutlook: Sendable {
         if case .cron(let expression) = record.timing.recurrence { rows.append(["cron", expression.text]) }
         if isPaused { rows.append(["paused", "until 'syncagent schedule resume \(record.name)'"]) }
         if record.timing.jitter > 0 {
-            let most = ScheduleTiming.length(seconds: record.timing.jitter)
-            rows.append(["delay", "\(ScheduleTiming.length(seconds: record.clock.delay)) of at most \(most)"])
+            let most = Figures.period(Int64(record.timing.jitter) * 1_000)
+            rows.append(["delay", "\(Figures.period(Int64(record.clock.delay) * 1_000)) of at most \(most)"])
         }
         if let rate = request.limitRate { rows.append(["most", "\(ByteCount(rate))/s"]) }
         for hook in request.hooks {
@@ -146,21 +146,21 @@ struct ScheduleOutlook: Sendable {
 extension ScheduleOutlook.View {
     /// The line of `list --json`.
     var json: JSONLine {
-        let request = record.definition.request
+        let (request, recurrence) = (record.definition.request, record.timing.recurrence)
         return JSONLine.object { line in
             line.field("name", record.name)
             line.field("manifest", redacted(url: request.manifest))
             line.field("destination", request.destination ?? "")
             line.field("session", optional: record.session)
-            line.field("when", record.timing.recurrence.words(until: record.timing.window))
-            line.field("nightly", optional: record.definition.nightly)
-            line.field("days", record.definition.days.map(\.rawValue))
-            line.field("every_minutes", optional: record.definition.everyMinutes)
-            line.field("cron", optional: record.definition.cron)
+            line.field("when", recurrence.words(until: record.timing.window))
+            line.field("nightly", optional: recurrence.nightly)
+            line.field("days", recurrence.weekdays.map(\.rawValue))
+            line.field("every_minutes", optional: recurrence.everyMinutes)
+            line.field("cron", optional: recurrence.cron)
             line.field("paused", record.definition.isPaused)
             line.field("catch_up", record.timing.catchesUp)
             line.field("window_minutes", optional: record.timing.window)
-            line.field("ready_by", optional: record.definition.readyBy)
+            line.field("ready_by", optional: record.timing.readyBy.map(ScheduleTiming.time))
             line.field("delay_seconds", record.clock.delay)
             line.field("time_zone", optional: record.timing.timeZone)
             line.field("backend", record.backend.name)

@@ -15,10 +15,10 @@ extension ScheduleRecords {
             installation: ScheduleInstallation(environment))
     }
 
-    /// As ``replace(_:_:_:now:warn:)``, now.
-    func replace(_ name: String, _ definition: ScheduleDefinition, _ clock: ScheduleClock, output: Output)
-        throws(ScheduleError) -> Bool
-    { try replace(name, definition, clock, now: SystemTime.milliseconds(), warn: output.warning) }
+    /// As ``replace(_:now:warn:)``, now.
+    func replace(_ wanted: Record, output: Output) throws(ScheduleError) -> Bool {
+        try replace(wanted, now: SystemTime.milliseconds(), warn: output.warning)
+    }
 
     /// As ``note(_:_:cause:status:in:now:)``, now.
     func note(_ name: String, _ failure: CommandFailure, in store: SyncStore?) {
@@ -35,14 +35,15 @@ extension ScheduleInstallation {
         run: CommandRunner? = nil
     ) {
         self.init(
-            environment.baseDirectories, root: root, isRoot: isRoot, run: run ?? SystemCommands(environment).run,
+            environment.baseDirectories, root: root, isRoot: isRoot,
+            run: run
+                ?? systemCommands(
+                    environment: ProcessInfo.processInfo.environment, environment.program(named:)),
             ownProgram: Self.ownProgram)
     }
 
     @Sendable private static func ownProgram() throws(ScheduleError) -> String {
-        let path = try rethrowing(AgentReach.ownProgram()) { (failure: CommandFailure) in
-            ScheduleError(.unavailable, failure.message)
-        }
+        let path = AgentReach.ownProgram
         // Its file is gone, as in the middle of an update.
         guard !path.hasPrefix("/proc/") else {
             throw ScheduleError(.unavailable, "The program was replaced just now: run the new one.")
@@ -57,12 +58,9 @@ extension ScheduleInstallation {
     }
 }
 
-extension SystemCommands {
-    /// Those that this user's `PATH` finds.
-    init(_ environment: EnvironmentPaths = .ofProcess) {
-        self.init(environment: ProcessInfo.processInfo.environment, search: environment.program(named:))
-    }
-
+extension MachineFacts {
     /// What backends can ask about this machine.
-    func facts(_ access: StateAccess) -> MachineFacts { facts { access.place.isLocked } }
+    init(_ access: StateAccess, _ environment: EnvironmentPaths = .ofProcess) {
+        self.init(environment.program(named:)) { access.place.isLocked }
+    }
 }

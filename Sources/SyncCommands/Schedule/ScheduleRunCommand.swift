@@ -58,7 +58,7 @@ struct ScheduleRun: Sendable {
             request.origin = .schedule
         } else {
             guard let current = current(record, now) else { return }
-            let made = ScheduledRequest(record, current, in: try state.existingStore(), now: now)
+            let made = record.request(for: current, in: try state.existingStore(), now: now)
             request = made.request
             occurrence = current
             if let plan = made.plan { output.message("\(name): \(Self.text.start(plan))") }
@@ -116,7 +116,7 @@ struct ScheduleRun: Sendable {
                 guard error.status == .unavailable, let end, due < end else { throw error }
                 records.note(name, error, in: try state.existingStore())
                 output.message("\(name): \(error.message); retrying in \(seconds) s")
-                try await TaskThreads.sleep(for: .seconds(seconds))
+                try await Task.sleep(for: .seconds(seconds))
                 seconds = min(seconds * 2, 900)
             }
         }

@@ -51,9 +51,7 @@ struct AttachCommand: AsyncParsableCommand {
     private static func follow(
         _ watch: RunWatch, _ state: StateAccess, _ display: ProgressDisplay, json: Bool, since: Int64?
     ) async throws {
-        if let since {
-            try watch.store.events(of: watch.session, after: since, limit: 0).requireReached(since, of: watch.session)
-        }
+        if let since { try EventFeed(of: watch.session, after: since, in: watch.store).requireReached() }
         let client = try await AgentReach(state: state).client()
         let status = try await client.session(watch.session)
         let session = AgentSession(watch.session, client: client)
@@ -102,7 +100,7 @@ struct AttachCommand: AsyncParsableCommand {
                     }
                     display.show { Self.details(of: watch) }
                 }
-                try await TaskThreads.sleep(for: .milliseconds(200))
+                try await Task.sleep(for: .milliseconds(200))
             }
         }
     }
@@ -116,8 +114,10 @@ struct AttachCommand: AsyncParsableCommand {
 
     /// The events that had not come when the run was over.
     private static func printRest(after sequence: Int64, _ watch: RunWatch, _ state: StateAccess) throws {
-        var feed = EventFeed(store: watch.store, session: watch.session, cursor: sequence)
-        while case let lines = try feed.next(), !lines.isEmpty { for line in lines { state.output.line(line.text) } }
+        var feed = EventFeed(of: watch.session, after: sequence, in: watch.store)
+        while case let events = try feed.next(), !events.isEmpty {
+            for event in events { state.output.line(event.numbered) }
+        }
     }
 }
 

@@ -38,68 +38,38 @@ struct EventsCommand: AsyncParsableCommand {
         let state = try StateAccess(environment: place.environment(), output: output)
         let store = try state.store()
         let name = try StateAccess.session(session.session, in: store)
-        let start = EventFeed(store: store, session: name, cursor: since)
+        let start = EventFeed(of: name, after: since, in: store)
         let (json, follow) = (format.json, follow)
         try await StopSignals.ending(within: StopSignals.onlooker) {
             var feed = start
             var care = RunCare(state)
             let watch = RunWatch(store: store, session: name)
             while true {
-                let lines = try feed.next()
-                for line in lines { output.line(json ? line.text : EventText.line(line)) }
-                guard lines.isEmpty else { continue }
+                let events = try feed.next()
+                for event in events { output.line(json ? event.numbered : event.shown()) }
+                guard events.isEmpty else { continue }
                 guard follow else { return }
                 if case .open(let status) = try watch.look() { try await care.look(at: status) }
-                try await TaskThreads.sleep(for: .milliseconds(200))
+                try await Task.sleep(for: .milliseconds(200))
             }
         }
     }
 }
 
-/// A session's recorded events, one after the other, as the store has them. Needs no agent.
-struct EventFeed: Sendable {
-    let store: SyncStore
-    let session: String
-    /// The number of the last event that was read.
-    private(set) var cursor: Int64
-
-    /// Events read at a time.
-    private static let page = 1_000
-
-    /// The events that have come since the last call, a page at most; empty when there is none.
-    mutating func next() throws -> [EventLine] {
-        let page = try store.events(of: session, after: cursor, limit: Self.page)
-        try page.requireReached(cursor, of: session)
-        var lines: [EventLine] = []
-        if page.prunedSequence > cursor {
-            lines.append(.pruned(through: page.prunedSequence))
-            cursor = page.prunedSequence
-        }
-        for event in page.events {
-            lines.append(EventLine(sequence: event.sequence, event: event.text))
-            cursor = event.sequence
-        }
-        return lines
-    }
-}
-
-/// One event as a line for people: number, time, name, then what it says.
-enum EventText {
-    /// What is in every event, or says nothing to people.
-    private static let hidden: Set<String> = ["seq", "event", "time", "session", "run"]
-    /// What people look for first.
-    private static let first = ["path", "group", "result", "program", "attempt", "reason", "state"]
-
-    static func line(_ event: EventLine, zone: Zone = .machine) -> String {
-        let object = JSONValue(text: event.text)?.object ?? [:]
+extension StoredEvent {
+    /// A line for people: number, time, name, then what it says.
+    func shown(in zone: Zone = .machine) -> String {
+        // What is in every event, or says nothing to people; what they look for first.
+        let hidden: Set = ["seq", "event", "time", "session", "run"]
+        let first = ["path", "group", "result", "program", "attempt", "reason", "state"]
+        let object = JSONValue(text: text)?.object ?? [:]
         let name = object["event"]?.string ?? "?"
         let time = object["time"]?.string.flatMap { parseTimestamp($0) }.map { zone.stamp($0) } ?? ""
         let keys =
             first.filter { object[$0] != nil }
             + object.keys.filter { !hidden.contains($0) && !first.contains($0) }.sorted()
-        let fields = keys.compactMap { key in object[key].map { "\(key)=\(text($0))" } }
-        let number = event.sequence.map(String.init) ?? "-"
-        return ([number, time, escaped(name)] + fields).joined(separator: "  ")
+        let fields = keys.compactMap { key in object[key].map { "\(key)=\(Self.text($0))" } }
+        return ([sequence > 0 ? "\(sequence)" : "-", time, escaped(name)] + fields).joined(separator: "  ")
     }
 
     private static func text(_ value: JSONValue) -> String {

@@ -49,7 +49,7 @@ struct RunWatch: Sendable {
             case .open(let status):
                 try isOpen(status, care)
                 try await care.look(at: status)
-                try await TaskThreads.sleep(for: interval)
+                try await Task.sleep(for: interval)
             }
         }
     }

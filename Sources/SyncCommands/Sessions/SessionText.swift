@@ -34,7 +34,10 @@ struct SessionText: Sendable {
         if let run = session.run { rows += details(run) }
         if session.owedHooks > 0 { rows.append(["hooks owed", String(session.owedHooks)]) }
         if session.limiterDelaySeconds > 0 {
-            rows.append(["limiter", "the next run that a hook requests waits \(period(session.limiterDelaySeconds))"])
+            rows.append([
+                "limiter",
+                "the next run that a hook requests waits \(Figures.period(session.limiterDelaySeconds.multipliedReportingOverflow(by: 1_000).partialValue))",
+            ])
         }
         rows.append(["last event", String(session.lastSequence)])
         return TextTable.lines(rows, width: nil)
@@ -156,22 +159,8 @@ struct SessionText: Sendable {
     /// `2026-11-20 02:00:00 (in 3 h 12 min)`, in local time.
     func moment(_ time: WallTime) -> String {
         let text = zone.clockTime(time.milliseconds)
-        let seconds = time.milliseconds.saturatingSubtract(now) / 1_000
-        if seconds > 0 { return "\(text) (in \(period(seconds)))" }
-        return seconds == 0 ? text : "\(text) (\(period(-seconds)) ago)"
-    }
-
-    /// `40 s`, `12 min`, `3 h 12 min`, `2 d 3 h`.
-    func period(_ seconds: Int64) -> String {
-        switch seconds {
-        case ..<90: return "\(seconds) s"
-        case ..<5_400: return "\(seconds / 60) min"
-        case ..<172_800:
-            let minutes = seconds % 3_600 / 60
-            return "\(seconds / 3_600) h" + (minutes > 0 ? " \(minutes) min" : "")
-        default:
-            let hours = seconds % 86_400 / 3_600
-            return "\(seconds / 86_400) d" + (hours > 0 ? " \(hours) h" : "")
-        }
+        let distance = time.milliseconds.saturatingSubtract(now) / 1_000 * 1_000
+        if distance > 0 { return "\(text) (in \(Figures.period(distance)))" }
+        return distance == 0 ? text : "\(text) (\(Figures.period(-distance)) ago)"
     }
 }

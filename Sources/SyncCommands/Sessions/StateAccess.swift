@@ -43,7 +43,7 @@ struct StateAccess: Sendable {
     static func reader(_ store: SyncStore) -> StatusReader { StatusReader(store: store, now: SystemTime.milliseconds) }
 
     static let noSessions = CommandFailure(
-        .noInput, "There are no sessions yet. 'syncagent pull MANIFEST' creates one.")
+        .noInput, "No sessions. 'syncagent pull MANIFEST' creates one.")
 
     /// The session that is meant: the one that was named, or the only one there is.
     ///

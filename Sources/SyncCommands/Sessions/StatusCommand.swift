@@ -66,12 +66,12 @@ struct StatusCommand: AsyncParsableCommand {
         if requests { return try showRequests(access) }
         guard let store = try access.existingStore() else {
             if session.session != nil { throw StateAccess.noSessions }
-            if !format.json { output.message("No sessions.\(otherSessions)") }
+            if !format.json { output.message(StateAccess.noSessions.message + otherSessions) }
             return
         }
         let sessions = try await sessions(in: store, access)
         for line in try lines(sessions) { output.line(line) }
-        if sessions.all.isEmpty, !format.json { output.message("No sessions.\(otherSessions)") }
+        if sessions.all.isEmpty, !format.json { output.message(StateAccess.noSessions.message + otherSessions) }
     }
 
     /// Where there may be some, for whoever has none.
@@ -108,7 +108,7 @@ extension StatusCommand {
     private func showRequests(_ access: StateAccess) throws {
         let store = try access.store()
         let lines = try requestLines(try StateAccess.session(session.session, in: store), in: store)
-        if lines.isEmpty, !format.json { access.output.message("No transfer is in progress.") }
+        if lines.isEmpty, !format.json { access.output.message("No transfers.") }
         for line in lines { access.output.line(line) }
     }
 
@@ -125,7 +125,7 @@ extension StatusCommand {
         let name = try StateAccess.session(session.session, in: store)
         let (output, directory) = (access.output, access.place.stateDirectory)
         var count = 0
-        var tasks = try StateAccess.reader(store).tasks(name, state: state, path: path, stateDirectory: directory)
+        let tasks = try StateAccess.reader(store).tasks(name, state: state, path: path, stateDirectory: directory)
         while let task = tasks.next() {
             count += 1
             output.line(format.json ? try Output.text(task) : RequestText.line(task))

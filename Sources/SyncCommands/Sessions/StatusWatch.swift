@@ -47,7 +47,7 @@ struct StatusWatch: Sendable {
                 }
                 shown = lines
             }
-            try await TaskThreads.sleep(for: Self.interval)
+            try await Task.sleep(for: Self.interval)
         }
     }
 

@@ -92,7 +92,7 @@ package final class ProgressDisplay: Sendable {
 
     private func tick() async {
         // Sleeping fails only when cancelled: that is the end.
-        while (try? await TaskThreads.sleep(for: .milliseconds(100))) != nil {
+        while (try? await Task.sleep(for: .milliseconds(100))) != nil {
             draw()
             output.flush()
         }

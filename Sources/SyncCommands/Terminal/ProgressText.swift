@@ -99,23 +99,7 @@ enum ProgressText {
         let seconds = (Double(total - progress.bytesDone) / rate).rounded(.up)
         // A month says "never" as well as anything longer.
         guard seconds < 31 * 86_400 else { return nil }
-        return duration(seconds: Int(seconds))
-    }
-
-    /// `0:07`, `12:34`, `1:02:03`, `2d 03h`.
-    static func duration(seconds: Int) -> String {
-        let (minutes, second) = seconds.quotientAndRemainder(dividingBy: 60)
-        let (hours, minute) = minutes.quotientAndRemainder(dividingBy: 60)
-        if hours >= 24 { return "\(hours / 24)d \(twoDigits(hours % 24))h" }
-        if hours > 0 { return "\(hours):\(twoDigits(minute)):\(twoDigits(second))" }
-        return "\(minute):\(twoDigits(second))"
-    }
-
-    /// Seconds with one decimal, two below ten: `0.42`, `73.1`.
-    static func seconds(milliseconds: Int64) -> String {
-        let clamped = max(0, milliseconds)
-        guard clamped < 10_000 else { return "\(clamped / 1000).\(clamped / 100 % 10)" }
-        return "\(clamped / 1000).\(twoDigits(Int(clamped / 10 % 100)))"
+        return Figures.period(Int64(seconds) * 1_000)
     }
 
     private static func counted(_ done: Int, of total: Int?) -> String {
@@ -123,7 +107,6 @@ enum ProgressText {
         return "\(Figures.grouped(done))/\(Figures.grouped(total))"
     }
 
-    private static func twoDigits(_ number: Int) -> String { number < 10 ? "0\(number)" : String(number) }
 }
 
 extension ByteCount {

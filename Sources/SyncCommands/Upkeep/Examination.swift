@@ -113,7 +113,7 @@ extension Examination {
     static func schedules(_ access: StateAccess, _ findings: inout Findings) {
         // Without a home directory there are none.
         guard let records = try? ScheduleRecords() else { return }
-        let machine = SystemCommands().facts(access)
+        let machine = MachineFacts(access)
         let names: [String]
         do throws(ScheduleError) { names = try records.names() } catch {
             return findings.problem("schedules", error.description, "check the permissions of that directory")

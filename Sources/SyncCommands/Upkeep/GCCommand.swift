@@ -46,7 +46,7 @@ private struct GarbageCollection {
 
     func history() throws {
         let found = try store.prunable()
-        if !isDryRun { try store.prune(now: SystemTime.milliseconds()) }
+        if !isDryRun { try store.prune() }
         tell("history", found.runs, "run", UInt64(clamping: found.eventBytes))
     }
 

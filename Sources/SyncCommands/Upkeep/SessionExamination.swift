@@ -37,7 +37,7 @@ extension Examination {
         if !isPermitted(.change, session.destination) {
             findings.problem(subject, "\(path) cannot be written to", "give this user write permission")
         }
-        if found.device != session.device || found.inode != session.inode {
+        if !session.isAt(device: found.device, inode: found.inode) {
             findings.problem(
                 subject, "\(path) is not the directory of the last pull",
                 "mount the right one; if this is the right one, pull again: files are verified")

@@ -4,15 +4,8 @@ import SyncModel
 import SyncServer
 import SyncSystem
 
-/// Answers requests of the control API.
-struct ControlResponder: Sendable {
-    let control: any AgentControl
-    let version: String
-    /// **Seconds** since 1970.
-    let now: @Sendable () -> Int64
-    let streams: EventStreams
-    let logger: Logger
-
+// Answers requests of the control API.
+extension ControlServer {
     /// Most **bytes** of a request's body.
     static let bodyLimit = 1 << 20
 
@@ -48,24 +41,24 @@ struct ControlResponder: Sendable {
         switch route {
         case .agent: return try Self.json(await control.status())
         case .stopAgent:
-            let command = try body(StopCommand.self, of: request)
-            await control.stop(command.mode)
+            let command = try body([String: AgentStop].self, ControlKeys(only: "mode"), of: request)
+            if let mode = command["mode"] { await control.stop(mode) }
             return HTTPResponse(status: 202)
-        case .sessions: return try Self.json(SessionsAnswer(await control.sessions()))
+        case .sessions: return try Self.json(["sessions": await control.sessions()])
         case .session(let name): return try Self.json(await control.session(name))
         case .enqueue:
-            let reply = try await control.enqueue(body(EnqueueRequest.self, of: request))
+            let reply = try await control.enqueue(body(EnqueueRequest.self, EnqueueRequest.keys, of: request))
             return try Self.json(reply, status: reply.isNew ? 201 : 200)
         case .pause(let name): return try Self.json(await control.pause(name))
         case .resume(let name): return try Self.json(await control.resume(name))
         case .cancel(let name): return try Self.json(await control.cancel(name))
         case .prioritize(let name):
-            let command = try body(PriorityCommand.self, of: request)
-            return try Self.json(await control.prioritize(name, paths: command.paths))
+            let command = try body([String: [String]].self, ControlKeys(only: "paths"), of: request)
+            return try Self.json(await control.prioritize(name, paths: command["paths"] ?? []))
         case .remove(let name, let files):
             try await control.remove(name, files: files)
             return HTTPResponse(status: 204)
-        case .hooks(let session): return try Self.json(HooksAnswer(await control.hooks(session: session)))
+        case .hooks(let session): return try Self.json(["hooks": await control.hooks(session: session)])
         case .replay(let number): return try Self.json(await control.replay(hook: number))
         case .metrics:
             let text = try await control.metrics()
@@ -81,14 +74,15 @@ struct ControlResponder: Sendable {
     }
 
     private func stream(_ lines: AsyncThrowingStream<String, any Error>) throws(ControlError) -> HTTPResponse {
-        let body = try streams.body(lines)
+        let body = try streams.body(lines, limit: maximumStreams)
         return HTTPResponse(status: 200, headers: [.contentType: "application/x-ndjson"], body: body)
     }
 
-    private func body<Value: ControlRequest>(_ type: Value.Type, of request: HTTPRequest) throws(ControlError) -> Value
+    private func body<Value: Decodable>(_ type: Value.Type, _ keys: ControlKeys, of request: HTTPRequest)
+        throws(ControlError) -> Value
     {
         switch request.body {
-        case .bytes(let bytes): return try ControlJSON.decodeRequest(type, from: bytes)
+        case .bytes(let bytes): return try ControlJSON.decodeRequest(type, keys, from: bytes)
         case .tooLong: throw ControlError(.invalid, "The request's body is longer than 1 MiB.", exitStatus: .usage)
         }
     }
@@ -96,7 +90,7 @@ struct ControlResponder: Sendable {
 
 // MARK: Answers
 
-extension ControlResponder {
+extension ControlServer {
     private static let versionHeader = HTTPFields.Name("Syncagent-Version")
 
     private static func json(_ value: some Encodable, status: Int = 200) throws(ControlError) -> HTTPResponse {
@@ -108,7 +102,7 @@ extension ControlResponder {
     /// An error as an answer; with the status that its code means, unless another is given.
     private static func response(_ error: ControlError, status: Int? = nil) -> HTTPResponse {
         // Codable structs of text and one number: encoding them does not fail.
-        (try? json(ErrorAnswer(error), status: status ?? self.status(of: error.code))) ?? HTTPResponse(status: 500)
+        (try? json(["error": error], status: status ?? self.status(of: error.code))) ?? HTTPResponse(status: 500)
     }
 
     private static func response(_ refusal: Route.Refusal, _ request: HTTPRequest) -> HTTPResponse {

@@ -11,12 +11,9 @@ final class EventStreams: Sendable {
     }
 
     private let state = Mutex(State())
-    private let limit: Int
 
     /// **Bytes** that wait for one reader, beside what the kernel's socket buffer holds.
     private static let capacity = 64 << 10
-
-    init(limit: Int) { self.limit = limit }
 
     /// Ends every stream, and those that come later at once.
     func endAll() {
@@ -30,7 +27,7 @@ final class EventStreams: Sendable {
     /// The lines as a body that goes as fast as its client reads, and ends when the client goes.
     ///
     /// - Throws: ``ControlError`` with code `busy` when every place is taken.
-    func body(_ lines: AsyncThrowingStream<String, any Error>) throws(ControlError) -> HTTPResponse.Body {
+    func body(_ lines: AsyncThrowingStream<String, any Error>, limit: Int) throws(ControlError) -> HTTPResponse.Body {
         let stream = BodyStream(capacity: Self.capacity)
         let isPlaced = state.withLock { state in
             guard state.open.count < limit else { return false }
@@ -61,7 +58,7 @@ final class EventStreams: Sendable {
             let error =
                 error as? ControlError ?? ControlError(.internal, escaped("\(error)"), exitStatus: .internalError)
             // The head has gone out: the reader learns of it as a last line. Text and one number: it encodes.
-            if let line = try? ControlJSON.encode(ErrorAnswer(error)) { _ = await stream.write(line + [0x0A]) }
+            if let line = try? ControlJSON.encode(["error": error]) { _ = await stream.write(line + [0x0A]) }
         }
         stream.end()
     }

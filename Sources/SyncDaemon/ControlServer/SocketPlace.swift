@@ -1,3 +1,4 @@
+import SyncAgent
 import SyncModel
 import SyncSystem
 
@@ -6,18 +7,23 @@ struct SocketPlace: Sendable {
     let path: String
     private let directory: String
 
-    /// - Throws: ``ControlServerError`` for a path that is not absolute, or too long for unix(7).
-    init(path: String) throws(ControlServerError) {
-        guard path.utf8.count <= 107 else { throw .pathTooLong(path) }
+    /// - Throws: ``ControlError`` for a path that is not absolute, or too long for unix(7).
+    init(path: String) throws(ControlError) {
+        guard path.utf8.count <= 107 else {
+            throw ControlError(
+                .failed,
+                "The socket's path is longer than 107 bytes: \(escaped(path)). Set XDG_RUNTIME_DIR, or XDG_STATE_HOME, to a"
+                    + " shorter directory.", exitStatus: .configuration)
+        }
         guard path.hasPrefix("/"), let slash = path.lastIndex(of: "/"), slash != path.startIndex else {
-            throw .badDirectory(path: path, reason: "it is not absolute, or not in a directory of its own")
+            throw Self.bad(path, "it is not absolute, or not in a directory of its own")
         }
         self.path = path
         directory = String(path[..<slash])
     }
 
     /// Makes the directory and removes a socket that a dead agent has left.
-    func prepare() throws(ControlServerError) {
+    func prepare() throws(ControlError) {
         try rethrowing(checkParent(of: directory), bad)
         if let code = makeDirectory(directory, mode: 0o700), code != .fileExists { throw bad(directory, code) }
         // Not through a link: somebody else may have put it there.
@@ -31,7 +37,11 @@ struct SocketPlace: Sendable {
         try rethrowing(checkPrivate(opened.raw, shown: directory), bad)
 
         guard case .success(_?) = status(currentDirectory, path) else { return }
-        guard specialKind(path) == "socket" else { throw .inTheWay(path: path) }
+        guard specialKind(path) == "socket" else {
+            throw ControlError(
+                .failed, "\(escaped(path)) is in the way: it is not a socket. Move it elsewhere.",
+                exitStatus: .cannotCreate)
+        }
         if let code = removeFile(path), code != .noSuchFileOrDirectory { throw bad(path, code) }
     }
 
@@ -40,9 +50,12 @@ struct SocketPlace: Sendable {
 
     func remove() { removeFile(path) }
 
-    private func bad(_ error: FileError) -> ControlServerError { .badDirectory(path: directory, reason: error.reason) }
+    private func bad(_ error: FileError) -> ControlError { Self.bad(directory, error.reason) }
 
-    private func bad(_ path: String, _ code: Errno) -> ControlServerError {
-        .badDirectory(path: path, reason: "\(code)")
+    private func bad(_ path: String, _ code: Errno) -> ControlError { Self.bad(path, "\(code)") }
+
+    private static func bad(_ path: String, _ reason: String) -> ControlError {
+        ControlError(
+            .failed, "Cannot use \(escaped(path)) for the socket: \(reason).", exitStatus: .cannotCreate)
     }
 }

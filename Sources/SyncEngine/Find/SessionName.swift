@@ -20,7 +20,7 @@ extension PullEngine {
             guard let found, found.project == project, found.destination != path else { return nil }
             if let place, found.destination == place.path { return nil }
             // A renamed directory is still the same one.
-            if let place, found.device == place.device, found.inode == place.inode { return nil }
+            if let place, found.isAt(device: place.device, inode: place.inode) { return nil }
             return found
         }
         if let name = recipe.session {
@@ -78,7 +78,8 @@ extension SyncStore {
         for session in try sessions() {
             let isThere =
                 if let here {
-                    session.destination == here || place?.device == session.device && place?.inode == session.inode
+                    session.destination == here
+                        || place.map { session.isAt(device: $0.device, inode: $0.inode) } ?? false
                 } else { session.destination == absolute(session.project) }
             guard isThere, let run = try runs(session: session.identifier, limit: 1).first else { continue }
             if run.location == location { return session }

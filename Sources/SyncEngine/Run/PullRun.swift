@@ -354,7 +354,7 @@ struct PullRun {
                 path: table.path(row), digest: table.digest(row),
                 state: files[row] == .cancelled ? .cancelled : .failed, reason: reason)
         }
-        try? environment.store.record(tasks, of: report.run, now: environment.now())
+        try? environment.store.record(tasks, of: report.run)
     }
 
     private func writeIndex(_ survey: Survey, _ directories: Placed, _ files: RunFiles)

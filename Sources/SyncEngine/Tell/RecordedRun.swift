@@ -39,16 +39,16 @@ extension EngineEnvironment {
             if let destination { destination.path } else {
                 try PullEngine.destinationPath(recipe, project: found.project)
             }
-        var request = SessionRequest(
+        var session = StoredSession(
             identifier: prepared.session, project: found.project, destination: path, device: destination?.device ?? 0,
             inode: destination?.inode ?? 0)
-        request.label = recipe.label
+        session.label = recipe.label
         recipe.manifest = found.location
         let groups = Set(prepared.groups)
         let hooks = recipe.hooks.filter { groups.contains($0.group) }
         // The order of calls: hooks for each file come first.
         recipe.hooks = hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }
-        var start = RunStart(session: request, run: newRun, manifest: found.digest, recipe: recipe)
+        var start = RunStart(session: session, run: newRun, manifest: found.digest, recipe: recipe)
         start.facts = prepared.facts
         start.groups = prepared.groups
         let (wait, isLong) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)

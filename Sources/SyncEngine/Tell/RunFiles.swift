@@ -49,7 +49,7 @@ struct RunFiles: Sendable {
     var commonReason: String? {
         var sums = FailureSums()
         for (row, reason) in reasons.sorted(by: { $0.key < $1.key }) {
-            sums.take(path: manifest.files.path(row), reason: reason, cause: nil, time: 0)
+            sums.take(path: manifest.files.path(row), reason: reason, cause: .other, time: 0)
             if sums.problems.count > 1 { return nil }
         }
         return sums.problems.first?.detail

@@ -62,9 +62,8 @@ struct EventFacts {
         case .transferRetrying: delayed(.retry, fields, time)
         case .transferWaiting: delayed(.connectivity, fields, time)
         case .scheduleFailed:
-            let detail = fields.text("reason") ?? fields.text("detail") ?? "the schedule could not start it"
-            let kind = cause(fields) ?? FailureCause(ofOldWords: detail)
-            others.append(Problem(kind: kind, detail: detail, time: time))
+            let detail = fields.text("reason") ?? "the schedule could not start it"
+            others.append(Problem(kind: cause(fields), detail: detail, time: time))
         default: break
         }
     }
@@ -103,9 +102,9 @@ struct EventFacts {
         }
     }
 
-    /// `nil` where an older program wrote it; what a newer one calls a cause is another.
-    private func cause(_ fields: JSONValue) -> FailureCause? {
-        fields.text("cause").map { FailureCause(rawValue: $0) ?? .other }
+    /// What a newer program calls a cause is another.
+    private func cause(_ fields: JSONValue) -> FailureCause {
+        fields.text("cause").flatMap(FailureCause.init(rawValue:)) ?? .other
     }
 
     private mutating func failed(_ fields: JSONValue, _ time: Int64) {
@@ -122,7 +121,7 @@ struct EventFacts {
     }
 
     private mutating func redirected(_ fields: JSONValue) {
-        guard let from = fields.text("from").flatMap(URLOrigin.of), let to = fields.text("to").flatMap(URLOrigin.of),
+        guard let from = fields.text("from").flatMap(urlOrigin), let to = fields.text("to").flatMap(urlOrigin),
             from != to, origins.count < Self.limit
         else { return }
         var origin = origins[to] ?? OriginAmount(origin: to)
@@ -133,7 +132,7 @@ struct EventFacts {
     // MARK: Waiting
 
     private mutating func delayed(_ cause: RestReason, _ fields: JSONValue, _ time: Int64) {
-        let origin = fields.text("url").flatMap(URLOrigin.of) ?? ""
+        let origin = fields.text("url").flatMap(urlOrigin) ?? ""
         let reason = fields.text("reason") ?? ""
         let elapsed = Int64(fields.int("wait_ms"))
         let end = time.saturatingAdd(elapsed)
@@ -151,7 +150,7 @@ struct EventFacts {
 
     private mutating func blocked(_ fields: JSONValue, _ time: Int64) {
         let cause = fields.text("condition") ?? "condition"
-        let detail = fields.text("detail") ?? fields.text("reason") ?? ""
+        let detail = fields.text("detail") ?? ""
         let run = fields.text("run") ?? ""
         if let known = open[cause] {
             guard known.run != run else {
@@ -206,18 +205,15 @@ extension JSONValue {
     fileprivate func list(_ name: String) -> [JSONValue] { self[name]?.array ?? [] }
 }
 
-/// Scheme, host and port of URLs.
-enum URLOrigin {
-    /// `https://host:port` of a text that begins with a URL; `nil` for all others.
-    static func of(_ text: String) -> String? {
-        for scheme in ["https://", "http://"] where text.lowercased().hasPrefix(scheme) {
-            // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
-            let authority = text.unicodeScalars.dropFirst(scheme.count).prefix { !"/?# ".unicodeScalars.contains($0) }
-            let host = Substring(authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority)
-            // `host:` before a message is no port.
-            let plain = host.last == ":" ? host.dropLast() : host
-            return plain.isEmpty ? nil : scheme + plain.lowercased()
-        }
-        return nil
+/// Scheme, host and port, `https://host:port`, of a text that begins with a URL; `nil` for all others.
+func urlOrigin(_ text: String) -> String? {
+    for scheme in ["https://", "http://"] where text.lowercased().hasPrefix(scheme) {
+        // Scalars, not characters: a `?` with a combining mark behind it begins a query all the same.
+        let authority = text.unicodeScalars.dropFirst(scheme.count).prefix { !"/?# ".unicodeScalars.contains($0) }
+        let host = Substring(authority.split(separator: "@", omittingEmptySubsequences: false).last ?? authority)
+        // `host:` before a message is no port.
+        let plain = host.last == ":" ? host.dropLast() : host
+        return plain.isEmpty ? nil : scheme + plain.lowercased()
     }
+    return nil
 }

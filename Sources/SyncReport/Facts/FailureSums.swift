@@ -46,15 +46,12 @@ package struct FailureSums: Sendable {
     ///   - run: In which run.
     ///   - time: When, **milliseconds** since 1970.
     package mutating func take(
-        path: String?, reason: String, cause: FailureCause?, isFinal: Bool = true, run: String = "", time: Int64
+        path: String?, reason: String, cause: FailureCause, isFinal: Bool = true, run: String = "", time: Int64
     ) {
         let (place, words) = Self.split(reason)
-        // A file's name, such as `206` or `redirects.txt`, says nothing about the cause.
-        let told = place.isEmpty ? reason[...] : reason.drop { $0 != " " }
-        let kind = cause ?? FailureCause(ofOldWords: String(told))
         // Where everything else is one, the path is no other reason.
         let plain = path.map { Self.words(words, without: $0) } ?? words
-        let final = "\(kind.rawValue)\n\(place)\n\(Self.kind(of: plain))"
+        let final = "\(cause.rawValue)\n\(place)\n\(Self.kind(of: plain))"
         let key = isFinal ? final : "\(final)\n-"
         let index: Int
         if let known = places[key] {
@@ -64,7 +61,7 @@ package struct FailureSums: Sendable {
             index = entries.count
             places[key] = index
             let detail = place.isEmpty ? words : "\(place): \(words)"
-            let problem = Problem(kind: kind, detail: detail, time: time)
+            let problem = Problem(kind: cause, detail: detail, time: time)
             entries.append(Entry(problem: problem, run: run, final: isFinal ? nil : final))
         }
         if entries[index].run != run {
@@ -82,7 +79,7 @@ package struct FailureSums: Sendable {
 
     /// `https://host/a/b.png: status 404; …` is `https://host` and `status 404`. What to do comes from the kind.
     static func split(_ reason: String) -> (place: String, words: String) {
-        guard let origin = URLOrigin.of(reason), reason.hasPrefix(origin), let end = reason.firstIndex(of: " ") else {
+        guard let origin = urlOrigin(reason), reason.hasPrefix(origin), let end = reason.firstIndex(of: " ") else {
             let words = reason.split(separator: ";", maxSplits: 1).first.map(String.init) ?? reason
             return ("", words)
         }

@@ -1,54 +1,45 @@
 import SyncModel
 import SyncStore
 
-/// What is to be thought of a session, and says it in one line.
-struct Judgement {
-    let report: SessionReport
-    /// All that are on record, oldest first.
-    let runs: [StoredRun]
-    let clock: ReportClock
-
-    private var last: StoredRun? { runs.last }
-
+// What is to be thought of a session, and what is said of it in one line.
+extension SessionReport {
     /// The last run of the time that has come to an end.
-    private var ended: RunReport? { report.runs.last { $0.result != nil } }
+    private var ended: RunReport? { runs.last { $0.result != nil } }
 
-    private var openProblems: [Problem] { report.problems.filter { !$0.isOver } }
+    private var openProblems: [Problem] { problems.filter { !$0.isOver } }
 
-    var verdict: Verdict {
+    /// - Parameter last: The session's latest run on record.
+    func judged(_ last: StoredRun?) -> Verdict {
         let isOpen = last?.state.isOpen == true
         if !isOpen, ended?.result == .failed { return .failed }
         // A run that is under way makes up for what an earlier one lacked; what it waits for itself counts.
         let serious = openProblems.filter { problem in !isOpen || problem.kind.needsPerson }
-        if !serious.isEmpty || report.state == .paused { return .attention }
+        if !serious.isEmpty || state == .paused { return .attention }
         if !isOpen, let result = ended?.result, result != .ok { return .attention }
         if isOpen { return .working }
-        return report.runs.isEmpty ? .quiet : .ok
+        return runs.isEmpty ? .quiet : .ok
     }
 
-    /// Why somebody is to look, in a few words, if there is a reason.
-    private var why: String? {
-        guard verdict == .attention || verdict == .failed else { return nil }
-        return openProblems.first?.kind.words
-    }
-
-    var headline: String {
-        if let last, last.state.isOpen { return underWay(last) }
+    /// - Parameter last: The session's latest run on record.
+    func headline(_ last: StoredRun?, _ clock: ReportClock) -> String {
+        if let last, last.state.isOpen { return underWay(last, clock) }
         guard let ended else {
-            if let last = report.runs.last { return closed(last) }
-            guard let success = report.lastSuccess else { return "nothing has run" }
-            let wasOn = "everything was in place on \(clock.moment(success))"
-            return report.problems.contains { $0.kind == .notRun }
+            if let last = runs.last { return RunReport.words(of: last.state) }
+            guard let lastSuccess else { return "nothing has run" }
+            let wasOn = "everything was in place on \(clock.moment(lastSuccess))"
+            return problems.contains { $0.kind == .notRun }
                 ? "did not run; \(wasOn)" : "nothing has run in this time; \(wasOn)"
         }
+        // Why somebody is to look, in a few words, if there is a reason.
+        let why = verdict.needsAttention ? openProblems.first?.kind.words : nil
         let missing = ended.counts.files.failed
         switch ended.result {
-        case .ok: return outcome + (why.map { "; \($0)" } ?? "")
+        case .ok: return arrived + (why.map { "; \($0)" } ?? "")
         case .partial:
             let share = "\(Figures.grouped(missing)) of \(Figures.count(ended.counts.files.total, "file"))"
             let reason = why.map { " (\($0))" } ?? ""
             let lack = "\(share) \(missing == 1 ? "is" : "are") missing\(reason)"
-            return report.amounts.placed > 0 ? "\(lack); \(outcome)" : lack
+            return amounts.placed > 0 ? "\(lack); \(arrived)" : lack
         case .failed, nil:
             let reason = why.map { ": \($0)" } ?? ""
             return missing > 0 && missing == ended.counts.files.total
@@ -56,8 +47,7 @@ struct Judgement {
         }
     }
 
-    private var outcome: String {
-        let amounts = report.amounts
+    private var arrived: String {
         if amounts.placed == 0, amounts.removed == 0 { return "nothing to fetch" }
         var parts: [String] = []
         if amounts.placed > 0 { parts.append("\(Figures.count(amounts.placed, "file")) put in place") }
@@ -66,32 +56,24 @@ struct Judgement {
         return parts.joined(separator: ", ")
     }
 
-    private func underWay(_ run: StoredRun) -> String {
-        let sofar = report.amounts.received > 0 ? "; \(outcome) so far" : ""
+    private func underWay(_ run: StoredRun, _ clock: ReportClock) -> String {
+        let sofar = amounts.received > 0 ? "; \(arrived) so far" : ""
         switch run.state {
         case .paused: return run.reason == .quarantined ? "set aside\(sofar)" : "paused\(sofar)"
         case .running:
-            return report.isInterrupted
+            return isInterrupted
                 ? "was interrupted (the next agent or pull continues it)\(sofar)" : "is running\(sofar)"
         default: break
         }
-        if let block = report.waits.last(where: { $0.to == nil }) {
+        if let block = waits.last(where: { $0.to == nil }) {
             let why = block.detail.isEmpty ? "" : " (\(block.detail))"
             return "blocked by \(block.cause.rawValue)\(why) since \(clock.moment(block.from))\(sofar)"
         }
-        if report.runs.last?.work.last?.stop == .policy {
+        if runs.last?.work.last?.stop == .policy {
             return "stopped by its conditions, continues when they are met\(sofar)"
         }
-        let until = report.until.map { ", not before \(clock.moment($0))" } ?? ""
+        let until = until.map { ", not before \(clock.moment($0))" } ?? ""
         return "waiting to continue\(until)\(sofar)"
-    }
-
-    private func closed(_ run: RunReport) -> String {
-        switch run.state {
-        case .cancelled: "cancelled"
-        case .superseded: "replaced by a newer manifest"
-        default: run.state.rawValue
-        }
     }
 }
 

@@ -19,13 +19,11 @@ package struct MorningReport: Sendable, Equatable {
     package var warnings: [String] = []
 
     package init(version: String, host: String?, generated: Int64, since: Int64, sessions: [SessionReport]) {
-        self.version = version
-        self.host = host
-        self.generated = generated
-        self.since = since
+        (self.version, self.host, self.generated, self.since) = (version, host, generated, since)
         self.sessions = sessions.sorted { ($0.verdict, $0.session) < ($1.verdict, $1.session) }
     }
 
+    /// Sessions that need attention.
     package var needingAttention: Int { sessions.count { $0.verdict.needsAttention } }
 }
 
@@ -84,16 +82,15 @@ package struct SessionReport: Sendable, Equatable {
     package var groups: [StoredGroup] = []
     package var problems: [Problem] = []
     package var waits: [Wait] = []
-    package var hooks: [HookEnd] = []
+    /// Those that ran or are owed; of their arguments only the program is told.
+    package var hooks: [StoredHook] = []
     /// Up to thirty, oldest first; nights in which nothing happened between others are there with zeros.
     package var nights: [Night] = []
     /// Whether events of the time are no longer kept, so that details may be missing.
     package var isIncomplete = false
 
     package init(session: String, project: String, destination: String) {
-        self.session = session
-        self.project = project
-        self.destination = destination
+        (self.session, self.project, self.destination) = (session, project, destination)
         verdict = .quiet
         headline = ""
         state = .idle
@@ -161,6 +158,19 @@ package struct WorkPiece: Sendable, Equatable {
     package var stop: RestReason?
 
     package var began: Int64 { ended.saturatingSubtract(amounts.elapsed) }
+
+    /// What was done for a run, also where its events are gone.
+    static func of(_ run: StoredRun, _ known: [String: [WorkPiece]]) -> [WorkPiece] {
+        if let pieces = known[run.identifier] { return pieces }
+        guard let started = run.started, let ended = run.finished ?? run.pausedAt else { return [] }
+        var amounts = Amounts()
+        let (files, bytes) = (run.counts.files, run.counts.bytes)
+        (amounts.installed, amounts.reused) = (files.installed, files.reused)
+        (amounts.removed, amounts.failed) = (files.removed, files.failed)
+        (amounts.received, amounts.reusedBytes, amounts.requests) = (bytes.received, bytes.reused, run.counts.requests)
+        amounts.elapsed = max(0, ended.saturatingSubtract(started))
+        return [WorkPiece(ended: ended, amounts: amounts, stop: run.finished == nil ? run.reason : nil)]
+    }
 }
 
 /// What one server sent.
@@ -200,40 +210,6 @@ package struct Wait: Sendable, Equatable {
     package var elapsed: Int64 = 0
 }
 
-/// How a hook ended, or that it is still owed.
-package struct HookEnd: Sendable, Equatable {
-    package var number: Int64
-    package var run: String
-    package var group: String
-    /// The program, or a webhook's URL without secrets. Its arguments are not told.
-    package var program: String
-    package var state: HookRunState
-    /// `exit 3`, `timeout` …; `nil` before the first end.
-    package var ended: String?
-    package var attempt: Int
-    package var finished: Int64?
-    /// **Milliseconds** that the last attempt took.
-    package var elapsed: Int64?
-    /// The end of what a failed one wrote: for a terminal of its own machine only.
-    package var output: String?
-}
-
-/// What a night came to.
-package enum NightResult: String, Sendable {
-    case ok, partial, failed
-    /// No run ended; one was worked on.
-    case stopped
-
-    init(_ result: RunResult) {
-        self =
-            switch result {
-            case .ok: .ok
-            case .partial: .partial
-            case .failed: .failed
-            }
-    }
-}
-
 /// One night, all its runs together.
 package struct Night: Sendable, Equatable {
     /// The date of its morning: `2026-11-21`.
@@ -241,8 +217,30 @@ package struct Night: Sendable, Equatable {
     /// `Nov 21`.
     package var label: String
     /// Runs that were worked on.
-    package var runs: Int
-    /// The worst result of runs that ended; `nil` when nothing was done.
-    package var result: NightResult?
-    package var amounts: Amounts
+    package var runs = 0
+    /// The worst result of runs that ended; `nil` when none did.
+    package var result: RunResult?
+    package var amounts = Amounts()
+}
+
+extension Night {
+    /// Whether no run ended, and one was worked on.
+    var isStopped: Bool { runs > 0 && result == nil }
+    /// Whether something of it is worth a look.
+    var isMarked: Bool { isStopped || result.map { $0 != .ok } ?? false }
+}
+
+extension StoredHook {
+    /// The program, or a webhook's URL without what secrets may be in.
+    package var shownProgram: String {
+        let first = arguments.first ?? ""
+        // The path of a webhook is often its secret.
+        return urlOrigin(first).map { "\($0)/…" } ?? (first.contains("://") ? redacted(url: first) : first)
+    }
+
+    /// **Milliseconds** that the last attempt took.
+    var elapsed: Int64? {
+        guard let started, let finished else { return nil }
+        return max(0, finished.saturatingSubtract(started))
+    }
 }

@@ -18,9 +18,7 @@ package struct Problem: Sendable, Equatable {
     package var isOver: Bool
 
     package init(kind: FailureCause, detail: String, time: Int64) {
-        self.kind = kind
-        self.detail = detail
-        self.time = time
+        (self.kind, self.detail, self.time) = (kind, detail, time)
         files = 0
         examples = []
         isOver = false

@@ -1,18 +1,14 @@
 import SyncModel
 import SyncStore
 
-/// Everything that went wrong since some time, the worst first, and whether it still matters.
-struct ProblemList {
-    let stored: [StoredRun]
-    let events: EventFacts
-    let schedule: ReportReader.Schedule?
-    let since: Int64
-    let now: Int64
-
+extension ReportReader {
     /// **Milliseconds** that a scheduled run may be late before it is missed: timers, jitter, a busy machine.
     private static let grace: Int64 = 3_600_000
 
-    func problems(of report: SessionReport) -> [Problem] {
+    /// Everything that went wrong since some time, the worst first, and whether it still matters.
+    ///
+    /// - Parameter stored: The session's runs, oldest first.
+    func problems(of report: SessionReport, _ stored: [StoredRun], _ events: EventFacts, since: Int64) -> [Problem] {
         // Whatever was wrong before everything was in place is over.
         let success = stored.last { $0.result == .ok }?.finished ?? .min
         var all = events.problems.map { problem in
@@ -32,7 +28,12 @@ struct ProblemList {
             }
         }
         all += report.hooks.compactMap { problem(of: $0, in: report) }
-        if let missed { all.append(missed) }
+        if let schedule = schedules[report.session] {
+            let missed = missed(schedule, since: since) { due in
+                stored.contains { $0.created >= due || ($0.finished ?? 0) >= due || $0.state.isOpen }
+            }
+            if let missed { all.append(missed) }
+        }
         all = Self.merged(all)
         // Stable: in the order of time where they weigh the same.
         return all.enumerated().sorted { a, b in
@@ -82,37 +83,30 @@ struct ProblemList {
         guard let error = run.error, run.state == .finished || run.state == .waiting else { return nil }
         // The sum of single failures is told already.
         guard !isTold(error) else { return nil }
-        return made(run.cause ?? FailureCause(ofOldWords: error, exitStatus: run.exitStatus), error)
+        return made(run.cause ?? .other, error)
     }
 
-    private func problem(of hook: HookEnd, in report: SessionReport) -> Problem? {
+    private func problem(of hook: StoredHook, in report: SessionReport) -> Problem? {
         guard hook.state == .failed else { return nil }
         let name = hook.group == RunRecipe.groupOfAll ? "" : " of group \(hook.group)"
-        let detail = "hook \(hook.number)\(name), \(hook.program): \(hook.ended ?? "failed")"
+        let detail = "hook \(hook.identifier)\(name), \(hook.shownProgram): \(hook.ended ?? "failed")"
         let hasStarted = hook.ended?.hasPrefix(StoredHook.notStarted) != true
         let kind = hasStarted ? FailureCause.hookFailed : .hookNotStarted
-        var problem = Problem(kind: kind, detail: detail, time: hook.finished ?? now)
-        problem.hook = hook.number
+        var problem = Problem(kind: kind, detail: detail, time: hook.finished ?? clock.now)
+        problem.hook = hook.identifier
         // The same program has done its work for the same group later.
         problem.isOver = report.hooks.contains {
-            $0.state == .done && $0.program == hook.program && $0.group == hook.group
+            $0.state == .done && $0.arguments.first == hook.arguments.first && $0.group == hook.group
                 && ($0.finished ?? 0) > (hook.finished ?? 0)
         }
         return problem
     }
 
-    private var missed: Problem? {
-        guard let schedule else { return nil }
-        return Self.missed(schedule, since: since, now: now) { due in
-            stored.contains { $0.created >= due || ($0.finished ?? 0) >= due || $0.state.isOpen }
-        }
-    }
-
     /// A night that should have been, and was not.
-    static func missed(_ schedule: ReportReader.Schedule, since: Int64, now: Int64, hasRun: (_ due: Int64) -> Bool)
-        -> Problem?
-    {
-        guard let due = schedule.lastDue, due >= since, due.saturatingAdd(grace) < now, !hasRun(due) else { return nil }
+    func missed(_ schedule: Schedule, since: Int64, hasRun: (_ due: Int64) -> Bool) -> Problem? {
+        guard let due = schedule.lastDue, due >= since, due.saturatingAdd(Self.grace) < clock.now, !hasRun(due) else {
+            return nil
+        }
         return Problem(kind: .notRun, detail: "its schedule was due, but nothing has run since", time: due)
     }
 }

@@ -3,56 +3,39 @@ package import SyncStore
 
 /// Reads what sessions did from the store; needs no agent and changes nothing.
 package struct ReportReader: Sendable {
-    /// What is known about a session from elsewhere.
+    /// What is known about a schedule from elsewhere. Times are in **milliseconds** since 1970.
     package struct Schedule: Sendable, Equatable {
-        /// When it will run next, **milliseconds** since 1970.
+        /// When it will run next.
         package var next: Int64?
-        /// When it was to run last, **milliseconds** since 1970.
+        /// When it was to run last.
         package var lastDue: Int64?
-
-        package init(next: Int64? = nil, lastDue: Int64? = nil) {
-            self.next = next
-            self.lastDue = lastDue
-        }
-    }
-
-    /// A schedule whose session is not in the store: it has never come so far as to make one.
-    package struct UnmetSchedule: Sendable, Equatable {
-        package var name: String
-        /// Absolute.
-        package var destination: String
-        package var schedule: Schedule
-        /// Why it could not start the last time; `nil` when it could, or has not been to.
+        /// Of a schedule whose session is not in the store, since it has never come so far as to make one.
+        package var name = ""
+        /// Of such a one: absolute.
+        package var destination = ""
+        /// Of such a one: why it could not start the last time; `nil` when it could, or has not been to.
         package var failure: String?
-        /// What that was; `nil` where an older program wrote it.
         package var cause: FailureCause?
-        /// When that was, **milliseconds** since 1970.
         package var failed: Int64?
 
-        package init(name: String, destination: String, schedule: Schedule) {
-            self.name = name
-            self.destination = destination
-            self.schedule = schedule
-        }
+        package init(next: Int64? = nil, lastDue: Int64? = nil) { (self.next, self.lastDue) = (next, lastDue) }
     }
 
     private let store: SyncStore
-    private let clock: ReportClock
+    let clock: ReportClock
     private let version: String
     package var host: String?
     /// By session.
     package var schedules: [String: Schedule] = [:]
     /// Schedules without a session.
-    package var unmet: [UnmetSchedule] = []
+    package var unmet: [Schedule] = []
 
     /// Most nights of a report.
     package static let nightLimit = 30
 
     /// - Parameter clock: The time of the report.
     package init(store: SyncStore, clock: ReportClock, version: String) {
-        self.store = store
-        self.clock = clock
-        self.version = version
+        (self.store, self.clock, self.version) = (store, clock, version)
     }
 
     /// Reads sessions.
@@ -73,17 +56,14 @@ package struct ReportReader: Sendable {
         return MorningReport(version: version, host: host, generated: clock.now, since: since, sessions: sessions)
     }
 
-    private func unmet(_ unmet: UnmetSchedule, since: Int64) -> SessionReport {
+    private func unmet(_ unmet: Schedule, since: Int64) -> SessionReport {
         var report = SessionReport(session: unmet.name, project: "", destination: unmet.destination)
-        report.next = unmet.schedule.next
-        report.problems = [ProblemList.missed(unmet.schedule, since: since, now: clock.now) { _ in false }].compactMap {
-            $0
-        }
+        report.next = unmet.next
+        report.problems = [missed(unmet, since: since) { _ in false }].compactMap(\.self)
         report.headline = report.problems.isEmpty ? "its schedule is new" : "its schedule has never run"
         if let failure = unmet.failure {
             let problem = Problem(
-                kind: unmet.cause ?? FailureCause(ofOldWords: failure), detail: failure, time: unmet.failed ?? clock.now
-            )
+                kind: unmet.cause ?? .other, detail: failure, time: unmet.failed ?? clock.now)
             report.problems = [problem]
             report.headline = "its schedule could not start: \(problem.kind.words)"
         }
@@ -126,13 +106,10 @@ package struct ReportReader: Sendable {
             return ($1.bytes, $1.files, $0.path ?? "") < ($0.bytes, $0.files, $1.path ?? "")
         }
         try addGroupsAndHooks(last, since: since, to: &report)
-        report.problems = ProblemList(
-            stored: stored, events: events, schedule: schedules[session.identifier], since: since, now: clock.now
-        ).problems(of: report)
-        if hasNights { report.nights = NightSums(clock: clock).nights(stored, events.work) }
-        let judgement = Judgement(report: report, runs: stored, clock: clock)
-        report.verdict = judgement.verdict
-        report.headline = judgement.headline
+        report.problems = problems(of: report, stored, events, since: since)
+        if hasNights { report.nights = nights(stored, events.work) }
+        report.verdict = report.judged(last)
+        report.headline = report.headline(last, clock)
         return report
     }
 
@@ -156,7 +133,7 @@ package struct ReportReader: Sendable {
 
     private func add(_ stored: [StoredRun], _ events: EventFacts, since: Int64, to report: inout SessionReport) {
         for run in stored {
-            let work = WorkPieces.of(run, events.work).filter { $0.ended >= since }
+            let work = WorkPiece.of(run, events.work).filter { $0.ended >= since }
             let isOfTheTime = !work.isEmpty || run.state.isOpen || run.created >= since || (run.finished ?? 0) >= since
             guard isOfTheTime else { continue }
             var entry = RunReport(stored: run)
@@ -180,47 +157,39 @@ package struct ReportReader: Sendable {
             let isOwed = waiting.contains(hook.state)
             let isOfTheTime = (hook.finished ?? hook.started ?? 0) >= since
             guard hook.attempt > 0 || isOwed, isOwed || isOfTheTime && runs.contains(hook.run) else { continue }
-            report.hooks.append(HookEnd(hook))
+            report.hooks.append(hook)
         }
     }
 }
 
-/// What was done for runs, also for those whose events are gone.
-enum WorkPieces {
-    static func of(_ run: StoredRun, _ known: [String: [WorkPiece]]) -> [WorkPiece] {
-        if let pieces = known[run.identifier] { return pieces }
-        guard let started = run.started, let ended = run.finished ?? run.pausedAt else { return [] }
-        var amounts = Amounts()
-        amounts.installed = run.counts.files.installed
-        amounts.reused = run.counts.files.reused
-        amounts.removed = run.counts.files.removed
-        amounts.failed = run.counts.files.failed
-        amounts.received = run.counts.bytes.received
-        amounts.reusedBytes = run.counts.bytes.reused
-        amounts.requests = run.counts.requests
-        amounts.elapsed = max(0, ended.saturatingSubtract(started))
-        var piece = WorkPiece(ended: ended, amounts: amounts)
-        if run.finished == nil { piece.stop = run.reason }
-        return [piece]
-    }
-}
-
-extension HookEnd {
-    /// A hook as the store has it, without what secrets may be in.
-    init(_ hook: StoredHook) {
-        number = hook.identifier
-        run = hook.run
-        group = hook.group
-        let first = hook.arguments.first ?? ""
-        // The path of a webhook is often its secret.
-        program = URLOrigin.of(first).map { "\($0)/…" } ?? (first.contains("://") ? redacted(url: first) : first)
-        state = hook.state
-        ended = hook.ended
-        attempt = hook.attempt
-        finished = hook.finished
-        if let started = hook.started, let finished = hook.finished {
-            elapsed = max(0, finished.saturatingSubtract(started))
+extension ReportReader {
+    /// The nights from the first with work to this one, thirty at most; none when there was no work at all.
+    private func nights(_ runs: [StoredRun], _ work: [String: [WorkPiece]]) -> [Night] {
+        let tonight = clock.night(of: clock.now)
+        let earliest = tonight - Int64(Self.nightLimit) + 1
+        var nights: [Int64: Night] = [:]
+        func add(_ night: Int64, _ change: (inout Night) -> Void) {
+            let empty = Night(date: ReportClock.date(night: night), label: ReportClock.shortDate(night: night))
+            change(&nights[night, default: empty])
         }
-        if hook.state == .failed { output = hook.output.map { String($0.suffix(2_000)) } }
+        for run in runs {
+            // Work that goes on over noon belongs to the night in which it ended.
+            let pieces = WorkPiece.of(run, work).map { (night: clock.night(of: $0.ended), amounts: $0.amounts) }
+            for piece in pieces { add(piece.night) { $0.amounts += piece.amounts } }
+            let end = run.result == nil ? nil : run.finished.map(clock.night)
+            if let end {
+                add(end) { night in
+                    night.result = [RunResult.failed, .partial, .ok].first { $0 == night.result || $0 == run.result }
+                }
+            }
+            for night in Set(pieces.map(\.night) + [end].compactMap(\.self)) { add(night) { $0.runs += 1 } }
+        }
+        guard let first = nights.keys.filter({ $0 >= earliest && $0 <= tonight }).min(),
+            let last = nights.keys.filter({ $0 <= tonight }).max()
+        else { return [] }
+        // An evening in which nothing has happened yet is no night without work.
+        let end = last == tonight || clock.timeOfDay(clock.now) >= "12:00" ? last : tonight
+        for night in first...max(first, end) { add(night) { _ in } }
+        return (first...max(first, end)).compactMap { nights[$0] }
     }
 }

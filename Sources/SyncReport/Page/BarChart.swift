@@ -117,21 +117,12 @@ struct ChartScale: Equatable {
     static func bytes(_ largest: UInt64) -> ChartScale {
         var unit = 1.0
         while Double(largest) / unit > 1_000, unit < 0x1p50 { unit *= 1_024 }
-        let top = decimal(Double(max(largest, 1)) / unit) * unit
-        func label(_ value: Double) -> String {
-            let names = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
-            var (value, place) = (value, 0)
-            while value >= 1_000, place + 1 < names.count { (value, place) = (value / 1_024, place + 1) }
-            return "\(number(value)) \(names[place])"
-        }
-        return ChartScale(top: top, topLabel: label(top), halfLabel: label(top / 2))
+        return ChartScale(Self.decimal(Double(max(largest, 1)) / unit) * unit) { ByteCount($0).description }
     }
 
-    /// Whole things.
+    /// Whole things; their half is whole, too.
     static func count(_ largest: UInt64) -> ChartScale {
-        // Their half is whole, too.
-        let top = decimal(Double(max(largest, 2)), [1, 2, 4, 6, 8, 10])
-        return ChartScale(top: top, topLabel: grouped(top), halfLabel: grouped(top / 2))
+        ChartScale(decimal(Double(max(largest, 2)), [1, 2, 4, 6, 8, 10])) { Figures.grouped($0) }
     }
 
     /// **Milliseconds**.
@@ -139,12 +130,12 @@ struct ChartScale: Equatable {
         let steps: [Double] = [2, 4, 10, 20, 40, 60, 120, 240, 600, 1_200, 2_400, 3_600, 7_200, 14_400, 28_800, 43_200]
         let seconds = Double(max(largest, 1)) / 1_000
         let top = steps.first { $0 >= seconds } ?? (seconds / 86_400).rounded(.up) * 86_400
-        func label(_ seconds: Double) -> String {
-            if seconds < 60 { return "\(number(seconds)) s" }
-            if seconds < 3_600 { return "\(number(seconds / 60)) min" }
-            return "\(number(seconds / 3_600)) h"
-        }
-        return ChartScale(top: top * 1_000, topLabel: label(top), halfLabel: label(top / 2))
+        return ChartScale(top * 1_000) { Figures.period(Int64(clamping: $0)) }
+    }
+
+    private init(_ top: Double, _ label: (UInt64) -> String) {
+        func words(_ value: Double) -> String { label(UInt64(exactly: value.rounded()) ?? .max) }
+        (self.top, topLabel, halfLabel) = (top, words(top), words(top / 2))
     }
 
     /// The next of some digits times a power of ten: half of it is a short number, too.
@@ -152,14 +143,5 @@ struct ChartScale: Equatable {
         var power = 1.0
         while power * 10 <= value { power *= 10 }
         return digits.map { $0 * power }.first { $0 >= value } ?? value
-    }
-
-    private static func number(_ value: Double) -> String {
-        let tenths = Int((value * 10).rounded())
-        return tenths % 10 == 0 ? String(tenths / 10) : "\(tenths / 10).\(tenths % 10)"
-    }
-
-    private static func grouped(_ value: Double) -> String {
-        value >= 10 ? Figures.grouped(UInt64(exactly: value.rounded()) ?? .max) : number(value)
     }
 }

@@ -1,21 +1,13 @@
 import SyncModel
 
-/// Bytes, requests and time over the nights, as charts and as the table they are drawn from.
-struct NightCharts {
-    private let session: SessionReport
-    private let anchor: String
-
-    init(_ session: SessionReport, anchor: String) {
-        self.session = session
-        self.anchor = anchor
-    }
-
+// Bytes, requests and time over the nights, as charts and as the table they are drawn from.
+extension SessionSection {
     private var nights: [Night] { session.nights }
 
-    var html: HTML {
+    var nightCharts: HTML {
         guard nights.contains(where: { $0.runs > 0 }) else { return "" }
         let legend: HTML =
-            nights.contains(where: isMarked)
+            nights.contains(where: \.isMarked)
             ? """
             <p class="legend small soft"><span class="mark" aria-hidden="true">&#9652;</span> \
             a night that ended incomplete, failed or was stopped</p>
@@ -26,8 +18,6 @@ struct NightCharts {
             \(legend)\(table)
             """
     }
-
-    private func isMarked(_ night: Night) -> Bool { night.result.map { $0 != .ok } ?? false }
 
     private var charts: [HTML] {
         [
@@ -46,8 +36,9 @@ struct NightCharts {
         let bars = nights.map { night in
             BarChart.Bar(
                 label: night.label, value: value(night),
-                title: "\(night.label): \(night.runs == 0 ? "no run" : words(night))\(remark(night))",
-                isMarked: isMarked(night), isEmpty: night.runs == 0)
+                title:
+                    "\(night.label): \(night.runs == 0 ? "no run" : words(night))\(night.isMarked ? ", \(Self.word(night))" : "")",
+                isMarked: night.isMarked, isEmpty: night.runs == 0)
         }
         let worked = nights.filter { $0.runs > 0 }
         let last = worked.last.map { "\($0.label): \(words($0))" } ?? ""
@@ -62,14 +53,9 @@ struct NightCharts {
             """
     }
 
-    private func remark(_ night: Night) -> String { night.result.map { $0 == .ok ? "" : ", \(Self.word($0))" } ?? "" }
-
-    private static func word(_ result: NightResult) -> String {
-        switch result {
-        case .partial: "incomplete"
-        case .stopped: "stopped, continues"
-        case .ok, .failed: result.rawValue
-        }
+    private static func word(_ night: Night) -> String {
+        if night.isStopped { return "stopped, continues" }
+        return night.result == .partial ? "incomplete" : night.result?.rawValue ?? ""
     }
 
     /// The newest first, as it is read.
@@ -80,10 +66,10 @@ struct NightCharts {
                     <tr><th scope="row" class="t">\(night.date)</th><td colspan="6" class="soft">no run</td></tr>
                     """
             }
-            let mark: HTML = isMarked(night) ? "<span class=\"mark\" aria-hidden=\"true\">&#9652;</span> " : ""
+            let mark: HTML = night.isMarked ? "<span class=\"mark\" aria-hidden=\"true\">&#9652;</span> " : ""
             return """
                 <tr><th scope="row" class="t">\(night.date)</th>\
-                <td class="legend">\(mark)\(night.result.map(Self.word) ?? "")</td>\
+                <td class="legend">\(mark)\(Self.word(night))</td>\
                 <td class="n">\(night.runs)</td><td class="n">\(Figures.grouped(night.amounts.placed))</td>\
                 <td class="n">\(ByteCount(night.amounts.received).description)</td>\
                 <td class="n">\(Figures.grouped(night.amounts.requests))</td>\

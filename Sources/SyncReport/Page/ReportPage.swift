@@ -9,8 +9,7 @@ package struct ReportPage: Sendable {
     ///   - report: What to tell, with nights.
     ///   - clock: The time of the report, and where it is read.
     package init(_ report: MorningReport, clock: ReportClock) {
-        self.report = report
-        self.clock = clock
+        (self.report, self.clock) = (report, clock)
     }
 
     package var text: String { page.text }
@@ -27,7 +26,7 @@ package struct ReportPage: Sendable {
         <meta name="generator" content="syncagent \(report.version)">
         <title>Sync report\(host), \(clock.date(report.generated))</title>
         <style>
-        \(PageStyle.css)
+        \(Self.css)
         </style>
         </head>
         <body>

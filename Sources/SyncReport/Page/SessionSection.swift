@@ -4,11 +4,10 @@ import SyncStore
 struct SessionSection {
     let session: SessionReport
     let clock: ReportClock
-    private let anchor: String
+    let anchor: String
 
     init(_ session: SessionReport, number: Int, clock: ReportClock) {
-        self.session = session
-        self.clock = clock
+        (self.session, self.clock) = (session, clock)
         anchor = "s\(number)"
     }
 
@@ -32,7 +31,7 @@ struct SessionSection {
             \(Self.badge(session.verdict))\(label)</div>
             <p class="line">\(Self.sentence(session.headline))</p>
             <p class="where soft small">into <code>\(session.destination)</code>\(next)</p>
-            \(session.problems.prefix(8).map(problem))\(moreProblems)\(tiles)\(NightCharts(session, anchor: anchor).html)\(lists)
+            \(session.problems.prefix(8).map(problem))\(moreProblems)\(tiles)\(nightCharts)\(lists)
             </section>
 
             """
@@ -189,13 +188,13 @@ struct SessionSection {
             let group: HTML =
                 hook.group == RunRecipe.groupOfAll ? "" : "<br><span class=\"soft small\">group \(hook.group)</span>"
             let elapsed: HTML = hook.elapsed.map { "\(Figures.period($0))" } ?? ""
-            return ["<code>\(hook.program)</code>\(group)", "\(state)\(attempt)", elapsed]
+            return ["<code>\(hook.shownProgram)</code>\(group)", "\(state)\(attempt)", elapsed]
         }
         return table("Hooks", ["Program", "End", "Time"], numbers: 1, rows)
     }
 
     private var runs: HTML? {
-        let rows: [[HTML]] = RunWords.entries(of: session).suffix(12).map { entry in
+        let rows: [[HTML]] = session.entries.suffix(12).map { entry in
             [
                 "<span class=\"t\">\(clock.moment(entry.time))</span>", "\(entry.end)",
                 entry.amounts.map { "\(Figures.period($0.elapsed))" } ?? "",

@@ -4,18 +4,18 @@ import SyncStore
 /// A report as one JSON object: what `report --json` prints and what a webhook is sent.
 ///
 /// It is described in Documentation/reference/Report.md. Nothing that a hook wrote is in it, and no argument of one: secrets could be.
-package enum ReportPayload {
+extension MorningReport {
     /// The object on one line, without a newline.
-    package static func json(_ report: MorningReport) -> JSONLine {
+    package var json: JSONLine {
         JSONLine.object { line in
             line.field("report", 1)
-            line.field("version", report.version)
-            line.field("host", optional: report.host)
-            line.time("generated", report.generated)
-            line.time("since", report.since)
-            line.field("needs_attention", report.needingAttention)
-            if !report.warnings.isEmpty { line.field("warnings", report.warnings) }
-            line.list("sessions", report.sessions) { write($0, to: &$1) }
+            line.field("version", version)
+            line.field("host", optional: host)
+            line.time("generated", generated)
+            line.time("since", since)
+            line.field("needs_attention", needingAttention)
+            if !warnings.isEmpty { line.field("warnings", warnings) }
+            line.list("sessions", sessions) { Self.write($0, to: &$1) }
         }
     }
 
@@ -75,10 +75,10 @@ package enum ReportPayload {
             line.field("elapsed_ms", wait.elapsed)
         }
         line.list("hooks", session.hooks) { hook, line in
-            line.field("number", hook.number)
+            line.field("number", hook.identifier)
             line.field("run", hook.run)
             line.field("group", hook.group)
-            line.field("program", hook.program)
+            line.field("program", hook.shownProgram)
             line.field("state", hook.state)
             line.field("ended", optional: hook.ended)
             line.field("attempt", hook.attempt)
@@ -88,14 +88,14 @@ package enum ReportPayload {
         line.list("nights", session.nights) { night, line in
             line.field("night", night.date)
             line.field("runs", night.runs)
-            line.field("result", optional: night.result)
+            line.field("result", optional: night.isStopped ? "stopped" : night.result?.rawValue)
             write(night.amounts, to: &line)
         }
     }
 
     private static func write(_ run: RunReport, to line: inout JSONLine) {
         line.field("run", run.identifier)
-        line.field("origin", run.origin)
+        line.field("origin", run.recipe.origin)
         line.field("manifest", run.shownManifest)
         line.field("manifest_sha256", run.manifest.hex)
         line.field("state", run.state)

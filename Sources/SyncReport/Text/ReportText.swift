@@ -14,8 +14,7 @@ package struct ReportText: Sendable {
     ///   - report: What to tell.
     ///   - clock: The time of the report, and where it is read.
     package init(_ report: MorningReport, clock: ReportClock) {
-        self.report = report
-        self.clock = clock
+        (self.report, self.clock) = (report, clock)
     }
 
     /// The lines, without newlines.
@@ -61,7 +60,7 @@ package struct ReportText: Sendable {
             return lines
         }
         lines += problems(session)
-        lines += arrived(session)
+        lines += came(session)
         lines += from(session)
         if let reused = reused(session) { lines.append(row("reused", reused)) }
         lines += waits(session)
@@ -95,12 +94,12 @@ package struct ReportText: Sendable {
 
     /// The last line that a failed hook wrote.
     private static func lastWords(_ problem: Problem, _ session: SessionReport) -> String? {
-        let hook = session.hooks.first { $0.number == problem.hook }
-        let line = hook?.output?.split(separator: "\n").last { !$0.allSatisfy(\.isWhitespace) }
+        let hook = session.hooks.first { $0.identifier == problem.hook }
+        let line = hook?.output?.suffix(2_000).split(separator: "\n").last { !$0.allSatisfy(\.isWhitespace) }
         return line.map { "it wrote: \(escaped(String($0.prefix(200))))" }
     }
 
-    private func arrived(_ session: SessionReport) -> [String] {
+    private func came(_ session: SessionReport) -> [String] {
         let amounts = session.amounts
         guard amounts.placed > 0 || amounts.removed > 0 || amounts.received > 0 else { return [] }
         var parts: [String] = []
@@ -192,7 +191,7 @@ package struct ReportText: Sendable {
             let elapsed = hook.elapsed.map { " in \(Figures.period($0))" } ?? ""
             let attempt = hook.attempt > 1 ? ", attempt \(hook.attempt)" : ""
             let state = hook.ended.map(escaped) ?? (hook.state == .running ? "running" : "still owed")
-            let line = "\(escaped(hook.program))\(group): \(state)\(elapsed)\(attempt)"
+            let line = "\(escaped(hook.shownProgram))\(group): \(state)\(elapsed)\(attempt)"
             lines.append(row(lines.isEmpty ? "hooks" : "", line))
         }
         return lines
@@ -201,7 +200,7 @@ package struct ReportText: Sendable {
     /// Several runs, or one that was worked on several times: each with its time.
     private func runs(_ session: SessionReport) -> [String] {
         guard session.runs.count + session.runs.reduce(0, { $0 + max(0, $1.work.count - 1) }) > 1 else { return [] }
-        let entries = RunWords.entries(of: session)
+        let entries = session.entries
         let shown = entries.suffix(6)
         var lines = shown.enumerated().map { place, entry in
             let amount = entry.amounts.map { ", \(ByteCount($0.received)) in \(Figures.period($0.elapsed))" } ?? ""
@@ -213,17 +212,19 @@ package struct ReportText: Sendable {
     }
 }
 
-/// How runs and pieces of work ended, in words.
-enum RunWords {
+// How runs and pieces of work ended, in words.
+extension SessionReport {
     /// Each piece of work, or a run that nothing was done for: when it began and how it ended, by time.
-    static func entries(of session: SessionReport) -> [(time: Int64, end: String, amounts: Amounts?)] {
-        session.runs.flatMap { run -> [(time: Int64, end: String, amounts: Amounts?)] in
-            if run.work.isEmpty { return [(run.started ?? run.created, end(run), nil)] }
-            return run.work.map { ($0.began, $0.stop.map(stop) ?? end(run), $0.amounts) }
+    var entries: [(time: Int64, end: String, amounts: Amounts?)] {
+        runs.flatMap { run -> [(time: Int64, end: String, amounts: Amounts?)] in
+            if run.work.isEmpty { return [(run.started ?? run.created, run.end, nil)] }
+            return run.work.map { ($0.began, $0.stop.map(RunReport.words) ?? run.end, $0.amounts) }
         }.sorted { $0.time < $1.time }
     }
+}
 
-    static func stop(_ reason: RestReason) -> String {
+extension RunReport {
+    fileprivate static func words(_ reason: RestReason) -> String {
         switch reason {
         case .policy: "stopped by its conditions"
         case .userStop: "stopped by a person"
@@ -233,19 +234,21 @@ enum RunWords {
         }
     }
 
-    static func end(_ run: RunReport) -> String {
-        switch run.state {
-        case .finished:
-            switch run.result {
-            case .ok: return run.amounts.placed == 0 && run.amounts.removed == 0 ? "ok, nothing to fetch" : "ok"
-            case .partial: return "incomplete"
-            case .failed, nil: return "failed"
-            }
-        case .superseded: return "replaced by a newer manifest"
-        case .cancelled: return "cancelled"
-        case .paused: return "paused"
-        case .running: return run.isInterrupted ? "interrupted" : "running"
-        case .waiting: return "waiting to continue"
+    static func words(of state: RunState) -> String {
+        switch state {
+        case .superseded: "replaced by a newer manifest"
+        case .waiting: "waiting to continue"
+        case .finished, .cancelled, .paused, .running: state.rawValue
+        }
+    }
+
+    fileprivate var end: String {
+        if self.state == .running, isInterrupted { return "interrupted" }
+        guard self.state == .finished else { return Self.words(of: self.state) }
+        switch self.result {
+        case .ok: return amounts.placed == 0 && amounts.removed == 0 ? "ok, nothing to fetch" : "ok"
+        case .partial: return "incomplete"
+        case .failed, nil: return "failed"
         }
     }
 }

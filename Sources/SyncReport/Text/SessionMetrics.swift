@@ -32,8 +32,7 @@ struct SessionMetrics {
         self.name = "syncagent_" + name
         // The convention is the rule.
         kind = name.hasSuffix("_total") ? .counter : .gauge
-        self.help = help
-        self.read = read
+        (self.help, self.read) = (help, read)
     }
 
     /// One number a session, unless it is not known.

@@ -20,10 +20,11 @@ struct AgentBackend: ScheduleBackend {
     func remove(_ name: String) -> Bool { false }
     func isInEffect(_ name: String) -> Bool { true }
 
-    func concern(_ machine: MachineFacts) -> BackendConcern? {
+    func concern(_ machine: MachineFacts) -> (problem: String, remedy: String)? {
         guard !machine.isAgentRunning() else { return nil }
-        return BackendConcern(
-            problem: "the agent starts it, and is not running",
-            remedy: "run 'syncagent agent run' as a service, or as the container's main process")
+        return (
+            "the agent starts it, and is not running",
+            "run 'syncagent agent run' as a service, or as the container's main process"
+        )
     }
 }

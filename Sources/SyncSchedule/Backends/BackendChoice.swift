@@ -1,59 +1,48 @@
 /// Chooses what starts a schedule, and says why.
-package struct BackendChoice: Sendable {
-    package let backend: any ScheduleBackend
-    package let reason: String
-
-    package init(backend: any ScheduleBackend, reason: String) {
-        self.backend = backend
-        self.reason = reason
+///
+/// - Parameters:
+///   - named: What `--backend` says; `nil` for the first that can do it.
+///   - backends: Those there are, the one that is tried first in front.
+///   - isForMachine: Whether it is to run for the machine, not for the user.
+///   - hasZone: Whether the schedule has a time zone of its own, which not every backend knows.
+///   - machine: Where it is to run.
+/// - Throws: ``ScheduleError`` that says what is missing and what would do.
+package func chooseBackend(
+    _ named: String?, of backends: [any ScheduleBackend], isForMachine: Bool, hasZone: Bool, _ machine: MachineFacts
+) throws(ScheduleError) -> (backend: any ScheduleBackend, reason: String) {
+    if isForMachine, !machine.isRoot {
+        throw ScheduleError(.invalid, "--system is for root: use sudo, or leave it out for a schedule of your own.")
     }
-
-    /// Chooses.
-    ///
-    /// - Parameters:
-    ///   - named: What `--backend` says; `nil` for the first that can do it.
-    ///   - backends: Those there are, the one that is tried first in front.
-    ///   - isForMachine: Whether it is to run for the machine, not for the user.
-    ///   - hasZone: Whether the schedule has a time zone of its own, which not every backend knows.
-    ///   - machine: Where it is to run.
-    /// - Throws: ``ScheduleError`` that says what is missing and what would do.
-    package static func choose(
-        _ named: String?, of backends: [any ScheduleBackend], isForMachine: Bool, hasZone: Bool, _ machine: MachineFacts
-    ) throws(ScheduleError) -> BackendChoice {
-        if isForMachine, !machine.isRoot {
-            throw ScheduleError(.invalid, "--system is for root: use sudo, or leave it out for a schedule of your own.")
+    let candidates = backends.filter { $0.serves(machine: isForMachine, isRoot: machine.isRoot) }
+    if let named {
+        guard let backend = candidates.first(where: { $0.choice == named }) else {
+            let words = backends.first { $0.choice == named }?.words ?? named
+            throw ScheduleError(.invalid, "--system and --backend \(named): \(words) belongs to its user.")
         }
-        let candidates = backends.filter { $0.serves(machine: isForMachine, isRoot: machine.isRoot) }
-        if let named {
-            guard let backend = candidates.first(where: { $0.choice == named }) else {
-                let words = backends.first { $0.choice == named }?.words ?? named
-                throw ScheduleError(.invalid, "--system and --backend \(named): \(words) belongs to its user.")
+        return (backend, try backend.reason(on: machine, isNamed: true))
+    }
+    var lacks: [String] = []
+    for backend in candidates {
+        do throws(ScheduleError) {
+            let reason = try backend.reason(on: machine, isNamed: false)
+            if hasZone, !backend.knowsZones {
+                lacks.append("\(backend.words) does not support time zones")
+            } else {
+                return (backend, list(lacks + (reason.isEmpty ? [] : [reason])))
             }
-            return BackendChoice(backend: backend, reason: try backend.reason(on: machine, isNamed: true))
-        }
-        var lacks: [String] = []
-        for backend in candidates {
-            do throws(ScheduleError) {
-                let reason = try backend.reason(on: machine, isNamed: false)
-                if hasZone, !backend.knowsZones {
-                    lacks.append("\(backend.words) does not support time zones")
-                } else {
-                    return BackendChoice(backend: backend, reason: list(lacks + (reason.isEmpty ? [] : [reason])))
-                }
-            } catch { lacks.append(error.description) }
-        }
-        let other = backends.first {
-            $0.serves(machine: false, isRoot: machine.isRoot) && (!hasZone || $0.knowsZones)
-                && (try? $0.reason(on: machine, isNamed: false)) != nil
-        }
-        let advice = other.map { "; without --system \($0.words) can start it" } ?? ""
-        throw ScheduleError(.unavailable, "Nothing here starts schedules for the machine: \(list(lacks))\(advice).")
+        } catch { lacks.append(error.description) }
     }
+    let other = backends.first {
+        $0.serves(machine: false, isRoot: machine.isRoot) && (!hasZone || $0.knowsZones)
+            && (try? $0.reason(on: machine, isNamed: false)) != nil
+    }
+    let advice = other.map { "; without --system \($0.words) can start it" } ?? ""
+    throw ScheduleError(.unavailable, "Nothing here starts schedules for the machine: \(list(lacks))\(advice).")
+}
 
-    /// `a, b, and c`.
-    private static func list(_ clauses: [String]) -> String {
-        clauses.dropLast().map { $0 + ", " }.joined() + (clauses.count > 1 ? "and " : "") + (clauses.last ?? "")
-    }
+/// `a, b, and c`.
+private func list(_ clauses: [String]) -> String {
+    clauses.dropLast().map { $0 + ", " }.joined() + (clauses.count > 1 ? "and " : "") + (clauses.last ?? "")
 }
 
 extension ScheduleBackend {

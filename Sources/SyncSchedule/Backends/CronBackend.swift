@@ -39,7 +39,7 @@ struct CronBackend: ScheduleBackend {
         if let path = path(start.name) {
             var file = Crontab([])
             file.set(start.name, lines: lines)
-            try ScheduleFiles.write(file.bytes, to: path)
+            try writeScheduleFile(file.bytes, to: path)
         } else {
             var table = try current()
             table.set(start.name, lines: lines)
@@ -52,7 +52,7 @@ struct CronBackend: ScheduleBackend {
     func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
         let lines = try lines(start)
         guard let path = path(start.name) else { return try current().has(start.name, lines: lines) }
-        guard let bytes = try ScheduleFiles.read(path) else { return false }
+        guard let bytes = try readScheduleFile(path) else { return false }
         return Crontab(bytes).has(start.name, lines: lines)
     }
 
@@ -68,7 +68,7 @@ struct CronBackend: ScheduleBackend {
     /// - Returns: Whether there were any.
     /// - Throws: ``ScheduleError``; the crontab is as it was.
     @discardableResult func remove(_ name: String) throws(ScheduleError) -> Bool {
-        if let path = path(name) { return try ScheduleFiles.remove(path) }
+        if let path = path(name) { return try removeScheduleFile(path) }
         // Without crontab(1) nothing is started.
         if run(["crontab", "-l"], []).status == 127 { return false }
         var table = try current()
@@ -87,9 +87,9 @@ struct CronBackend: ScheduleBackend {
         return (try? current().has(name)) ?? false
     }
 
-    func concern(_ machine: MachineFacts) -> BackendConcern? {
+    func concern(_ machine: MachineFacts) -> (problem: String, remedy: String)? {
         guard !isRunning(on: machine) else { return nil }
-        return BackendConcern(problem: "no cron daemon is running", remedy: "start cron, or use another --backend")
+        return ("no cron daemon is running", "start cron, or use another --backend")
     }
 
     /// The user's crontab; empty when there is none.

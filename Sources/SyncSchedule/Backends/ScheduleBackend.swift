@@ -48,7 +48,7 @@ package protocol ScheduleBackend: Sendable {
     func isInEffect(_ name: String) -> Bool
 
     /// What keeps schedules of this kind from being started on a machine, though they are installed.
-    func concern(_ machine: MachineFacts) -> BackendConcern?
+    func concern(_ machine: MachineFacts) -> (problem: String, remedy: String)?
 }
 
 extension ScheduleBackend {
@@ -70,8 +70,8 @@ package func scheduleBackends(root: String, configuration: String, run: @escapin
 {
     [
         // systemd.unit(5), "User Unit Search Path"
-        SystemdBackend(scope: .user, directory: configuration + "/systemd/user", run: run),
-        SystemdBackend(scope: .system, directory: root + "/etc/systemd/system", run: run), CronBackend(run: run),
+        SystemdBackend(isForMachine: false, directory: configuration + "/systemd/user", run: run),
+        SystemdBackend(isForMachine: true, directory: root + "/etc/systemd/system", run: run), CronBackend(run: run),
         CronBackend(directory: root + "/etc/cron.d", run: run), AgentBackend(),
     ]
 }
@@ -85,10 +85,7 @@ package struct ScheduledStart: Sendable {
     package let today: CivilDay
 
     package init(name: String, clock: ScheduleClock, program: ScheduledProgram, today: CivilDay) {
-        self.name = name
-        self.clock = clock
-        self.program = program
-        self.today = today
+        (self.name, self.clock, self.program, self.today) = (name, clock, program, today)
     }
 }
 
@@ -109,18 +106,9 @@ package struct MachineFacts: Sendable {
         hasProgram: @escaping @Sendable (String) -> Bool, isRunning: @escaping @Sendable (Set<String>) -> Bool,
         isAgentRunning: @escaping @Sendable () -> Bool
     ) {
-        self.userName = userName
-        self.isRoot = isRoot
-        self.exists = exists
-        self.hasProgram = hasProgram
-        self.isRunning = isRunning
-        self.isAgentRunning = isAgentRunning
+        (self.userName, self.isRoot, self.exists) = (userName, isRoot, exists)
+        (self.hasProgram, self.isRunning, self.isAgentRunning) = (hasProgram, isRunning, isAgentRunning)
     }
-}
-
-package struct BackendConcern: Sendable, Equatable {
-    package let problem: String
-    package let remedy: String
 }
 
 /// How a program of the system ended.
@@ -132,9 +120,7 @@ package struct CommandOutcome: Sendable, Equatable {
     package var errors: String
 
     package init(status: Int32, output: [UInt8] = [], errors: String = "") {
-        self.status = status
-        self.output = output
-        self.errors = errors
+        (self.status, self.output, self.errors) = (status, output, errors)
     }
 }
 
@@ -162,7 +148,6 @@ package struct ScheduleError: Error, Sendable, Equatable, CustomStringConvertibl
 
     /// Makes an error; foreign text in `description` must have gone through `escaped(_:)`.
     package init(_ code: Code, _ description: String) {
-        self.code = code
-        self.description = description
+        (self.code, self.description) = (code, description)
     }
 }

@@ -27,9 +27,7 @@ package struct ScheduledProgram: Sendable, Equatable {
                     "'\(escaped(text))' holds a line break or another control character; a schedule cannot carry it.")
             }
         }
-        self.path = path
-        self.arguments = arguments
-        self.variables = variables
+        (self.path, self.arguments, self.variables) = (path, arguments, variables)
     }
 
     func adding(_ argument: String) -> ScheduledProgram {

@@ -2,7 +2,7 @@ import SyncModel
 
 /// Puts the units of a schedule into effect, and takes them away: systemctl(1).
 struct SystemdBackend: ScheduleBackend {
-    let scope: SystemdUnits.Scope
+    let isForMachine: Bool
     /// Where units of this scope are kept, absolute.
     let directory: String
     let run: CommandRunner
@@ -10,7 +10,6 @@ struct SystemdBackend: ScheduleBackend {
     var name: String { isForMachine ? "systemd-system" : "systemd-user" }
     var words: String { isForMachine ? "systemd" : "systemd (user)" }
     var choice: String { "systemd" }
-    var isForMachine: Bool { scope == .system }
 
     /// root has a manager of its own only while it is logged in: schedules belong to the machine's.
     func serves(machine: Bool, isRoot: Bool) -> Bool { isForMachine == (machine || isRoot) }
@@ -29,13 +28,14 @@ struct SystemdBackend: ScheduleBackend {
     }
 
     func preview(_ start: ScheduledStart) -> String {
-        files(SystemdUnits(start, scope: scope)).map { "# \($0.name)\n\($0.text)" }.joined(separator: "\n")
+        files(SystemdUnits(start, isForMachine: isForMachine)).map { "# \($0.name)\n\($0.text)" }.joined(
+            separator: "\n")
     }
 
     /// Whether both units are as they would be written.
     func holds(_ start: ScheduledStart) throws(ScheduleError) -> Bool {
-        for (name, text) in files(SystemdUnits(start, scope: scope)) {
-            guard let found = try ScheduleFiles.read(path(name)), found.elementsEqual(text.utf8) else { return false }
+        for (name, text) in files(SystemdUnits(start, isForMachine: isForMachine)) {
+            guard let found = try readScheduleFile(path(name)), found.elementsEqual(text.utf8) else { return false }
         }
         return true
     }
@@ -50,9 +50,9 @@ struct SystemdBackend: ScheduleBackend {
     /// - Returns: What people should know: a check that could not be made.
     /// - Throws: ``ScheduleError``.
     @discardableResult func install(_ start: ScheduledStart) throws(ScheduleError) -> [String] {
-        let units = SystemdUnits(start, scope: scope)
+        let units = SystemdUnits(start, isForMachine: isForMachine)
         let files = files(units)
-        let before = try files.map { file throws(ScheduleError) in try ScheduleFiles.read(path(file.0)) }
+        let before = try files.map { file throws(ScheduleError) in try readScheduleFile(path(file.0)) }
         for (file, old) in zip(files, before) {
             if let old, !old.starts(with: SystemdUnits.mark.utf8) {
                 throw ScheduleError(
@@ -62,7 +62,7 @@ struct SystemdBackend: ScheduleBackend {
         }
         do throws(ScheduleError) {
             var notes: [String] = []
-            for (name, text) in files { try ScheduleFiles.write(Array(text.utf8), to: path(name)) }
+            for (name, text) in files { try writeScheduleFile(Array(text.utf8), to: path(name)) }
             if let note = try verify(units) { notes.append(note) }
             try systemctl(["daemon-reload"], "reloading units")
             // A timer that is there already would count what it has missed by its former times.
@@ -74,9 +74,9 @@ struct SystemdBackend: ScheduleBackend {
             for ((name, _), old) in zip(files, before) {
                 // What is said is why it failed; a file that cannot be put back would only hide that.
                 if let old {
-                    try? ScheduleFiles.write(old, to: path(name))
+                    try? writeScheduleFile(old, to: path(name))
                 } else {
-                    _ = try? ScheduleFiles.remove(path(name))
+                    _ = try? removeScheduleFile(path(name))
                 }
             }
             _ = run(words(["daemon-reload"]), [])
@@ -92,8 +92,8 @@ struct SystemdBackend: ScheduleBackend {
     @discardableResult func remove(_ name: String) throws(ScheduleError) -> Bool {
         let stem = SystemdUnits.stem(name)
         forget(name)
-        let timer = try ScheduleFiles.remove(path(stem + ".timer"))
-        let service = try ScheduleFiles.remove(path(stem + ".service"))
+        let timer = try removeScheduleFile(path(stem + ".timer"))
+        let service = try removeScheduleFile(path(stem + ".service"))
         if timer || service { _ = run(words(["daemon-reload"]), []) }
         return timer || service
     }
@@ -104,17 +104,15 @@ struct SystemdBackend: ScheduleBackend {
     }
 
     /// A user's units end with the last session, unless the user lingers.
-    func concern(_ machine: MachineFacts) -> BackendConcern? {
+    func concern(_ machine: MachineFacts) -> (problem: String, remedy: String)? {
         // loginctl(1), "enable-linger"
         guard !isForMachine, !machine.exists("/var/lib/systemd/linger/\(machine.userName)") else { return nil }
-        return BackendConcern(
-            problem: "systemd stops your units when you log out",
-            remedy: "loginctl enable-linger \(escaped(machine.userName))")
+        return ("systemd stops your units when you log out", "loginctl enable-linger \(escaped(machine.userName))")
     }
 
     private func path(_ file: String) -> String { "\(directory)/\(file)" }
 
-    private func words(_ verb: [String]) -> [String] { ["systemctl"] + (scope == .user ? ["--user"] : []) + verb }
+    private func words(_ verb: [String]) -> [String] { ["systemctl"] + (isForMachine ? [] : ["--user"]) + verb }
 
     /// Stops a timer and forgets when it last elapsed. Where there is none, nothing happens.
     private func forget(_ name: String) {
@@ -137,7 +135,7 @@ struct SystemdBackend: ScheduleBackend {
             if outcome.status == 127 { return "systemd-analyze is not installed: the units were not checked." }
             guard outcome.status == 0 else { throw Self.failure("checking the time '\(times)'", outcome) }
         }
-        let scope = scope == .user ? ["--user"] : []
+        let scope = isForMachine ? [] : ["--user"]
         // Without looking for manual pages, which a small machine does not have.
         let outcome = run(
             ["systemd-analyze"] + scope + ["--man=no", "verify", path(units.service), path(units.timer)], [])

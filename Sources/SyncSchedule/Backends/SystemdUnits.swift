@@ -2,27 +2,20 @@ import SyncModel
 
 /// The two units of a schedule for systemd: systemd.service(5), systemd.timer(5).
 struct SystemdUnits: Sendable {
-    /// Whose manager starts them.
-    enum Scope: Sendable {
-        /// The user's own: ends with the last session unless the user lingers.
-        case user
-        /// The machine's.
-        case system
-    }
-
     private let name: String
     private let timing: ScheduleTiming
     private let program: ScheduledProgram
-    private let scope: Scope
+    /// Whether the machine's manager starts them, not the user's own, which ends with the last session unless the user lingers.
+    private let isForMachine: Bool
     /// The times, as systemd.time(7) writes them.
     ///
     /// systemd passes over a time that does not exist on the day when clocks are put forward: those days get lines of
     /// their own, with the first minute that there is. A time that comes twice is taken once, the first.
     let calendar: [String]
 
-    init(_ start: ScheduledStart, scope: Scope) {
+    init(_ start: ScheduledStart, isForMachine: Bool) {
         let (timing, delay) = (start.clock.timing, start.clock.delay)
-        (name, self.timing, program, self.scope) = (start.name, timing, start.program, scope)
+        (name, self.timing, program, self.isForMachine) = (start.name, timing, start.program, isForMachine)
         let zoneName = timing.timeZone.map { " " + $0 } ?? ""
         let calendar = TimerLine.lines(timing, delay: delay).flatMap { line in
             Self.dates(line.days).map { "\($0) \(Self.clock(line))\(zoneName)" }
@@ -107,7 +100,7 @@ struct SystemdUnits: Sendable {
             isPlain ? [Self.quoted(program.path, isProgram: true)] : ["/usr/bin/env", Self.quoted(program.path)]
         let command = (words + program.arguments.map { Self.quoted($0) }).joined(separator: " ")
         var lines = [Self.mark, "[Unit]", "Description=Scheduled pull \(name)", "Documentation=man:systemd.exec(5)"]
-        if scope == .system { lines += ["Wants=network-online.target", "After=network-online.target"] }
+        if isForMachine { lines += ["Wants=network-online.target", "After=network-online.target"] }
         lines += ["", "[Service]", "Type=oneshot"]
         lines += program.variables.map { "Environment=" + Self.quoted($0, isVariable: true) }
         lines += [

@@ -1,12 +1,17 @@
 package import SyncModel
 package import SyncPlugins
+import SyncSystem
 
 /// Where built-in conditions look.
 package struct MachinePlaces: Sendable {
     /// sysfs(5), power supplies.
     package var powerSupplies = "/sys/class/power_supply"
-    /// Load average and our part in it.
-    package var load = LoadCondition.Places()
+    /// proc_loadavg(5); where it does not exist, getloadavg(3) is asked.
+    package var loadAverage = "/proc/loadavg"
+    /// proc_pid_task(5) of this process: our part in the load.
+    package var ownThreads = "/proc/self/task"
+    /// Processors of the machine that are on.
+    package var cores = processorCount
     /// NetworkManager and logind.
     package var bus = SystemBus()
     package var clock: WindowClock = wallClock
@@ -22,9 +27,7 @@ package struct ConditionSettings: Sendable {
     package var blocked: Set<String>
 
     package init(_ wanted: RunConditions, on machine: MachinePlaces, blocked: Set<String> = []) {
-        self.wanted = wanted
-        self.machine = machine
-        self.blocked = blocked
+        (self.wanted, self.machine, self.blocked) = (wanted, machine, blocked)
     }
 }
 
@@ -34,7 +37,7 @@ package let builtInConditions: PluginRegistry<any Condition, ConditionSettings> 
     registry.register("metered") {
         .success(MeteredCondition(budget: $0.wanted.meteredBudget ?? 0, bus: $0.machine.bus))
     }
-    registry.register("load") { .success(LoadCondition(limit: $0.wanted.maximumLoad ?? 1, places: $0.machine.load)) }
+    registry.register("load") { .success(LoadCondition(limit: $0.wanted.maximumLoad ?? 1, places: $0.machine)) }
     registry.register("idle") { .success(IdleCondition(seconds: $0.wanted.idleSeconds ?? 600, bus: $0.machine.bus)) }
     registry.register("space") {
         .success(SpaceCondition(bytes: $0.wanted.freeSpace ?? 0, wasBlocked: $0.blocked.contains("space")))

@@ -50,7 +50,48 @@ package final class ConditionCheck: Sendable {
     package func evaluate(_ context: ConditionContext) -> ConditionReport {
         let end = SuspendingClock.now + deadline
         let asked = probes.map { ($0.condition.name, $0.ask(context)) }
-        let answers = asked.map { ConditionAnswer($0.0, $0.1.wait(until: end)) }
+        let answers = asked.map { name, answer in
+            let state = answer.wait(until: end) { $0 } ?? .unknown(reason: "it has not answered in time")
+            return ConditionAnswer(name, state)
+        }
         return ledger.withLock { $0.take(answers, at: context.now) }
+    }
+}
+
+/// Asks one condition, on a thread of its own, so that a hanging condition holds up nothing else.
+///
+/// While a question is unanswered no other is asked: a condition that never answers costs one thread. The thread is
+/// created per question; a libdispatch queue would leave idle threads behind that keep waking up.
+private final class ConditionProbe: Sendable {
+    let condition: any Condition
+    private let isBusy = Mutex(false)
+
+    init(_ condition: any Condition) { self.condition = condition }
+
+    /// Asks the question.
+    ///
+    /// - Returns: Has the answer as soon as there is one.
+    func ask(_ context: ConditionContext) -> Monitor<ConditionState?> {
+        let answer = Monitor<ConditionState?>(nil)
+        let isFree = isBusy.withLock { isBusy in
+            defer { isBusy = true }
+            return !isBusy
+        }
+        guard isFree else { return Monitor(.unknown(reason: "it has not answered an earlier query yet")) }
+        do throws(ThreadError) {
+            try WorkerThread(name: "condition") { [self] in
+                let state: ConditionState
+                do throws(PluginError) { state = try condition.state(in: context) } catch {
+                    state = .unknown(reason: error.description)
+                }
+                // Freed before the answer is set: whoever gets it may ask again.
+                isBusy.withLock { $0 = false }
+                answer.change { $0 = state }
+            }
+        } catch {
+            isBusy.withLock { $0 = false }
+            answer.change { $0 = .unknown(reason: "\(error)") }
+        }
+        return answer
     }
 }

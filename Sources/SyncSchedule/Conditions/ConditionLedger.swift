@@ -7,8 +7,7 @@ package struct ConditionAnswer: Sendable, Equatable {
     package var state: ConditionState
 
     package init(_ name: String, _ state: ConditionState) {
-        self.name = name
-        self.state = state
+        (self.name, self.state) = (name, state)
     }
 }
 

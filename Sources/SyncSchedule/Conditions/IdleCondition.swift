@@ -12,16 +12,16 @@ struct IdleCondition: Condition {
     /// Where logind is.
     let bus: SystemBus
 
-    private static func property(_ name: String) -> SystemBus.Property {
-        SystemBus.Property(
-            service: "org.freedesktop.login1", path: "/org/freedesktop/login1",
-            interface: "org.freedesktop.login1.Manager", name: name)
+    private func number(_ name: String) throws(SystemBus.Failure) -> UInt64 {
+        try bus.number(
+            name, of: "org.freedesktop.login1.Manager", service: "org.freedesktop.login1",
+            path: "/org/freedesktop/login1")
     }
 
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         do throws(SystemBus.Failure) {
-            let isIdle = try bus.number(Self.property("IdleHint")) != 0
-            let since = isIdle ? try bus.number(Self.property("IdleSinceHint")) : 0
+            let isIdle = try number("IdleHint") != 0
+            let since = isIdle ? try number("IdleSinceHint") : 0
             return Self.judge(isIdle: isIdle, since: since, seconds: seconds, now: context.now)
         } catch { return .unknown(reason: "cannot tell whether somebody is using the machine: \(error.reason)") }
     }

@@ -1,4 +1,3 @@
-package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
@@ -11,20 +10,9 @@ import func Foundation.exp
 /// process in the same states and lets the number fade as the kernel does, by e^(-t/60 s). What is left is the work of
 /// others. A run in progress goes on until that is a quarter above the limit.
 package final class LoadCondition: Condition {
-    package struct Places: Sendable {
-        /// proc_loadavg(5); where it does not exist, getloadavg(3) is asked.
-        package var loadAverage = "/proc/loadavg"
-        /// proc_pid_task(5) of this process.
-        package var ownThreads = "/proc/self/task"
-        /// Processors of the machine that are on.
-        package var cores = processorCount
-
-        package init() {}
-    }
-
     package let name = "load"
     private let limit: Double
-    private let places: Places
+    private let places: MachinePlaces
     private let memory = Mutex(Memory())
 
     /// What is kept between looks.
@@ -54,9 +42,8 @@ package final class LoadCondition: Condition {
     /// - Parameters:
     ///   - limit: For each core.
     ///   - places: Where the numbers come from.
-    package init(limit: Double, places: Places = Places()) {
-        self.limit = limit
-        self.places = places
+    package init(limit: Double, places: MachinePlaces = MachinePlaces()) {
+        (self.limit, self.places) = (limit, places)
     }
 
     package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
@@ -85,29 +72,4 @@ package final class LoadCondition: Condition {
             return ["R", "D"].contains(line[end...].dropFirst(2).first)
         }
     }
-}
-
-/// The limit on the rate at a moment.
-package struct HeldRate: Sendable, Equatable {
-    /// Most body **bytes** a second; `nil` for no limit.
-    package var limit: UInt64?
-    /// When that may change, **milliseconds** since 1970; `nil` when never.
-    package var until: Int64?
-}
-
-/// The limit that holds now: of the rates by time of day the first whose window is open, else the usual one.
-///
-/// - Parameters:
-///   - now: **Milliseconds** since 1970.
-///   - rates: By time of day; one in a time zone that is not known here never holds.
-///   - usual: Most body **bytes** a second otherwise.
-///   - clock: The calendar.
-package func rate(at now: Int64, of rates: [RateWindow], usual: UInt64?, clock: WindowClock) -> HeldRate {
-    let times = rates.map { clock($0.window, now) }
-    let open = times.firstIndex { $0?.end != nil }
-    // Windows behind the one that holds change nothing.
-    let counting = open.map { times[...$0] } ?? times[...]
-    return HeldRate(
-        limit: open.map { rates[$0].limit } ?? usual,
-        until: counting.compactMap { $0.map { $0.end ?? $0.nextBegin } }.min())
 }

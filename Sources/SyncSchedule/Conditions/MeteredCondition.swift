@@ -12,13 +12,12 @@ struct MeteredCondition: Condition {
     /// Where NetworkManager is.
     let bus: SystemBus
 
-    private static let property = SystemBus.Property(
-        service: "org.freedesktop.NetworkManager", path: "/org/freedesktop/NetworkManager",
-        interface: "org.freedesktop.NetworkManager", name: "Metered")
-
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
         do throws(SystemBus.Failure) {
-            return Self.judge(try bus.number(Self.property), received: context.receivedBytes, budget: budget)
+            let metered = try bus.number(
+                "Metered", of: "org.freedesktop.NetworkManager", service: "org.freedesktop.NetworkManager",
+                path: "/org/freedesktop/NetworkManager")
+            return Self.judge(metered, received: context.receivedBytes, budget: budget)
         } catch { return .unknown(reason: "cannot tell whether the network is metered: \(error.reason)") }
     }
 

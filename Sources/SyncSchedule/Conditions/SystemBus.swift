@@ -8,13 +8,6 @@ import SyncSystem
 /// killing the program keeps the deadline, whatever the bus does: `--timeout` of both does not hold while they log in.
 /// It costs about 8 ms of a processor for each question. D-Bus Specification 0.41.
 package struct SystemBus: Sendable {
-    struct Property: Sendable {
-        var service: String
-        var path: String
-        var interface: String
-        var name: String
-    }
-
     /// Why there is no value; the reason is for people.
     struct Failure: Error, Equatable { var reason: String }
 
@@ -31,17 +24,16 @@ package struct SystemBus: Sendable {
         directories: [String] = ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"],
         deadline: Duration = .seconds(2)
     ) {
-        self.address = address
-        self.directories = directories
-        self.deadline = deadline
+        (self.address, self.directories, self.deadline) = (address, directories, deadline)
     }
 
     /// The value of a property that is a number or a truth value (1 and 0); blocks.
     ///
     /// A service that does not run is not started for it, where `busctl` asks.
-    func number(_ property: Property) throws(Failure) -> UInt64 {
+    func number(_ name: String, of interface: String, service: String, path: String) throws(Failure) -> UInt64 {
         let start = ProgramStart(
-            try arguments(property), variables: ["LC_ALL=C"] + (address.map { ["DBUS_SYSTEM_BUS_ADDRESS=\($0)"] } ?? [])
+            try arguments(name, interface, service, path),
+            variables: ["LC_ALL=C"] + (address.map { ["DBUS_SYSTEM_BUS_ADDRESS=\($0)"] } ?? [])
         )
         let (end, output, _) = start.run(deadline: deadline)
         switch end {
@@ -58,18 +50,20 @@ package struct SystemBus: Sendable {
         return value
     }
 
-    private func arguments(_ property: Property) throws(Failure) -> [String] {
+    private func arguments(_ name: String, _ interface: String, _ service: String, _ path: String) throws(Failure)
+        -> [String]
+    {
         let get = "org.freedesktop.DBus.Properties"
         if let busctl = program("busctl") {
             return [
-                busctl, "--system", "--auto-start=no", "call", property.service, property.path, get, "Get", "ss",
-                property.interface, property.name,
+                busctl, "--system", "--auto-start=no", "call", service, path, get, "Get", "ss",
+                interface, name,
             ]
         }
         if let send = program("dbus-send") {
             return [
-                send, "--system", "--print-reply=literal", "--dest=\(property.service)", property.path, "\(get).Get",
-                "string:\(property.interface)", "string:\(property.name)",
+                send, "--system", "--print-reply=literal", "--dest=\(service)", path, "\(get).Get",
+                "string:\(interface)", "string:\(name)",
             ]
         }
         throw Failure(reason: "neither busctl (systemd) nor dbus-send (dbus) is installed")

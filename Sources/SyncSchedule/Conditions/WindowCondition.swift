@@ -60,3 +60,15 @@ func times(of window: DailyWindow, at now: Int64, in zone: Zone) -> WindowTimes?
     let end = begins.last { $0 <= now && now < $0 + length }.map { $0 + length }
     return WindowTimes(end: end, nextBegin: next)
 }
+
+/// The limit that holds now: of the rates by time of day the first whose window is open, else the usual one.
+///
+/// - Parameters:
+///   - now: **Milliseconds** since 1970.
+///   - rates: By time of day; one in a time zone that is not known here never holds.
+///   - usual: Most body **bytes** a second otherwise; `nil` for no limit.
+///   - clock: The calendar.
+package func rate(at now: Int64, of rates: [RateWindow], usual: UInt64?, clock: WindowClock) -> UInt64? {
+    let open = rates.first { clock($0.window, now)?.end != nil }
+    return open.map(\.limit) ?? usual
+}

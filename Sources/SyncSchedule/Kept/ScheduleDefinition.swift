@@ -1,101 +1,98 @@
-package import SyncAgent
 package import SyncModel
 
 /// A schedule as it is kept: when, what and who starts it. One JSON file each, for people to read.
 package struct ScheduleDefinition: Codable, Sendable, Equatable {
-    /// `02:00`; one of this, ``everyMinutes`` and ``cron`` is there.
-    package var nightly: String?
-    /// `mon`, `tue` …, for ``nightly``; empty for all.
-    package var days: [Weekday] = []
-    package var everyMinutes: Int?
-    /// Five fields, or `@daily` and its kin.
-    package var cron: String?
-    package var windowMinutes: Int?
-    /// `07:00`.
-    package var readyBy: String?
-    /// Most **seconds** that a machine may begin later.
-    package var jitterSeconds = 0
-    /// An IANA name; `nil` for the machine's zone.
-    package var timeZone: String?
-    /// Whether a machine that was off runs later what it has missed; `nil` for yes.
-    package var catchUp: Bool?
-    /// `true` while nothing is to be started; `nil` for no.
-    package var paused: Bool?
+    package var timing: ScheduleTiming
+    /// Whether nothing is to be started until somebody resumes it.
+    package var isPaused = false
     /// The name of a ``ScheduleBackend``.
     package var backend: String
     /// What is enqueued, but for the night's own times.
-    package var request: EnqueueRequest
+    package var request: RunRecipe
 
-    package init(_ timing: ScheduleTiming, backend: String, request: EnqueueRequest) {
-        switch timing.recurrence {
-        case .daily(let minute, let weekdays):
-            nightly = ScheduleTiming.time(minute)
-            days = Weekday.allCases.filter(weekdays.contains)
-        case .every(let minutes): everyMinutes = minutes
-        case .cron(let expression): cron = expression.text
-        }
-        if !timing.catchesUp { catchUp = false }
-        windowMinutes = timing.window
-        readyBy = timing.readyBy.map(ScheduleTiming.time)
-        jitterSeconds = timing.jitter
-        timeZone = timing.timeZone
-        self.backend = backend
-        self.request = request
+    package init(_ timing: ScheduleTiming, backend: String, request: RunRecipe) {
+        (self.timing, self.backend, self.request) = (timing, backend, request)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case nightly, days, everyMinutes, cron, windowMinutes, readyBy, jitterSeconds, timeZone, catchUp, paused,
+            backend
+        case request
     }
 
     /// Reads a definition; a rule, `backend` and `request` must be there.
+    ///
+    /// - Throws: ``ScheduleError`` for values that somebody has written into the file; `DecodingError`.
     package init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
-        nightly = try values.decodeIfPresent(String.self, forKey: .nightly)
-        days = try values.decodeIfPresent([Weekday].self, forKey: .days) ?? []
-        everyMinutes = try values.decodeIfPresent(Int.self, forKey: .everyMinutes)
-        cron = try values.decodeIfPresent(String.self, forKey: .cron)
-        windowMinutes = try values.decodeIfPresent(Int.self, forKey: .windowMinutes)
-        readyBy = try values.decodeIfPresent(String.self, forKey: .readyBy)
-        jitterSeconds = try values.decodeIfPresent(Int.self, forKey: .jitterSeconds) ?? 0
-        timeZone = try values.decodeIfPresent(String.self, forKey: .timeZone)
-        catchUp = try values.decodeIfPresent(Bool.self, forKey: .catchUp)
-        paused = try values.decodeIfPresent(Bool.self, forKey: .paused)
-        backend = try values.decode(String.self, forKey: .backend)
-        request = try values.decode(EnqueueRequest.self, forKey: .request)
-    }
-
-    /// Whether nothing is to be started until somebody resumes it.
-    package var isPaused: Bool { paused ?? false }
-
-    /// When it runs.
-    ///
-    /// - Throws: ``ScheduleError`` for values that somebody has written into the file.
-    package func timing() throws(ScheduleError) -> ScheduleTiming {
+        func text(_ key: CodingKeys) throws -> String? { try values.decodeIfPresent(String.self, forKey: key) }
+        func number(_ key: CodingKeys) throws -> Int? { try values.decodeIfPresent(Int.self, forKey: key) }
+        func flag(_ key: CodingKeys) throws -> Bool? { try values.decodeIfPresent(Bool.self, forKey: key) }
         func minutes(_ text: String, _ key: String) throws(ScheduleError) -> Int {
             guard let minutes = ScheduleTiming.minutes(text) else {
                 throw ScheduleError(.invalid, "\(key) is not a time such as 02:00")
             }
             return minutes
         }
-        let recurrence: Recurrence
-        switch (nightly, everyMinutes, cron) {
-        case (let text?, nil, nil): recurrence = .daily(at: try minutes(text, "nightly"), on: Set(days))
-        case (nil, let minutes?, nil): recurrence = .every(minutes: minutes)
-        case (nil, nil, let text?): recurrence = .cron(try CronExpression(text))
+        switch (try text(.nightly), try number(.everyMinutes), try text(.cron)) {
+        case (let text?, nil, nil):
+            let days = try values.decodeIfPresent([Weekday].self, forKey: .days) ?? []
+            timing = ScheduleTiming(.daily(at: try minutes(text, "nightly"), on: Set(days)))
+        case (nil, let minutes?, nil): timing = ScheduleTiming(.every(minutes: minutes))
+        case (nil, nil, let text?): timing = ScheduleTiming(.cron(try CronExpression(text)))
         default: throw ScheduleError(.invalid, "give exactly one of nightly, every_minutes and cron")
         }
-        var timing = ScheduleTiming(recurrence)
-        timing.catchesUp = catchUp ?? true
-        timing.window = windowMinutes
-        timing.readyBy = try readyBy.map { text throws(ScheduleError) in try minutes(text, "ready_by") }
-        timing.jitter = jitterSeconds
-        timing.timeZone = timeZone
+        timing.window = try number(.windowMinutes)
+        timing.readyBy = try text(.readyBy).map { try minutes($0, "ready_by") }
+        timing.jitter = try number(.jitterSeconds) ?? 0
+        timing.timeZone = try text(.timeZone)
+        timing.catchesUp = try flag(.catchUp) ?? true
         try timing.check()
-        return timing
+        isPaused = try flag(.paused) ?? false
+        backend = try values.decode(String.self, forKey: .backend)
+        request = try values.decode(RunRecipe.self, forKey: .request)
     }
+
+    /// Writes what does not go without saying.
+    package func encode(to encoder: any Encoder) throws {
+        var values = encoder.container(keyedBy: CodingKeys.self)
+        let recurrence = timing.recurrence
+        try values.encodeIfPresent(recurrence.nightly, forKey: .nightly)
+        try values.encode(recurrence.weekdays, forKey: .days)
+        try values.encodeIfPresent(recurrence.everyMinutes, forKey: .everyMinutes)
+        try values.encodeIfPresent(recurrence.cron, forKey: .cron)
+        try values.encodeIfPresent(timing.window, forKey: .windowMinutes)
+        try values.encodeIfPresent(timing.readyBy.map(ScheduleTiming.time), forKey: .readyBy)
+        try values.encode(timing.jitter, forKey: .jitterSeconds)
+        try values.encodeIfPresent(timing.timeZone, forKey: .timeZone)
+        if !timing.catchesUp { try values.encode(false, forKey: .catchUp) }
+        if isPaused { try values.encode(true, forKey: .paused) }
+        try values.encode(backend, forKey: .backend)
+        try values.encode(request, forKey: .request)
+    }
+}
+
+// The rule as it is written in JSON: one of three.
+extension Recurrence {
+    /// `02:00`.
+    package var nightly: String? { if case .daily(let minute, _) = self { ScheduleTiming.time(minute) } else { nil } }
+
+    /// With ``nightly``: the days, empty for all.
+    package var weekdays: [Weekday] {
+        if case .daily(_, let days) = self { Weekday.allCases.filter(days.contains) } else { [] }
+    }
+
+    package var everyMinutes: Int? { if case .every(let minutes) = self { minutes } else { nil } }
+
+    /// Five fields, or `@daily` and its kin.
+    package var cron: String? { if case .cron(let expression) = self { expression.text } else { nil } }
 }
 
 /// What a schedule has come to: kept in the state directory, by whoever fires it.
 package struct ScheduleMemory: Codable, Sendable, Equatable {
     /// **Days** since 1970 of the last occurrence that was dealt with.
     package var handledDay: Int64?
-    /// And its **minutes** after midnight; `nil` for all of that day, as older versions keep it.
+    /// And its **minutes** after midnight.
     package var handledMinute: Int?
     /// When it was fired last.
     package var fired: WallTime?
@@ -106,7 +103,7 @@ package struct ScheduleMemory: Codable, Sendable, Equatable {
     /// Why it could not start the last time, and when, as long as it has no session to say so; `nil` when it could.
     package var failure: String?
     package var failed: WallTime?
-    /// What that was, for reports; `nil` where an older program wrote it.
+    /// What that was, for reports.
     package var cause: FailureCause?
 
     /// Of a schedule that is new.
@@ -115,10 +112,8 @@ package struct ScheduleMemory: Codable, Sendable, Equatable {
     /// The last occurrence that was dealt with.
     package var handled: Slot? {
         get {
-            handledDay.map { number in
-                let day = CivilDay(number: number)
-                return handledMinute.map { Slot(day: day, minute: $0) } ?? .end(of: day)
-            }
+            guard let handledDay, let handledMinute else { return nil }
+            return Slot(day: CivilDay(number: handledDay), minute: handledMinute)
         }
         set {
             handledDay = newValue?.day.number

@@ -1,58 +1,57 @@
 import SyncModel
 package import SyncSystem
 
-/// Small files that are there whole or not at all, and that nobody but this user and root decides about.
-package enum ScheduleFiles {
-    /// Largest file, in **bytes**.
-    private static let maximumSize = 4 << 20
+// Small files that are there whole or not at all, and that nobody but this user and root decides about.
 
-    /// Reads a file; `nil` if there is none.
-    ///
-    /// - Throws: ``ScheduleError`` with code `file`.
-    package static func read(_ path: String) throws(ScheduleError) -> [UInt8]? {
-        do throws(FileError) {
-            let bytes = try readFile(path, trust: .settings, limit: maximumSize)
-            try checkDirectory(of: path)
-            return bytes
-        } catch {
-            if error.isMissing { return nil }
-            throw ScheduleError(.file, "reading \(escaped(path)): \(error.reason)")
-        }
+/// Largest file, in **bytes**.
+private let maximumSize = 4 << 20
+
+/// Reads a file; `nil` if there is none.
+///
+/// - Throws: ``ScheduleError`` with code `file`.
+package func readScheduleFile(_ path: String) throws(ScheduleError) -> [UInt8]? {
+    do throws(FileError) {
+        let bytes = try readFile(path, trust: .settings, limit: maximumSize)
+        try checkDirectory(of: path)
+        return bytes
+    } catch {
+        if error.isMissing { return nil }
+        throw ScheduleError(.file, "reading \(escaped(path)): \(error.reason)")
     }
+}
 
-    /// Writes a file in the place of a former one: fsync(2), then rename(2). Makes the directories above it.
-    ///
-    /// - Parameter directories: The mode of those that are made.
-    /// - Throws: ``ScheduleError`` with code `file`.
-    package static func write(_ bytes: [UInt8], to path: String, mode: FileMode = 0o644, directories: FileMode = 0o755)
-        throws(ScheduleError)
-    {
-        let slash = path.lastIndex(of: "/") ?? path.startIndex
-        do throws(FileError) {
-            try checkParent(of: path)
-            try makeDirectories(String(path[..<slash]), mode: directories)
-            try checkDirectory(of: path)
-            try replaceFile(path, with: bytes, mode: mode)
-        } catch { throw ScheduleError(.file, "writing \(escaped(path)): \(error.reason)") }
-    }
+/// Writes a file in the place of a former one: fsync(2), then rename(2). Makes the directories above it.
+///
+/// - Parameter directories: The mode of those that are made.
+/// - Throws: ``ScheduleError`` with code `file`.
+package func writeScheduleFile(
+    _ bytes: [UInt8], to path: String, mode: FileMode = 0o644, directories: FileMode = 0o755
+) throws(ScheduleError) {
+    let slash = path.lastIndex(of: "/") ?? path.startIndex
+    do throws(FileError) {
+        try checkParent(of: path)
+        try makeDirectories(String(path[..<slash]), mode: directories)
+        try checkDirectory(of: path)
+        try replaceFile(path, with: bytes, mode: mode)
+    } catch { throw ScheduleError(.file, "writing \(escaped(path)): \(error.reason)") }
+}
 
-    /// Removes a file.
-    ///
-    /// - Returns: Whether there was one.
-    /// - Throws: ``ScheduleError`` with code `file`.
-    @discardableResult package static func remove(_ path: String) throws(ScheduleError) -> Bool {
-        guard let code = removeFile(path) else { return true }
-        let error = FileError(step: "remove", path: path, code: code)
-        if error.isMissing { return false }
-        throw ScheduleError(.file, "removing \(escaped(path)): \(error.reason)")
-    }
+/// Removes a file.
+///
+/// - Returns: Whether there was one.
+/// - Throws: ``ScheduleError`` with code `file`.
+@discardableResult package func removeScheduleFile(_ path: String) throws(ScheduleError) -> Bool {
+    guard let code = removeFile(path) else { return true }
+    let error = FileError(step: "remove", path: path, code: code)
+    if error.isMissing { return false }
+    throw ScheduleError(.file, "removing \(escaped(path)): \(error.reason)")
+}
 
-    /// The names in a directory, in order; none where there is no directory.
-    ///
-    /// - Throws: ``ScheduleError`` with code `file`.
-    package static func names(in path: String) throws(ScheduleError) -> [String] {
-        do throws(Errno) { return try (directoryEntries(path) ?? []).sorted() } catch {
-            throw ScheduleError(.file, "reading \(escaped(path)): \(error)")
-        }
+/// The names in a directory, in order; none where there is no directory.
+///
+/// - Throws: ``ScheduleError`` with code `file`.
+package func scheduleFileNames(in path: String) throws(ScheduleError) -> [String] {
+    do throws(Errno) { return try (directoryEntries(path) ?? []).sorted() } catch {
+        throw ScheduleError(.file, "reading \(escaped(path)): \(error)")
     }
 }

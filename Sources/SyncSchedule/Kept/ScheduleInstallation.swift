@@ -17,9 +17,7 @@ package struct ScheduleInstallation: Sendable {
         _ directories: BaseDirectories, root: String = "", isRoot: Bool = CurrentProcess.user == 0,
         run: @escaping CommandRunner, ownProgram: @escaping @Sendable () throws(ScheduleError) -> String
     ) {
-        self.directories = directories
-        self.isRoot = isRoot
-        self.ownProgram = ownProgram
+        (self.directories, self.isRoot, self.ownProgram) = (directories, isRoot, ownProgram)
         backends = scheduleBackends(
             root: root,
             // A home is there, the state directory is in it.

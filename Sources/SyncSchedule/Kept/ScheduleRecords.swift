@@ -1,4 +1,3 @@
-import Foundation
 package import SyncAgent
 import SyncModel
 import SyncSystem
@@ -23,10 +22,19 @@ package struct ScheduleRecords: Sendable {
     /// A schedule with everything that is known of it on this machine.
     package struct Record: Sendable {
         package let name: String
-        package let definition: ScheduleDefinition
+        package var definition: ScheduleDefinition
         package let backend: any ScheduleBackend
         package let clock: ScheduleClock
         package var memory: ScheduleMemory
+
+        /// One that is to be.
+        package init(
+            _ name: String, _ definition: ScheduleDefinition, by backend: any ScheduleBackend, _ clock: ScheduleClock,
+            memory: ScheduleMemory = ScheduleMemory()
+        ) {
+            (self.name, self.definition, self.backend) = (name, definition, backend)
+            (self.clock, self.memory) = (clock, memory)
+        }
 
         /// When it runs next after a moment, **milliseconds** since 1970; `nil` for never, and while it is paused.
         package func next(after now: Int64) -> Occurrence? { definition.isPaused ? nil : clock.next(after: now) }
@@ -39,7 +47,7 @@ package struct ScheduleRecords: Sendable {
 
     /// The names of all schedules, in order.
     package func names() throws(ScheduleError) -> [String] {
-        try ScheduleFiles.names(in: definitions).compactMap { file in
+        try scheduleFileNames(in: definitions).compactMap { file in
             guard file.hasSuffix(".json") else { return nil }
             let name = String(file.dropLast(5))
             return ScheduleName.isValid(name) ? name : nil
@@ -52,24 +60,16 @@ package struct ScheduleRecords: Sendable {
     /// Reads a schedule; `nil` if there is none.
     package func find(_ name: String) throws(ScheduleError) -> Record? {
         try ScheduleName.check(name)
-        guard let bytes = try ScheduleFiles.read(path(name)) else { return nil }
-        let definition: ScheduleDefinition
-        let backend: any ScheduleBackend
+        guard let bytes = try readScheduleFile(path(name)) else { return nil }
         do {
-            definition = try Self.decoder.decode(ScheduleDefinition.self, from: Data(bytes))
-            backend = try installation.backend(definition.backend)
-        } catch {
+            let definition = try ScheduleDefinition(json: bytes)
+            let (timing, backend) = (definition.timing, try installation.backend(definition.backend))
+            let delay = timing.delay(machine: Self.machine, schedule: name)
+            let clock = ScheduleClock(timing, zone: try Zone.of(timing.timeZone), delay: delay)
+            return Record(name, definition, by: backend, clock, memory: memory(name))
+        } catch let error as ScheduleError { throw ScheduleError(.file, "\(escaped(path(name))): \(error)") } catch {
             throw ScheduleError(.file, "\(escaped(path(name))) cannot be parsed; 'schedule add' writes it again.")
         }
-        let timing: ScheduleTiming
-        let zone: Zone
-        do throws(ScheduleError) {
-            timing = try definition.timing()
-            zone = try Zone.of(timing.timeZone)
-        } catch { throw ScheduleError(.file, "\(escaped(path(name))): \(error)") }
-        let delay = Jitter.delay(machine: Self.machine, schedule: name, most: timing.jitter)
-        let clock = ScheduleClock(timing, zone: zone, delay: delay)
-        return Record(name: name, definition: definition, backend: backend, clock: clock, memory: memory(name))
     }
 
     /// Reads a schedule that must be there.
@@ -93,32 +93,23 @@ package struct ScheduleRecords: Sendable {
 
     /// Forgets a schedule.
     package func remove(_ name: String) throws(ScheduleError) {
-        try ScheduleFiles.remove("\(memories)/\(name).json")
-        try ScheduleFiles.remove(path(name))
+        try removeScheduleFile("\(memories)/\(name).json")
+        try removeScheduleFile(path(name))
     }
 
     /// What a schedule has come to. Lost, it is as if it were new.
     private func memory(_ name: String) -> ScheduleMemory {
-        guard let bytes = (try? ScheduleFiles.read("\(memories)/\(name).json")) ?? nil else { return ScheduleMemory() }
-        return (try? Self.decoder.decode(ScheduleMemory.self, from: Data(bytes))) ?? ScheduleMemory()
+        guard let bytes = (try? readScheduleFile("\(memories)/\(name).json")) ?? nil else { return ScheduleMemory() }
+        return (try? ScheduleMemory(json: bytes)) ?? ScheduleMemory()
     }
 
     private func write(_ value: some Encodable, to path: String) throws(ScheduleError) {
-        let encoder = JSONEncoder()
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         let bytes: [UInt8]
-        do { bytes = Array(try encoder.encode(value)) + [0x0A] } catch {
+        do { bytes = try value.json(isPretty: true) + [0x0A] } catch {
             throw ScheduleError(.file, "\(escaped(path)) cannot be written: \(escaped("\(error)"))")
         }
         // The first of this user may be the first file in the state directory, too, which nobody else looks into.
-        try ScheduleFiles.write(bytes, to: path, mode: 0o600, directories: 0o700)
-    }
-
-    private static var decoder: JSONDecoder {
-        let decoder = JSONDecoder()
-        decoder.keyDecodingStrategy = .convertFromSnakeCase
-        return decoder
+        try writeScheduleFile(bytes, to: path, mode: 0o600, directories: 0o700)
     }
 
     /// What tells this machine apart: machine-id(5), or its name where there is none.
@@ -131,29 +122,44 @@ package struct ScheduleRecords: Sendable {
 }
 
 extension ScheduleRecords {
+    /// What becomes of a schedule.
+    package enum Change: String, Sendable { case added, changed, unchanged, removed }
+
+    /// What there is to do for a schedule that is to be. Reads, and asks nobody but crontab(1).
+    ///
+    /// - Throws: ``ScheduleError`` when what is installed cannot be looked at.
+    package func change(_ wanted: Record, now: Int64) throws(ScheduleError) -> Change {
+        guard try readScheduleFile(path(wanted.name)) != nil else { return .added }
+        // One that cannot be understood is written anew.
+        guard let record = (try? find(wanted.name)) ?? nil, record.definition == wanted.definition else {
+            return .changed
+        }
+        if wanted.definition.isPaused { return .unchanged }
+        let start = try installation.start(wanted.name, wanted.clock, now: now)
+        return try wanted.backend.holds(start) ? .unchanged : .changed
+    }
+
     /// Puts a schedule into effect in the place of one of the same name. When that fails, everything is as it was.
     ///
     /// - Parameters:
     ///   - now: **Milliseconds** since 1970.
     ///   - warn: Told, in a line for people, what does not keep it from being in effect.
     /// - Returns: Whether there was one.
-    package func replace(
-        _ name: String, _ definition: ScheduleDefinition, _ clock: ScheduleClock, now: Int64, warn: (String) -> Void
-    ) throws(ScheduleError) -> Bool {
-        let before = try ScheduleFiles.read(path(name))
+    package func replace(_ wanted: Record, now: Int64, warn: (String) -> Void) throws(ScheduleError) -> Bool {
+        let (name, definition, clock) = (wanted.name, wanted.definition, wanted.clock)
+        let before = try readScheduleFile(path(name))
         // One that cannot be understood is replaced, too; what started it is not known then: it is looked for.
         let former = (try? find(name)) ?? nil
         try put(definition, for: name)
         do throws(ScheduleError) {
-            let backend = try installation.backend(definition.backend)
             if definition.isPaused {
-                try backend.remove(name)
+                try wanted.backend.remove(name)
             } else {
-                for note in try backend.install(try installation.start(name, clock, now: now)) { warn(note) }
+                for note in try wanted.backend.install(try installation.start(name, clock, now: now)) { warn(note) }
             }
         } catch {
             // What is said is why it failed; a file that cannot be put back would only hide that.
-            if let before { try? ScheduleFiles.write(before, to: path(name), mode: 0o600) } else { try? remove(name) }
+            if let before { try? writeScheduleFile(before, to: path(name), mode: 0o600) } else { try? remove(name) }
             throw error
         }
         var memory = former?.memory ?? ScheduleMemory()

@@ -7,8 +7,7 @@ package struct Slot: Sendable, Hashable, Comparable {
     package let minute: Int
 
     package init(day: CivilDay, minute: Int) {
-        self.day = day
-        self.minute = minute
+        (self.day, self.minute) = (day, minute)
     }
 
     /// The last of a day: everything on that day has been dealt with.
@@ -41,7 +40,7 @@ extension ScheduleTiming {
     /// - Parameters:
     ///   - day: The day.
     ///   - zone: Whose clocks count.
-    ///   - delay: **Seconds** on the clock that this machine begins later, see ``Jitter``.
+    ///   - delay: **Seconds** on the clock that this machine begins later, see ``delay(machine:schedule:)``.
     /// - Returns: None on a day that is not wanted, or that the place does not have.
     package func occurrences(on day: CivilDay, in zone: Zone, delay: Int) -> [Occurrence] {
         guard recurrence.days.includes(day) else { return [] }

@@ -1,18 +1,5 @@
 import SyncModel
 
-/// What a finished run tells about the nights to come.
-package struct NightRecord: Sendable, Equatable {
-    /// Body **bytes** received.
-    package let received: UInt64
-    /// From its start to its end, **milliseconds**.
-    package let elapsed: Int64
-
-    package init(received: UInt64, elapsed: Int64) {
-        self.received = received
-        self.elapsed = elapsed
-    }
-}
-
 /// When to start so that everything is in place at a given time: not earlier than needed, and never too late for
 /// what earlier nights were like.
 package struct ReadyBy: Sendable, Equatable {
@@ -50,9 +37,11 @@ package struct ReadyBy: Sendable, Equatable {
     /// - Parameters:
     ///   - night: The night; its own delay is kept, so that a fleet does not start as one.
     ///   - ready: **Milliseconds** since 1970.
-    ///   - history: Runs that have ended, newest first.
+    ///   - history: Runs that have ended, newest first: body **bytes** received, and **milliseconds** from start to end.
     /// - Returns: A start in `night.fire...ready`.
-    package static func plan(_ night: Occurrence, ready: Int64, history: [NightRecord]) -> ReadyBy {
+    package static func plan(_ night: Occurrence, ready: Int64, history: [(received: UInt64, elapsed: Int64)])
+        -> ReadyBy
+    {
         guard let forecast = forecast(history, longest: (night.end ?? ready) - night.begin) else {
             return ReadyBy(start: night.fire, forecast: nil)
         }
@@ -63,7 +52,7 @@ package struct ReadyBy: Sendable, Equatable {
     }
 
     /// - Parameter longest: A run that took more **milliseconds** waited for another night: it tells no rate.
-    static func forecast(_ history: [NightRecord], longest: Int64) -> Forecast? {
+    static func forecast(_ history: [(received: UInt64, elapsed: Int64)], longest: Int64) -> Forecast? {
         let known = history.prefix(nights)
         let sizes = known.map(\.received).sorted()
         guard let least = sizes.first, let most = sizes.last else { return nil }
@@ -102,7 +91,7 @@ extension ReadyBy: CustomStringConvertible {
         var text = "\(ByteCount(forecast.bytes)) expected (\(range) in \(nights)), "
         if let rate = forecast.rate { text += "\(ByteCount(UInt64(clampedFrom: rate)))/s measured, " }
         let minutes = (forecast.needed + 59_999) / 60_000
-        return text + "\(Self.margin)x margin: \(ScheduleTiming.length(seconds: Int(minutes) * 60)) set aside"
+        return text + "\(Self.margin)x margin: \(Figures.period(minutes * 60_000)) set aside"
     }
 }
 

@@ -67,7 +67,8 @@ package enum Recurrence: Sendable, Equatable {
     private static func uneven(_ minutes: Int) -> String {
         let even = (1...1_440).filter { 1_440 % $0 == 0 }
         let near = [even.last { $0 < minutes }, even.first { $0 > minutes }].compactMap { $0 }.map {
-            ScheduleTiming.length(seconds: $0 * 60)
+            // As it is typed.
+            $0 % 60 == 0 ? "\($0 / 60)h" : "\($0)m"
         }
         return
             "--every takes whole minutes that divide a day evenly, 1m to 24h, since timers and cron count from midnight: "
@@ -150,7 +151,7 @@ extension Recurrence: CustomStringConvertible {
     private static func length(_ minutes: Int) -> String {
         if minutes == 60 { return "hour" }
         if minutes == 1 { return "minute" }
-        return minutes % 60 == 0 ? "\(minutes / 60) h" : "\(minutes) min"
+        return Figures.period(Int64(minutes) * 60_000)
     }
 
     /// More than four times of a day.

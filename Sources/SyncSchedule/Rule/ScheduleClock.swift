@@ -8,9 +8,7 @@ package struct ScheduleClock: Sendable {
     package let delay: Int
 
     package init(_ timing: ScheduleTiming, zone: Zone, delay: Int) {
-        self.timing = timing
-        self.zone = zone
-        self.delay = delay
+        (self.timing, self.zone, self.delay) = (timing, zone, delay)
     }
 
     package struct Outlook: Sendable, Equatable {

@@ -31,12 +31,13 @@ package struct ScheduleTiming: Sendable, Equatable {
         guard (0...43_200).contains(jitter) else { throw invalid("--jitter takes at most 12 hours.") }
         if let window, jitter >= window * 60 {
             throw invalid(
-                "--jitter \(Self.length(seconds: jitter)) leaves nothing of --window "
-                    + "\(Self.length(seconds: window * 60)): make the window longer or the jitter smaller.")
+                "--jitter \(Figures.period(Int64(jitter) * 1_000)) leaves nothing of --window "
+                    + "\(Figures.period(Int64(window) * 60_000)): make the window longer or the jitter smaller.")
         }
         let gap = recurrence.shortestGap
         guard jitter < gap * 60 else {
-            throw invalid("--jitter has to be shorter than the \(Self.length(seconds: gap * 60)) between two runs.")
+            throw invalid(
+                "--jitter has to be shorter than the \(Figures.period(Int64(gap) * 60_000)) between two runs.")
         }
         let days = recurrence.days
         if !days.monthDays.isEmpty || !days.months.isEmpty, let last = recurrence.times.last,
@@ -71,37 +72,6 @@ package struct ScheduleTiming: Sendable, Equatable {
 
     /// `02:00`.
     package static func time(_ minutes: Int) -> String { "\(padded(minutes / 60 % 24, 2)):\(padded(minutes % 60, 2))" }
-
-    /// `4h`, `1h30m`, `17m24s`.
-    package static func length(seconds: Int) -> String {
-        let parts = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")]
-        let text = parts.filter { $0.0 > 0 }.map { "\($0.0)\($0.1)" }.joined()
-        return text.isEmpty ? "0s" : text
-    }
-}
-
-/// How much later than others a machine begins: the same every night, spread evenly over a fleet.
-package enum Jitter {
-    /// The delay of a schedule on a machine.
-    ///
-    /// FNV-1a over the two names (draft-eastlake-fnv, 64 bits), then the finalizer of MurmurHash3 (`fmix64`): FNV
-    /// alone leaves the high bits of similar names similar. The machine's name does not leave the machine: the delay
-    /// is all that is seen of it, machine-id(5).
-    ///
-    /// - Parameters:
-    ///   - machine: What tells machines apart, such as the content of /etc/machine-id.
-    ///   - schedule: The schedule's name.
-    ///   - most: **Seconds**.
-    /// - Returns: **Seconds**, 0...`most`.
-    package static func delay(machine: String, schedule: String, most: Int) -> Int {
-        guard most > 0 else { return 0 }
-        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in Array(machine.utf8) + [0] + Array(schedule.utf8) { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
-        hash = (hash ^ hash >> 33) &* 0xFF51_AFD7_ED55_8CCD
-        hash = (hash ^ hash >> 33) &* 0xC4CE_B9FE_1A85_EC53
-        hash ^= hash >> 33
-        return Int(hash.multipliedFullWidth(by: UInt64(most) + 1).high)
-    }
 }
 
 /// One line of what a timer or a crontab is told: a rule, moved by the machine's own delay.
@@ -145,5 +115,28 @@ extension CalendarDays {
         var moved = self
         moved.weekdays = Set(weekdays.map { $0.adding(days) })
         return moved
+    }
+}
+
+// How much later than others a machine begins: the same every night, spread evenly over a fleet.
+extension ScheduleTiming {
+    /// The delay of a schedule on a machine.
+    ///
+    /// FNV-1a over the two names (draft-eastlake-fnv, 64 bits), then the finalizer of MurmurHash3 (`fmix64`): FNV
+    /// alone leaves the high bits of similar names similar. The machine's name does not leave the machine: the delay
+    /// is all that is seen of it, machine-id(5).
+    ///
+    /// - Parameters:
+    ///   - machine: What tells machines apart, such as the content of /etc/machine-id.
+    ///   - schedule: The schedule's name.
+    /// - Returns: **Seconds**, 0...``jitter``.
+    package func delay(machine: String, schedule: String) -> Int {
+        guard jitter > 0 else { return 0 }
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in Array(machine.utf8) + [0] + Array(schedule.utf8) { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        hash = (hash ^ hash >> 33) &* 0xFF51_AFD7_ED55_8CCD
+        hash = (hash ^ hash >> 33) &* 0xC4CE_B9FE_1A85_EC53
+        hash ^= hash >> 33
+        return Int(hash.multipliedFullWidth(by: UInt64(jitter) + 1).high)
     }
 }

@@ -10,8 +10,7 @@ package struct Zone: Sendable {
 
     /// A zone by the **seconds** its clocks are ahead of UTC at **seconds** since 1970.
     package init(name: String?, offset: @escaping @Sendable (Int64) -> Int64) {
-        self.name = name
-        self.offset = offset
+        (self.name, self.offset) = (name, offset)
     }
 
     /// The machine's zone, as it is at the moment of each question.

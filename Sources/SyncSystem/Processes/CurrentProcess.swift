@@ -56,17 +56,6 @@ package enum CurrentProcess {
     /// The value of an environment variable. getenv(3)
     package static func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
-    /// What it was started with, its own name first, also where proc(5) is not mounted; `nil` where that is unknown. To be
-    /// asked before anything sets a variable.
-    package static var arguments: [String]? {
-        var count: Int32 = 0
-        guard let first = sa_arguments(&count) else { return nil }
-        return (0..<Int(count)).compactMap { first[$0].map { String(cString: $0) } }
-    }
-
-    /// The path that it was started by, as execve(2) got it. getauxval(3), AT_EXECFN
-    package static var startPath: String? { sa_program_path().map { String(cString: $0) } }
-
     /// Goes on as another user, with that user's group alone, and never again as the one before. Only root may. setuid(2),
     /// setgroups(2)
     ///

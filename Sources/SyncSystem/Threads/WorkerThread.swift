@@ -12,8 +12,7 @@ package struct ThreadError: Error, CustomStringConvertible {
 }
 
 /// A thread of our own, for work that blocks in system calls, which Swift's shared executor must not. Not Foundation's:
-/// that does not say when there is none to be had. Nor a queue of libdispatch's: its pool reads proc(5) to see what its
-/// threads do, and ends the process where /proc is not mounted.
+/// that does not say when there is none to be had.
 package final class WorkerThread: Sendable {
     /// Starts a thread: ``system``, or what a test puts in its place.
     package typealias Starter =

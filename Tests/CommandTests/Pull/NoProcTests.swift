@@ -34,27 +34,14 @@ struct NoProcTests {
             error: try String(contentsOf: errors, encoding: .utf8))
     }
 
-    @Test("Every argument arrives, empty ones, too")
-    func arguments() throws {
+    @Test(
+        "It says that it needs /proc, and does nothing",
+        arguments: ["--version", "pull m.json --into here", "agent run"])
+    func needed(words: String) throws {
         let scratch = try Scratch()
-        let version = try run("syncagent --version", in: scratch)
-        #expect(version.status == 0 && version.output.first?.isNumber == true, "\(version.error)")
-        let refused = try run("syncagent plan m ''", in: scratch)
-        #expect(refused.status == 64 && refused.error.contains("PATH '' matches no path"), "\(refused.error)")
-    }
-
-    @Test("A pull that takes longer than a second, here and by an agent that it starts, brings the files")
-    func pulls() throws {
-        let bytes = Data((0..<150_000).map { _ in UInt8.random(in: .min ... .max) })
-        let set = try ServedSet(["a.bin": bytes])
-        let pull = "syncagent pull \(set.url) --limit-rate 60K --into"
-        let outcome = try run(
-            "\(pull) here && \(pull) there --session other --background && syncagent wait other --timeout 60s"
-                + " && syncagent agent stop", in: set.scratch)
-        #expect(outcome.status == 0, "\(outcome.error)")
-        for directory in ["here", "there"] {
-            let file = set.scratch.url.appendingPathComponent("\(directory)/a.bin")
-            #expect(try Data(contentsOf: file) == bytes)
-        }
+        let outcome = try run("syncagent \(words)", in: scratch)
+        #expect(outcome.status == 78 && outcome.output.isEmpty, "\(outcome.error)")
+        #expect(outcome.error.contains("/proc is not mounted: mount -t proc proc /proc"), "\(outcome.error)")
+        #expect(!FileManager.default.fileExists(atPath: scratch.url.appendingPathComponent("here").path))
     }
 }

@@ -357,9 +357,10 @@ struct DurableRunTests {
         let run = try leaveHook(.running)
         let counts = try scene.store.run(run).counts
         // It was lost before it could report what it did.
-        try SQLFile(scene.root.path("state/syncagent.sqlite")).run("DELETE FROM totals")
+        try SQLFile(scene.root.path("state/syncagent.sqlite")).run(
+            "UPDATE sessions SET totals = json_set(totals, '$.received', 0, '$.requests', 0, '$.files', 0, '$.ok', 0)")
         let next = try scene.pull(hooks: RecordingHook())
-        let totals = try #require(try scene.store.totals()["com.example.tower"])
+        let totals = try #require(try scene.store.session("com.example.tower")).totals
         #expect(totals.files == 2 && totals.ok == 2)
         #expect(totals.received == counts.bytes.received + (next.report?.bytes.received ?? 0))
         #expect(totals.requests == counts.requests + (next.report?.requests ?? 0))
@@ -374,7 +375,7 @@ struct DurableRunTests {
         #expect(try scene.store.run(run).state == .waiting)
         let next = try scene.pull(hooks: RecordingHook())
         #expect(try scene.store.run(run).exitStatus == ExitCode.done.rawValue)
-        let totals = try #require(try scene.store.totals()["com.example.tower"])
+        let totals = try #require(try scene.store.session("com.example.tower")).totals
         #expect(totals.files == 2 && totals.ok == 2)
         let received = [first, next].map { $0.report?.bytes.received ?? 0 }
         #expect(totals.received == received.reduce(0, +))
@@ -394,13 +395,13 @@ struct DurableRunTests {
         #expect(first.error != nil && first.count("run.summary") == 1 && scene.problems(tree) == [])
         let run = try #require(try scene.store.runs().first)
         #expect(run.state == .running)
-        #expect(try scene.store.totals().isEmpty)
+        #expect(try scene.store.session(run.session)?.totals == SessionTotals())
         try SQLFile(path).run("DROP TRIGGER refuse")
         let next = try scene.pull()
         #expect(next.status == .done)
         let ended = try scene.store.run(run.identifier)
         #expect(ended.result == .ok && ended.exitStatus == ExitCode.done.rawValue)
-        let totals = try #require(try scene.store.totals()["com.example.tower"])
+        let totals = try #require(try scene.store.session("com.example.tower")).totals
         #expect(totals.files == 2 && totals.ok == 2)
     }
 

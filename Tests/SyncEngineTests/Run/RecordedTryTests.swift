@@ -49,13 +49,13 @@ struct RecordedTryTests {
             // Within the hour it is the same try.
             #expect(try scene.store.runs().count == 2, "\(number)")
         }
-        #expect(try scene.store.totals()[Self.project]?.failed == 1)
+        #expect(try scene.store.session(Self.project)?.totals.failed == 1)
         let clock = ReportClock(now: Self.now + 60_000) { _ in 0 }
         let report = try ReportReader(store: scene.store, clock: clock, version: "1").report(
             since: Self.now - 1, hasNights: false)
         #expect(report.sessions.map(\.verdict) == [.failed])
         #expect(report.sessions.first?.problems.count == 1)
-        let metrics = try Metrics(store: scene.store, version: "1").text()
+        let metrics = try metricsText(scene.store, version: "1")
         #expect(metrics.contains("syncagent_last_run_result{result=\"failed\",session=\"\(Self.project)\"} 1"))
 
         #expect(try scene.pull().status == .done)

@@ -206,9 +206,7 @@ struct FileHookTests {
         #expect(try scene.store.hook(older.identifier).state == .done)
 
         // Its events are gone.
-        var limits = KeepLimits()
-        limits.eventBytes = 1
-        try scene.store.prune(limits, now: 2_000_000_000_000)
+        try scene.store.prune(eventBytes: 1)
         try scene.store.replay(hook: older.identifier)
         let late = RecordingHook()
         try scene.engine(hooks: late).settle(older.session)

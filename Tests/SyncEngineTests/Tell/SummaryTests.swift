@@ -73,7 +73,7 @@ struct SummaryTests {
 
         let second = try Self.summary(try scene.pull())
         let pieces = [stopped, second]
-        let totals = try #require(try scene.store.totals()["com.example.tower"])
+        let totals = try #require(try scene.store.session("com.example.tower")).totals
         #expect(totals.ok == 1 && totals.files == 1)
         #expect(pieces.reduce(UInt64(0)) { $0 + (Self.number($1, "received") ?? 0) } == totals.received)
         #expect(pieces.reduce(UInt64(0)) { $0 + (Self.number($1, "requests") ?? 0) } == totals.requests)
@@ -98,7 +98,7 @@ struct SummaryTests {
         #expect(outcome.status == .ioError && outcome.count("task.installed") == 1)
         let summary = try Self.summary(outcome)
         #expect((summary["files"] as? [String: Int])?["reused"] == 1)
-        #expect(try scene.store.totals()["com.example.tower"]?.files == 2)
+        #expect(try scene.store.session("com.example.tower")?.totals.files == 2)
     }
 
     @Test("A server that failed is told beside the one that delivered; bytes nobody can be given are told as such")
