@@ -146,7 +146,7 @@ private func systemTrust(of status: stat, forbidden: FileMode) -> FileTrust {
     return FileTrust(owner: isRoots ? .anyone : .userOrRoot, forbidden: forbidden, followsLinks: true)
 }
 
-private func parent(of path: String) -> String {
+func parent(of path: String) -> String {
     guard let slash = path.lastIndex(of: "/") else { return "." }
     return slash == path.startIndex ? "/" : String(path[..<slash])
 }
