@@ -1,5 +1,6 @@
 import Foundation
 import SyncEngine
+import SyncManifest
 import SyncModel
 import SyncStore
 import SyncSystem
