@@ -30,14 +30,13 @@ EXAMPLES = [
         ["SyncEngine/Look/RevisionCheck", "SyncEngine/Run/PullEngine"],
         {
             OLD_WORDS: ["SyncStore/KeptRecipe"],
-            "the Swift API names it, too": ["SyncKit/PullSetup", "SyncKit/Sync"],
         },
     ),
     (
         "setting with a key",
         "--speed-limit",
         r"\bspeedLimit\b|\bspeed_limit\b",
-        2,
+        3,
         [
             "SyncTransfer/Configuration/TransportConfiguration",
             "SyncTransfer/Worker/CurlWorker",
@@ -49,7 +48,7 @@ EXAMPLES = [
         "option of a run, and its key",
         "--max-delete",
         r"\bmaxDelete\b|\bmax_delete\b",
-        2,
+        3,
         ["SyncDaemon/RunEntry", "SyncEngine/Place/Pruning"],
         {OLD_WORDS: ["SyncStore/KeptRecipe"]},
     ),
@@ -79,7 +78,7 @@ EXAMPLES = [
         {
             "zstd itself": [f"SyncContent/Compression/Zstd{part}" for part in ("Compressor", "Decompressor", "Stream")] + ["SyncContent/Compression/WindowBudget"],
             "manifests and task files are always zstd": [
-                "SyncAssembly/UserState",
+                "SyncAssembly/Engine/UserState",
                 "SyncEngine/Find/ManifestParts",
                 "SyncEngine/Find/ManifestSource",
                 "SyncEngine/Trust/SignedFiles",
@@ -121,7 +120,7 @@ WALKS = {
     ),
     "a background pull": (
         30,
-        "PullCommand TargetOptions BackgroundOptions BackgroundPull RunRecipe RunSettings KeptSettings TransferSettings RunKey "
+        "PullCommand TargetOptions BackgroundOptions BackgroundPull RunRecipe RunConfiguration EngineRequest PluginSet RunSettings KeptSettings TransferSettings RunKey "
         "KeyedOptions EngineCall EngineTuning EngineAssembly EngineEnvironment EngineNeeds EngineClient EngineHandle AssembledEngine "
         "EnginePlugins PluginAssembly TransportConfiguration TrustChoice EnqueueReply AgentReach AgentCall "
         "AgentLauncher LaunchedAgent AgentPlace ControlClient ControlJSON ControlRequest ControlKeys StrictJSON Route ControlResponder "
@@ -135,10 +134,11 @@ WALKS = {
         "ObserverFeed ObservedEvent EventLines EventStreams EventLine LineStream SessionEvents SessionEvent EventFeed EventText "
         "TransferEvent",
     ),
+    # What hands TransferSettings on whole (RunRecipe, RunSettings, EngineRequest) does not name it.
     "--limit-rate": (
         6,
-        "LimitOptions TransferSettings TransferKey RunSettings KeptSettings RunRecipe KeptRecipe EngineNeeds EngineTuning "
-        "TransportConfiguration ExchangePool Throttle",
+        "LimitOptions TransferSettings TransferKey KeptSettings KeptRecipe EngineNeeds EngineTuning TransportConfiguration "
+        "ExchangePool Throttle",
     ),
 }
 DECLARED = re.compile(

@@ -1,4 +1,5 @@
 import SyncAgent
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncPlugins
@@ -9,7 +10,7 @@ import SyncSystem
 /// Whether one run may proceed, and how fast: evaluated before it starts and every few seconds while it runs.
 final class RunConditionCheck: Sendable {
     private struct State: Sendable {
-        var handle: EngineHandle?
+        var handle: AssembledEngine?
         var report: ConditionReport?
         var rate: HeldRate?
     }
@@ -44,7 +45,7 @@ final class RunConditionCheck: Sendable {
     var block: ConditionReport? { state.withLock(\.report).flatMap { $0.isBlocked ? $0 : nil } }
 
     /// Work starts with this engine.
-    func opened(_ handle: EngineHandle) {
+    func opened(_ handle: AssembledEngine) {
         state.withLock { $0.handle = handle }
         holdRate()
     }
@@ -53,7 +54,7 @@ final class RunConditionCheck: Sendable {
     ///
     /// - Returns: Whether the run may go on.
     func evaluate() -> Bool {
-        let received = state.withLock { $0.handle?.received() ?? 0 }
+        let received = state.withLock { $0.handle?.received ?? 0 }
         let now = environment.now()
         let report = check.evaluate(
             ConditionContext(destination: destination, receivedBytes: earlier.saturatingAdd(received), now: now))
@@ -68,7 +69,7 @@ final class RunConditionCheck: Sendable {
         guard !wanted.rates.isEmpty, let usual = state.withLock(\.handle).map(\.rateLimit) else { return }
         let now = environment.now()
         let held = rate(at: now, of: wanted.rates, usual: usual, clock: environment.windowClock)
-        let handle = state.withLock { state -> EngineHandle? in
+        let handle = state.withLock { state -> AssembledEngine? in
             guard let handle = state.handle, state.rate.map(\.limit) != .some(held.limit) else { return nil }
             state.rate = held
             return handle

@@ -35,7 +35,7 @@ struct KeptRecipe: Sendable, Equatable {
         // What came of these is a pin, and a manifest that was believed.
         (recipe.trust, recipe.staleSeconds, recipe.userData) = (nil, nil, nil)
         (recipe.manifest, recipe.destination, recipe.session, recipe.groups) = ("", nil, nil, [])
-        (recipe.hooks, recipe.settings, recipe.label, recipe.conditions) = ([], nil, nil, RunConditions())
+        (recipe.hooks, recipe.label, recipe.conditions) = ([], nil, RunConditions())
         (recipe.notBefore, recipe.deadlineSeconds, recipe.paused) = (nil, nil, false)
         (recipe.origin, recipe.originRun) = (.interactive, nil)
     }
@@ -52,8 +52,8 @@ struct KeptRecipe: Sendable, Equatable {
         for word in words {
             let parts = word.split(separator: "=", maxSplits: 1)
             switch (parts.first, parts.count == 2 ? parts[1] : nil) {
-            case ("connections", let value?): recipe.connections = Int(value)
-            case ("limit_rate", let value?): recipe.limitRate = UInt64(value)
+            case ("connections", let value?): recipe.settings.connections = Int(value)
+            case ("limit_rate", let value?): recipe.settings.limitRate = UInt64(value)
             case ("prune", nil): recipe.prune = true
             case ("force", nil): recipe.force = true
             case ("manifest_from", "public"?): facts.isPublic = true
@@ -72,8 +72,8 @@ struct KeptRecipe: Sendable, Equatable {
 
     func text() throws -> String {
         var words: [String] = []
-        if let connections = recipe.connections { words.append("connections=\(connections)") }
-        if let rate = recipe.limitRate { words.append("limit_rate=\(rate)") }
+        if let connections = recipe.settings.connections { words.append("connections=\(connections)") }
+        if let rate = recipe.settings.limitRate { words.append("limit_rate=\(rate)") }
         if recipe.prune { words.append("prune") }
         if recipe.force { words.append("force") }
         if let isPublic = facts.isPublic { words.append("manifest_from=\(isPublic ? "public" : "private")") }
@@ -85,7 +85,8 @@ struct KeptRecipe: Sendable, Equatable {
         if facts.isSigned { words.append("signed") }
         if let revision = facts.revision { words.append("revision=\(revision)") }
         var rest = recipe
-        (rest.connections, rest.limitRate, rest.prune, rest.force) = (nil, nil, false, false)
+        (rest.settings.connections, rest.settings.limitRate) = (nil, nil)
+        (rest.prune, rest.force) = (false, false)
         (rest.maxDelete, rest.backupDir, rest.allowOlder, rest.expectedBytes) = (nil, nil, false, nil)
         if rest != RunRecipe(manifest: "") {
             // Blanks are in strings only.

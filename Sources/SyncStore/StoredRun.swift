@@ -57,7 +57,7 @@ package struct RunRecord: Codable, Sendable, Equatable {
         state = recipe.paused ? .paused : isHeld ? .running : .waiting
         (id, self.session, epoch) = (start.run, session.record.id ?? 0, session.epoch)
         (manifest, location) = (start.manifest.blob, recipe.manifest)
-        (selection, options, settings) = (TextList(recipe.groups), KeptRecipe(start), recipe.settings)
+        (selection, options) = (TextList(recipe.groups), KeptRecipe(start))
         (created, started) = (now, state == .running ? now : nil)
         (notBefore, deadline) = (recipe.notBefore?.milliseconds, start.deadline)
         (origin, conditions) = (recipe.origin.rawValue, Self.conditions(recipe))
@@ -160,7 +160,6 @@ extension StoredRun: FetchableRecord {
         recipe.groups = record.selection.strings
         recipe.notBefore = record.notBefore.map(WallTime.init)
         recipe.origin = RunRecipe.Origin(rawValue: record.origin) ?? .interactive
-        recipe.settings = record.settings
         recipe.userData = record.options.facts.userData.flatMap(JSONValue.init(text:))
         self.recipe = recipe
     }

@@ -1,7 +1,7 @@
 import SyncTestKit
 import Testing
 
-@testable import SyncSettings
+@testable import SyncAssembly
 
 @Suite(.timeLimit(.minutes(10)))
 struct PublishFileTests {

@@ -60,7 +60,7 @@ struct GoldenTests {
         let paused = try store.run("20261121T020000Z-0000000b")
         #expect(paused.firstPaths == ["sheets/12.pdf", "größe"] && paused.pausedAt == GoldenStore.time + 86_402_000)
         let waiting = try store.run("run-waiting")
-        #expect(waiting.origin == "schedule" && waiting.recipe.settings == "{\"limit_rate\":1000}")
+        #expect(waiting.origin == "schedule")
         #expect(waiting.error == "no route" && waiting.due == GoldenStore.time + 9)
         #expect(try store.run("run-running").losses == [GoldenStore.time + 5])
         for state in RunState.allCases { #expect(try store.run("run-\(state.rawValue)").state == state) }
@@ -105,8 +105,8 @@ struct GoldenTests {
         let store = try copy("version4-options").open()
         let run = try #require(try store.runs(session: "tower").first)
         let recipe = run.recipe
-        #expect(recipe.manifest == "/srv/site/out/manifest.json" && recipe.connections == 3)
-        #expect(recipe.limitRate == 1_048_576 && recipe.prune && recipe.force && recipe.maxDelete == 4)
+        #expect(recipe.manifest == "/srv/site/out/manifest.json" && recipe.settings.connections == 3)
+        #expect(recipe.settings.limitRate == 1_048_576 && recipe.prune && recipe.force && recipe.maxDelete == 4)
         #expect(recipe.backupDir == "/srv/kept" && recipe.allowOlder && recipe.expectedBytes == 123_456)
         #expect(recipe.userData == .object(["model": .number(7.5), "a": .array([.integer(1), .string("x y")])]))
         #expect(run.facts.userData == #"{"a":[1,"x y"],"model":7.5}"#)
@@ -115,7 +115,6 @@ struct GoldenTests {
         #expect(recipe.conditions.window == DailyWindow(startMinute: 1_320, lengthMinutes: 480))
         #expect(run.state == .paused && recipe.origin == .interactive)
         #expect(recipe.notBefore == WallTime(milliseconds: GoldenStore.time))
-        #expect(recipe.settings?.contains("\"rateLimit\":1048576") == true)
         let hooks = try store.hooks(run: run.identifier).reversed().map(\.hook)
         #expect(
             hooks == [

@@ -10,7 +10,7 @@ struct KeptRecipeTests {
         let kept = try KeptRecipe(
             stored: "connections=4 limit_rate=1000 prune force manifest_from=public max_delete=7 "
                 + "backup_dir=2f61 expected_bytes=9 user_data=372e3530 allow_older signed revision=42 later=1 more")
-        #expect(kept.recipe.connections == 4 && kept.recipe.limitRate == 1000)
+        #expect(kept.recipe.settings.connections == 4 && kept.recipe.settings.limitRate == 1000)
         #expect(kept.recipe.prune && kept.recipe.force && kept.recipe.allowOlder)
         #expect(kept.recipe.maxDelete == 7 && kept.recipe.backupDir == "/a")
         #expect(kept.recipe.expectedBytes == 9)
@@ -26,7 +26,7 @@ struct KeptRecipeTests {
         let state = StateDirectory()
         let store = try state.open()
         var start = towerRun("r1")
-        (start.recipe.prune, start.recipe.connections) = (true, 4)
+        (start.recipe.prune, start.recipe.settings.connections) = (true, 4)
         start.facts.revision = 42
         try store.begin(start, now: 1)
         try state.tamper("UPDATE runs SET options = 'connections=4 prune revision=42'")

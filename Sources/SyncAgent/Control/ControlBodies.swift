@@ -143,10 +143,14 @@ extension RunRecipe: ControlRequest {
         of: RunRecipe(manifest: ""), required: ["manifest", "destination"],
         nested: [
             "hooks": ControlKeys(of: RunHook(arguments: []), required: ["arguments"]),
+            "settings": ControlKeys(of: TransferSettings()),
+            "configuration": ControlKeys(of: RunConfiguration(file: nil, hooks: [:]), required: ["hooks"]),
             "conditions": ControlKeys(
                 of: RunConditions(),
                 nested: ["window": windowKeys, "rates": ControlKeys(of: rate, nested: ["window": windowKeys])]),
         ])
+
+    package static let short = (keys: ["connections", "limit_rate"], of: "settings")
 
     private static let rate = RateWindow(window: DailyWindow(startMinute: 0, lengthMinutes: 1), limit: nil)
     private static let windowKeys = ControlKeys(of: rate.window)

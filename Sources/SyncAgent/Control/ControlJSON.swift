@@ -37,8 +37,9 @@ package enum ControlJSON {
     {
         do {
             let tree = try StrictJSON.read(bytes)
-            try Value.keys.check(tree, at: "")
-            return try decoder.decode(type, from: Data(bytes))
+            let whole = try tree.expanding(Value.short.keys, of: Value.short.of)
+            try Value.keys.check(whole ?? tree, at: "")
+            return try decoder.decode(type, from: whole.map { Data($0.text.utf8) } ?? Data(bytes))
         } catch let error as ControlError { throw error } catch let refusal as StrictJSON.Refusal {
             throw ControlError(.invalid, "The request is invalid: \(refusal).", exitStatus: .usage)
         } catch {
@@ -81,6 +82,28 @@ package enum ControlJSON {
 package protocol ControlRequest: Decodable {
     /// Every key, as on the wire.
     static var keys: ControlKeys { get }
+    /// Keys of an object in it that may stand at the top as well.
+    static var short: (keys: [String], of: String) { get }
+}
+
+extension ControlRequest { package static var short: (keys: [String], of: String) { ([], "") } }
+
+extension JSONValue {
+    /// The same with some keys in the object that they belong to; `nil` where none of them is there.
+    ///
+    /// - Throws: ``ControlError`` for a key that is in both places.
+    fileprivate func expanding(_ keys: [String], of name: String) throws(ControlError) -> JSONValue? {
+        guard var whole = object, keys.contains(where: { whole[$0] != nil }) else { return nil }
+        guard var inner = (whole[name] ?? .object([:])).object else { return nil }
+        for key in keys {
+            guard let value = whole.removeValue(forKey: key), !value.isNull else { continue }
+            guard inner.updateValue(value, forKey: key) == nil else {
+                throw ControlError(.invalid, "'\(key)' and '\(name).\(key)' say the same.", exitStatus: .usage)
+            }
+        }
+        whole[name] = .object(inner)
+        return .object(whole)
+    }
 }
 
 /// The keys of a JSON object and of the objects inside it.

@@ -125,7 +125,7 @@ struct ScheduleOutlook: Sendable {
             let most = ScheduleTiming.length(seconds: record.timing.jitter)
             rows.append(["delay", "\(ScheduleTiming.length(seconds: record.clock.delay)) of at most \(most)"])
         }
-        if let rate = request.limitRate { rows.append(["most", "\(ByteCount(rate))/s"]) }
+        if let rate = request.settings.limitRate { rows.append(["most", "\(ByteCount(rate))/s"]) }
         for hook in request.hooks {
             let words = hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst()
             rows.append(["hook", words.map(escaped).joined(separator: " ")])
