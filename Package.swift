@@ -89,11 +89,10 @@ let package = Package(
         library("SyncCurl", ["SyncModel", "CCurl"]),
         tests("SyncCurlTests", ["SyncCurl", "SyncTestKit"]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncCurl", "CCurl", "COpenSSL", "CPosix"]),
-        library("SyncSettings", ["SyncModel", "SyncSystem", "SyncPlugins", "SyncAgent", "SyncCurl", "SyncTransfer"]),
         tests(
             "SyncSettingsTests",
             [
-                "SyncSettings", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit",
+                "SyncAssembly", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit",
             ]),
         library("SyncFiles", ["SyncModel", "SyncSystem", "SyncContent"]),
         tests("SyncFilesTests", ["SyncFiles", "SyncSystem", "SyncContent", "SyncModel", "SyncTestKit"]),
@@ -145,18 +144,26 @@ let package = Package(
         library("SyncSchedule", ["SyncModel", "SyncSystem", "SyncAgent", "SyncPlugins"]),
         tests("SyncScheduleTests", ["SyncSchedule", "SyncModel"]),
         tests("SyncConditionsTests", ["SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit"]),
+        // What settings and a recipe say, made into an engine with everything around it: for commands, for the agent and for
+        // programs that embed it.
+        library(
+            "SyncAssembly",
+            [
+                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "SyncCurl", "SyncTransfer",
+                "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncSchedule",
+            ]),
         // The agent: the process that works on runs nobody waits for, and its socket.
         library(
             "SyncDaemon",
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule", "SyncAgent", "SyncEngine", "SyncStore",
-                "SyncReport", "SyncServer", logging,
+                "SyncReport", "SyncServer", "SyncAssembly", logging,
             ]),
         tests(
             "SyncDaemonTests",
             [
-                "SyncDaemon", "SyncSchedule", "SyncAgent", "SyncEngine", "SyncStore", "SyncPluginHost",
-                "SyncTransfer", "SyncPlugins", "SyncReport", "SyncModel", "SyncTestKit", database,
+                "SyncDaemon", "SyncAssembly", "SyncSystem", "SyncSchedule", "SyncAgent", "SyncEngine", "SyncStore",
+                "SyncPluginHost", "SyncTransfer", "SyncPlugins", "SyncReport", "SyncModel", "SyncTestKit", database,
             ]),
         // An agent in memory and a server in front of it, for the tests of both ends; never shipped.
         .target(
@@ -166,21 +173,6 @@ let package = Package(
             swiftSettings: strict
         ),
         tests("SyncControlServerTests", ["SyncDaemon", "SyncAgent", "SyncControlFixture", "SyncModel"]),
-        // An engine with everything around it, for commands, for the agent and for programs that embed it.
-        library(
-            "SyncAssembly",
-            [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncEngine", "SyncCurl", "SyncTransfer", "SyncPluginHost",
-                "SyncStore", "SyncContent",
-            ]),
-        // What a configuration and a recipe say, made into engines and plugins.
-        library(
-            "SyncConfiguration",
-            [
-                "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncCurl", "SyncTransfer",
-                "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncAssembly", "SyncSettings",
-                "SyncSchedule", "SyncAgent", "SyncDaemon",
-            ]),
         // Pulls in a program of one's own.
         library(
             "SyncKit",
@@ -207,7 +199,7 @@ let package = Package(
             "SyncCommands",
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncAssembly", "SyncEngine",
-                "SyncConfiguration", "SyncTransfer", "SyncSettings", "SyncPluginHost", "SyncStore", "SyncContent",
+                "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncContent",
                 "SyncPublisher", "SyncServer", "SyncTrust", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles",
                 "SyncReport", "SyncCurl", argumentParser, logging,
             ]),
@@ -215,8 +207,8 @@ let package = Package(
             "SyncCommandsTests",
             [
                 "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
-                "SyncConfiguration", "SyncSettings", "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncAgent",
-                "SyncSchedule", "SyncStore", "SyncTestKit", argumentParser,
+                "SyncAssembly", "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncAgent", "SyncSchedule", "SyncStore",
+                "SyncTestKit", argumentParser,
             ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         // The built program as a child process and what it serves, for the tests of both targets; never shipped. It knows

@@ -28,11 +28,11 @@ EVERYWHERE = {"Swift", "Synchronization", "Glibc", "Musl", "Darwin"}
 # Who may use what is neither the language nor in Package.swift, and for what.
 SYSTEM = {
     "Foundation": {
-        "SyncSettings": "JSON", "SyncStore": "GRDB takes and gives bytes as Data",
+        "SyncStore": "GRDB takes and gives bytes as Data",
         "SyncAgent": "JSON", "SyncSchedule": "time zones, JSON, the load",
         "SyncCommands": "JSON, dates for people", "SyncTestKit": "temporary files",
         "embedded-pull-example": "a program of its own", "embedded-server-example": "the same",
-        "SyncControlFixture": "processes", "SyncAssembly": "the environment", "SyncConfiguration": "JSON, processors",
+        "SyncControlFixture": "processes", "SyncAssembly": "JSON, the environment",
         "SyncKit": "JSON of events, the environment", "CommandTestSupport": "processes",
         "syncagent-benchmarks": "processes",
     },
@@ -45,6 +45,8 @@ FORBIDDEN = [
     ("SyncAgent", "SyncEngine", "the client library knows the socket, nothing behind it"),
     ("SyncAgent", "SyncStore", "the same"),
     ("SyncKit", "SyncCommands", "a program that embeds a pull brings no command line along"),
+    ("SyncKit", "SyncDaemon", "nor an agent"),
+    ("SyncAssembly", "SyncDaemon", "the agent has its engines put together as everybody has"),
     ("SyncManifest", "SyncSystem", "the format is read from bytes, not from files"),
 ]
 # Where is asked for which system this is built, and for what.

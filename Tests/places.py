@@ -35,7 +35,7 @@ EXAMPLES = [
         "setting with a key",
         "--speed-limit",
         r"\bspeedLimit\b|\bspeed_limit\b",
-        2,
+        3,
         [
             "SyncTransfer/Configuration/TransportConfiguration",
             "SyncTransfer/Worker/CurlWorker",
@@ -77,7 +77,7 @@ EXAMPLES = [
         {
             "zstd itself": [f"SyncContent/Compression/Zstd{part}" for part in ("Compressor", "Decompressor")],
             "manifests and task files are always zstd": [
-                "SyncAssembly/UserState",
+                "SyncAssembly/Engine/UserState",
                 "SyncEngine/Find/ManifestParts",
                 "SyncEngine/Find/ManifestSource",
                 "SyncEngine/Trust/ReleaseSource",
@@ -119,7 +119,7 @@ WALKS = {
     ),
     "a background pull": (
         30,
-        "PullCommand TargetOptions BackgroundOptions BackgroundPull RunRecipe RunSettings KeptSettings TransferSettings RunKey "
+        "PullCommand TargetOptions BackgroundOptions BackgroundPull RunRecipe RunConfiguration EngineRequest PluginSet RunSettings KeptSettings TransferSettings RunKey "
         "KeyedOptions EngineCall EngineTuning EngineAssembly EngineEnvironment EngineNeeds EngineClient EngineHandle AssembledEngine "
         "EnginePlugins PluginAssembly TransportConfiguration TrustChoice EnqueueReply AgentReach AgentCall "
         "AgentLauncher LaunchedAgent AgentPlace ControlClient ControlJSON ControlRequest ControlKeys StrictJSON Route ControlResponder "
@@ -133,10 +133,11 @@ WALKS = {
         "ObserverFeed ObservedEvent EventLines EventStreams EventLine LineStream SessionEvents SessionEvent EventFeed EventText "
         "TransferEvent",
     ),
+    # What hands TransferSettings on whole (RunRecipe, RunSettings, EngineRequest) does not name it.
     "--limit-rate": (
         6,
-        "LimitOptions TransferSettings TransferKey RunSettings KeptSettings RunRecipe KeptRecipe EngineNeeds EngineTuning "
-        "TransportConfiguration ExchangePool Throttle",
+        "LimitOptions TransferSettings TransferKey KeptSettings KeptRecipe EngineNeeds EngineTuning TransportConfiguration "
+        "ExchangePool Throttle",
     ),
 }
 DECLARED = re.compile(

@@ -1,12 +1,11 @@
 import SyncAgent
-import SyncConfiguration
+import SyncAssembly
 import SyncDaemon
 import SyncEngine
 package import SyncModel
 import SyncPublisher
 import SyncSchedule
 import SyncServer
-import SyncSettings
 import SyncStore
 import SyncSystem
 

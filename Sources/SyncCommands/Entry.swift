@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncDaemon
 import SyncEngine
 import SyncModel
-import SyncSettings
 import SyncSystem
 
 /// The process's entry: parses the command line, runs the verb, exits with its status.

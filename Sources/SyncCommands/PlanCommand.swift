@@ -1,10 +1,9 @@
 import ArgumentParser
-import SyncConfiguration
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncPlugins
 import SyncReport
-import SyncSettings
 import SyncSystem
 import SyncTransfer
 
@@ -40,10 +39,12 @@ struct PlanCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        var (recipe, tuning) = try transfer.engine(trusting: trust) { try target.recipe($0) }
-        downgrade.apply(to: &recipe)
-        try await EngineCall(reporting, on: output, tuning: tuning, detail: verbose.detail).plan(
-            recipe, explains: explain)
+        let request = try transfer.engine(trusting: trust) { settings in
+            var recipe = try target.recipe(settings)
+            downgrade.apply(to: &recipe)
+            return recipe
+        }
+        try await EngineCall(reporting, on: output, request, detail: verbose.detail).plan(explains: explain)
     }
 }
 
@@ -185,7 +186,7 @@ struct RouteProbe: Sendable {
     let sources: [PlanReport.Source]
     /// Who names them; `nil` for a manifest of this machine.
     let referrer: TransferRequest.Referrer?
-    let tuning: EngineTuning
+    let request: EngineRequest
 
     /// Places that are asked at most; a manifest can name thousands.
     static let limit = 64
@@ -199,7 +200,8 @@ struct RouteProbe: Sendable {
 
     private func probe(_ isCancelled: () -> Bool) throws -> [PlannedRoute] {
         let hops = Mutex<[TransferID: [PlannedRoute.Hop]]>([:])
-        var configuration = try EngineAssembly.configuration(tuning) { event in
+        var configuration = try request.configuration(on: EnvironmentPaths.ofProcess.host)
+        configuration.events = { event in
             guard let (id, hop) = PlannedRoute.Hop.made(of: event) else { return }
             hops.withLock { $0[id, default: []].append(hop) }
         }

@@ -1,10 +1,9 @@
 import ArgumentParser
 import SyncAgent
-import SyncConfiguration
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncReport
-import SyncSettings
 import SyncStore
 import SyncSystem
 
@@ -98,21 +97,20 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
 
     private func pull(_ output: Output, _ end: PullEnd) async throws {
         let (recipe, settings) = try self.recipe(.ofProcess)
-        let directory = try EnvironmentPaths.ofProcess.stateDirectory()
         let engine = EngineCall(
-            reporting, on: output, tuning: try EngineTuning(settings, recipe, stateDirectory: directory),
-            tellsProgress: progress, end: end, detail: verbose.detail)
-        if dryRun { return try await engine.plan(recipe) }
+            reporting, on: output, EngineRequest(recipe, settings), tellsProgress: progress, end: end,
+            detail: verbose.detail)
+        if dryRun { return try await engine.plan() }
 
         output.warn(ofHooks: recipe.hooks)
         if later.background {
-            let background = BackgroundPull(recipe: recipe, engine: engine)
+            let background = BackgroundPull(engine: engine)
             // Who reads lines gets the last one, too; the agent is left within a second.
             let limit = reporting.json ? .seconds(5) : StopSignals.onlooker
             return try await StopSignals.ending(within: limit) { try await background.run() }
         }
         CurrentProcess.clearUmask()  // The recipe has one.
-        let report = try await engine.pull(recipe)
+        let report = try await engine.pull()
         output.message(Self.summary(report))
         for note in Self.notes(report, backupDir: recipe.backupDir) { output.message(note) }
         guard report.status == .done else { throw CommandFailure(report.status) }

@@ -1,8 +1,8 @@
 import ArgumentParser
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncReport
-import SyncSettings
 
 struct VerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -23,8 +23,8 @@ struct VerifyCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = reporting.output()
-        let (recipe, tuning) = try transfer.engine(trusting: trust) { try target.recipe($0) }
-        try await EngineCall(reporting, on: output, tuning: tuning).verify(recipe)
+        let request = try transfer.engine(trusting: trust) { try target.recipe($0) }
+        try await EngineCall(reporting, on: output, request).verify()
     }
 }
 

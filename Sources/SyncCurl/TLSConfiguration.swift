@@ -1,13 +1,8 @@
 import CCurl
+package import SyncModel
 
 /// Trust and identity for https.
 package struct TLSConfiguration: Sendable {
-    /// The oldest protocol version to speak.
-    package enum Version: String, Sendable, Codable, CaseIterable {
-        case tls12 = "1.2"
-        case tls13 = "1.3"
-    }
-
     /// A PEM file of authorities to trust in place of the system's. `CURLOPT_CAINFO`.
     package var authorities: String?
     /// A PEM file with the client's certificate, shown to a transfer's original origin only. `CURLOPT_SSLCERT`.
@@ -15,7 +10,7 @@ package struct TLSConfiguration: Sendable {
     /// A PEM file with the key of ``certificate``. `CURLOPT_SSLKEY`.
     package var key: String?
     /// TLS 1.2 or later, as RFC 8996 asks.
-    package var minimumVersion = Version.tls12
+    package var minimumVersion = TLSVersion.tls12
 
     /// The system's trust, no client certificate.
     package init() {}

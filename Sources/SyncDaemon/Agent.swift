@@ -1,4 +1,5 @@
 import SyncAgent
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncSchedule
@@ -24,7 +25,7 @@ package actor Agent {
     /// Work under way, by session.
     var jobs: [String: SessionJob] { live.jobs }
     /// Engines that have found the manifest of a run that may start at once, by run.
-    var spares: [String: EngineHandle] = [:]
+    var spares: [String: AssembledEngine] = [:]
     /// Stops the work that commands wait for, such as reading a manifest.
     var answering: [ObjectIdentifier: StopRequest] = [:]
     /// Failed attempts in a row to start a run, or the owed hooks of a session, by either's name.

@@ -1,5 +1,6 @@
 package import SyncAgent
-package import SyncEngine
+package import SyncAssembly
+import SyncEngine
 package import SyncModel
 import SyncPlugins
 package import SyncSchedule
@@ -32,7 +33,7 @@ package struct AgentEnvironment: Sendable {
     /// Waits; ends early, with an error, when the task is cancelled.
     package var sleep: @Sendable (Duration) async throws -> Void
     /// Makes an engine for one piece of work.
-    package var engine: @Sendable (EngineNeeds) -> Result<EngineHandle, ControlError>
+    package var engine: @Sendable (EngineRequest) -> Result<AssembledEngine, ControlError>
     /// Makes the conditions of a run, given since when some already block.
     package var conditionCheck: @Sendable (RunConditions, [String: Int64]) -> Result<ConditionCheck, ControlError> = {
         wanted, since in
@@ -54,72 +55,9 @@ package struct AgentEnvironment: Sendable {
     package init(
         store: SyncStore, stateDirectory: String, version: String, process: Int32, now: @escaping @Sendable () -> Int64,
         sleep: @escaping @Sendable (Duration) async throws -> Void, log: @escaping @Sendable (String) -> Void,
-        engine: @escaping @Sendable (EngineNeeds) -> Result<EngineHandle, ControlError>
+        engine: @escaping @Sendable (EngineRequest) -> Result<AssembledEngine, ControlError>
     ) {
         (self.store, self.stateDirectory, self.version, self.process) = (store, stateDirectory, version, process)
         (self.now, self.sleep, self.log, self.engine) = (now, sleep, log, engine)
-    }
-}
-
-/// What an engine needs for one piece of work.
-package struct EngineNeeds: Sendable {
-    /// The run that it works on; `nil` when nothing is fetched.
-    package var recipe: RunRecipe?
-    /// Most connections in any case, so that all runs together keep to the agent's cap; `nil` without one.
-    package var connectionShare: Int?
-    /// Longest time of a transfer, waiting included.
-    package var deadline: Duration
-    /// Longest time to wait for a server that cannot be reached; `nil` for as long as ``deadline``.
-    package var patience: Duration?
-    /// Longest time to wait before any server has answered; `nil` for ``patience``.
-    package var firstContact: Duration?
-    package var stop: StopRequest
-    package var listener: @Sendable (SyncEvent) -> Void = { _ in }
-    package var progress: @Sendable (PullProgress) -> Void = { _ in }
-
-    package init(_ recipe: RunRecipe? = nil, deadline: Duration, patience: Duration?, stop: StopRequest) {
-        (self.recipe, self.deadline, self.patience, self.stop) = (recipe, deadline, patience, stop)
-    }
-}
-
-/// The current needs of an engine: its events and progress go to the listeners that are set at that moment.
-package final class EngineClient: Sendable {
-    private let state: Mutex<EngineNeeds>
-
-    package init(_ needs: EngineNeeds) { state = Mutex(needs) }
-
-    package var needs: EngineNeeds {
-        get { state.withLock { $0 } }
-        set { state.withLock { $0 = newValue } }
-    }
-}
-
-/// An engine, and how to end what it holds.
-package struct EngineHandle: Sendable {
-    package private(set) var engine: PullEngine
-    private let client: EngineClient
-    /// Ends its transports; blocks for a moment.
-    package var end: @Sendable () -> Void
-    /// The limit on its rate that it is made with, in body **bytes** a second: the tightest that its recipe and its settings
-    /// say; `nil` for none.
-    package var rateLimit: UInt64?
-    /// Changes the limit on its rate, in body **bytes** a second; `nil` for none.
-    package var setRateLimit: @Sendable (UInt64?) -> Void = { _ in }
-    /// Body **bytes** it has received so far.
-    package var received: @Sendable () -> UInt64 = { 0 }
-    /// Changes how long it takes and waits at most, as its needs say.
-    package var setWaiting: @Sendable (EngineNeeds) -> Void = { _ in }
-
-    package init(_ engine: PullEngine, for client: EngineClient, end: @escaping @Sendable () -> Void) {
-        (self.engine, self.client, self.end) = (engine, client, end)
-    }
-
-    /// The same engine for the job that continues its run, with that job's needs.
-    func taken(over needs: EngineNeeds) -> EngineHandle {
-        var handle = self
-        client.needs = needs
-        setWaiting(needs)
-        handle.engine = engine.again(stop: needs.stop)
-        return handle
     }
 }

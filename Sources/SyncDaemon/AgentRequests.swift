@@ -1,4 +1,5 @@
 package import SyncAgent
+import SyncAssembly
 import SyncEngine
 package import SyncModel
 import SyncReport
@@ -231,7 +232,7 @@ extension Agent: AgentControl {
     private func withEngine<R: Sendable>(
         _ stop: StopRequest, _ work: @escaping @Sendable (PullEngine) throws(EngineError) -> R
     ) async throws(ControlError) -> Result<R, EngineError> {
-        let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(1), stop: stop)
+        let needs = EngineRequest(deadline: .seconds(60), patience: .seconds(1), stop: stop)
         let handle = try environment.engine(needs).get()
         let result: Result<R, EngineError>
         do throws(EngineError) {

@@ -1,4 +1,5 @@
 import SyncAgent
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncSchedule
@@ -73,7 +74,7 @@ struct JobWork: Sendable {
     private func settle() throws(ControlError) {
         let runs = try stored(PullEngine.unsettledRuns(of: job.session, in: store))
         for run in runs where !job.stop.isStopped {
-            let needs = EngineNeeds(
+            let needs = EngineRequest(
                 try recipe(of: run), deadline: .seconds(86_400), patience: .seconds(60), stop: job.stop)
             let handle = try environment.engine(watched(needs)).get()
             defer { handle.end() }
@@ -105,10 +106,10 @@ struct JobWork: Sendable {
         }
         let left =
             run.deadline.map { Duration.milliseconds(max(1_000, $0.saturatingSubtract(now))) } ?? .seconds(7 * 86_400)
-        var needs = EngineNeeds(try recipe(of: run), deadline: left, patience: nil, stop: job.stop)
-        needs.connectionShare = share(for: run.recipe.connections)
+        var needs = EngineRequest(try recipe(of: run), deadline: left, patience: nil, stop: job.stop)
+        needs.connectionShare = share(for: run.recipe.settings.connections)
         needs = watched(needs)
-        let handle: EngineHandle
+        let handle: AssembledEngine
         if let found = job.takeEngine() {
             handle = found.taken(over: needs)
         } else {
@@ -116,7 +117,7 @@ struct JobWork: Sendable {
         }
         defer { handle.end() }
         var limited = handle
-        limited.rateLimit = [handle.rateLimit, run.recipe.limitRate].compactMap(\.self).min()
+        limited.rateLimit = [handle.rateLimit, run.recipe.settings.limitRate].compactMap(\.self).min()
         limited.setRateLimit = { [job] in job.setOwnLimit($0) }
         job.opened(handle, limit: limited.rateLimit)
         job.conditions?.opened(limited)
@@ -165,7 +166,7 @@ struct JobWork: Sendable {
         } catch { return .notYet(reason: .state, error: ControlError(error)) }
     }
 
-    private func watched(_ needs: EngineNeeds) -> EngineNeeds {
+    private func watched(_ needs: EngineRequest) -> EngineRequest {
         var needs = needs
         needs.listener = { [job, self] event in
             // Once for all hooks that a job calls.

@@ -1,4 +1,5 @@
 import SyncAgent
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncPlugins
@@ -9,7 +10,7 @@ import SyncSystem
 /// Whether one run may proceed, and how fast: evaluated before it starts and every few seconds while it runs.
 final class RunConditionCheck: Sendable {
     private struct State: Sendable {
-        var handle: EngineHandle?
+        var handle: AssembledEngine?
         var report: ConditionReport?
         /// The limit that was set last.
         var rate: UInt64??
@@ -45,7 +46,7 @@ final class RunConditionCheck: Sendable {
     var block: ConditionReport? { state.withLock(\.report).flatMap { $0.isBlocked ? $0 : nil } }
 
     /// Work starts with this engine.
-    func opened(_ handle: EngineHandle) {
+    func opened(_ handle: AssembledEngine) {
         state.withLock { $0.handle = handle }
         holdRate()
     }
@@ -54,7 +55,7 @@ final class RunConditionCheck: Sendable {
     ///
     /// - Returns: Whether the run may go on.
     func evaluate() -> Bool {
-        let received = state.withLock { $0.handle?.received() ?? 0 }
+        let received = state.withLock { $0.handle?.received ?? 0 }
         let now = environment.now()
         let report = check.evaluate(
             ConditionContext(destination: destination, receivedBytes: earlier.saturatingAdd(received), now: now))
@@ -69,7 +70,7 @@ final class RunConditionCheck: Sendable {
         guard !wanted.rates.isEmpty, let usual = state.withLock(\.handle).map(\.rateLimit) else { return }
         let now = environment.now()
         let limit = rate(at: now, of: wanted.rates, usual: usual, clock: environment.windowClock)
-        let handle = state.withLock { state -> EngineHandle? in
+        let handle = state.withLock { state -> AssembledEngine? in
             guard let handle = state.handle, state.rate != .some(limit) else { return nil }
             state.rate = .some(limit)
             return handle

@@ -1,4 +1,5 @@
 package import SyncAgent
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncPlugins
@@ -13,11 +14,12 @@ extension Agent {
         let stop = StopRequest()
         answering[ObjectIdentifier(stop)] = stop
         defer { answering[ObjectIdentifier(stop)] = nil }
-        var needs = EngineNeeds(request, deadline: .seconds(120), patience: .seconds(30), stop: stop)
-        // A person is waiting, as in the foreground.
-        if request.origin == .interactive { needs.firstContact = .seconds(10) }
+        // Where a person is waiting, as in the foreground.
+        var needs = EngineRequest(
+            request, deadline: .seconds(120), patience: .seconds(30),
+            firstContact: request.origin == .interactive ? .seconds(10) : nil, stop: stop)
         needs.connectionShare = environment.connectionShare
-        let handle: EngineHandle
+        let handle: AssembledEngine
         do throws(ControlError) { handle = try environment.engine(needs).get() } catch {
             record(EngineError(error.exitStatus, error.message, cause: error.cause), of: request)
             throw error
@@ -64,7 +66,7 @@ extension Agent {
 
     /// Waits for the session's turn. Its name is looked at again then: a request for another destination of the project may
     /// have taken it meanwhile.
-    private func enter(_ prepared: inout PreparedRun, _ request: EnqueueRequest, _ handle: EngineHandle)
+    private func enter(_ prepared: inout PreparedRun, _ request: EnqueueRequest, _ handle: AssembledEngine)
         async throws(EngineError)
     {
         await enter(prepared.session)
@@ -82,9 +84,11 @@ extension Agent {
     }
 
     /// Ends an engine, which may block: on a thread of its own, or on this one if none can be created.
-    func end(_ handle: EngineHandle) async { if (try? await onThread("end", { handle.end() })) == nil { handle.end() } }
+    func end(_ handle: AssembledEngine) async {
+        if (try? await onThread("end", { handle.end() })) == nil { handle.end() }
+    }
 
-    private func record(_ prepared: PreparedRun, _ request: EnqueueRequest, _ handle: EngineHandle) async -> Result<
+    private func record(_ prepared: PreparedRun, _ request: EnqueueRequest, _ handle: AssembledEngine) async -> Result<
         EnqueueReply, ControlError
     > {
         do throws(EngineError) {
@@ -167,7 +171,7 @@ extension Agent {
         try require((request.label ?? "").utf8.count <= 4096, "label: at most 4096 bytes")
         let fault = request.session.flatMap(RunRecipe.objection(toSession:))
         try require(fault == nil, "session: \(fault ?? "")")
-        try require((1...64).contains(request.connections ?? 1), "connections: 1 to 64")
+        try require((1...64).contains(request.settings.connections ?? 1), "connections: 1 to 64")
         let objection = request.channel.flatMap(ChannelName.objection)
         try require(objection == nil, "channel: \(objection ?? "")")
         try require(request.revision != 0, "revision: 1 or more")

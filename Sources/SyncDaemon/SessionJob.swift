@@ -1,3 +1,4 @@
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncStore
@@ -11,9 +12,9 @@ final class SessionJob: Sendable {
         var conditions: RunConditionCheck?
         var isCallingHooks: Bool
         var hasCalledHooks = false
-        var handle: EngineHandle?
+        var handle: AssembledEngine?
         /// An engine that has found the manifest already.
-        var spare: EngineHandle?
+        var spare: AssembledEngine?
         var ownLimit: UInt64?
         var share: UInt64?
         /// Body **bytes** received when the share was set last.
@@ -32,14 +33,14 @@ final class SessionJob: Sendable {
     /// - Parameters:
     ///   - run: `nil` if only owed hooks are run.
     ///   - engine: One that has the run's manifest already, if there is one.
-    init(session: String, _ run: StoredRun?, engine: EngineHandle?) {
+    init(session: String, _ run: StoredRun?, engine: AssembledEngine?) {
         (self.session, self.run) = (session, run?.identifier)
         weight = run?.recipe.origin == .interactive ? 4 : 1
         state = Mutex(State(isCallingHooks: run == nil, spare: engine))
     }
 
     /// The engine that came with it, once.
-    func takeEngine() -> EngineHandle? {
+    func takeEngine() -> AssembledEngine? {
         state.withLock { state in
             defer { state.spare = nil }
             return state.spare
@@ -53,9 +54,9 @@ final class SessionJob: Sendable {
     // MARK: Its rate
 
     /// Work starts with this engine; `limit` is the run's own, in **bytes** a second.
-    func opened(_ handle: EngineHandle, limit: UInt64?) {
+    func opened(_ handle: AssembledEngine, limit: UInt64?) {
         let isShared = state.withLock { state in
-            (state.handle, state.ownLimit, state.received) = (handle, limit, handle.received())
+            (state.handle, state.ownLimit, state.received) = (handle, limit, handle.received)
             return state.share != nil
         }
         if isShared { applyLimits() }
@@ -71,7 +72,7 @@ final class SessionJob: Sendable {
     ///
     /// - Parameter time: Since it was asked last.
     func claim(after time: Duration) -> BandwidthClaim? {
-        guard let received = state.withLock(\.handle)?.received() else { return nil }
+        guard let received = state.withLock(\.handle)?.received else { return nil }
         return state.withLock { state in
             guard !state.isCallingHooks else { return nil }
             var claim = BandwidthClaim(weight: weight, limit: state.ownLimit, share: state.share)

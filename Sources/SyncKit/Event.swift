@@ -84,19 +84,13 @@ extension Sync {
     }
 
     /// ``Event/files(_:)``
-    public struct FileProgress: Sendable, Hashable, Decodable {
+    public struct FileProgress: Sendable, Hashable {
         /// Relative to the destination.
         public let path: String
         /// **Bytes** that are here; the number drops if some turn out wrong.
         public let bytesDone: UInt64
         /// The file's size in **bytes**.
         public let bytesTotal: UInt64
-
-        private enum CodingKeys: String, CodingKey {
-            case path
-            case bytesDone = "bytes_done"
-            case bytesTotal = "bytes_total"
-        }
     }
 
     /// ``Event/installed(_:)``
@@ -163,23 +157,7 @@ extension Sync {
     }
 
     /// ``Event/finished(_:)``
-    public struct Summary: Sendable, Hashable {
-        /// Numbers of files and links.
-        public struct Files: Sendable, Hashable {
-            /// Selected.
-            public let total: Int
-            /// New or changed.
-            public let installed: Int
-            /// Already in place.
-            public let unchanged: Int
-            /// Built from local data.
-            public let reused: Int
-            /// Removed, because the manifest no longer lists them.
-            public let removed: Int
-            /// Failed.
-            public let failed: Int
-        }
-
+    public struct Summary: Sendable, Equatable {
         /// The session's name.
         public let session: String
         /// The identifier of this run.
@@ -189,7 +167,7 @@ extension Sync {
         /// The exit status of the command `syncagent`: a hook may have failed even though every file is in place.
         public let status: ExitStatus
         /// Counts by outcome.
-        public let files: Files
+        public let files: FileCounts
         /// Body **bytes** received.
         public let received: UInt64
         /// HTTP requests sent.
@@ -205,50 +183,42 @@ extension Sync.Event {
     /// - Parameter json: One object.
     /// - Returns: `nil` if the text is not an event. The end of a run is ``other(name:json:)``.
     public init?(json: some Collection<UInt8>) {
-        let data = Data(json)
-        guard let name = try? JSONDecoder().decode(Head.self, from: data).event else { return nil }
-        self.init(name, data)
+        let text = String(decoding: json, as: UTF8.self)
+        guard let name = JSONValue(text: text)?["event"]?.string else { return nil }
+        self.init(name, text)
     }
 
     /// An event with a known name.
-    init(_ name: String, _ data: Data) {
-        let decoder = JSONDecoder()
-        func payload<Payload: Decodable>(_ type: Payload.Type) -> Payload? { try? decoder.decode(type, from: data) }
+    init(_ name: String, _ json: String) {
+        func payload<Payload: Decodable>(_ type: Payload.Type = Payload.self) -> Payload? {
+            try? JSONDecoder().decode(type, from: Data(json.utf8))
+        }
+        func text(_ key: String) -> String? { JSONValue(text: json)?[key]?.string }
         let known: Sync.Event? =
             switch EventName(rawValue: name) {
-            case .runStarted: payload(Sync.Started.self).map { .started($0) }
-            case .planReady: payload(Sync.Planned.self).map { .planned($0) }
-            case .taskInstalled: payload(Sync.Installed.self).map { .installed($0) }
-            case .taskFailed: payload(Sync.FailedFile.self).map { .failed($0) }
-            case .taskRemoved: payload(Removed.self).map { .removed(path: $0.path) }
-            case .taskRedirected: payload(Sync.Redirect.self).map { .redirected($0) }
-            case .transferRetrying: payload(Sync.Retry.self).map { .retrying($0) }
+            case .runStarted: payload().map { .started($0) }
+            case .planReady: payload().map { .planned($0) }
+            case .taskInstalled: payload().map { .installed($0) }
+            case .taskFailed: payload().map { .failed($0) }
+            case .taskRemoved: text("path").map { .removed(path: $0) }
+            case .taskRedirected: payload().map { .redirected($0) }
+            case .transferRetrying: payload().map { .retrying($0) }
             case .conditionBlocked:
-                payload(Blocked.self).map { .blocked(condition: $0.condition, reason: $0.detail ?? "") }
-            case .conditionCleared: payload(Blocked.self).map { .unblocked(condition: $0.condition) }
-            case .groupCompleted: payload(Group.self).map { .groupCompleted(name: $0.group, result: $0.result) }
-            case .hookStarted: payload(Sync.HookCall.self).map { .hookStarted($0) }
+                text("condition").map { .blocked(condition: $0, reason: text("detail") ?? "") }
+            case .conditionCleared: text("condition").map { .unblocked(condition: $0) }
+            case .groupCompleted:
+                text("result").flatMap(RunResult.init).flatMap { result in
+                    text("group").map { .groupCompleted(name: $0, result: result) }
+                }
+            case .hookStarted: payload().map { .hookStarted($0) }
             case .hookFinished:
-                payload(Sync.HookCall.self).flatMap { call in
-                    payload(HookEnd.self).map { .hookFinished(call, result: $0.result, output: $0.output) }
+                payload().flatMap { call in
+                    text("result").flatMap { result in
+                        text("output").map { .hookFinished(call, result: result, output: $0) }
+                    }
                 }
             default: nil
             }
-        self = known ?? .other(name: name, json: String(decoding: data, as: UTF8.self))
-    }
-
-    private struct Head: Decodable { let event: String }
-    private struct Removed: Decodable { let path: String }
-    private struct Blocked: Decodable {
-        let condition: String
-        let detail: String?
-    }
-    private struct Group: Decodable {
-        let group: String
-        let result: RunResult
-    }
-    private struct HookEnd: Decodable {
-        let result: String
-        let output: String
+        self = known ?? .other(name: name, json: json)
     }
 }

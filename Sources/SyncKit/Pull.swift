@@ -14,14 +14,19 @@ extension Sync {
         let plugins: Plugins
 
         init(_ subject: PullWork.Subject, destination: String, options: Options, plugins: Plugins) {
-            self.subject = subject
-            self.destination = destination
-            self.options = options
-            self.plugins = plugins
+            (self.subject, self.destination, self.options, self.plugins) = (subject, destination, options, plugins)
         }
 
         /// Starts a new iteration; the pull starts when the first event is requested.
         public func makeAsyncIterator() -> Iterator { Iterator(PullWork(self)) }
+
+        /// Pulls to the end; for those who need no events.
+        public func summary() async throws -> Summary {
+            var summary: Summary?
+            for try await case .finished(let last) in self { summary = last }
+            guard let summary else { throw CancellationError() }
+            return summary
+        }
 
         /// Iterates over the events.
         public struct Iterator: AsyncIteratorProtocol {

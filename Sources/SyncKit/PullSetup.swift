@@ -18,7 +18,7 @@ struct PullSetup {
     private let stateDirectory: String
     private let store: SyncStore
     private let options: Sync.Options
-    private let plugins: EnginePlugins
+    private let plugins: PluginSet
 
     /// - Throws: ``Sync/Failure``.
     init(_ pull: Sync.Pull) throws {
@@ -36,24 +36,18 @@ struct PullSetup {
         let manifest: String
         switch pull.subject {
         case .manifest(let text):
-            let named = withAuthority(text, schemes: Self.schemes(plugins))
+            let named = withAuthority(text, schemes: plugins.schemes)
             manifest = urlScheme(of: named) == nil ? try Self.absolute(named) : named
         case .entries(let entries, let project): manifest = try Self.write(entries, project, under: state)
         }
-        var recipe = RunRecipe(manifest: manifest, destination: destination)
-        recipe.session = options.session
-        recipe.groups = options.groups
-        (recipe.channel, recipe.revision) = (options.channel, options.revision)
-        recipe.hooks = options.hooks
+        var recipe = options.run
+        (recipe.manifest, recipe.destination) = (manifest, destination)
         for name in pull.plugins.hooks.keys.sorted() {
             let word = "plugin:\(name)"
-            guard !options.hooks.contains(where: { $0.arguments.first == word }) else { continue }
+            guard !recipe.hooks.contains(where: { $0.arguments.first == word }) else { continue }
             recipe.hooks.append(RunHook(arguments: [word]))
         }
-        recipe.prune = options.prunes
-        recipe.allowOlder = options.allowsOlder
-        recipe.connections = options.connections
-        recipe.limitRate = options.rateLimit
+        recipe.settings.patience = recipe.settings.patience.map { min($0, .seconds(366 * 86_400)) }
         self.recipe = recipe
     }
 
@@ -71,12 +65,19 @@ struct PullSetup {
             "stateDirectory is an empty string: name a directory, or leave it nil.")
         if let reason = options.channel.flatMap(ChannelName.objection) { throw Sync.Failure(.usage, reason) }
         try refuse(unless: options.revision != 0, "revision counts from 1.")
-        if let count = options.connections {
+        let settings = options.settings
+        if let count = settings.connections {
             try refuse(unless: (1...64).contains(count), "connections must be 1 to 64, not \(count).")
         }
         try refuse(
-            unless: options.rateLimit != 0, "rateLimit must be at least 1 byte per second; use nil for no limit.")
-        try refuse(unless: options.patience > .zero, "patience must be above 0, not \(options.patience).")
+            unless: settings.limitRate != 0, "limitRate must be at least 1 byte per second; use nil for no limit.")
+        if let patience = settings.patience {
+            try refuse(unless: patience > .zero, "patience must be above 0, not \(patience).")
+        }
+        try refuse(
+            unless: options.notBefore == nil && !options.paused && options.conditions.isEmpty
+                && options.deadlineSeconds == nil,
+            "notBefore, paused, conditions and deadlineSeconds are for an agent; conditions of your own are plugins.")
         for hook in options.hooks {
             let name = escaped(shownHookProgram(hook.arguments.first ?? ""))
             try refuse(
@@ -98,41 +99,42 @@ struct PullSetup {
     ///
     /// - Throws: ``Sync/Failure`` with status 78 for what libcurl refuses.
     func engine(
-        stop: StopRequest, listener: @escaping @Sendable (SyncEvent) -> Void,
-        progress: @escaping @Sendable (PullProgress) -> Void, requests: @escaping @Sendable ([UInt8]) -> Void
+        stop: StopRequest, listener: @escaping @Sendable (SyncEvent) -> Void = { _ in },
+        progress: @escaping @Sendable (PullProgress) -> Void = { _ in },
+        requests: @escaping @Sendable ([UInt8]) -> Void = { _ in }
     ) throws(Sync.Failure) -> AssembledEngine {
-        var web = TransportConfiguration(
-            clock: SystemTime.clock, random: { .random(in: .min ... .max) }, events: { _ in })
-        web.userAgent = "syncagent-kit"
-        let patience = min(options.patience, .seconds(366 * 86_400))
-        web.patience = Patience(firstContact: patience / 6, silence: patience)
-        web.homes = (try? CurlURL(recipe.manifest).origin).map { [$0] }
-        web.rateLimit = options.rateLimit
-        if let connections = options.connections {
-            web.connections = connections
-            web.connectionsPerHost = connections
-            web.initialConnections = min(web.initialConnections, connections)
-        }
-        do throws(TransferError) {
+        let host = HostEnvironment(
+            base: PathBase(directory: nil, home: nil), variables: ProcessInfo.processInfo.environment)
+        do throws(EngineError) {
+            let settings = try rethrowing(RunSettings(of: recipe, host)) { (error: SettingsError) in EngineError(error)
+            }
+            var request = EngineRequest(recipe, settings)
+            request.isEmbedded = true
+            request.stop = stop
+            (request.listener, request.progress, request.requests) = (listener, progress, requests)
             return try AssembledEngine(
-                store: store, stateDirectory: stateDirectory, web: web, plugins: plugins, stop: stop,
-                listener: listener, progress: progress,
-                adjust: { environment in
-                    environment.manifestLimits.schemes?.formUnion(Self.schemes(plugins))
-                    // The program around it has heaps of its own.
-                    environment.releasesMemory = false
-                    environment.requests = requests
-                })
-        } catch { throw Sync.Failure(.configuration, "\(error)") }
+                request, on: host, store: store, stateDirectory: stateDirectory, own: plugins)
+        } catch { throw Sync.Failure(error.status, error.message) }
     }
 
-    /// What the transports of a program are for, in lower case.
-    private static func schemes(_ plugins: EnginePlugins) -> Set<String> {
-        plugins.transports.reduce(into: []) { $0.formUnion($1.scope.schemes) }
+    /// Looks with an engine on a thread of its own; cancelling the task stops it.
+    static func look<R: Sendable>(
+        _ pull: Sync.Pull, _ work: @escaping @Sendable (PullEngine, RunRecipe) throws(EngineError) -> R
+    ) async throws -> R {
+        let stop = StopRequest()
+        return try await onThread("look", onCancel: { stop.stop() }) { _ in
+            let setup = try PullSetup(pull)
+            let engine = try setup.engine(stop: stop)
+            defer { engine.end() }
+            do throws(EngineError) { return try work(engine.engine, setup.recipe) } catch {
+                if stop.isStopped { throw CancellationError() }
+                throw Sync.Failure(error.status, error.message)
+            }
+        }
     }
 
-    private static func plugins(_ said: Sync.Plugins) throws(Sync.Failure) -> EnginePlugins {
-        var plugins = EnginePlugins()
+    private static func plugins(_ said: Sync.Plugins) throws(Sync.Failure) -> PluginSet {
+        var plugins = PluginSet()
         do throws(SyncCurl.URLError) {
             for (prefix, transport) in said.transports {
                 plugins.transports.append((try .prefixes([prefix]), transport))
@@ -147,7 +149,7 @@ struct PullSetup {
             }
         } catch { throw Sync.Failure(.usage, "a plugin's URL is \(error.description)") }
         // A manifest from elsewhere could name this machine's files.
-        guard !schemes(plugins).contains("file") else { throw Sync.Failure(.usage, URLScope.fileIsBuiltIn) }
+        guard !plugins.schemes.contains("file") else { throw Sync.Failure(.usage, URLScope.fileIsBuiltIn) }
         plugins.verifications = said.verifiers.enumerated().map {
             FileVerification(name: "verifier-\($0.offset + 1)", verifier: $0.element)
         }

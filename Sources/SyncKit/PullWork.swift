@@ -87,25 +87,16 @@ final class PullWork: Sendable {
         try start()
         return try await withTaskCancellationHandler {
             while true {
-                switch take() {
-                case .event(let event): return event
-                case .end(let result):
-                    try result.get()
-                    return nil
-                case nil: await arrival()
-                }
+                if let next = take() { return try next.get() }
+                await arrival()
             }
         } onCancel: {
             stop()
         }
     }
 
-    private enum Taken {
-        case event(Sync.Event)
-        case end(Result<Void, any Error>)
-    }
-
-    private func take() -> Taken? {
+    /// The next event, or how it ended: with `nil` where it ended well. `nil` while there is nothing.
+    private func take() -> Result<Sync.Event?, any Error>? {
         while true {
             let item = state.change { state -> Item? in
                 if state.taken < state.items.count {
@@ -116,12 +107,12 @@ final class PullWork: Sendable {
                 return state.takeLatest()
             }
             switch item {
-            case .told(let event): return .event(event)
+            case .told(let event): return .success(event)
             case .event(let event):
                 // The end is told with what the command would exit with.
                 if event.name == .pullFinished { continue }
-                return .event(Sync.Event(event.name.rawValue, Data(event.json.bytes)))
-            case nil: return state.withLock(\.end).map { .end($0) }
+                return .success(Sync.Event(event.name.rawValue, event.json.text))
+            case nil: return state.withLock(\.end)?.map { nil }
             }
         }
     }
@@ -190,14 +181,17 @@ final class PullWork: Sendable {
         }
     }
 
-    private struct Files: Decodable { let parts: [Sync.FileProgress] }
-
     /// - Parameter json: As ``/SyncEngine/LiveRun`` keeps it.
     private func tell(requests json: [UInt8]) {
-        let (decoder, data) = (JSONDecoder(), Data(json))
-        guard let list = try? decoder.decode(RequestList.self, from: data),
-            let files = try? decoder.decode(Files.self, from: data).parts
+        guard let list = try? JSONDecoder().decode(RequestList.self, from: Data(json)),
+            let parts = JSONValue(text: String(decoding: json, as: UTF8.self))?["parts"]?.array
         else { return }
+        let files = parts.compactMap { part -> Sync.FileProgress? in
+            guard let path = part["path"]?.string, let done = part["bytes_done"]?.unsigned,
+                let total = part["bytes_total"]?.unsigned
+            else { return nil }
+            return Sync.FileProgress(path: path, bytesDone: done, bytesTotal: total)
+        }
         tell { state in
             state.requests = list
             if !files.isEmpty { state.files = files }
@@ -245,14 +239,15 @@ final class PullWork: Sendable {
             do throws(ThreadError) {
                 watch = try self.watch(check, setup.destination, stop, ended) { before &+ engine.received }
             } catch {
-                engine.end(isStopped: true)
+                stop.stop()
+                engine.end()
                 throw Sync.Failure(.ioError, "\(error)")
             }
             let result = Result { () throws(EngineError) in try engine.engine.pull(setup.recipe) }
             earlier &+= engine.received
             ended.set()
             watch?.join()
-            engine.end(isStopped: stop.isStopped)
+            engine.end()
             // A condition has stopped it: it goes on when that clears.
             if stop.reason == .policy, (try? result.get())?.result != .ok { continue }
             return try finish(result, stop)
@@ -317,9 +312,7 @@ extension Sync.Summary {
     fileprivate init(_ report: PullReport) {
         self.init(
             session: report.session, run: report.run, result: report.result, status: report.status,
-            files: Files(
-                total: report.files.total, installed: report.files.installed, unchanged: report.files.unchanged,
-                reused: report.files.reused, removed: report.files.removed, failed: report.files.failed),
+            files: report.files,
             received: report.bytes.received, requests: report.requests,
             elapsed: .milliseconds(report.elapsedMilliseconds))
     }

@@ -1,7 +1,8 @@
 import Foundation
 @_exported public import SyncAgent
 import SyncAssembly
-import SyncModel
+import SyncEngine
+public import SyncModel
 @_exported public import SyncPlugins
 import SyncSystem
 
@@ -44,37 +45,59 @@ public enum Sync {
         plugins: Plugins = Plugins()
     ) -> Pull { Pull(.entries(files, project: project), destination: destination, options: options, plugins: plugins) }
 
+    /// What a pull would do; nothing in the destination is changed. Cancelling the task stops it.
+    ///
+    /// - Throws: ``Failure``, also with what the pull would end with where that is known beforehand.
+    public static func plan(
+        _ manifest: String, into destination: String, options: Options = Options(), plugins: Plugins = Plugins()
+    ) async throws -> Planned {
+        let pull = Pull(.manifest(manifest), destination: destination, options: options, plugins: plugins)
+        return try await PullSetup.look(pull) { engine, recipe throws(EngineError) in
+            let report = try engine.plan(recipe)
+            if let refusal = report.refusal { throw refusal }
+            return Planned(
+                files: report.files, unchanged: report.unchanged, wanted: report.wanted,
+                requests: report.requests.count,
+                bytes: report.requests.reduce(0) { $0 + UInt64($1.range.count) })
+        }
+    }
+
+    /// Hashes the files in the destination again. Cancelling the task stops it.
+    ///
+    /// - Returns: What is missing or differs from the manifest, and why; empty if everything is right.
+    /// - Throws: ``Failure``.
+    public static func verify(
+        _ manifest: String, into destination: String, options: Options = Options(), plugins: Plugins = Plugins()
+    ) async throws -> [FailedFile] {
+        let pull = Pull(.manifest(manifest), destination: destination, options: options, plugins: plugins)
+        return try await PullSetup.look(pull) { engine, recipe throws(EngineError) in
+            let report = try engine.verify(recipe)
+            if let place = report.missingPlace { throw EngineError(.noInput, "\(escaped(place)) does not exist") }
+            return report.problems.map { FailedFile(path: $0.path, reason: $0.reason, cause: .wrongBytes) }
+        }
+    }
+
     /// One file and the URLs of its bytes.
     public typealias Entry = FileEntry
 
-    /// Settings of a pull.
-    public struct Options: Sendable {
-        /// The session's name; `nil` for the manifest's project.
-        public var session: String?
-        /// Only these groups; empty for all.
-        public var groups: [String] = []
-        /// The channel to follow, such as `beta`; `nil` for the default one.
-        public var channel: String?
-        /// The revision to install; `nil` for the newest of the channel.
-        public var revision: UInt64?
-        /// Programs, webhooks and `plugin:NAME` to run when groups are complete.
-        public var hooks: [RunHook] = []
-        /// Remove files that an earlier pull installed and this manifest no longer lists.
-        public var prunes = false
-        /// Allow a revision older than the installed one.
-        public var allowsOlder = false
-        /// The most connections at a time, 1...64; `nil` to adapt.
-        public var connections: Int?
-        /// The most body **bytes** per second, at least 1; `nil` for no limit.
-        public var rateLimit: UInt64?
-        /// How long to wait for servers that send nothing, once one has answered, up to 366 days; a sixth of it until then.
-        public var patience = Duration.seconds(60)
+    /// Settings of a pull: all that a run can be asked for, in the value that the command `syncagent` uses as well, such as
+    /// `options.groups`, `options.trust` or `options.settings.limitRate`.
+    @dynamicMemberLookup public struct Options: Sendable {
+        /// What is asked for. Its manifest and destination are those of the call, its hooks are run besides those of ``Plugins``;
+        /// what delays a run is for an agent and is refused here.
+        public var run = RunRecipe(manifest: "")
         /// The state directory for sessions, events and cached manifests, absolute; `nil` for the user's own, which is shared
         /// with the command `syncagent`.
         public var stateDirectory: String?
 
         /// All files, with default settings.
         public init() {}
+
+        /// A property of ``run``.
+        public subscript<Value>(dynamicMember property: WritableKeyPath<RunRecipe, Value>) -> Value {
+            get { run[keyPath: property] }
+            set { run[keyPath: property] = newValue }
+        }
     }
 
     /// Your own types for the seven extension points. All of them are called on threads that may block.
@@ -107,8 +130,7 @@ public enum Sync {
         public let description: String
 
         init(_ status: ExitStatus, _ description: String) {
-            self.status = status
-            self.description = description
+            (self.status, self.description) = (status, description)
         }
     }
 }

@@ -1,106 +1,208 @@
-/// Reads one JSON text into a ``JSONValue``. RFC 8259, strict: UTF-8, no comments, no byte order mark, no key twice,
-/// nothing after the value. Total: nothing in the text traps, and nesting is bounded.
+/// Takes JSON apart, token by token. RFC 8259, strict: UTF-8, no comments, no byte order mark, no key twice, nothing after the
+/// value. Or JSON5 (https://spec.json5.org), as people write it: with comments, trailing commas, unquoted keys, single quotes and
+/// more forms of numbers. Total: nothing in the text traps, and nesting is bounded.
 package struct JSONParser {
+    /// What is wrong, and at which byte.
+    package struct Fault: Error {
+        package let position: Int
+        package let detail: String
+        /// The key that comes twice in one object, where that is why.
+        package var repeated: String?
+    }
+
     private let bytes: UnsafeRawBufferPointer
+    private let isJSON5: Bool
+    private let mostDepth: Int
     private var position = 0
     private var depth = 0
-    /// The key that comes twice in one object.
-    private var repeated: String?
+    /// So many lines begin before this position.
+    private var counted = (position: 0, line: 1)
 
     /// Most arrays and objects within each other.
     package static let maximumDepth = 128
 
-    private init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
-
-    /// Reads a text; `nil` when it is not JSON.
-    package static func parse(_ bytes: UnsafeRawBufferPointer) -> JSONValue? {
-        var repeated: String?
-        return parse(bytes, repeated: &repeated)
+    private init(_ bytes: UnsafeRawBufferPointer, isJSON5: Bool, mostDepth: Int) {
+        (self.bytes, self.isJSON5, self.mostDepth) = (bytes, isJSON5, mostDepth)
     }
 
-    /// Reads a text; `nil` when it is not JSON.
-    ///
-    /// - Parameter repeated: Gets the key that comes twice in one object, where that is why.
-    package static func parse(_ bytes: UnsafeRawBufferPointer, repeated: inout String?) -> JSONValue? {
-        var parser = JSONParser(bytes)
-        defer { repeated = parser.repeated }
-        guard let value = parser.value(), parser.peek() == nil else { return nil }
+    /// Reads a text of JSON; `nil` when it is not JSON.
+    package static func parse(_ bytes: UnsafeRawBufferPointer) -> JSONValue? { try? read(bytes) }
+
+    /// Reads a text of JSON; `nil` when it is not JSON.
+    package static func parse(_ text: String) -> JSONValue? { Array(text.utf8).withUnsafeBytes { parse($0) } }
+
+    /// Reads a text of JSON.
+    package static func read(_ bytes: UnsafeRawBufferPointer) throws(Fault) -> JSONValue {
+        var parser = JSONParser(bytes, isJSON5: false, mostDepth: maximumDepth)
+        let value = try parser.value()
+        try parser.end()
         return value
     }
 
-    /// Reads a text; `nil` when it is not JSON.
-    package static func parse(_ text: String) -> JSONValue? { Array(text.utf8).withUnsafeBytes { parse($0) } }
+    /// Reads a text of JSON5: `read` takes one value off it.
+    ///
+    /// - Parameter mostDepth: Most arrays and objects within each other.
+    package static func json5<R>(
+        _ bytes: UnsafeRawBufferPointer, mostDepth: Int, _ read: (inout JSONParser) throws(Fault) -> R
+    ) throws(Fault) -> R {
+        var parser = JSONParser(bytes, isJSON5: true, mostDepth: mostDepth)
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { parser.position = 3 }
+        guard try parser.peek() != nil else { throw parser.fault("the file is empty; write {} for no settings") }
+        let value = try read(&parser)
+        try parser.end()
+        return value
+    }
 
-    /// Skips white space and returns the next byte, which stays unread; `nil` at the end.
-    private mutating func peek() -> UInt8? {
+    private mutating func end() throws(Fault) {
+        if try peek() != nil { throw fault("text after the end of the value") }
+    }
+
+    private func fault(_ detail: String, at place: Int? = nil, repeated: String? = nil) -> Fault {
+        Fault(position: place ?? position, detail: detail, repeated: repeated)
+    }
+
+    /// The line of the next byte, from 1.
+    package mutating func line() -> Int {
+        counted = (
+            position, counted.line + bytes[counted.position..<max(counted.position, position)].count { $0 == 0x0A }
+        )
+        return counted.line
+    }
+
+    // MARK: Structure
+
+    private mutating func value() throws(Fault) -> JSONValue {
+        switch try peek() {
+        case UInt8(ascii: "{"):
+            var members: [String: JSONValue] = [:]
+            try self.members { parser, key, _ throws(Fault) in members[key] = try parser.value() }
+            return .object(members)
+        case UInt8(ascii: "["):
+            var elements: [JSONValue] = []
+            try self.elements { parser throws(Fault) in elements.append(try parser.value()) }
+            return .array(elements)
+        default: return try scalar()
+        }
+    }
+
+    /// Reads an object; `read` takes the value of each key, and is told the line of the key where that is JSON5.
+    package mutating func members(_ read: (inout JSONParser, String, _ line: Int) throws(Fault) -> Void) throws(Fault) {
+        var keys: Set<String> = []
+        try each(upTo: "}") { parser throws(Fault) in
+            let (start, line) = (parser.position, parser.isJSON5 ? parser.line() : 0)
+            let key = try parser.key()
+            guard keys.insert(key).inserted else {
+                throw parser.fault("this key appears twice in one object; keep one of them", at: start, repeated: key)
+            }
+            guard try parser.take(":") else { throw parser.fault("a colon is missing after the key") }
+            _ = try parser.peek()
+            try read(&parser, key, line)
+        }
+    }
+
+    /// Reads an array; `read` takes each element.
+    package mutating func elements(_ read: (inout JSONParser) throws(Fault) -> Void) throws(Fault) {
+        try each(upTo: "]", read)
+    }
+
+    private mutating func each(upTo close: Unicode.Scalar, _ read: (inout JSONParser) throws(Fault) -> Void)
+        throws(Fault)
+    {
+        position += 1
+        depth += 1
+        defer { depth -= 1 }
+        guard depth <= mostDepth else { throw fault("nested deeper than \(mostDepth) levels") }
+        if try take(close) { return }
+        while true {
+            _ = try peek()
+            try read(&self)
+            if try take(close) { return }
+            guard try take(",") else { throw fault("a comma or \(close) is missing before this") }
+            if isJSON5, try take(close) { return }
+        }
+    }
+
+    /// Skips blanks and returns the next byte, which stays unread; `nil` at the end.
+    package mutating func peek() throws(Fault) -> UInt8? {
         while position < bytes.count {
             let byte = bytes[position]
-            guard byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 else { return byte }
-            position += 1
+            if byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 {
+                position += 1
+            } else if isJSON5, try skipsBlank(byte) {
+                continue
+            } else {
+                return byte
+            }
         }
         return nil
     }
 
-    private mutating func take(_ byte: UInt8) -> Bool {
-        guard peek() == byte else { return false }
+    /// Skips what is blank in JSON5 only.
+    private mutating func skipsBlank(_ byte: UInt8) throws(Fault) -> Bool {
+        let rest = bytes[position...]
+        if byte == 0x0B || byte == 0x0C {
+            position += 1
+        } else if rest.starts(with: [0xC2, 0xA0]) {
+            // A no-break space, as editors leave them.
+            position += 2
+        } else if rest.starts(with: "//".utf8) {
+            position = rest.firstIndex(of: 0x0A) ?? bytes.count
+        } else if rest.starts(with: "/*".utf8) {
+            var end = position + 2
+            while !bytes[end...].starts(with: "*/".utf8) {
+                guard end < bytes.count else { throw fault("a comment that never ends; close it with */") }
+                end += 1
+            }
+            position = end + 2
+        } else {
+            return false
+        }
+        return true
+    }
+
+    private mutating func take(_ character: Unicode.Scalar) throws(Fault) -> Bool {
+        guard try peek() == UInt8(ascii: character) else { return false }
         position += 1
         return true
     }
 
-    private mutating func take(word: StaticString, _ value: JSONValue) -> JSONValue? {
-        let length = word.utf8CodeUnitCount
-        guard bytes.count - position >= length else { return nil }
-        for index in 0..<length where bytes[position + index] != word.utf8Start[index] { return nil }
-        position += length
-        return value
-    }
-
-    private mutating func value() -> JSONValue? {
-        switch peek() {
-        case UInt8(ascii: "{"): nested { $0.members() }
-        case UInt8(ascii: "["): nested { $0.elements() }
-        case UInt8(ascii: "\""): string().map { .string($0) }
-        case UInt8(ascii: "t"): take(word: "true", .bool(true))
-        case UInt8(ascii: "f"): take(word: "false", .bool(false))
-        case UInt8(ascii: "n"): take(word: "null", .null)
-        default: number()
+    private mutating func key() throws(Fault) -> String {
+        let start = position
+        guard let quote = try peek() else { throw fault("a key or } is missing here") }
+        if quote == UInt8(ascii: "\"") || isJSON5 && quote == UInt8(ascii: "'") { return try string(quote) }
+        while isJSON5, position < bytes.count, Self.isIdentifier(bytes[position]) { position += 1 }
+        guard position > start, let name = String(validating: bytes[start..<position], as: UTF8.self) else {
+            throw fault("a key or } is missing here")
         }
+        return name
     }
 
-    private mutating func nested(_ read: (inout JSONParser) -> JSONValue?) -> JSONValue? {
-        guard depth < Self.maximumDepth else { return nil }
-        depth += 1
-        position += 1
-        defer { depth -= 1 }
-        return read(&self)
-    }
-
-    private mutating func members() -> JSONValue? {
-        var members: [String: JSONValue] = [:]
-        if take(UInt8(ascii: "}")) { return .object(members) }
-        repeat {
-            guard peek() == UInt8(ascii: "\""), let key = string(), take(UInt8(ascii: ":")), let value = value() else {
-                return nil
-            }
-            guard members.updateValue(value, forKey: key) == nil else {
-                repeated = key
-                return nil
-            }
-        } while take(UInt8(ascii: ","))
-        return take(UInt8(ascii: "}")) ? .object(members) : nil
-    }
-
-    private mutating func elements() -> JSONValue? {
-        var elements: [JSONValue] = []
-        if take(UInt8(ascii: "]")) { return .array(elements) }
-        repeat {
-            guard let value = value() else { return nil }
-            elements.append(value)
-        } while take(UInt8(ascii: ","))
-        return take(UInt8(ascii: "]")) ? .array(elements) : nil
+    private static func isIdentifier(_ byte: UInt8) -> Bool {
+        isAlphanumeric(byte) || byte == UInt8(ascii: "_") || byte == UInt8(ascii: "$") || byte >= 0x80
     }
 
     // MARK: Scalars
+
+    /// Reads a value that is neither an object nor an array.
+    package mutating func scalar() throws(Fault) -> JSONValue {
+        guard let first = try peek() else { throw fault("a value is missing here") }
+        if first == UInt8(ascii: "\"") || isJSON5 && first == UInt8(ascii: "'") { return .string(try string(first)) }
+        if take(word: "true") { return .bool(true) }
+        if take(word: "false") { return .bool(false) }
+        if take(word: "null") { return .null }
+        let start = position
+        guard let number = isJSON5 ? json5Number() : number() else { throw fault("a value is missing here", at: start) }
+        return number
+    }
+
+    private mutating func take(word: String) -> Bool {
+        let end = position + word.utf8.count
+        guard bytes[position...].starts(with: word.utf8), end == bytes.count || !Self.isIdentifier(bytes[end]) else {
+            return false
+        }
+        position = end
+        return true
+    }
 
     private mutating func number() -> JSONValue? {
         let start = position
@@ -135,73 +237,106 @@ package struct JSONParser {
         return position - start
     }
 
+    /// A number in any of JSON5's forms; it may be infinite, or none.
+    private mutating func json5Number() -> JSONValue? {
+        let first = position
+        while position < bytes.count, Self.isIdentifier(bytes[position]) || "+-.".utf8.contains(bytes[position]) {
+            position += 1
+        }
+        var text = Substring(String(decoding: bytes[first..<position], as: UTF8.self))
+        let isNegative = text.hasPrefix("-")
+        if isNegative || text.hasPrefix("+") { text.removeFirst() }
+        guard let head = text.first else { return nil }
+        let sign: Double = isNegative ? -1 : 1
+        if text == "Infinity" { return .number(sign * .infinity) }
+        if text == "NaN" { return .number(.nan) }
+        if text.hasPrefix("0x") || text.hasPrefix("0X") {
+            let digits = text.dropFirst(2)
+            guard digits.allSatisfy(\.isHexDigit) else { return nil }
+            return Int64((isNegative ? "-" : "") + digits, radix: 16).map { .integer($0) }
+        }
+        // A point that comes first has a digit behind it, and a zero that comes first has none.
+        let isDigitNext = text.dropFirst().first?.isNumber == true
+        guard text.allSatisfy(\.isASCII), head == "." ? isDigitNext : head.isNumber && !(head == "0" && isDigitNext)
+        else { return nil }
+        if let value = Int64((isNegative ? "-" : "") + text) { return .integer(value) }
+        let padded = (text.hasPrefix(".") ? "0" : "") + text + (text.hasSuffix(".") ? "0" : "")
+        guard let value = Double(padded) else { return nil }
+        return Int64(exactly: value).map { .integer(isNegative ? -$0 : $0) } ?? .number(sign * value)
+    }
+
     /// Reads a string whose quote is next.
-    private mutating func string() -> String? {
+    private mutating func string(_ quote: UInt8) throws(Fault) -> String {
+        let open = position
         position += 1
         let start = position
+        var decoded: [UInt8]?
         while position < bytes.count {
             let byte = bytes[position]
-            if byte == UInt8(ascii: "\"") {
-                let text = String(validating: bytes[start..<position], as: UTF8.self)
+            switch byte {
+            case quote:
+                let text =
+                    decoded.map { String(validating: $0, as: UTF8.self) }
+                    ?? String(validating: bytes[start..<position], as: UTF8.self)
+                guard let text else { throw fault("not UTF-8", at: open) }
                 position += 1
                 return text
-            }
-            if byte == UInt8(ascii: "\\") { return escapedString(from: start) }
-            guard byte >= 0x20 else { return nil }
-            position += 1
-        }
-        return nil
-    }
-
-    private mutating func escapedString(from start: Int) -> String? {
-        var decoded = Array(bytes[start..<position])
-        while position < bytes.count {
-            let byte = bytes[position]
-            position += 1
-            switch byte {
-            case UInt8(ascii: "\""): return String(validating: decoded, as: UTF8.self)
             case UInt8(ascii: "\\"):
-                guard let scalar = escape() else { return nil }
-                decoded.append(contentsOf: String(Character(scalar)).utf8)
-            case 0..<0x20: return nil
-            default: decoded.append(byte)
+                if decoded == nil { decoded = Array(bytes[start..<position]) }
+                position += 1
+                decoded? += try escape(in: open)
+                continue
+            case 0..<0x20 where !isJSON5 || byte == 0x0A || byte == 0x0D:
+                throw fault("a string that never ends", at: open)
+            default: decoded?.append(byte)
             }
+            position += 1
         }
-        return nil
+        throw fault("a string that never ends", at: open)
     }
 
-    private mutating func escape() -> Unicode.Scalar? {
-        guard position < bytes.count else { return nil }
-        let letter = bytes[position]
+    /// Decodes what follows a backslash.
+    private mutating func escape(in open: Int) throws(Fault) -> [UInt8] {
+        guard position < bytes.count else { throw fault("a string that never ends", at: open) }
+        let (start, letter) = (position, bytes[position])
         position += 1
         switch letter {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return Unicode.Scalar(letter)
-        case UInt8(ascii: "b"): return "\u{8}"
-        case UInt8(ascii: "f"): return "\u{C}"
-        case UInt8(ascii: "n"): return "\n"
-        case UInt8(ascii: "r"): return "\r"
-        case UInt8(ascii: "t"): return "\t"
-        case UInt8(ascii: "u"): return unicodeEscape()
-        default: return nil
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return [letter]
+        case UInt8(ascii: "b"): return [0x08]
+        case UInt8(ascii: "f"): return [0x0C]
+        case UInt8(ascii: "n"): return [0x0A]
+        case UInt8(ascii: "r"): return [0x0D]
+        case UInt8(ascii: "t"): return [0x09]
+        case UInt8(ascii: "u"): if let scalar = unicodeEscape() { return Array(String(Character(scalar)).utf8) }
+        case _ where !isJSON5, 0x30...0x39: break
+        case UInt8(ascii: "v"): return [0x0B]
+        case UInt8(ascii: "x"):
+            if let scalar = unit(digits: 2).flatMap(Unicode.Scalar.init) {
+                return Array(String(Character(scalar)).utf8)
+            }
+        case 0x0A: return []  // A line that goes on.
+        case 0x0D:
+            if position < bytes.count, bytes[position] == 0x0A { position += 1 }
+            return []
+        default: return [letter]
         }
+        throw fault("JSON5 has no such escape", at: start)
     }
 
     /// `\uXXXX`, or two of them that are a surrogate pair; half a pair is no character.
     private mutating func unicodeEscape() -> Unicode.Scalar? {
-        guard let high = unit() else { return nil }
+        guard let high = unit(digits: 4) else { return nil }
         if let scalar = Unicode.Scalar(high) { return scalar }
-        guard high < 0xDC00, bytes.count - position >= 2, bytes[position] == UInt8(ascii: "\\"),
-            bytes[position + 1] == UInt8(ascii: "u")
-        else { return nil }
+        guard high < 0xDC00, bytes[position...].starts(with: "\\u".utf8) else { return nil }
         position += 2
-        guard let low = unit(), (0xDC00...0xDFFF).contains(low) else { return nil }
+        guard let low = unit(digits: 4), (0xDC00...0xDFFF).contains(low) else { return nil }
         return Unicode.Scalar(0x10000 + (high - 0xD800) << 10 + (low - 0xDC00))
     }
 
-    private mutating func unit() -> UInt32? {
-        guard bytes.count - position >= 4 else { return nil }
+    private mutating func unit(digits: Int) -> UInt32? {
+        guard bytes.count - position >= digits else { return nil }
         var value: UInt32 = 0
-        for _ in 0..<4 {
+        for _ in 0..<digits {
             guard let digit = hexadecimalValue(bytes[position]) else { return nil }
             position += 1
             value = value << 4 | UInt32(digit)

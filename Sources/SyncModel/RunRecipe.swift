@@ -38,10 +38,6 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     /// Programs that every file is shown to before it takes its name: argv each, an absolute path first. They answer by
     /// their exit status.
     @Omittable public var verifiers: [[String]] = []
-    /// Most connections at a time, 1...64; `nil` to adapt.
-    public var connections: Int?
-    /// Most body **bytes** a second; `nil` without limit.
-    public var limitRate: UInt64?
     /// The channel whose release is wanted; `nil` for the default one.
     public var channel: String?
     /// The revision that is wanted; `nil` for the newest of the channel.
@@ -74,8 +70,10 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     @Omittable public var origin = Origin.interactive
     /// The run whose hook asks, where one does: its session's hooks are held back, too.
     public var originRun: String?
-    /// How transfers are made: the client's transfer settings as JSON text. Paths of files with secrets, never secrets.
-    public var settings: String?
+    /// How it transfers, as its client said. Where somebody else works on it, the tightest of these limits and of his own holds.
+    @Omittable public var settings = TransferSettings()
+    /// Counts in place of the configuration of whoever works on it, where the client named a file, or none.
+    public var configuration: RunConfiguration?
     /// Free text for people, at most 4 KiB.
     public var label: String?
     /// Handed on to hooks, observers and reports as it is; at most ``longestUserData`` **bytes** as text.
@@ -110,6 +108,20 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     /// Asks for all files of a manifest; see the properties.
     public init(manifest: String, destination: String? = nil) {
         (self.manifest, self.destination) = (manifest, destination)
+    }
+}
+
+/// What counts in place of the agent's own configuration and environment; transfer settings are whole then.
+public struct RunConfiguration: Sendable, Equatable, Codable {
+    /// The configuration file that says which plugins are used, absolute; `nil` for none. Its text is not kept.
+    public var file: String?
+    /// What the names of hooks in manifests stand for.
+    public var hooks: [String: RunHook]
+
+    /// See the properties.
+    public init(file: String?, hooks: [String: RunHook]) {
+        self.file = file
+        self.hooks = hooks
     }
 }
 

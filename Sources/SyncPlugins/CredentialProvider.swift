@@ -7,8 +7,7 @@ public struct CredentialRequest: Sendable, Hashable {
 
     /// Makes a request; see the properties.
     public init(origin: String, refused: Int? = nil) {
-        self.origin = origin
-        self.refused = refused
+        (self.origin, self.refused) = (origin, refused)
     }
 }
 
@@ -33,8 +32,7 @@ public struct Credential: Sendable, Equatable, CustomStringConvertible, CustomRe
 
     /// Makes a credential; see the properties.
     public init(_ kind: Kind, expires: Int64? = nil) {
-        self.kind = kind
-        self.expires = expires
+        (self.kind, self.expires) = (kind, expires)
     }
 
     /// Never the secret.

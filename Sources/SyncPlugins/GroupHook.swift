@@ -18,12 +18,8 @@ public struct HookInvocation: Sendable {
         arguments: [String], directory: String, environment: [String: String], input: [UInt8], timeout: Int,
         isStopped: @escaping @Sendable () -> Bool = { false }
     ) {
-        self.arguments = arguments
-        self.directory = directory
-        self.environment = environment
-        self.input = input
-        self.timeout = timeout
-        self.isStopped = isStopped
+        (self.arguments, self.directory, self.environment, self.input) = (arguments, directory, environment, input)
+        (self.timeout, self.isStopped) = (timeout, isStopped)
     }
 }
 
@@ -66,13 +62,8 @@ public struct HookOutcome: Sendable, Equatable {
         end: End, output: String, milliseconds: Int64, outputBytes: UInt64 = 0, endedLeftovers: Bool = false,
         isTransient: Bool = false, isExhaustion: Bool = false
     ) {
-        self.end = end
-        self.output = output
-        self.milliseconds = milliseconds
-        self.outputBytes = outputBytes
-        self.endedLeftovers = endedLeftovers
-        self.isTransient = isTransient
-        self.isExhaustion = isExhaustion
+        (self.end, self.output, self.milliseconds, self.outputBytes) = (end, output, milliseconds, outputBytes)
+        (self.endedLeftovers, self.isTransient, self.isExhaustion) = (endedLeftovers, isTransient, isExhaustion)
     }
 
     /// Whether the hook did its work.
@@ -84,4 +75,24 @@ public struct HookOutcome: Sendable, Equatable {
 public protocol GroupHook: Sendable {
     /// Runs one hook to its end; blocks the calling thread, at most for the timeout and a short grace period.
     func run(_ invocation: HookInvocation) -> HookOutcome
+}
+
+/// The name behind `plugin:` in a hook's first word.
+public func hookPlugin(_ word: String) -> String? {
+    let prefix = "plugin:"
+    return word.hasPrefix(prefix) && word.count > prefix.count ? String(word.dropFirst(prefix.count)) : nil
+}
+
+/// Whether a hook's first word is valid: an absolute path, an http or https URL, `plugin:NAME`.
+public func isHookProgram(_ word: String) -> Bool {
+    guard !word.contains("\0") else { return false }
+    return word.hasPrefix("/") || word.hasPrefix("https://") || word.hasPrefix("http://") || hookPlugin(word) != nil
+}
+
+/// A hook's first word for logs: only the host of a webhook, because its path is often a secret.
+public func shownHookProgram(_ word: String) -> String {
+    guard let scheme = word.firstRange(of: "://"), !word.hasPrefix("/") else { return word }
+    let rest = word[scheme.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+    let host = rest.lastIndex(of: "@").map { rest[rest.index(after: $0)...] } ?? rest
+    return word[..<scheme.upperBound] + host + "/…"
 }

@@ -48,10 +48,7 @@ public struct PluginError: Error, Sendable, Equatable, CustomStringConvertible {
 
     /// Makes an error; see the properties.
     public init(plugin: String, code: Code, message: String, isExhaustion: Bool = false) {
-        self.plugin = plugin
-        self.code = code
-        self.message = message
-        self.isExhaustion = isExhaustion
+        (self.plugin, self.code, self.message, self.isExhaustion) = (plugin, code, message, isExhaustion)
     }
 
     /// The plugin and the message.
@@ -99,8 +96,7 @@ public struct ObservedEvent: Sendable, Equatable {
 
     /// Makes an event; see the properties.
     public init(name: String, json: String) {
-        self.name = name
-        self.json = json
+        (self.name, self.json) = (name, json)
     }
 }
 
@@ -124,9 +120,7 @@ public struct ConditionContext: Sendable, Equatable {
 
     /// Makes a context; see the properties.
     public init(destination: String, receivedBytes: UInt64 = 0, now: Int64) {
-        self.destination = destination
-        self.receivedBytes = receivedBytes
-        self.now = now
+        (self.destination, self.receivedBytes, self.now) = (destination, receivedBytes, now)
     }
 }
 
@@ -168,10 +162,7 @@ public struct StagedFile: Sendable, Equatable {
 
     /// Makes a file; see the properties.
     public init(path: String, stagedPath: String, size: UInt64, sha256: String) {
-        self.path = path
-        self.stagedPath = stagedPath
-        self.size = size
-        self.sha256 = sha256
+        (self.path, self.stagedPath, self.size, self.sha256) = (path, stagedPath, size, sha256)
     }
 }
 

@@ -21,10 +21,7 @@ public struct ResolverRequest: Sendable, Equatable {
 
     /// Makes a request; see the properties.
     public init(url: String, original: String, range: Range<UInt64>? = nil, reason: Reason = .start) {
-        self.url = url
-        self.original = original
-        self.range = range
-        self.reason = reason
+        (self.url, self.original, self.range, self.reason) = (url, original, range, reason)
     }
 }
 
@@ -48,8 +45,7 @@ public struct HeaderField: Sendable, Hashable {
 
     /// Makes a header; see the properties.
     public init(_ name: String, _ value: String) {
-        self.name = name
-        self.value = value
+        (self.name, self.value) = (name, value)
     }
 }
 

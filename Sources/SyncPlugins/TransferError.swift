@@ -80,8 +80,7 @@ public struct TransferError: Error, Sendable {
     public init(code: Code, url: String, detail: String, requests: Int = 0) {
         self.code = code
         self.url = redacted(url: url)
-        self.detail = detail
-        self.requests = requests
+        (self.detail, self.requests) = (detail, requests)
         status = code.status
         cause = code.cause
     }

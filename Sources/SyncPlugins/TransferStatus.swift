@@ -13,9 +13,7 @@ public struct TransferStatus: Sendable, Equatable {
 
         /// See the properties.
         public init(from: String, to: String, reason: String) {
-            self.from = from
-            self.to = to
-            self.reason = reason
+            (self.from, self.to, self.reason) = (from, to, reason)
         }
     }
 
@@ -48,10 +46,7 @@ public struct TransferStatus: Sendable, Equatable {
 
     /// A queued transfer that has received nothing.
     public init(id: TransferID, original: String, source: String, attempts: Int) {
-        self.id = id
-        self.original = original
-        self.source = source
-        self.attempts = attempts
+        (self.id, self.original, self.source, self.attempts) = (id, original, source, attempts)
         state = .queued
         age = .zero
         current = original

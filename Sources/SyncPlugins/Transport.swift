@@ -42,8 +42,7 @@ public struct TransferRequest: Sendable {
 
         /// Makes a referrer; see the properties.
         public init(url: String, isPublic: Bool?) {
-            self.url = url
-            self.isPublic = isPublic
+            (self.url, self.isPublic) = (url, isPublic)
         }
     }
 
@@ -53,16 +52,9 @@ public struct TransferRequest: Sendable {
         validator: Validator? = nil, knownValidator: Validator? = nil, priority: Int = 0, reload: Bool = false,
         referrer: Referrer? = nil
     ) {
-        self.id = id
-        self.urls = urls
-        self.range = range
-        self.objectSize = objectSize
-        self.limit = limit
-        self.validator = validator
-        self.knownValidator = knownValidator
-        self.priority = priority
-        self.reload = reload
-        self.referrer = referrer
+        (self.id, self.urls, self.range, self.objectSize, self.limit) = (id, urls, range, objectSize, limit)
+        (self.validator, self.knownValidator, self.priority) = (validator, knownValidator, priority)
+        (self.reload, self.referrer) = (reload, referrer)
     }
 }
 
@@ -75,8 +67,7 @@ public struct Validator: Hashable, Sendable {
 
     /// Makes a validator; both may be missing.
     public init(etag: String? = nil, lastModified: String? = nil) {
-        self.etag = etag
-        self.lastModified = lastModified
+        (self.etag, self.lastModified) = (etag, lastModified)
     }
 
     /// Whether nothing is known.
@@ -104,12 +95,8 @@ public struct ResponseHead: Sendable {
         status: Int, bodyOffset: UInt64 = 0, objectSize: UInt64? = nil, validator: Validator = Validator(),
         contentType: String? = nil, source: String? = nil
     ) {
-        self.status = status
-        self.bodyOffset = bodyOffset
-        self.objectSize = objectSize
-        self.validator = validator
-        self.contentType = contentType
-        self.source = source
+        (self.status, self.bodyOffset, self.objectSize, self.validator) = (status, bodyOffset, objectSize, validator)
+        (self.contentType, self.source) = (contentType, source)
     }
 }
 
@@ -184,12 +171,8 @@ public struct TransferReport: Sendable {
         response: ResponseHead, sourceIndex: Int, currentURL: String, requests: Int, bytesReceived: UInt64,
         isPublic: Bool? = nil
     ) {
-        self.response = response
-        self.sourceIndex = sourceIndex
-        self.currentURL = currentURL
-        self.requests = requests
-        self.bytesReceived = bytesReceived
-        self.isPublic = isPublic
+        (self.response, self.sourceIndex, self.currentURL) = (response, sourceIndex, currentURL)
+        (self.requests, self.bytesReceived, self.isPublic) = (requests, bytesReceived, isPublic)
     }
 }
 

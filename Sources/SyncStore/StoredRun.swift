@@ -82,7 +82,11 @@ package struct StoredRun: Codable, Sendable, Equatable {
     func isSame(as other: StoredRun) -> Bool {
         func work(_ run: StoredRun) -> RunRecipe {
             var work = run.recipe
-            (work.manifest, work.settings, work.conditions) = ("", nil, RunConditions())
+            // Only what bounds the run itself is its work; how it transfers is not.
+            var settings = TransferSettings()
+            (settings.connections, settings.limitRate) = (work.settings.connections, work.settings.limitRate)
+            (work.manifest, work.settings, work.configuration) = ("", settings, nil)
+            work.conditions = RunConditions()
             (work.notBefore, work.origin, work.userData) = (nil, .interactive, nil)
             return work
         }

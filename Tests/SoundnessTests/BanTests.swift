@@ -17,7 +17,7 @@ private struct Ban: Sendable, CustomTestStringConvertible {
 
 /// Below what assembles an engine, for commands and for programs that embed one, nothing asks the outside world who, when
 /// or where it is: it is told.
-private let topOnly: Set<String> = ["SyncCommands", "SyncConfiguration", "SyncKit", "SyncAssembly"]
+private let topOnly: Set<String> = ["SyncCommands", "SyncKit", "SyncAssembly"]
 
 private let bans: [Ban] = [
     Ban(text: "try!", reason: "ends the process", replacement: "a typed throw"),

@@ -16,7 +16,8 @@ private let words = Set(
 
 /// Where texts become types: a member of a schedule's file, answers of plugin programs, keys of a statement.
 private let readers: Set<String> = [
-    "Sources/SyncCommands/Schedule/ScheduleFile.swift", "Sources/SyncPluginHost/Points/PluginPoints.swift",
+    "Sources/SyncCommands/Schedule/ScheduleFile.swift", "Sources/SyncPluginHost/Points/Condition.swift",
+    "Sources/SyncPluginHost/Points/Verifier.swift", "Sources/SyncPluginHost/Points/Resolver.swift",
     "Sources/SyncTrust/Statements/FreshStatement.swift",
 ]
 

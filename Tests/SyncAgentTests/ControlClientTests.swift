@@ -37,8 +37,8 @@ struct ControlClientTests {
         var request = EnqueueRequest(manifest: "https://example.org/m.json", destination: "/srv/tower")
         request.groups = ["sheets"]
         request.hooks = [RunHook(group: "sheets", arguments: ["/bin/true", "a b"], timeout: 5)]
-        request.connections = 3
-        request.limitRate = .max
+        request.settings.connections = 3
+        request.settings.limitRate = .max
         request.prune = true
         request.force = true
         request.maxDelete = 9
@@ -48,7 +48,10 @@ struct ControlClientTests {
         request.deadlineSeconds = 60
         request.paused = true
         request.origin = .hook
-        request.settings = #"{"a":1}"#
+        request.settings.tlsMinimum = .tls13
+        request.settings.deadline = .seconds(90)
+        (request.settings.headers, request.settings.downgrade) = ([.file("/h")], .hosts(["a"]))
+        request.configuration = RunConfiguration(file: "/c.json", hooks: ["a": RunHook(arguments: ["/b"])])
         request.label = "„nightly“\n"
         let sent = request
         try await withServer(of: agent) { socket in

@@ -68,8 +68,8 @@ struct ArgumentTests {
         #expect(options.groups == ["sheets", "video"])
         #expect(options.hooks.map(\.group) == ["all", "video"])
         #expect(options.hooks.map(\.arguments) == [["/opt/reindex"], ["/opt/v=1"]])
-        #expect(options.connections == 64)
-        #expect(options.limitRate == 1_500_000)
+        #expect(options.settings.connections == 64)
+        #expect(options.settings.limitRate == 1_500_000)
         #expect(options.prune && options.force && command.dryRun && options.allowOlder)
         #expect(options.maxDelete == 7 && options.backupDir == "/srv/kept")
     }

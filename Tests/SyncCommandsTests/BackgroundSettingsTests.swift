@@ -1,11 +1,10 @@
 import ArgumentParser
 import Foundation
-import SyncConfiguration
+import SyncAssembly
 import SyncCurl
 import SyncDaemon
 import SyncEngine
 import SyncModel
-import SyncSettings
 import SyncTransfer
 import Testing
 
@@ -18,25 +17,29 @@ struct BackgroundSettingsTests {
         return try command.runRecipe(EnvironmentPaths(home: nil) { _ in nil }).1
     }
 
-    func tuning(_ settings: String?, connections: Int?) throws -> TransferSettings {
+    func kept(_ settings: RunSettings) throws -> RunRecipe {
         var recipe = RunRecipe(manifest: "/m.json")
-        (recipe.settings, recipe.connections) = (settings, connections)
-        let needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
-        return try EngineTuning(needs, EnvironmentPaths(home: nil) { _ in nil }.settings, stateDirectory: "/").settings
-            .transfer
+        try settings.keep(in: &recipe)
+        return recipe
+    }
+
+    func resolved(_ recipe: RunRecipe) throws -> TransferSettings {
+        let request = EngineRequest(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
+        return try request.resolved(on: EnvironmentPaths(home: nil) { _ in nil }.host).1.transfer
     }
 
     @Test("Connections adapt unless somebody said a number, in the background, too")
     func connections() throws {
         let nobody = try loaded([])
-        let text = try nobody.kept()
-        let adaptive = try tuning(text, connections: nobody.transfer.plannedConnections)
+        let adaptive = try resolved(kept(nobody))
         #expect(adaptive.connections == nil && adaptive.connectionsPerHost == nil)
         let somebody = try loaded(["--connections", "3"])
-        let capped = try tuning(try somebody.kept(), connections: 3)
+        let capped = try resolved(kept(somebody))
         #expect(capped.connections == 3 && capped.connectionsPerHost == 3)
-        // A number is a number, also the one that is planned for when nobody says one.
-        let four = try tuning(nil, connections: 4)
+        // A number is a number, also where nothing else is said.
+        var recipe = RunRecipe(manifest: "/m.json")
+        recipe.settings.connections = 4
+        let four = try resolved(recipe)
         #expect(four.connections == 4 && four.connectionsPerHost == 4)
     }
 
@@ -60,10 +63,10 @@ struct BackgroundSettingsTests {
         let path = root.path
         let environment = EnvironmentPaths(home: nil) { ["XDG_CONFIG_HOME": path][$0] }
         var recipe = RunRecipe(manifest: "/m.json")
-        (recipe.limitRate, recipe.connections) = (rate, connections)
-        let needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
-        let found = try EngineTuning(needs, environment.settings, stateDirectory: "/").settings.transfer
-        #expect([found.rateLimit.map(Int.init), found.connections, found.connectionsPerHost] == expected)
+        (recipe.settings.limitRate, recipe.settings.connections) = (rate, connections)
+        let request = EngineRequest(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
+        let found = try request.resolved(on: environment.host).1.transfer
+        #expect([found.limitRate.map(Int.init), found.connections, found.connectionsPerHost] == expected)
     }
 
     @Test("Whatever a run asks for, it gets no more than its share of the agent's connections [S85]")
@@ -71,12 +74,10 @@ struct BackgroundSettingsTests {
         for (arguments, expected) in [([], (5, 5, 5)), (["--connections", "3"], (3, 3, 3))]
             as [([String], (Int, Int, Int))]
         {
-            var recipe = RunRecipe(manifest: "/m.json")
-            recipe.settings = try loaded(arguments).kept()
-            var needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
-            needs.connectionShare = 5
-            let tuning = try EngineTuning(needs, EnvironmentPaths(home: nil) { _ in nil }.settings, stateDirectory: "/")
-            let found = try EngineAssembly.configuration(tuning) { _ in }
+            var request = EngineRequest(
+                try kept(loaded(arguments)), deadline: .seconds(60), patience: nil, stop: StopRequest())
+            request.connectionShare = 5
+            let found = try request.configuration(on: EnvironmentPaths(home: nil) { _ in nil }.host)
             #expect(found.connections == expected.0)
             #expect(found.connectionsPerHost == expected.1)
             #expect(min(found.initialConnections, found.connections) == expected.2)
@@ -85,31 +86,28 @@ struct BackgroundSettingsTests {
 
     @Test("In the background a run is patient without end, unless its client says how long [S51]")
     func patience() throws {
-        func found(_ arguments: [String], _ change: (inout EngineNeeds) -> Void = { _ in }) throws -> Patience? {
-            var recipe = RunRecipe(manifest: "https://h/m.json")
-            recipe.settings = try loaded(arguments).kept()
-            var needs = EngineNeeds(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
-            change(&needs)
-            let tuning = try EngineTuning(needs, EnvironmentPaths(home: nil) { _ in nil }.settings, stateDirectory: "/")
-            return try EngineAssembly.configuration(tuning) { _ in }.patience
+        func found(_ arguments: [String], waiting: Bool = false) throws -> Patience? {
+            let request = EngineRequest(
+                try kept(loaded(arguments)), deadline: .seconds(60), patience: waiting ? .seconds(30) : nil,
+                firstContact: waiting ? .seconds(10) : nil, stop: StopRequest())
+            return try request.configuration(on: EnvironmentPaths(home: nil) { _ in nil }.host).patience
         }
         #expect(try found([]) == nil)
         #expect(try found(["--idle-timeout", "5m"]) == nil)
         #expect(try found(["--patience", "20s"]) == Patience(.seconds(20)))
         // While a client waits for the manifest, there is an end to it, and a sooner one before any answer.
-        let waiting: (inout EngineNeeds) -> Void = { ($0.patience, $0.firstContact) = (.seconds(30), .seconds(10)) }
-        #expect(try found([], waiting) == Patience(firstContact: .seconds(10), silence: .seconds(30)))
-        #expect(try found(["--patience", "20s"], waiting) == Patience(.seconds(20)))
+        #expect(try found([], waiting: true) == Patience(firstContact: .seconds(10), silence: .seconds(30)))
+        #expect(try found(["--patience", "20s"], waiting: true) == Patience(.seconds(20)))
     }
 
     @Test("What the client said reaches the agent; secrets are refused")
-    func kept() throws {
+    func keeping() throws {
         let said = try loaded(["--rewrite", "a b", "--proxy", "p:1", "--tls-min", "1.3", "--header", "@/h"])
-        let result = try tuning(try said.kept(), connections: nil)
+        let result = try resolved(kept(said))
         #expect(result.rewrite == ["a b"] && result.secureProxy?.url == "http://p:1")
-        #expect(result.minimumTLS == .tls13 && result.headers == [.file("/h")])
+        #expect(result.tlsMinimum == .tls13 && result.headers == [.file("/h")])
         let secret = try loaded(["--header", "X-Key: canary"])
-        let failure = #expect(throws: SettingsError.self) { try secret.kept() }
+        let failure = #expect(throws: SettingsError.self) { try kept(secret) }
         #expect(failure?.description.contains("the header X-Key") == true)
         #expect(failure?.description.contains("canary") == false)
     }
@@ -125,10 +123,10 @@ struct BackgroundSettingsTests {
         var client = try loaded([])
         client.hooks = ["a": RunHook(group: "", arguments: ["/client", "x"], timeout: 5)]
         client.source = .none
-        let whole = try RunSettings(kept: try client.kept(), agent.settings)
+        let whole = try RunSettings(of: kept(client), agent.host)
         #expect(whole.hooks == client.hooks)
         client.source = .usual
-        let own = try RunSettings(kept: try client.kept(), agent.settings)
+        let own = try RunSettings(of: kept(client), agent.host)
         #expect(own.hooks["a"]?.arguments == ["/agent"])
     }
 }

@@ -1,6 +1,6 @@
 import SyncManifest
 import SyncPublisher
-import SyncSettings
+import SyncAssembly
 import SyncTestKit
 import Testing
 

@@ -1,5 +1,5 @@
 import ArgumentParser
-import SyncConfiguration
+import SyncAssembly
 import SyncTransfer
 import Testing
 
@@ -17,7 +17,7 @@ struct TransferAdviceTests {
 
     @Test("Transports are made with these words")
     func isSet() {
-        let advise = BuiltInPlugins.plainConfiguration.advise
+        let advise = TransportConfiguration.plain.advise
         #expect(advise(.nameAuthority) == "if the authority is your own, name it with --cacert")
     }
 }

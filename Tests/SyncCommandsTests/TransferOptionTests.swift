@@ -1,13 +1,12 @@
 import ArgumentParser
 import Foundation
-import SyncConfiguration
 import SyncCurl
 import SyncModel
 import SyncTransfer
 import Testing
 
+@testable import SyncAssembly
 @testable import SyncCommands
-@testable import SyncSettings
 
 @Suite("Transfer options", .timeLimit(.minutes(10)))
 struct TransferOptionTests {
@@ -37,7 +36,7 @@ struct TransferOptionTests {
         wanted.authorities = "/ca"
         wanted.certificate = "\(here)/c"
         wanted.certificateKey = "\(here)/k"
-        wanted.minimumTLS = .tls13
+        wanted.tlsMinimum = .tls13
         wanted.http2 = .wholeObjects
         wanted.downgrade = .hosts(["a", "b"])
         wanted.privateTargets = .all
@@ -48,7 +47,7 @@ struct TransferOptionTests {
         wanted.redirectLimit = 0
         wanted.connections = 8
         wanted.connectionsPerHost = 8
-        wanted.rateLimit = 1024
+        wanted.limitRate = 1024
         wanted.deadline = .seconds(3600)
         wanted.patience = .seconds(20)
         #expect(said == wanted)
@@ -121,7 +120,7 @@ struct TransferOptionTests {
     @Test("Headers and the client's certificate are for the manifest's origin")
     func home() throws {
         func home(_ manifest: String) throws -> Origin? {
-            try EngineTuning(try settings([]), RunRecipe(manifest: manifest), stateDirectory: "/").home
+            EngineRequest(RunRecipe(manifest: manifest), try settings([])).home
         }
         #expect(try home("https://cdn.example:8443/m.json") == Origin(scheme: "https", host: "cdn.example", port: 8443))
         #expect(try home("./m.json") == nil)

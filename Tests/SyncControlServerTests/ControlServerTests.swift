@@ -95,7 +95,7 @@ struct ControlServerTests {
         var expected = EnqueueRequest(manifest: "https://example.org/m.json", destination: "/srv/tower")
         expected.session = "t"
         expected.hooks = [RunHook(arguments: ["/bin/true"])]
-        expected.limitRate = 1000
+        expected.settings.limitRate = 1000
         expected.notBefore = WallTime(milliseconds: 1_795_136_400_000)
         #expect(await agent.requests.first == expected)
     }

@@ -1,5 +1,6 @@
 import Foundation
 import SyncAgent
+import SyncAssembly
 import SyncDaemon
 import SyncEngine
 import SyncModel
@@ -10,6 +11,8 @@ import SyncTestKit
 import SyncTransfer
 import Synchronization
 import Testing
+
+import class SyncSystem.Monitor
 
 /// A published set on a fault server, a state directory, and agents one after the other as processes would be.
 final class AgentBench: Sendable {
@@ -155,34 +158,31 @@ final class AgentBench: Sendable {
     }
 
     private static func engine(
-        _ store: SyncStore, _ stateDirectory: String, _ needs: EngineNeeds, _ now: @escaping @Sendable () -> Int64
-    ) -> Result<EngineHandle, ControlError> {
+        _ store: SyncStore, _ stateDirectory: String, _ needs: EngineRequest, _ now: @escaping @Sendable () -> Int64
+    ) -> Result<AssembledEngine, ControlError> {
         let start = ContinuousClock.now
-        let client = EngineClient(needs)
-        let events = EventRecorder { client.needs.listener($0) }
+        let client = Monitor(needs)
+        let events = EventRecorder { client.withLock(\.listener)($0) }
         var configuration = TransportConfiguration(
             clock: TransportClock(now: { ContinuousClock.now - start }, unixTime: { now() / 1_000 }),
             random: { .random(in: .min ... .max) }, events: { events.tell(transfer: $0, time: now()) })
-        configuration.connections = needs.recipe?.connections ?? 4
-        configuration.connectionsPerHost = needs.recipe?.connections ?? 4
-        configuration.resourceDeadline = needs.deadline
+        configuration.connections = needs.recipe?.settings.connections ?? 4
+        configuration.connectionsPerHost = needs.recipe?.settings.connections ?? 4
+        if let deadline = needs.deadline { configuration.resourceDeadline = deadline }
         do {
             let transport = try CurlTransport(configuration: configuration)
             var environment = EngineEnvironment(
                 transport: transport, localTransport: FileTransport(), now: now, random: { .random(in: .min ... .max) },
                 workers: 2, process: 1, store: store, stateDirectory: stateDirectory, events: events,
                 progress: { step in
-                    client.needs.progress(step)
+                    client.withLock(\.progress)(step)
                     try? events.flush()
                 }, hooks: ProgramHook(environment: ["PATH": "/usr/bin:/bin"]), stop: needs.stop)
             environment.isDurable = false
             environment.releasesMemory = false
             environment.hookRetryWait = { _ in .zero }
-            var handle = EngineHandle(PullEngine(environment), for: client) { transport.shutdown() }
-            handle.setWaiting = { transport.setWaiting(deadline: $0.deadline, patience: nil) }
-            handle.setRateLimit = { transport.setRateLimit($0) }
-            handle.received = { transport.totals.bytesReceived }
-            return .success(handle)
+            return .success(
+                AssembledEngine(PullEngine(environment), for: client, web: transport) { transport.shutdown() })
         } catch { return .failure(ControlError(.internal, "\(error)", exitStatus: .internalError)) }
     }
 

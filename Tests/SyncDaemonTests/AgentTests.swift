@@ -1,5 +1,6 @@
 import Foundation
 import SyncAgent
+import SyncAssembly
 import SyncDaemon
 import SyncModel
 import SyncStore
@@ -327,7 +328,7 @@ struct AgentTests {
             session: StoredSession(
                 identifier: "lost", project: "com.example.tower", destination: bench.destination, device: 0, inode: 0),
             run: "r1", manifest: .zero, recipe: RunRecipe(manifest: bench.manifest))
-        start.recipe.connections = 4
+        start.recipe.settings.connections = 4
         // Running, and nobody holds the session: as a kill leaves it.
         try bench.store.begin(start, now: bench.now())
         for _ in 0..<2 {
@@ -444,7 +445,7 @@ struct AgentTests {
         let agent = bench.agent()
         try await whileRunning(agent) {
             var request = bench.request()
-            request.connections = 1
+            request.settings.connections = 1
             _ = try await agent.enqueue(request)
             try await bench.until(.running)
             let wanted = Task { try await agent.prioritize(session, paths: ["f/59", "not/there", "f"]) }
@@ -479,7 +480,7 @@ struct AgentTests {
         var requests = [EnqueueRequest](repeating: bench.request(), count: 9)
         requests[0].destination = "relative"
         requests[1].hooks = [.init(group: "none", arguments: ["/bin/true"])]
-        requests[2].connections = 65
+        requests[2].settings.connections = 65
         requests[3].manifest = bench.manifest.replacingOccurrences(of: "//", with: "//user:secret@")
         for (place, name) in ["", "../x", "a\u{1B}[31mb", "-x", "a b"].enumerated() {
             requests[4 + place].session = name

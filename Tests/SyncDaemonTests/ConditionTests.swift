@@ -1,5 +1,6 @@
 import Foundation
 import SyncAgent
+import SyncAssembly
 import SyncDaemon
 import SyncEngine
 import SyncModel
@@ -141,7 +142,7 @@ struct ConditionTests {
         let agent = agent(bench, [power])
         try await whileRunning(agent) {
             var request = request(bench)
-            request.connections = 1
+            request.settings.connections = 1
             let reply = try await agent.enqueue(request)
             var counted: [UInt64] = []
             for sent in [1_500_000, 3_000_000] {
@@ -377,7 +378,7 @@ struct ConditionTests {
         bench.stall()
         try await whileRunning(agent) {
             var request = bench.request()
-            request.limitRate = 900
+            request.settings.limitRate = 900
             let allDay = DailyWindow(startMinute: 0, lengthMinutes: 1_440, timeZone: "UTC")
             request.conditions.rates = [RateWindow(window: allDay, limit: 5_000_000)]
             _ = try await agent.enqueue(request)

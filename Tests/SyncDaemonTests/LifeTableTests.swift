@@ -70,7 +70,7 @@ struct LifeTableTests {
         var request = bench.request()
         request.paused = doing == .paused
         // The large file must not wait for packs that stall.
-        request.connections = 16
+        request.settings.connections = 16
         let run = try await agent.enqueue(request).run
         guard doing != .waiting, doing != .paused else { return run }
         try await bench.until(.running)

@@ -84,7 +84,7 @@ struct StartTimeTests {
             let held = try await agent.enqueue(request)
             #expect(held.notBefore?.milliseconds == bench.now() + 60_000)
             bench.advance(.seconds(61))
-            request.connections = 2
+            request.settings.connections = 2
             let free = try await agent.enqueue(request)
             #expect(free.isNew && free.notBefore == nil)
         }

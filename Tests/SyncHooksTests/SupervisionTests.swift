@@ -1,3 +1,4 @@
+import SyncPlugins
 import Testing
 
 @testable import SyncPluginHost

@@ -77,14 +77,14 @@ struct OptionTests {
     /// The word that must be in the message, and what is wrong.
     private static let faults: [(word: String, set: Change)] = {
         var faults: [(word: String, set: Change)] = [
-            ("rateLimit", { $0.rateLimit = 0 }), ("revision", { $0.revision = 0 }),
+            ("limitRate", { $0.settings.limitRate = 0 }), ("revision", { $0.revision = 0 }),
             ("channel", { $0.channel = "../x" }), ("stateDirectory", { $0.stateDirectory = "" }),
             ("hook", { $0.hooks = [RunHook(arguments: [])] }),
             ("hook", { $0.hooks = [RunHook(arguments: ["relative"])] }),
         ]
-        for count in [-1, 0, 65, Int.max, .min] { faults.append(("connections", { $0.connections = count })) }
+        for count in [-1, 0, 65, Int.max, .min] { faults.append(("connections", { $0.settings.connections = count })) }
         for time in [Duration.zero, .seconds(-1), .seconds(Int64.min)] {
-            faults.append(("patience", { $0.patience = time }))
+            faults.append(("patience", { $0.settings.patience = time }))
         }
         for seconds in [-1, year + 1, Int.max, .min] {
             faults.append(("timeout", { $0.hooks = [RunHook(arguments: ["/bin/true"], timeout: seconds)] }))
@@ -113,7 +113,8 @@ struct OptionTests {
         let scene = try KitScene()
         for (rate, patience) in [(UInt64.max, Duration.seconds(Int64.max)), (UInt64(1 << 20), .seconds(6))] {
             var options = scene.options
-            (options.rateLimit, options.patience, options.connections) = (rate, patience, 64)
+            options.settings.limitRate = rate
+            (options.settings.patience, options.settings.connections) = (patience, 64)
             options.hooks = [RunHook(arguments: ["/bin/true"], timeout: Self.year, batch: 10_000)]
             for try await event in Sync.pull(scene.manifest, into: scene.destination, options: options) {
                 if case .finished(let summary) = event { #expect(summary.status == .done) }
@@ -125,7 +126,8 @@ struct OptionTests {
     func sizes(size: UInt64) async throws {
         let root = try TemporaryRoot()
         var options = Sync.Options()
-        (options.stateDirectory, options.patience) = (root.path("state"), .seconds(6))
+        options.stateDirectory = root.path("state")
+        options.settings.patience = .seconds(6)
         let digest = String(repeating: "0", count: 64)
         let files = (0..<8).map {
             Sync.Entry(path: "\($0)", size: size, sha256: digest, urls: ["http://127.0.0.1:1/\($0)"])
@@ -149,6 +151,43 @@ struct OptionTests {
 
 @Suite("Pulls in a program of one's own", .timeLimit(.minutes(10)))
 struct PullTests {
+    @Test("A pull can be planned, waited for and verified without its events")
+    func withoutEvents() async throws {
+        let scene = try KitScene()
+        func verify() async throws -> [Sync.FailedFile] {
+            try await Sync.verify(scene.manifest, into: scene.destination, options: scene.options)
+        }
+        let plan = try await Sync.plan(scene.manifest, into: scene.destination, options: scene.options)
+        #expect(plan.files == 4 && plan.unchanged == 0 && plan.requests > 0 && plan.bytes >= 2_700)
+        #expect(!FileManager.default.fileExists(atPath: scene.destination + "/a.png"))
+        let missing = await #expect(throws: Sync.Failure.self) { try await verify() }
+        #expect(missing?.status == .noInput)
+        let summary = try await scene.pull().summary()
+        #expect(summary.status == .done && summary.files.installed == 4)
+        #expect(try await verify() == [])
+        try Data("other".utf8).write(to: URL(fileURLWithPath: scene.destination + "/a.png"))
+        #expect(try await verify().map(\.path) == ["a.png"])
+    }
+
+    @Test("Patterns, headers and files of trust are options as those of the command")
+    func sameOptions() async throws {
+        let scene = try KitScene()
+        var options = scene.options
+        options.include = ["sheets"]
+        options.settings.headers = [.line("X-Key: canary")]
+        let pull = Sync.pull(scene.manifest, into: scene.destination, options: options)
+        #expect(try await pull.summary().files.installed == 1)
+        #expect(scene.server.log.entries.allSatisfy { $0.request.header("x-key") == "canary" })
+        options.settings.authorities = scene.root.path("none.pem")
+        let refused = Sync.pull(scene.manifest, into: scene.destination, options: options)
+        let error = await #expect(throws: Sync.Failure.self) { try await refused.summary() }
+        #expect(error?.status == .configuration && error?.description.contains("none.pem") == true)
+        options.notBefore = WallTime(milliseconds: 1)
+        let late = Sync.pull(scene.manifest, into: scene.destination, options: options)
+        let usage = await #expect(throws: Sync.Failure.self) { try await late.summary() }
+        #expect(usage?.status == .usage)
+    }
+
     @Test("Every file comes, every event is a value, the summary is last")
     func whole() async throws {
         let scene = try KitScene()

@@ -8,7 +8,7 @@ import Testing
 func pullTower(_ manifest: String, into destination: String, state: String) async throws -> Sync.Summary? {
     var options = Sync.Options()
     options.stateDirectory = state
-    options.rateLimit = 50_000_000
+    options.settings.limitRate = 50_000_000
     var summary: Sync.Summary?
     for try await event in Sync.pull(manifest, into: destination, options: options) {
         switch event {

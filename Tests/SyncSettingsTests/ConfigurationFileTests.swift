@@ -5,7 +5,7 @@ import SyncPlugins
 import SyncTransfer
 import Testing
 
-@testable import SyncSettings
+@testable import SyncAssembly
 
 /// Reads text as if it were the file `c.json` in `/etc/x`.
 func parse(_ text: String) throws(SettingsError) -> ConfigurationFile {
@@ -42,7 +42,7 @@ struct ConfigurationFileTests {
         #expect(settings.connections == 8)
         #expect(settings.connectionsPerHost == 4)
         #expect(settings.manifestLimit == 200_000_000)
-        #expect(settings.rateLimit == 1_500_000)
+        #expect(settings.limitRate == 1_500_000)
         #expect(settings.deadline == .seconds(21_600))
         #expect(settings.patience == .seconds(45))
         #expect(settings.connectTimeout == .seconds(10))
@@ -56,15 +56,15 @@ struct ConfigurationFileTests {
         #expect(settings.proxyExceptions == ["*.x", "10.0.0.0/8"])
         #expect(settings.authorities == "/ca.pem")
         #expect(settings.certificate == "/etc/x/c.pem" && settings.certificateKey == "/etc/x/k.pem")
-        #expect(settings.minimumTLS == .tls13)
+        #expect(settings.tlsMinimum == .tls13)
         #expect(settings.http2 == .wholeObjects)
-        #expect(file.run.maxDelete == 0 && file.run.backupDir == "/etc/x/kept files")
+        #expect(file.maxDelete == 0 && file.backupDir == "/etc/x/kept files")
         #expect(settings.redirectLimit == 3)
         #expect(settings.downgrade == .hosts(["cdn.example"]) && settings.privateTargets == .all)
         #expect(
             file.hooks == [
-                "reindex": HookSetting(program: "/opt/reindex", arguments: ["--fast", ""], timeout: 3600),
-                "in-place": HookSetting(program: "/opt/other", batch: 100),
+                "reindex": RunHook(group: "", arguments: ["/opt/reindex", "--fast", ""], timeout: 3600),
+                "in-place": RunHook(group: "", arguments: ["/opt/other"], batch: 100),
             ])
     }
 
@@ -209,8 +209,8 @@ struct ConfigurationFileTests {
             ("-9223372036854775808", .integer(.min)), ("9223372036854775808", .number(9_223_372_036_854_775_808)),
         ] as [(String, ConfigurationNode.Value)])
     func numbers(text: String, value: ConfigurationNode.Value) throws {
-        #expect(try JSON5Reader.read(Array(text.utf8)).value == value)
-        let list = try JSON5Reader.read(Array("[\(text),/**/\(text)]".utf8)).value
+        #expect(try ConfigurationNode.read(Array(text.utf8)).value == value)
+        let list = try ConfigurationNode.read(Array("[\(text),/**/\(text)]".utf8)).value
         guard case .list(let nodes) = list else { return #expect(Bool(false), "no list") }
         #expect(nodes.map(\.value) == [value, value])
     }
@@ -221,7 +221,7 @@ struct ConfigurationFileTests {
             "+", "-", "+-1", "--1", "+ 1", "0x", "0x+5", "0x-5", ".", "-.", ".e5", "01", "+01.5", "1e", "1_000", "1-2",
             "0b1", "infinity", "1.2.3",
         ])
-    func noNumber(text: String) { #expect(throws: SettingsError.self) { try JSON5Reader.read(Array(text.utf8)) } }
+    func noNumber(text: String) { #expect(throws: SettingsError.self) { try ConfigurationNode.read(Array(text.utf8)) } }
 
     @Test("No cut, no flipped byte makes the reader do anything but refuse or accept")
     func mutations() throws {
@@ -254,7 +254,7 @@ struct ExampleTests {
         let text = try String(contentsOf: Self.url, encoding: .utf8)
         let settings = try parse(text).transfer
         #expect(settings.connections == 64 && settings.connectionsPerHost == 16)
-        #expect(settings.rateLimit == 10_000_000 && settings.deadline == .seconds(21_600))
+        #expect(settings.limitRate == 10_000_000 && settings.deadline == .seconds(21_600))
         #expect(settings.connectTimeout == .seconds(30) && settings.idleTimeout == .seconds(60))
         #expect(settings.speedLimit == 1024 && settings.speedTime == .seconds(60))
         #expect(settings.rewrite.count == 2 && settings.headers.count == 2)
@@ -262,7 +262,7 @@ struct ExampleTests {
         #expect(settings.credentialsFile != nil && settings.secureProxy?.passwordFile != nil)
         #expect(settings.proxyExceptions?.count == 3 && settings.authorities != nil)
         #expect(settings.certificate != nil && settings.certificateKey != nil)
-        #expect(settings.minimumTLS == .tls12 && settings.http2 == .never && settings.redirectLimit == 10)
+        #expect(settings.tlsMinimum == .tls12 && settings.http2 == .never && settings.redirectLimit == 10)
         #expect(settings.downgrade != .none && settings.privateTargets != .none)
         #expect(try parse(text).hooks["reindex"]?.timeout == 3600)
         #expect(try parse(text).plugins.uses.map(\.point) == [.resolver, .verifier, .observer])
@@ -277,8 +277,9 @@ struct ExampleTests {
         let url = Self.url.deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent(
             "Documentation/reference/Configuration.md")
         let rows = try String(contentsOf: url, encoding: .utf8).split(separator: "\n").filter { $0.hasPrefix("|") }
-        for row in RunKey.all {
-            #expect(rows.contains { $0.contains("`\(row.name)`") && $0.contains("`\(row.option)`") }, "\(row.name)")
+        for name in ["max_delete", "backup_dir", "umask"] {
+            let option = "--" + name.replacingOccurrences(of: "_", with: "-")
+            #expect(rows.contains { $0.contains("`\(name)`") && $0.contains("`\(option)`") }, "\(name)")
         }
     }
 

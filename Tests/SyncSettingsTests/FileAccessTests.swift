@@ -5,7 +5,7 @@ import SyncTestKit
 import SyncTransfer
 import Testing
 
-@testable import SyncSettings
+@testable import SyncAssembly
 
 @Suite("Who may read what holds secrets", .timeLimit(.minutes(10)))
 struct FileAccessTests {
@@ -72,20 +72,20 @@ struct FileAccessTests {
             """, to: "own.json", mode: 0o644)
         let both = try ConfigurationFile.usual([own, machine], home: nil)
         #expect(both.transfer.connections == 7)
-        #expect(both.transfer.rateLimit == 1 << 20)
+        #expect(both.transfer.limitRate == 1 << 20)
         #expect(both.transfer.rewrite == ["http://c/ http://d/", "http://a/ http://b/"])
-        #expect(both.run.maxDelete == 5)
-        #expect(both.trust.unsigned == .refuse)
-        #expect(both.trust.pins["bridge"] == "/own.root" && both.trust.pins["tower"] != nil)
-        #expect(both.hooks["index"]?.hook.arguments == ["/own"] && both.hooks["mail"] != nil)
+        #expect(both.maxDelete == 5)
+        #expect(both.unsigned == .refuse)
+        #expect(both.pins["bridge"] == "/own.root" && both.pins["tower"] != nil)
+        #expect(both.hooks["index"]?.arguments == ["/own"] && both.hooks["mail"] != nil)
         #expect(both.metricsFile == "/m.prom")
         #expect(both.plugins.uses.map(\.plugin) == ["high", "low"])
 
-        let environment = RunSettings.Environment(
-            base: PathBase(directory: "/", home: nil), files: [root.path("none"), machine], lookup: { _ in nil })
+        var environment = HostEnvironment(base: PathBase(directory: "/", home: nil), variables: [:])
+        environment.files = [root.path("none"), machine]
         #expect(try RunSettings(TransferSettings(), .usual, environment).transfer.connections == 3)
         let named = try RunSettings(TransferSettings(), .named(own), environment)
-        #expect(named.transfer.connections == 7 && named.transfer.rateLimit == nil)
+        #expect(named.transfer.connections == 7 && named.transfer.limitRate == nil)
         #expect(try RunSettings(TransferSettings(), .none, environment).transfer.connections == nil)
     }
 

@@ -1,5 +1,5 @@
+import SyncAssembly
 import SyncModel
-import SyncSettings
 import Testing
 
 @Suite(.timeLimit(.minutes(10)))

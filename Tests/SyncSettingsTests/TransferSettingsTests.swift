@@ -1,9 +1,10 @@
 import Foundation
 import SyncCurl
+import SyncModel
 import SyncTransfer
 import Testing
 
-@testable import SyncSettings
+@testable import SyncAssembly
 
 @Suite("Settings put together", .timeLimit(.minutes(10)))
 struct TransferSettingsTests {
@@ -74,7 +75,9 @@ struct TransferSettingsTests {
             "NO_PROXY": "a.example, .b.example 10.0.0.0/8", "SSL_CERT_FILE": "ca.pem",
         ])
         #expect(settings.plainProxy == ProxySettings(url: "http://p:1"))
-        #expect(settings.secureProxy == ProxySettings(url: "http://q:2", user: "u@", password: "pa:ss"))
+        var proxy = ProxySettings(url: "http://q:2", user: "u@")
+        proxy.password = "pa:ss"
+        #expect(settings.secureProxy == proxy)
         #expect(settings.proxyExceptions == ["a.example", ".b.example", "10.0.0.0/8"])
         #expect(settings.authorities == "/srv/set/ca.pem")
         #expect(try read(["HTTP_PROXY": "evil:1"]) == TransferSettings(), "a CGI program's header")
@@ -101,7 +104,7 @@ struct TransferSettingsTests {
         settings.credentialsFile = "/c"
         settings.headers = [.line("Accept: x"), .file("/h")]
         settings.setProxy(ProxySettings(url: "http://p:1", user: "u", passwordFile: "/p"))
-        settings.minimumTLS = .tls13
+        settings.tlsMinimum = .tls13
         settings.http2 = .wholeObjects
         settings.downgrade = .hosts(["a"])
         settings.privateTargets = .all
@@ -115,8 +118,8 @@ struct TransferSettingsTests {
             var secret = settings
             change(&secret)
             #expect(secret.inlineSecrets.count == 1)
-            let kept = KeptSettings(transfer: secret, isWhole: false)
-            let error = #expect(throws: SettingsError.self) { try kept.text() }
+            var recipe = RunRecipe(manifest: "")
+            let error = #expect(throws: SettingsError.self) { try RunSettings(secret).keep(in: &recipe) }
             #expect(error.map { "\($0)".contains("canary") } == false)
         }
     }
@@ -125,7 +128,7 @@ struct TransferSettingsTests {
     func rows() throws {
         var settings = TransferSettings()
         (settings.connections, settings.connectionsPerHost, settings.redirectLimit) = (1, 2, 3)
-        (settings.rateLimit, settings.manifestLimit, settings.speedLimit) = (1, 2, 3)
+        (settings.limitRate, settings.manifestLimit, settings.speedLimit) = (1, 2, 3)
         (settings.deadline, settings.patience) = (.seconds(1), .seconds(2))
         (settings.connectTimeout, settings.idleTimeout, settings.speedTime) = (.zero, .zero, .zero)
         (settings.rewrite, settings.headers) = (["a b"], [.file("/h")])
@@ -133,7 +136,7 @@ struct TransferSettingsTests {
         (settings.certificate, settings.certificateKey) = ("/c", "/k")
         settings.setProxy(ProxySettings(url: "http://p:1"))
         settings.proxyExceptions = ["h"]
-        (settings.minimumTLS, settings.http2) = (.tls13, .always)
+        (settings.tlsMinimum, settings.http2) = (.tls13, .always)
         (settings.downgrade, settings.privateTargets) = (.all, .hosts(["h"]))
         let untouched = Mirror(reflecting: TransferSettings()).children
         for (one, other) in zip(Mirror(reflecting: settings).children, untouched) {
@@ -146,7 +149,7 @@ struct TransferSettingsTests {
     @Test("A limit, a version, a policy reach the transport")
     func transport() throws {
         var settings = TransferSettings()
-        settings.rateLimit = 1000
+        settings.limitRate = 1000
         settings.deadline = .seconds(5)
         settings.connectTimeout = .seconds(6)
         settings.idleTimeout = .seconds(7)
@@ -156,7 +159,7 @@ struct TransferSettingsTests {
         settings.authorities = "/ca"
         settings.certificate = "/c"
         settings.certificateKey = "/k"
-        settings.minimumTLS = .tls13
+        settings.tlsMinimum = .tls13
         settings.http2 = .always
         settings.redirectLimit = 0
         settings.downgrade = .all

@@ -46,7 +46,7 @@ enum GoldenStore {
         var start = RunStart(
             session: session, run: identifier, manifest: digest,
             recipe: RunRecipe(manifest: "https://cdn.example.com/tower/manifest.json"))
-        (start.recipe.connections, start.recipe.prune) = (4, true)
+        (start.recipe.settings.connections, start.recipe.prune) = (4, true)
         start.deadline = time + 604_800_000
         return start
     }
@@ -103,7 +103,7 @@ enum GoldenStore {
         for state in RunState.allCases {
             var start = run("run-\(state.rawValue)", session("s-\(state.rawValue)"))
             start.recipe.origin = state == .waiting ? .schedule : .interactive
-            start.recipe.settings = state == .waiting ? "{\"limit_rate\":1000}" : nil
+            start.recipe.settings.limitRate = state == .waiting ? 1_000 : nil
             start.recipe.conditions.power = state == .waiting
             start.recipe.notBefore = state == .waiting ? WallTime(milliseconds: time + 60_000) : nil
             start.recipe.paused = state == .paused

@@ -48,7 +48,7 @@ struct GoldenTests {
     func states() throws {
         let store = try copy().open()
         let waiting = try store.run("run-waiting")
-        #expect(waiting.recipe.origin == .schedule && waiting.recipe.settings == "{\"limit_rate\":1000}")
+        #expect(waiting.recipe.origin == .schedule && waiting.recipe.settings.limitRate == 1_000)
         #expect(waiting.error == "no route" && waiting.due == GoldenStore.time + 9)
         #expect(waiting.recipe.conditions.power && waiting.waitingSince == GoldenStore.time + 4)
         #expect(waiting.notBefore == GoldenStore.time + 60_000)

@@ -82,10 +82,12 @@ extension RunRecipe {
         of: RunRecipe(manifest: ""), required: ["manifest", "destination"],
         nested: [
             "hooks": ControlKeys(of: RunHook(arguments: []), required: ["arguments"]),
+            "settings": ControlKeys(of: TransferSettings()),
+            "configuration": ControlKeys(of: RunConfiguration(file: nil, hooks: [:]), required: ["hooks"]),
             "conditions": ControlKeys(
                 of: RunConditions(),
                 nested: ["window": windowKeys, "rates": ControlKeys(of: rate, nested: ["window": windowKeys])]),
-        ])
+        ], short: (["connections", "limit_rate"], "settings"))
 
     private static let rate = RateWindow(window: DailyWindow(startMinute: 0, lengthMinutes: 1), limit: nil)
     private static let windowKeys = ControlKeys(of: rate.window)

@@ -34,8 +34,9 @@ package enum ControlJSON {
     {
         do {
             let tree = try StrictJSON.read(bytes)
-            try keys.check(tree, at: "")
-            return try Value(json: bytes)
+            let whole = try tree.expanding(keys.short.keys, of: keys.short.of)
+            try keys.check(whole ?? tree, at: "")
+            return try Value(json: whole.map { Array($0.text.utf8) } ?? bytes)
         } catch let error as ControlError { throw error } catch let refusal as StrictJSON.Refusal {
             throw ControlError(.invalid, "The request is invalid: \(refusal).", exitStatus: .usage)
         } catch {
@@ -68,17 +69,41 @@ package enum ControlJSON {
     }
 }
 
+extension JSONValue {
+    /// The same with some keys in the object that they belong to; `nil` where none of them is there.
+    ///
+    /// - Throws: ``ControlError`` for a key that is in both places.
+    fileprivate func expanding(_ keys: [String], of name: String) throws(ControlError) -> JSONValue? {
+        guard var whole = object, keys.contains(where: { whole[$0] != nil }) else { return nil }
+        guard var inner = (whole[name] ?? .object([:])).object else { return nil }
+        for key in keys {
+            guard let value = whole.removeValue(forKey: key), !value.isNull else { continue }
+            guard inner.updateValue(value, forKey: key) == nil else {
+                throw ControlError(.invalid, "'\(key)' and '\(name).\(key)' say the same.", exitStatus: .usage)
+            }
+        }
+        whole[name] = .object(inner)
+        return .object(whole)
+    }
+}
+
 /// The keys of a JSON object and of the objects inside it.
 package struct ControlKeys: Sendable {
     private let names: [String: ControlKeys?]
     private let required: [String]
+    /// Keys of an object in it that may stand at the top as well.
+    fileprivate let short: (keys: [String], of: String)
 
     /// Takes the properties of a value, whatever they are now, as keys.
     ///
     /// - Parameters:
     ///   - required: The keys that must be there.
     ///   - nested: The keys whose values are objects, or lists of objects, of their own.
-    package init(of value: Any, required: [String] = [], nested: [String: ControlKeys] = [:]) {
+    ///   - short: Keys of one of these that may stand beside it as well.
+    package init(
+        of value: Any, required: [String] = [], nested: [String: ControlKeys] = [:],
+        short: (keys: [String], of: String) = ([], "")
+    ) {
         var names: [String: ControlKeys?] = [:]
         for label in Mirror(reflecting: value).children.compactMap(\.label) {
             // A property with a wrapper is stored under its name with a line before it.
@@ -86,13 +111,12 @@ package struct ControlKeys: Sendable {
             names[ControlJSON.snakeCase(name)] = .some(nil)
         }
         for (name, keys) in nested { names[name] = keys }
-        (self.names, self.required) = (names, required)
+        (self.names, self.required, self.short) = (names, required, short)
     }
 
     /// A single key, which must be there.
     package init(only name: String) {
-        names = [name: nil]
-        required = [name]
+        (names, required, short) = ([name: nil], [name], ([], ""))
     }
 
     /// - Throws: ``ControlError`` that names the first key which is not among them, or the first that is missing.

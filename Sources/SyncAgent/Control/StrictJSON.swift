@@ -19,10 +19,14 @@ package enum StrictJSON {
         }
         // A byte order mark is no part of the text.
         let text = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes.dropFirst(3) : bytes[...]
-        var repeated: String?
-        guard let tree = text.withUnsafeBytes({ JSONParser.parse($0, repeated: &repeated) }) else {
+        let tree: JSONValue
+        do throws(JSONParser.Fault) {
+            tree = try text.withUnsafeBytes { text in
+                Result { () throws(JSONParser.Fault) in try JSONParser.read(text) }
+            }.get()
+        } catch {
             throw Refusal(
-                description: repeated.map { "the key '\(shown($0))' appears twice in one object" }
+                description: error.repeated.map { "the key '\(shown($0))' appears twice in one object" }
                     ?? "it is not one JSON object")
         }
         try checkTexts(tree, at: "")

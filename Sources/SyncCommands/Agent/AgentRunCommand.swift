@@ -3,12 +3,11 @@ import Foundation
 import Logging
 import SyncAgent
 import SyncAssembly
-import SyncConfiguration
 import SyncDaemon
 import SyncEngine
 import SyncModel
+import SyncPlugins
 import SyncSchedule
-import SyncSettings
 import SyncSystem
 import SyncTransfer
 
@@ -133,44 +132,29 @@ extension AgentRunCommand {
             store: store, stateDirectory: state.place.stateDirectory, version: syncagentVersion,
             process: CurrentProcess.identifier, now: SystemTime.milliseconds,
             sleep: { try await Task.sleep(for: $0) }, log: { logger.info("\($0)") },
-            engine: { needs in
+            engine: { request in
                 do throws(EngineError) {
-                    let client = EngineClient(needs)
-                    let tuning = try EngineTuning(
-                        needs, EnvironmentPaths.ofProcess.settings, stateDirectory: state.place.stateDirectory)
-                    let assembly = EngineAssembly(
-                        store: store, tuning: tuning, plugins: EnvironmentPaths.ofProcess.pluginPlace,
-                        listener: { client.needs.listener($0) }, progress: { client.needs.progress($0) },
-                        metrics: tuning.settings.metricsFile.map { MetricsFile(path: $0).keep })
-                    let parts = try assembly.parts(stop: needs.stop) { client.needs.stop.isStopped }
-                    var handle = EngineHandle(parts.assembled.engine, for: client) {
-                        assembly.end(parts, isStopped: client.needs.stop.isStopped)
-                    }
-                    let said = tuning.settings.transfer.patience
-                    handle.setWaiting = { needs in
-                        let patience = said.map { Patience($0) } ?? EngineTuning.patience(needs)
-                        parts.assembled.web.setWaiting(deadline: needs.deadline, patience: patience)
-                    }
-                    handle.rateLimit = tuning.settings.transfer.rateLimit
-                    handle.setRateLimit = { parts.assembled.web.setRateLimit($0) }
-                    handle.received = { parts.assembled.received }
-                    return .success(handle)
+                    return .success(
+                        try AssembledEngine(
+                            request, on: EnvironmentPaths.ofProcess.host, store: store,
+                            stateDirectory: state.place.stateDirectory, metrics: MetricsFile.keep))
                 } catch { return .failure(ControlError(.failed, error.message, exitStatus: error.status)) }
             })
         environment.maximumRuns = jobs
         environment.rateLimit = limitRate?.bytes
         if limitRate == nil {
-            let settings = try translating(RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings))
+            let settings = try translating(RunSettings(of: nil, EnvironmentPaths.ofProcess.host))
             environment.rateLimit = settings.agentRateLimit
         }
         environment.nextRuns = { ReportSchedules(now: SystemTime.milliseconds()).next }
         let conditions = ConditionPlugins(
-            in: EnvironmentPaths.ofProcess.pluginPlace, on: EnvironmentPaths.ofProcess.machinePlaces,
+            on: EnvironmentPaths.ofProcess.host, EnvironmentPaths.ofProcess.machinePlaces,
             settings: { () throws(SettingsError) in
-                try RunSettings(kept: nil, EnvironmentPaths.ofProcess.settings).plugins
+                try RunSettings(of: nil, EnvironmentPaths.ofProcess.host).plugins
             }, notice: { logger.info("\($0.line)") })
         environment.conditionCheck = { wanted, since in
-            Result { () throws(ControlError) in try conditions.check(wanted, blockedSince: since) }
+            Result { () throws(PluginError) in try conditions.check(wanted, blockedSince: since) }
+                .mapError { ControlError(.invalid, "\($0)", exitStatus: .configuration) }
         }
         environment.isOnDemand = onDemand
         environment.schedules = AgentSchedules(

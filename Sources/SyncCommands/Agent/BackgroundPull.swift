@@ -1,19 +1,18 @@
 import Foundation
 import SyncAgent
-import SyncConfiguration
+import SyncAssembly
 import SyncDaemon
 import SyncEngine
 import SyncModel
-import SyncSettings
 import SyncSystem
 
 /// Hands a pull to the agent: everything it needs is made absolute here, where the user is.
 struct BackgroundPull: Sendable {
-    let recipe: RunRecipe
-    /// With the settings of the client; to look into the manifest when nobody says where files go.
+    /// With what is asked for, and the settings of the client; to look into the manifest when nobody says where files go.
     let engine: EngineCall
 
     private var output: Output { engine.output }
+    private var recipe: RunRecipe { engine.recipe }
 
     func run() async throws {
         let environment = EnvironmentPaths.ofProcess
@@ -56,9 +55,9 @@ struct BackgroundPull: Sendable {
     ///
     /// - Parameter isReadOnly: Whether nothing is kept yet, not even whom to believe.
     func request(_ environment: EnvironmentPaths, isReadOnly: Bool = false) async throws -> EnqueueRequest {
-        let settings = engine.tuning.settings
+        let (_, settings) = try engine.request.resolved(on: environment.host)
         var (request, project) = (recipe, String?.none)
-        request.settings = try rethrowing(settings.kept()) { (error: SettingsError) in
+        try rethrowing(settings.keep(in: &request)) { (error: SettingsError) in
             CommandFailure(.usage, "--background: \(error.description).")
         }
         // The manifest's project tells the destination, and its groups name hooks of the configuration file. Whom to believe is
@@ -69,8 +68,10 @@ struct BackgroundPull: Sendable {
         }
         if !request.manifest.contains("://") { request.manifest = try Self.absolute(request.manifest) }
         request.destination = try Self.absolute(recipe.destination ?? project ?? ".")
-        // What the agent plans with; the caps themselves are in the settings.
-        if settings.transfer.connections == nil { request.connections = nil }
+        // What the agent plans with.
+        if settings.transfer.connections != nil {
+            request.settings.connections = settings.transfer.plannedConnections
+        }
         request.deadlineSeconds = settings.transfer.deadline.map { Int64($0 / .seconds(1)) }
         request.trust = nil
         return request

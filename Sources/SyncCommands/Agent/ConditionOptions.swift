@@ -1,8 +1,8 @@
 import ArgumentParser
+import SyncAssembly
 import SyncModel
 import SyncPlugins
 import SyncSchedule
-import SyncSettings
 
 /// What must hold for a run to be worked on, besides the time of day: checked by the agent before it starts and while
 /// it runs.

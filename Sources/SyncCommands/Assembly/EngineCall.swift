@@ -1,12 +1,10 @@
 import Foundation
 import SyncAssembly
-import SyncConfiguration
 import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncPlugins
 import SyncReport
-import SyncSettings
 import SyncStore
 import SyncSystem
 
@@ -17,7 +15,7 @@ struct EngineCall: Sendable {
     let json: Bool
     /// Whether progress is told as JSON lines, too.
     let tellsProgress: Bool
-    let tuning: EngineTuning
+    let request: EngineRequest
     let end: PullEnd
     /// Which files are named one by one.
     let detail: PlanDetail
@@ -25,23 +23,23 @@ struct EngineCall: Sendable {
     private let failures = Monitor(FailureSums())
 
     init(
-        _ reporting: ReportingOptions, on output: Output, tuning: EngineTuning, tellsProgress: Bool = false,
+        _ reporting: ReportingOptions, on output: Output, _ request: EngineRequest, tellsProgress: Bool = false,
         end: PullEnd = PullEnd(), detail: PlanDetail = .totals
     ) {
-        self.detail = detail
-        self.end = end
-        self.output = output
+        (self.detail, self.end, self.output) = (detail, end, output)
         display = reporting.display(on: output)
         json = reporting.json
-        self.tellsProgress = tellsProgress
-        self.tuning = tuning
+        (self.tellsProgress, self.request) = (tellsProgress, request)
     }
 
+    /// What is asked for.
+    var recipe: RunRecipe { request.recipe ?? RunRecipe(manifest: "") }
+
     /// Runs a pull; its last JSON line is printed here.
-    func pull(_ recipe: RunRecipe) async throws -> PullReport {
+    func pull() async throws -> PullReport {
         defer { tellFailures() }
         return try await stoppable { [self] in
-            let store = try StateAccess.open(tuning.stateDirectory, warn: output.warning)
+            let store = try StateAccess.open(EnvironmentPaths.ofProcess.stateDirectory(), warn: output.warning)
             return try await withEngine(store: store) { engine, stop in
                 let report = try engine.pull(recipe)
                 // What has been fetched is kept; the process still says that it was stopped.
@@ -58,14 +56,14 @@ struct EngineCall: Sendable {
 
     /// Plans a pull and prints the plan; `explains` adds where its requests go, and asks the servers for that. Ends as
     /// the pull would, where that is known before.
-    func plan(_ recipe: RunRecipe, explains: Bool = false) async throws {
+    func plan(explains: Bool = false) async throws {
         let (report, routes) = try await stoppable { [self] in
             let report = try await looking { [self] engine in
                 try engine.plan(recipe, telling: detail.isWanted ? { tell($0) } : nil)
             }
             let probe = RouteProbe(
                 sources: report.sources(of: report.referrer?.url ?? recipe.manifest), referrer: report.referrer,
-                tuning: tuning)
+                request: request)
             return (report, explains ? try await probe.run() : [])
         }
         for route in routes {
@@ -94,7 +92,7 @@ struct EngineCall: Sendable {
         }
     }
 
-    func verify(_ recipe: RunRecipe) async throws {
+    func verify() async throws {
         let report = try await stoppable { [self] in try await looking { engine in try engine.verify(recipe) } }
         if json {
             let event = SyncEvent(.verifyFinished, time: SystemTime.milliseconds()) { report.write(to: &$0) }
@@ -105,7 +103,7 @@ struct EngineCall: Sendable {
         if !report.isWhole { throw CommandFailure(.incomplete) }
     }
 
-    /// Reads in manifests, with progress and signals as ``plan(_:explains:)``; nothing is kept.
+    /// Reads in manifests, with progress and signals as ``plan(explains:)``; nothing is kept.
     func reading<R: Sendable>(_ work: @escaping @Sendable (PullEngine) throws -> R) async throws -> R {
         try await stoppable { [self] in try await looking(work) }
     }
@@ -115,24 +113,25 @@ struct EngineCall: Sendable {
         store: SyncStore, keepsMetrics: Bool = true, _ work: @escaping @Sendable (PullEngine, StopRequest) throws -> R
     ) async throws -> R {
         let stop = StopRequest()
-        var tuning = tuning
+        var request = request
+        request.stop = stop
+        (request.listener, request.progress) = ({ [self] in observe($0) }, { [self] in tell($0) })
         // Whatever it waits for then, and not each transfer for itself.
-        let deadline = tuning.settings.transfer.deadline
-        tuning.settings.transfer.deadline = nil
+        let deadline = request.settings?.transfer.deadline
+        request.settings?.transfer.deadline = nil
         async let _: Void = pass(deadline, stop)
-        let assembly = EngineAssembly(
-            store: store, tuning: tuning, plugins: EnvironmentPaths.ofProcess.pluginPlace,
-            listener: { [self] in observe($0) }, progress: { [self] in tell($0) },
-            metrics: keepsMetrics ? tuning.settings.metricsFile.map { MetricsFile(path: $0).keep } : nil)
-        let parts = try assembly.parts(stop: stop)
-        end.count(parts.assembled.transport)
+        let environment = EnvironmentPaths.ofProcess
+        let engine = try AssembledEngine(
+            request, on: environment.host, store: store, stateDirectory: try environment.stateDirectory(),
+            metrics: keepsMetrics ? MetricsFile.keep : nil)
+        end.count(engine.transport)
         do {
             return try await onThread("engine", onCancel: { stop.stop(.user) }) { _ in
-                defer { assembly.end(parts, isStopped: stop.isStopped) }
-                return try work(parts.assembled.engine, stop)
+                defer { engine.end() }
+                return try work(engine.engine, stop)
             }
         } catch {
-            if error is ThreadError { assembly.end(parts, isStopped: stop.isStopped) }
+            if error is ThreadError { engine.end() }
             throw Self.failure(error, after: stop.reason)
         }
     }

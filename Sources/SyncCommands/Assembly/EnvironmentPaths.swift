@@ -1,11 +1,10 @@
 import ArgumentParser
 import Foundation
 import SyncAgent
-import SyncConfiguration
+import SyncAssembly
 import SyncModel
 import SyncPlugins
 import SyncSchedule
-import SyncSettings
 import SyncSystem
 
 /// The few things a command takes from its environment, read in one place.
@@ -15,8 +14,7 @@ struct EnvironmentPaths: Sendable {
 
     /// Takes variables from `lookup`; `home` stands in for a missing `HOME`.
     init(home: String?, lookup: @escaping @Sendable (String) -> String?) {
-        self.home = home
-        self.lookup = lookup
+        (self.home, self.lookup) = (home, lookup)
     }
 
     /// The environment of this process; without `HOME`, the home directory of passwd(5).
@@ -86,8 +84,16 @@ struct EnvironmentPaths: Sendable {
     /// What relative paths on the command line are relative to.
     var pathBase: PathBase { PathBase(directory: CurrentProcess.workingDirectory, home: lookup("HOME") ?? home) }
 
-    var settings: RunSettings.Environment {
-        RunSettings.Environment(base: pathBase, files: configurationFiles, lookup: lookup)
+    /// Where settings and plugins are: programs of plugins in `$XDG_CONFIG_HOME/syncagent/plugins`, and their pipes below the
+    /// runtime directory.
+    var host: HostEnvironment {
+        var host = HostEnvironment(
+            base: pathBase, variables: ProcessInfo.processInfo.environment, lookup: lookup)
+        host.files = configurationFiles
+        let file = configurationFiles.first ?? Self.machineConfiguration
+        host.pluginDirectory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined() + "/plugins"
+        host.runtimeDirectory = baseDirectories.runtime ?? "/tmp"
+        return host
     }
 
     /// The program a name without a slash means: the first match in `PATH`. execvp(3).
@@ -193,16 +199,5 @@ extension EnvironmentPaths {
     func watchdogMicroseconds(process: Int32) -> Int64? {
         if let owner = lookup("WATCHDOG_PID"), owner != String(process) { return nil }
         return lookup("WATCHDOG_USEC").flatMap { Int64($0) }.flatMap { $0 >= 2 ? $0 : nil }
-    }
-}
-
-extension EnvironmentPaths {
-    /// Where plugins are: `$XDG_CONFIG_HOME/syncagent/plugins`, and their pipes below the runtime directory.
-    var pluginPlace: PluginPlace {
-        let file = configurationFiles.first ?? Self.machineConfiguration
-        let directory = file.split(separator: "/").dropLast().map { "/" + $0 }.joined()
-        return PluginPlace(
-            directory: directory + "/plugins", runtimeDirectory: baseDirectories.runtime ?? "/tmp",
-            environment: ProcessInfo.processInfo.environment)
     }
 }

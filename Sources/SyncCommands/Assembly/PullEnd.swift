@@ -8,13 +8,9 @@ import SyncSystem
 /// Sees to it that `pull --json` ends with `pull.finished`, however early it ends: whoever reads lines needs no second way
 /// to learn what became of it.
 final class PullEnd: Sendable {
-    private struct State {
-        /// What the run has told of its end; printed last, when it is known what the process exits with.
-        var told: SyncEvent?
-        var transport: (any Transport)?
-    }
-
-    private let state = Mutex(State())
+    /// What the run has told of its end, printed last, when it is known what the process exits with; and what sends its
+    /// requests.
+    private let state = Mutex((told: SyncEvent?.none, transport: (any Transport)?.none))
     private let start = ContinuousClock.now
 
     /// Sees an event that is told.

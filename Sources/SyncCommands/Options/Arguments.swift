@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncEngine
 import SyncManifest
 import SyncModel
-import SyncSettings
 import SyncTransfer
 
 extension CompletionKind {

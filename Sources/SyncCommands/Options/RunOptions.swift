@@ -1,9 +1,9 @@
 import ArgumentParser
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncPluginHost
 import SyncPlugins
-import SyncSettings
 import SyncSystem
 import SyncTransfer
 
@@ -39,10 +39,10 @@ extension RunOptions {
         recipe.hooks = try runHooks(environment)
         try refuseChangeable(recipe.hooks, .refused)
         try refuseChangeable(settings.hooks.values, .configuration)
-        recipe.limitRate = said.rateLimit
+        recipe.settings.limitRate = said.limitRate
         downgrade.apply(to: &recipe)
         recipe.verifiers = try absoluteCommands(placement.verifiers)
-        try placement.apply(to: &recipe, settings, environment)
+        try placement.apply(to: &recipe, settings.file, environment.pathBase)
         recipe.umask = recipe.umask ?? CurrentProcess.umask
         try trust.apply(to: &recipe, environment)
         metadata.apply(to: &recipe)
@@ -135,7 +135,7 @@ extension TargetOptions {
         recipe.groups = groups
         (recipe.include, recipe.exclude) = (include + paths, exclude)
         release.apply(to: &recipe)
-        recipe.connections = settings.transfer.plannedConnections
+        recipe.settings.connections = settings.transfer.plannedConnections
         return recipe
     }
 }
@@ -175,7 +175,7 @@ extension TransferOptions {
     func runSettings(_ said: TransferSettings, _ environment: EnvironmentPaths) throws -> RunSettings {
         let named = try configurationFile.map { RunSettings.Source.named(try environment.pathBase.absolute($0)) }
         return try RunSettings(
-            said, named ?? (noConfigurationFile ? RunSettings.Source.none : .usual), environment.settings)
+            said, named ?? (noConfigurationFile ? RunSettings.Source.none : .usual), environment.host)
     }
 }
 
@@ -192,7 +192,19 @@ struct DestinationOptions: ParsableArguments {
 
     @Flag(help: "Prune even if that removes more than half of the installed files.") var force = false
 
-    @OptionGroup var keyed: KeyedOptions
+    @Option(help: "Refuse to prune more than this many files, even with --force.".taking("n")) var maxDelete: String?
+
+    @Option(
+        help:
+            "Move removed and replaced files to this directory, which must be on the same file system as the destination and outside it."
+            .taking("dir"), completion: .directory)
+    var backupDir: String?
+
+    @Option(
+        help:
+            "Make files and directories without these permissions, as umask(1) does; a background run and a schedule remember it.  (default: the umask of this command)"
+            .taking("mask"))
+    var umask: String?
 
     @Option(
         name: .customLong("verify-program"),
@@ -202,64 +214,20 @@ struct DestinationOptions: ParsableArguments {
 
     func validate() throws {
         if force, !prune { throw ValidationError("--force needs --prune; without it there is nothing to force.") }
-        if !prune, let row = RunKey.all.first(where: { $0.needsPrune && keyed.said[$0.name] != nil }) {
-            throw ValidationError("\(row.option) needs --prune; without it nothing is removed.")
+        if maxDelete != nil, !prune {
+            throw ValidationError("--max-delete needs --prune; without it nothing is removed.")
         }
+        var recipe = RunRecipe(manifest: "")
+        try apply(to: &recipe, ConfigurationFile(), PathBase(directory: "/", home: nil))
     }
 
     /// Puts them into a recipe; the configuration file has the rest.
-    func apply(to recipe: inout RunRecipe, _ settings: RunSettings, _ environment: EnvironmentPaths) throws {
+    func apply(to recipe: inout RunRecipe, _ file: ConfigurationFile, _ base: PathBase) throws {
         (recipe.prune, recipe.force) = (prune, force)
-        try keyed.apply(to: &recipe, environment.pathBase)
-        for row in RunKey.all { row.merge(&recipe, settings.run) }
-    }
-}
-
-/// The options that ``RunKey`` has rows for.
-struct KeyedOptions: ParsableArguments, CustomReflectable {
-    /// What was said, by the rows' names.
-    private(set) var said: [String: String] = [:]
-
-    init() {}
-
-    init(from decoder: any Decoder) throws {
-        let values = try decoder.container(keyedBy: Name.self)
-        for row in RunKey.all {
-            said[row.name] = try values.decodeIfPresent(String.self, forKey: Name(stringValue: row.name))
-        }
-    }
-
-    private struct Name: CodingKey {
-        let stringValue: String
-        var intValue: Int? { nil }
-
-        init(stringValue: String) { self.stringValue = stringValue }
-        init?(intValue: Int) { nil }
-    }
-
-    /// Where the parser looks for options, which are otherwise properties.
-    var customMirror: Mirror {
-        let options = RunKey.all.map { row in
-            Option<String?>(
-                name: .customLong(String(row.option.dropFirst(2))), help: row.help.taking(row.placeholder),
-                completion: row.placeholder == "dir" ? .directory : nil)
-        }
-        let children = zip(RunKey.all, options).map { row, option -> Mirror.Child in
-            (label: "_\(row.name)", value: option)
-        }
-        return Mirror(self, children: children)
-    }
-
-    func validate() throws {
-        var recipe = RunRecipe(manifest: "")
-        try apply(to: &recipe, PathBase(directory: "/", home: nil))
-    }
-
-    func apply(to recipe: inout RunRecipe, _ base: PathBase) throws {
-        for row in RunKey.all {
-            guard let text = said[row.name] else { continue }
-            try setting(of: row.option, row.take(text, base, &recipe))
-        }
+        recipe.maxDelete =
+            try maxDelete.map { try setting(of: "--max-delete", SettingValue.count($0)) } ?? file.maxDelete
+        recipe.backupDir = try backupDir.map { try setting(of: "--backup-dir", base.absolute($0)) } ?? file.backupDir
+        recipe.umask = try umask.map { try setting(of: "--umask", SettingValue.umask($0)) } ?? file.umask
     }
 }
 

@@ -1,12 +1,11 @@
-import ArgumentParser
+public import ArgumentParser
 import Foundation
-import SyncConfiguration
+import SyncAssembly
 import SyncCurl
 import SyncModel
-import SyncSettings
 import SyncTransfer
 
-extension TLSConfiguration.Version: ExpressibleByArgument {}
+extension TLSVersion: ExpressibleByArgument {}
 extension HTTP2Use: ExpressibleByArgument {}
 
 /// How to transfer: what a command line says on top of the configuration file. Names follow curl(1) where curl has
@@ -65,7 +64,7 @@ struct TransferOptions: ParsableArguments {
     var certificateKey: String?
 
     @Option(name: .customLong("tls-min"), help: "The oldest TLS version to accept.  (default: 1.2)".taking("version"))
-    var minimumTLS: TLSConfiguration.Version?
+    var tlsMinimum: TLSVersion?
 
     @Option(help: "Which requests may use HTTP/2.  (default: never)".taking("which")) var http2: HTTP2Use?
 
@@ -101,13 +100,13 @@ struct TransferOptions: ParsableArguments {
         name: .customLong("allow-redirect-downgrade"),
         help: "A host that an https redirect or manifest may send requests to over http, or 'all'; repeatable.".taking(
             "host"), transform: { try setting(of: "--allow-redirect-downgrade", SettingValue.exemption($0)) })
-    var downgrades: [RedirectPolicy.Exemption] = []
+    var downgrades: [HostExemption] = []
 
     @Option(
         name: .customLong("allow-private-redirect"),
         help: "A private host that a public redirect or manifest may send requests to, or 'all'; repeatable.".taking(
             "host"), transform: { try setting(of: "--allow-private-redirect", SettingValue.exemption($0)) })
-    var privateTargets: [RedirectPolicy.Exemption] = []
+    var privateTargets: [HostExemption] = []
 
     func validate() throws {
         if configurationFile != nil, noConfigurationFile {
@@ -122,15 +121,13 @@ struct TransferOptions: ParsableArguments {
         _ = try settings(PathBase(directory: "/", home: nil))
     }
 
-    /// What a command needs that changes nothing: what is asked for, and what the engine is made with.
-    func engine(trusting trust: TrustOptions, _ asked: (RunSettings) throws -> RunRecipe) throws -> (
-        recipe: RunRecipe, tuning: EngineTuning
-    ) {
+    /// What a command needs that changes nothing: what is asked for, and how.
+    func engine(trusting trust: TrustOptions, _ asked: (RunSettings) throws -> RunRecipe) throws -> EngineRequest {
         let environment = EnvironmentPaths.ofProcess
         let settings = try runSettings(try settings(environment.pathBase), environment)
         var recipe = try asked(settings)
         try trust.apply(to: &recipe, environment)
-        return (recipe, try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory()))
+        return EngineRequest(recipe, settings)
     }
 
     /// What the command line says, with paths made absolute.
@@ -149,7 +146,7 @@ struct TransferOptions: ParsableArguments {
         settings.authorities = try path("--cacert", authorities)
         settings.certificate = try path("--cert", certificate)
         settings.certificateKey = try path("--key", certificateKey)
-        settings.minimumTLS = minimumTLS
+        settings.tlsMinimum = tlsMinimum
         settings.http2 = http2
         settings.manifestLimit = manifestLimit?.bytes
         settings.connectTimeout = connectTimeout
@@ -198,7 +195,7 @@ struct LimitOptions: ParsableArguments {
         var settings = TransferSettings()
         settings.connections = connections
         settings.connectionsPerHost = connections
-        settings.rateLimit = limitRate?.bytes
+        settings.limitRate = limitRate?.bytes
         settings.deadline = deadline
         settings.patience = patience
         return settings

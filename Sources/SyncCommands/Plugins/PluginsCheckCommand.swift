@@ -1,10 +1,9 @@
 import ArgumentParser
 import Foundation
-import SyncConfiguration
+import SyncAssembly
 import SyncModel
 import SyncPluginHost
 import SyncPlugins
-import SyncSettings
 import SyncSystem
 
 struct PluginsCheckCommand: AsyncParsableCommand {
@@ -57,34 +56,34 @@ struct PluginsCheckCommand: AsyncParsableCommand {
         let environment = EnvironmentPaths.ofProcess
         let name = plugin.contains("/") ? try EnvironmentPaths.absolute(plugin) : plugin
         let configured = try source.settings(environment)
-        let scratch = try ScratchDirectory(in: environment.pluginPlace.runtimeDirectory)
+        let scratch = try ScratchDirectory(in: environment.host.runtimeDirectory)
         defer { scratch.remove() }
         let subject = CheckSubject(
-            name: name, settings: configured, place: environment.pluginPlace, notice: { output.message($0.line) },
-            point: point, json: settings, url: url, files: file, timeout: timeout, scratch: scratch.path)
+            name: name, settings: configured, on: environment.host, notice: { output.message($0.line) }, point: point,
+            json: settings, url: url, files: file, timeout: timeout, scratch: scratch.path)
         let reports: [PointReport]
         do {
             let points = try await onThread("check", cancellable: { _ in try subject.points() })
             if points.contains(.transport), url == nil, subject.name != "file" {
                 reports = try await CheckedServer(in: scratch.path).whileServed { url in
-                    try await Self.check(subject, points, url)
+                    var subject = subject
+                    subject.served = url
+                    return try await Self.check(subject, points)
                 }
             } else {
-                reports = try await Self.check(subject, points, nil)
+                reports = try await Self.check(subject, points)
             }
         } catch let error as PluginError { throw CommandFailure(.configuration, "\(error)") }
         for report in reports { tell(report, output) }
         if reports.contains(where: { !$0.results.allSatisfy(\.passed) }) { throw CommandFailure(.incomplete) }
     }
 
-    private static func check(_ subject: CheckSubject, _ points: [PluginPoint], _ served: String?) async throws
-        -> [PointReport]
-    {
+    private static func check(_ subject: CheckSubject, _ points: [PluginPoint]) async throws -> [PointReport] {
         try await onThread("check") { _ in
             var reports = try subject.processReports(points.first)
             // A program that does not keep the protocol is not asked further.
             guard reports.allSatisfy({ $0.results.allSatisfy(\.passed) }) else { return reports }
-            for point in points { reports.append(try subject.report(point, served: served)) }
+            for point in points { reports.append(try subject.report(point)) }
             return reports
         }
     }

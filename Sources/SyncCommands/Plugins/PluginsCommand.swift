@@ -1,11 +1,10 @@
 import ArgumentParser
 import Foundation
-import SyncConfiguration
+import SyncAssembly
 import SyncModel
 import SyncPluginHost
 import SyncPlugins
 import SyncSchedule
-import SyncSettings
 import SyncSystem
 
 struct PluginsCommand: CommandGroup {
@@ -41,7 +40,7 @@ struct PluginSource: ParsableArguments {
             settings = try ConfigurationFile.usual(environment.configurationFiles, home: base.home).plugins
         }
         if let directory { settings.directory = try base.absolute(directory) }
-        settings.directory = settings.directory ?? environment.pluginPlace.directory
+        settings.directory = settings.directory ?? environment.host.pluginDirectory
         return settings
     }
 }
@@ -63,8 +62,7 @@ struct PluginsListCommand: AsyncParsableCommand {
         let output = Output()
         let environment = EnvironmentPaths.ofProcess
         let settings = try source.settings(environment)
-        let place = environment.pluginPlace
-        let rows = try await onThread("plugins") { PluginRow.all(settings, place) }
+        let rows = try await onThread("plugins") { PluginRow.all(settings, environment.host) }
         if json {
             for row in rows { output.line(row.json.text) }
             return
@@ -98,31 +96,31 @@ struct PluginRow: Sendable {
             line.field("built_in", path == nil)
             line.field("version", optional: version)
             line.field("path", optional: path)
-            if path != nil, fault == nil { line.field("protocol", PluginProtocol.version) }
+            if path != nil, fault == nil { line.field("protocol", PluginDescription.protocolVersion) }
             line.field("fault", optional: fault)
         }
     }
 
     /// Built-ins by name, then the directory's programs, then programs that the configuration names by path.
-    static func all(_ settings: PluginSettings, _ place: PluginPlace) -> [PluginRow] {
+    static func all(_ settings: PluginSettings, _ host: HostEnvironment) -> [PluginRow] {
         var points: [String: [PluginPoint]] = [:]
         for point in PluginPoint.allCases {
-            for name in BuiltInPlugins.names(point) { points[name, default: []].append(point) }
+            for name in point.descriptor.builtIn { points[name, default: []].append(point) }
         }
         let builtIn = points.sorted { $0.key < $1.key }.map { PluginRow(name: $0.key, points: $0.value) }
-        var programs = PluginProgram.all(in: settings.directory ?? place.directory)
+        var programs = PluginProgram.all(in: settings.directory ?? host.pluginDirectory)
         var faults: [PluginRow] = []
         let known = Set(programs.map(\.path))
         for path in Set(settings.uses.map(\.plugin).filter { $0.hasPrefix("/") }).sorted() where !known.contains(path) {
             do throws(PluginError) { programs.append(try PluginProgram(path, directory: "/", destination: nil)) } catch
             { faults.append(PluginRow(name: error.plugin, points: [], path: path, fault: error.message)) }
         }
-        return builtIn + programs.map { asked($0, place) } + faults
+        return builtIn + programs.map { asked($0, host) } + faults
     }
 
     /// Starts a program and asks what it is.
-    private static func asked(_ program: PluginProgram, _ place: PluginPlace) -> PluginRow {
-        var configuration = place.configuration(program, nil) { _ in }
+    private static func asked(_ program: PluginProgram, _ host: HostEnvironment) -> PluginRow {
+        var configuration = host.configuration(program, nil) { _ in }
         configuration.restart.mostEnds = 1
         configuration.limits.start = .seconds(5)
         let client = PluginClient(configuration)

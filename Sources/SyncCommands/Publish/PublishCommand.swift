@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncManifest
 import SyncModel
 import SyncPublisher
-import SyncSettings
 import SyncSystem
 import SyncTrust
 

@@ -1,9 +1,9 @@
 import ArgumentParser
+import SyncAssembly
 import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncPublisher
-import SyncSettings
 import SyncSystem
 
 extension PublishCommand {

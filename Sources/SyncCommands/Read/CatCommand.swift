@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncReport
-import SyncSettings
 import SyncSystem
 
 struct CatCommand: AsyncParsableCommand {

@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncEngine
 import SyncManifest
 import SyncModel
-import SyncSettings
 import SyncSystem
 
 struct LsCommand: AsyncParsableCommand {
@@ -168,12 +168,12 @@ struct ReadingOptions: ParsableArguments {
         call: EngineCall, found: [RunRecipe]
     ) {
         var found = recipes
-        let (_, tuning) = try transfer.engine(trusting: trust) { settings in
+        let request = try transfer.engine(trusting: trust) { settings in
             for index in found.indices { found[index].manifest = try settings.location(found[index].manifest) }
             var recipe = RunRecipe(manifest: found.last?.manifest ?? "")
-            recipe.connections = settings.transfer.plannedConnections
+            recipe.settings.connections = settings.transfer.plannedConnections
             return recipe
         }
-        return (EngineCall(reporting, on: output, tuning: tuning), found)
+        return (EngineCall(reporting, on: output, request), found)
     }
 }

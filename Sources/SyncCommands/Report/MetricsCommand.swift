@@ -54,8 +54,8 @@ struct MetricsFile: Sendable {
     }
 
     /// As ``write(_:)``, for an engine that has ended.
-    @Sendable func keep(_ store: SyncStore) throws(EngineError) {
-        do throws(CommandFailure) { try write(store) } catch {
+    @Sendable static func keep(_ path: String, _ store: SyncStore) throws(EngineError) {
+        do throws(CommandFailure) { try MetricsFile(path: path).write(store) } catch {
             throw EngineError(error.status, error.message, cause: error.cause)
         }
     }

@@ -1,9 +1,9 @@
 import ArgumentParser
 import SyncAgent
+import SyncAssembly
 import SyncModel
 import SyncReport
 import SyncSchedule
-import SyncSettings
 import SyncStore
 import SyncSystem
 

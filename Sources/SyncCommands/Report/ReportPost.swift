@@ -1,8 +1,6 @@
 import Foundation
 import SyncAssembly
-import SyncConfiguration
 import SyncCurl
-import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncPluginHost
@@ -35,11 +33,10 @@ struct ReportPost: Sendable {
 
     /// Sends it, with the trust and the proxies of the configuration file and the environment; blocks.
     func send(_ report: MorningReport) throws(CommandFailure) {
-        let needs = EngineNeeds(deadline: .seconds(60), patience: .seconds(60), stop: StopRequest())
-        let environment = EnvironmentPaths.ofProcess.settings
-        let hook = try rethrowing(
-            WebhookHook(EngineAssembly.configuration(EngineTuning(needs, environment, stateDirectory: "")) { _ in })
-        ) { (error: EngineError) in CommandFailure(error) }
+        let request = EngineRequest(deadline: .seconds(60), patience: .seconds(60), stop: StopRequest())
+        let hook = try rethrowing(WebhookHook(request.configuration(on: EnvironmentPaths.ofProcess.host))) {
+            (error: EngineError) in CommandFailure(error)
+        }
         let outcome = hook.run(
             HookInvocation(
                 arguments: [url], directory: "/",

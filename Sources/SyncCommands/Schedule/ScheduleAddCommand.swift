@@ -1,6 +1,6 @@
 import ArgumentParser
 import SyncAgent
-import SyncConfiguration
+import SyncAssembly
 import SyncModel
 import SyncSchedule
 import SyncSystem
@@ -104,9 +104,8 @@ struct ScheduleAddCommand: AsyncParsableCommand, RunOptions {
         var (recipe, settings) = try runRecipe(environment)
         recipe.origin = .schedule
         try conditionOptions.apply(to: &recipe, isDiscretionary: !schedule.interactive)
-        let tuning = try EngineTuning(settings, recipe, stateDirectory: try environment.stateDirectory())
-        let engine = EngineCall(reporting, on: output, tuning: tuning)
-        return try await BackgroundPull(recipe: recipe, engine: engine).request(environment, isReadOnly: isReadOnly)
+        let engine = EngineCall(reporting, on: output, EngineRequest(recipe, settings))
+        return try await BackgroundPull(engine: engine).request(environment, isReadOnly: isReadOnly)
     }
 
     private func name(_ request: EnqueueRequest) throws -> String {

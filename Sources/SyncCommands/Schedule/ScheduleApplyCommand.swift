@@ -1,7 +1,7 @@
 import ArgumentParser
+import SyncAssembly
 import SyncModel
 import SyncSchedule
-import SyncSettings
 import SyncSystem
 
 struct ScheduleApplyCommand: AsyncParsableCommand {

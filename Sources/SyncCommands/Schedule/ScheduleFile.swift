@@ -1,6 +1,6 @@
+import SyncAssembly
 import SyncModel
 import SyncSchedule
-import SyncSettings
 
 /// A file of schedules for `schedule apply`: JSON5, the same for every machine it is copied to.
 ///
@@ -33,7 +33,7 @@ struct ScheduleFile: Sendable {
     ///   - shown: The file's name for messages.
     /// - Throws: ``CommandFailure`` with status 65 that names the line.
     init(_ bytes: [UInt8], shown: String) throws(CommandFailure) {
-        let root = try rethrowing(JSON5Reader.read(bytes)) { (error: SettingsError) in
+        let root = try rethrowing(ConfigurationNode.read(bytes)) { (error: SettingsError) in
             CommandFailure(.dataInvalid, "\(shown):\(error.description)")
         }
         func fault(_ line: Int, _ text: String) -> CommandFailure { Self.fault(shown, line, text) }

@@ -125,7 +125,7 @@ struct ScheduleOutlook: Sendable {
             let most = Figures.period(Int64(record.timing.jitter) * 1_000)
             rows.append(["delay", "\(Figures.period(Int64(record.clock.delay) * 1_000)) of at most \(most)"])
         }
-        if let rate = request.limitRate { rows.append(["most", "\(ByteCount(rate))/s"]) }
+        if let rate = request.settings.limitRate { rows.append(["most", "\(ByteCount(rate))/s"]) }
         for hook in request.hooks {
             let words = hook.arguments.prefix(1).map(shownHookProgram) + hook.arguments.dropFirst()
             rows.append(["hook", words.map(escaped).joined(separator: " ")])

@@ -1,8 +1,7 @@
 import ArgumentParser
-import SyncConfiguration
+import SyncAssembly
 import SyncEngine
 import SyncModel
-import SyncSettings
 
 /// Whom a pull believes.
 struct TrustOptions: ParsableArguments {

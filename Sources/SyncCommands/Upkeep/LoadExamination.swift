@@ -1,12 +1,10 @@
 import SyncAgent
-import SyncConfiguration
-import SyncDaemon
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncPluginHost
 import SyncReport
 import SyncSchedule
-import SyncSettings
 import SyncStore
 import SyncSystem
 
@@ -19,42 +17,43 @@ extension Examination {
     static func configuration(_ access: StateAccess, _ findings: inout Findings) {
         let subject = everyPull
         do {
-            let settings = try RunSettings(TransferSettings(), .usual, EnvironmentPaths.ofProcess.settings)
-            let directory = access.place.stateDirectory
-            try load(try EngineTuning(settings, nil, stateDirectory: directory), subject, &findings)
+            let settings = try RunSettings(TransferSettings(), .usual, EnvironmentPaths.ofProcess.host)
+            try load(EngineRequest(nil, settings), access, subject, &findings)
             hooks(settings.hooks.keys.sorted().compactMap { settings.hooks[$0] }, subject, &findings)
         } catch { findings.problem(subject, words(error), FailureCause.configuration.advice) }
     }
 
     /// The same for what a schedule asks for.
     static func load(_ record: ScheduleRecords.Record, _ access: StateAccess, _ findings: inout Findings) {
-        let (subject, request) = ("schedule \(record.name)", record.definition.request)
+        let (subject, recipe) = ("schedule \(record.name)", record.definition.request)
         let environment = EnvironmentPaths.ofProcess
         do {
-            let needs = EngineNeeds(request, deadline: .seconds(60), patience: nil, stop: StopRequest())
-            let directory = access.place.stateDirectory
-            let tuning = try EngineTuning(needs, environment.settings, stateDirectory: directory)
-            try load(tuning, subject, &findings)
+            let asked = EngineRequest(recipe, deadline: .seconds(60), patience: nil, stop: StopRequest())
+            let (request, settings) = try asked.resolved(on: environment.host)
+            try load(request, access, subject, &findings)
             let conditions = ConditionPlugins(
-                in: environment.pluginPlace, on: environment.machinePlaces, settings: { tuning.settings.plugins },
-                notice: { _ in })
-            _ = try conditions.check(request.conditions, blockedSince: [:])
+                on: environment.host, environment.machinePlaces, settings: { settings.plugins }, notice: { _ in })
+            _ = try conditions.check(recipe.conditions, blockedSince: [:])
         } catch {
             let what = words(error)
             // What is wrong for every pull has been said.
             guard !findings.all.contains(where: { $0.what == what && $0.subject == everyPull }) else { return }
             findings.problem(subject, what, FailureCause.configuration.advice)
         }
-        hooks(request.hooks, subject, &findings)
+        hooks(recipe.hooks, subject, &findings)
     }
 
-    private static func load(_ tuning: EngineTuning, _ subject: String, _ findings: inout Findings) throws {
+    private static func load(
+        _ asked: EngineRequest, _ access: StateAccess, _ subject: String, _ findings: inout Findings
+    ) throws {
         let notes = Mutex<[String]>([])
-        let assembly = EngineAssembly(
-            store: try SyncStore.inMemory(), tuning: tuning, plugins: EnvironmentPaths.ofProcess.pluginPlace,
-            listener: { event in if let note = event.note { notes.withLock { $0.append(note) } } }, progress: { _ in },
-            metrics: nil)
-        assembly.end(try assembly.parts(stop: StopRequest()), isStopped: true)
+        var request = asked
+        request.listener = { event in if let note = event.note { notes.withLock { $0.append(note) } } }
+        request.stop.stop()
+        try AssembledEngine(
+            request, on: EnvironmentPaths.ofProcess.host, store: try SyncStore.inMemory(),
+            stateDirectory: access.place.stateDirectory
+        ).end()
         for note in notes.withLock({ $0 }) { findings.note(subject, escaped(note)) }
     }
 

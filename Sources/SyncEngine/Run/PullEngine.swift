@@ -155,7 +155,7 @@ package struct PullEngine: Sendable {
 extension RunRecipe {
     /// Connections assumed by the plan. Four if adaptive: spans are then long enough that 512 MiB take few requests,
     /// even with split tails. The transport has limits of its own.
-    var plannedConnections: Int { connections ?? 4 }
+    var plannedConnections: Int { settings.connections ?? 4 }
 
     /// Whether its manifest is the one at the named place.
     var isOfDefaultChannel: Bool { WantedRelease(self).path == nil }

@@ -1,5 +1,7 @@
+import Dispatch
 import SyncModel
 import SyncPlugins
+import SyncSystem
 
 package struct CheckResult: Sendable, Equatable {
     /// What a good plugin does.
@@ -13,18 +15,13 @@ package struct CheckResult: Sendable, Equatable {
 }
 
 extension [CheckResult] {
+    /// Tries one more rule; `body` says what was wrong, or nothing.
+    mutating func rule(_ rule: String, _ advice: String, _ body: () -> String?) {
+        append(CheckResult(rule: rule, failure: body(), advice: advice))
+    }
+
     /// The rules that were not kept, one line each; for tests.
     package var failures: [String] { compactMap { result in result.failure.map { "\(result.rule): \($0)" } } }
-}
-
-/// Runs rules one after another and keeps what came of them.
-struct RuleBook {
-    private(set) var results: [CheckResult] = []
-
-    /// Runs one rule; `body` says what was wrong, or nothing.
-    mutating func rule(_ rule: String, _ advice: String, _ body: () -> String?) {
-        results.append(CheckResult(rule: rule, failure: body(), advice: advice))
-    }
 }
 
 func attempt<R>(_ body: () throws(PluginError) -> R) -> Result<R, PluginError> { Result(catching: body) }
@@ -42,4 +39,13 @@ func headerFault(_ fields: [HeaderField]) -> String? {
         if let fault = lineFault(field.value, "the header \(field.name)") { return fault }
     }
     return nil
+}
+
+/// Runs something on several threads at once; the first fault there was.
+func together(_ count: Int, _ body: @Sendable (Int) -> String?) -> String? {
+    let faults = Mutex<[String]>([])
+    DispatchQueue.concurrentPerform(iterations: count) { number in
+        if let fault = body(number) { faults.withLock { $0.append(fault) } }
+    }
+    return faults.withLock { $0.first }
 }

@@ -6,7 +6,7 @@ import SyncSystem
 ///
 /// - Parameter configuration: With the point and the settings it is used with. It is started several times.
 package func check(process configuration: PluginConfiguration) -> [CheckResult] {
-    var book = RuleBook()
+    var book: [CheckResult] = []
     let told = Mutex<[PluginNotice]>([])
     func client(_ change: (inout PluginConfiguration) -> Void = { _ in }) -> PluginClient {
         var configuration = configuration
@@ -33,7 +33,7 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
         defer { client.close() }
         return fault(attempt { () throws(PluginError) in try client.describe() })
     }
-    guard book.results.allSatisfy(\.passed) else { return book.results }
+    guard book.allSatisfy(\.passed) else { return book }
     book.rule(
         "Asked without a point and settings, it lists its points",
         "When plugins are listed there is no 'point': answer, and ignore settings."
@@ -72,5 +72,5 @@ package func check(process configuration: PluginConfiguration) -> [CheckResult] 
         "Its standard output contains only messages",
         "Log to standard error, and send the output of libraries there, too."
     ) { told.withLock { notices in notices.first { $0.kind == .warning }?.text } }
-    return book.results
+    return book
 }

@@ -3,13 +3,47 @@ import SyncSystem
 
 /// Stays with one program until it, its group and its output have ended.
 struct ProcessWatch: ~Copyable {
-    let child: ChildProcess
-    var supervision: Supervision
-    var capture: OutputCapture
-    let isStopped: @Sendable () -> Bool
-    var outputIsOpen = true
-    var end: HookOutcome.End?
-    var groupIsEmpty = false
+    private let program: StartedProgram
+    /// Its standard output and error in one, so that their order is kept. Not blocking.
+    private let output: SharedDescriptor
+    private var supervision: Supervision
+    private var capture: OutputCapture
+    private let isStopped: @Sendable () -> Bool
+    private var outputIsOpen = true
+    private var end: HookOutcome.End?
+    private var groupIsEmpty = false
+
+    /// Starts the invocation's program.
+    ///
+    /// - Throws: ``ProgramError``; nothing is left running.
+    init(start invocation: HookInvocation, environment: HookEnvironment, limits: ProgramHook.Limits)
+        throws(ProgramError)
+    {
+        let path = try resolveProgram(
+            invocation.arguments.first ?? "", relativeTo: "/", destination: invocation.directory)
+        guard let directory = openDirectory(invocation.directory) else {
+            throw .system("open the destination", invocation.directory, .last)
+        }
+        let input: Descriptor
+        do throws(FileError) { input = try unnamedFile("syncagent-report", holding: invocation.input) } catch {
+            throw .system("store the report for", path, error.code ?? .ioError)
+        }
+        guard let pipe = Pipe() else { throw .system("make a pipe for", path, .last) }
+        var start = ProgramStart(invocation.arguments, variables: environment.variables(for: invocation))
+        start.program = path
+        start.directory = directory.raw
+        start.input = input.raw
+        start.output = pipe.writer.raw
+        do throws(FileError) {
+            program = try withExtendedLifetime(pipe) { () throws(FileError) in try start.start() }
+        } catch { throw ProgramError(error) }
+        output = pipe.reader
+        supervision = Supervision(
+            timeout: .seconds(max(0, invocation.timeout)), grace: limits.grace, stopGrace: limits.stopGrace,
+            linger: limits.linger)
+        capture = OutputCapture(head: limits.outputHead, tail: limits.outputTail)
+        isStopped = invocation.isStopped
+    }
 
     /// How often to ask whether to stop.
     private static let tick = Duration.milliseconds(100)
@@ -39,16 +73,16 @@ struct ProcessWatch: ~Copyable {
 
     /// Waits until there is output or an end, or `time` has passed, and takes the output.
     private mutating func wait(for time: Duration) {
-        let isFast = end != nil || child.program.ended < 0
+        let isFast = end != nil || program.ended < 0
         let most = max(.zero, min(time, isFast ? Self.groupTick : Self.tick))
-        var entries = [PollEntry(outputIsOpen ? child.output : -1), PollEntry(end == nil ? child.program.ended : -1)]
+        var entries = [PollEntry(outputIsOpen ? output.raw : -1), PollEntry(end == nil ? program.ended : -1)]
         // One more, because milliseconds are rounded down.
         let milliseconds = Int32(clamping: most.milliseconds + (most > .zero ? 1 : 0))
         if waitForAny(of: &entries, atMost: milliseconds), entries[0].isReady { readOutput() }
     }
 
     private mutating func takeEnd(at now: Duration) {
-        if end == nil, let taken = child.program.reap() {
+        if end == nil, let taken = program.reap() {
             end =
                 switch taken {
                 case .exited(let status): .exited(status)
@@ -60,14 +94,14 @@ struct ProcessWatch: ~Copyable {
                 }
             supervision.leaderEnded(at: now)
         }
-        if end != nil, !groupIsEmpty { groupIsEmpty = child.program.groupIsEmpty }
+        if end != nil, !groupIsEmpty { groupIsEmpty = program.groupIsEmpty }
     }
 
     private func perform(_ action: Supervision.Action) {
         guard !groupIsEmpty else { return }
         switch action {
-        case .terminate: child.program.signalGroup(.terminate)
-        case .kill: child.program.signalGroup(.kill)
+        case .terminate: program.signalGroup(.terminate)
+        case .kill: program.signalGroup(.kill)
         case .none, .giveUp: break
         }
     }
@@ -77,7 +111,7 @@ struct ProcessWatch: ~Copyable {
     private mutating func readOutput() {
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
             for _ in 0..<16 {
-                switch readSome(child.output, into: buffer) {
+                switch readSome(output.raw, into: buffer) {
                 case .bytes(let count): capture.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
                 case .nothing: return
                 case .ended, .failed:
@@ -89,12 +123,7 @@ struct ProcessWatch: ~Copyable {
     }
 
     private var outcome: HookOutcome {
-        let reached: HookOutcome.End =
-            switch supervision.cause {
-            case .timedOut: .timedOut
-            case .stopped: .stopped
-            case nil: end ?? .timedOut
-            }
+        let reached = supervision.cause ?? end ?? .timedOut
         return HookOutcome(
             end: reached, output: capture.text, milliseconds: 0, outputBytes: capture.total,
             endedLeftovers: supervision.endedLeftovers, isTransient: reached == .exited(75))

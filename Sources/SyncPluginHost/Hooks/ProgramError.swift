@@ -30,9 +30,7 @@ package struct ProgramError: Error, Sendable, Equatable {
     package let message: String
 
     package init(code: Code, subject: String, message: String) {
-        self.code = code
-        self.subject = subject
-        self.message = message
+        (self.code, self.subject, self.message) = (code, subject, message)
     }
 
     /// What the system said about a step with `subject`.

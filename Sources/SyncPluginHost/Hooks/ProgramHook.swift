@@ -44,12 +44,7 @@ package struct ProgramHook: GroupHook {
         let clock = SuspendingClock()
         let start = clock.now
         do throws(ProgramError) {
-            let watch = ProcessWatch(
-                child: try ChildProcess(start: invocation, environment: environment),
-                supervision: Supervision(
-                    timeout: .seconds(max(0, invocation.timeout)), grace: limits.grace, stopGrace: limits.stopGrace,
-                    linger: limits.linger), capture: OutputCapture(head: limits.outputHead, tail: limits.outputTail),
-                isStopped: invocation.isStopped)
+            let watch = try ProcessWatch(start: invocation, environment: environment, limits: limits)
             var outcome = watch.untilEnd { clock.now - start }
             outcome.milliseconds = (clock.now - start).milliseconds
             return outcome

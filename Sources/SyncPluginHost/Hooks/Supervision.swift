@@ -3,9 +3,6 @@ import SyncSystem
 
 /// When to signal a program, and when to stop waiting for it. Pure; times are since the program's start.
 struct Supervision: Sendable {
-    /// Why it is being ended; the first reason counts.
-    enum Cause: Sendable, Equatable { case timedOut, stopped }
-
     enum Action: Sendable, Equatable {
         case none
         /// SIGTERM to the group.
@@ -33,8 +30,8 @@ struct Supervision: Sendable {
     private var phase = Phase.running
     /// When ``expired(groupIsEmpty:)`` is due.
     private(set) var due: Duration
-    /// Set once the program is ended from outside.
-    private(set) var cause: Cause?
+    /// Set once the program is ended from outside, by its time or its caller; the first reason counts.
+    private(set) var cause: HookOutcome.End?
     /// The caller wants to end.
     private var isHurried = false
     /// SIGTERM went to what was left after the program's own end.
@@ -102,39 +99,6 @@ struct Supervision: Sendable {
         phase = next
         due = time
         return action
-    }
-}
-
-/// A hook's program that has been started, with the reading end of its output.
-struct ChildProcess {
-    let program: StartedProgram
-    /// Standard output and error in one, so that their order is kept. Not blocking.
-    var output: Int32 { reader.raw }
-    private let reader: SharedDescriptor
-
-    /// Starts the invocation's program.
-    ///
-    /// - Throws: ``ProgramError``; nothing is left running.
-    init(start invocation: HookInvocation, environment: HookEnvironment) throws(ProgramError) {
-        let path = try resolveProgram(
-            invocation.arguments.first ?? "", relativeTo: "/", destination: invocation.directory)
-        guard let directory = openDirectory(invocation.directory) else {
-            throw .system("open the destination", invocation.directory, .last)
-        }
-        let input: Descriptor
-        do throws(FileError) { input = try unnamedFile("syncagent-report", holding: invocation.input) } catch {
-            throw .system("store the report for", path, error.code ?? .ioError)
-        }
-        guard let pipe = Pipe() else { throw .system("make a pipe for", path, .last) }
-        var start = ProgramStart(invocation.arguments, variables: environment.variables(for: invocation))
-        start.program = path
-        start.directory = directory.raw
-        start.input = input.raw
-        start.output = pipe.writer.raw
-        do throws(FileError) {
-            program = try withExtendedLifetime(pipe) { () throws(FileError) in try start.start() }
-        } catch { throw ProgramError(error) }
-        reader = pipe.reader
     }
 }
 

@@ -25,10 +25,7 @@ package struct WebhookHook: GroupHook {
         tls: TLSConfiguration = TLSConfiguration(), userAgent: String, connectTimeout: Duration,
         proxy: @escaping @Sendable (Origin) -> ProxyConfiguration? = { _ in nil }
     ) {
-        self.tls = tls
-        self.userAgent = userAgent
-        self.connectTimeout = connectTimeout
-        self.proxy = proxy
+        (self.tls, self.userAgent, self.connectTimeout, self.proxy) = (tls, userAgent, connectTimeout, proxy)
     }
 
     /// Whether the first word of a hook's argv is for this hook.

@@ -1,22 +1,10 @@
 import SyncSystem
 
-/// Why an ``Inbox`` does not take a command.
-enum InboxRefusal: Error {
-    case closed
-    case noThread(ThreadError)
-}
-
 /// What other threads want of a thread that waits in poll(2). The thread begins with the first command and ends with
 /// ``close(_:)``.
 final class Inbox<Command: Sendable>: Sendable {
-    private struct State {
-        var commands: [Command] = []
-        var isStarted = false
-        var isClosed = false
-    }
-
     let pipe = WakePipe()
-    private let state = Mutex(State())
+    private let state = Mutex((commands: [Command](), isStarted: false, isClosed: false))
     private let isRunning = Monitor(false)
 
     /// Posts a command that has the thread begin.
@@ -24,13 +12,14 @@ final class Inbox<Command: Sendable>: Sendable {
     /// - Parameters:
     ///   - configuration: Says how a thread is started.
     ///   - body: What the thread does.
-    /// - Throws: ``InboxRefusal``; then the command is not taken.
+    /// - Returns: Whether the command is taken: not once it is closed.
+    /// - Throws: `ThreadError`; then the command is not taken.
     func start(
         with command: Command, _ configuration: PluginConfiguration, _ name: String,
         _ body: @escaping @Sendable () -> Void
-    ) throws(InboxRefusal) {
-        try state.withLock { state throws(InboxRefusal) in
-            guard !state.isClosed else { throw .closed }
+    ) throws(ThreadError) -> Bool {
+        let isTaken = try state.withLock { state throws(ThreadError) -> Bool in
+            guard !state.isClosed else { return false }
             if !state.isStarted {
                 isRunning.change { $0 = true }
                 do throws(ThreadError) {
@@ -41,13 +30,15 @@ final class Inbox<Command: Sendable>: Sendable {
                     }
                 } catch {
                     isRunning.change { $0 = false }
-                    throw .noThread(error)
+                    throw error
                 }
                 state.isStarted = true
             }
             state.commands.append(command)
+            return true
         }
-        pipe.wake()
+        if isTaken { pipe.wake() }
+        return isTaken
     }
 
     /// Posts a command. Once it is closed nobody takes commands.

@@ -38,26 +38,23 @@ package final class PluginClient: Sendable {
     package var name: String { configuration.program.name }
 
     /// Starts a request. Its completion is called exactly once.
-    @discardableResult package func start(_ request: PluginRequest) -> PluginRequest.ID {
+    @discardableResult package func start(_ request: PluginRequest) -> Int64 {
         let number = numbers.nextRequest()
-        do throws(InboxRefusal) {
-            try inbox.start(with: .request(number, request), configuration, "plugin-\(name)") {
+        do throws(ThreadError) {
+            let isTaken = try inbox.start(with: .request(number, request), configuration, "plugin-\(name)") {
                 [configuration, inbox, numbers] in PluginWorker(configuration, inbox, numbers).run()
             }
+            if !isTaken { request.completion(.failure(failure(.cancelled, "it has been shut down"))) }
         } catch {
-            switch error {
-            case .closed: request.completion(.failure(failure(.cancelled, "it has been shut down")))
-            case .noThread(let error):
-                var failure = failure(.unavailable, error.description)
-                failure.isExhaustion = true
-                request.completion(.failure(failure))
-            }
+            var failure = failure(.unavailable, error.description)
+            failure.isExhaustion = true
+            request.completion(.failure(failure))
         }
-        return PluginRequest.ID(number: number)
+        return number
     }
 
     /// Gives a request up: it fails with `cancelled`, unless it has ended. The plugin is told.
-    package func cancel(_ id: PluginRequest.ID) { inbox.post(.cancel(id.number)) }
+    package func cancel(_ number: Int64) { inbox.post(.cancel(number)) }
 
     /// Sends a request and waits for its result.
     ///
@@ -87,8 +84,8 @@ package final class PluginClient: Sendable {
             return answer
         }
         switch try answer.get() {
-        case .result(let value): return value
-        case .error(let error): throw refusal(error, method)
+        case .success(let value): return value
+        case .failure(let error): throw refusal(error, method)
         }
     }
 
@@ -99,9 +96,8 @@ package final class PluginClient: Sendable {
         let answer = try call(Self.describeMethod, timeout: configuration.limits.start + configuration.limits.request) {
             _ in
         }
-        switch PluginProtocol.check(answer, for: configuration.point) {
-        case .success(let description): return description
-        case .failure(let fault): throw failure(.badAnswer, fault.message)
+        return try rethrowing(PluginDescription(answer, for: configuration.point)) { (fault: WireFault) in
+            failure(.badAnswer, fault.reason)
         }
     }
 

@@ -61,10 +61,7 @@ package struct PluginConfiguration: Sendable {
         program: PluginProgram, point: PluginPoint?, environment: [String: String], version: String,
         notice: @escaping @Sendable (PluginNotice) -> Void
     ) {
-        self.program = program
-        self.point = point
-        self.environment = environment
-        self.version = version
+        (self.program, self.point, self.environment, self.version) = (program, point, environment, version)
         self.notice = notice
     }
 }

@@ -34,7 +34,9 @@ extension PluginWorker {
     }
 
     private var variables: [String] {
-        HookEnvironment.minimal(configuration.environment) + ["SYNCAGENT_PLUGIN_PROTOCOL=\(PluginProtocol.version)"]
+        HookEnvironment.minimal(configuration.environment) + [
+            "SYNCAGENT_PLUGIN_PROTOCOL=\(PluginDescription.protocolVersion)"
+        ]
     }
 
     /// No process or memory is to be had for now, or it is no program.
@@ -52,7 +54,7 @@ extension PluginWorker {
 
     private var initialization: JSONLine {
         JSONLine.object { line in
-            line.field("protocol", PluginProtocol.version)
+            line.field("protocol", PluginDescription.protocolVersion)
             line.field("version", configuration.version)
             line.field("point", optional: configuration.point?.rawValue)
             line.json("settings", configuration.settings)
@@ -63,14 +65,13 @@ extension PluginWorker {
     /// `initialize` was answered.
     func initialized(_ answer: RPCAnswer) {
         switch answer {
-        case .error(let error): giveUp("it refused to start: \(error.text)")
-        case .result(let result):
-            switch PluginProtocol.check(result, for: configuration.point) {
-            case .failure(let fault): giveUp(fault.message)
-            case .success:
-                description = result
-                enter(.ready, for: nil)
+        case .failure(let error): giveUp("it refused to start: \(error.text)")
+        case .success(let result):
+            do throws(WireFault) { _ = try PluginDescription(result, for: configuration.point) } catch {
+                return giveUp(error.reason)
             }
+            description = result
+            enter(.ready, for: nil)
         }
     }
 
@@ -81,16 +82,16 @@ extension PluginWorker {
         for number in requests.expired(at: now) {
             guard let entry = requests.abandon(number) else { continue }
             if entry.isSent {
-                write(RPCText.cancel(number))
+                write(RPCMessage.cancel(number))
                 unansweredSince = unansweredSince ?? now
             }
-            let time = (entry.request.timeout ?? .zero).secondsValue
+            let time = (entry.timeout ?? .zero).secondsValue
             let message =
                 entry.isSent
-                ? "no answer to \(entry.request.method) within \(time) s"
+                ? "no answer to \(entry.method) within \(time) s"
                 : "it could not be started within \(time + limits.start.secondsValue) s"
                     + (endReason.map { ": \($0)" } ?? "")
-            entry.request.completion(.failure(failure(.timedOut, message)))
+            entry.completion(.failure(failure(.timedOut, message)))
         }
         if let since = unansweredSince, since + limits.grace <= now {
             hungSince = since

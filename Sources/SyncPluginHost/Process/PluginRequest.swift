@@ -2,9 +2,6 @@ package import SyncModel
 package import SyncPlugins
 
 package struct PluginRequest: Sendable {
-    /// Names a request for the life of its ``PluginClient``.
-    package struct ID: Hashable, Sendable { let number: Int64 }
-
     /// Such as `resolver.resolve`.
     package var method: String
     /// A JSON object.
@@ -15,58 +12,63 @@ package struct PluginRequest: Sendable {
     package var notified: (@Sendable (String, JSONValue) -> Void)?
     /// Called exactly once, on the plugin's thread or the caller's; must not block.
     package var completion: @Sendable (Result<RPCAnswer, PluginError>) -> Void
+
+    // How it stands, for the thread that sends it.
+
+    /// When it was written; `nil` while it waits.
+    var sent: Duration?
+    var isSent: Bool { sent != nil }
+    /// When it is given up; `nil` never.
+    var due: Duration?
+    /// ``due`` is never set beyond this.
+    var latest: Duration?
+    var notifications = 0
+
+    init(
+        method: String, parameters: JSONLine, timeout: Duration? = nil,
+        notified: (@Sendable (String, JSONValue) -> Void)? = nil,
+        completion: @escaping @Sendable (Result<RPCAnswer, PluginError>) -> Void
+    ) {
+        (self.method, self.parameters, self.timeout) = (method, parameters, timeout)
+        (self.notified, self.completion) = (notified, completion)
+    }
 }
 
 /// Requests by number, those that were given up included. Confined to a plugin's thread.
 struct RequestTable {
-    struct Pending {
-        var request: PluginRequest
-        /// When it was written; `nil` while it waits.
-        var sent: Duration?
-        var isSent: Bool { sent != nil }
-        /// When it is given up; `nil` never.
-        var due: Duration?
-        /// ``due`` is never set beyond this.
-        var latest: Duration?
-        var notifications = 0
-    }
-
-    private(set) var pending: [Int64: Pending] = [:]
+    private(set) var pending: [Int64: PluginRequest] = [:]
     /// Numbers whose caller has gone, sent and not answered.
     private(set) var abandoned: Set<Int64> = []
 
     var count: Int { pending.count }
 
-    mutating func add(_ number: Int64, _ entry: Pending) { pending[number] = entry }
+    mutating func add(_ number: Int64, _ request: PluginRequest) { pending[number] = request }
 
     /// Its time begins: the plugin has it from now on.
     mutating func markSent(_ number: Int64, at now: Duration, progressFactor: Int) {
         pending[number]?.sent = now
-        guard let time = pending[number]?.request.timeout else { return }
+        guard let time = pending[number]?.timeout else { return }
         pending[number]?.due = now + time
         pending[number]?.latest = now + time * progressFactor
     }
 
     /// Takes a request out; the number stays known until its answer comes, when it was sent.
-    mutating func abandon(_ number: Int64) -> Pending? {
+    mutating func abandon(_ number: Int64) -> PluginRequest? {
         guard let entry = pending.removeValue(forKey: number) else { return nil }
         if entry.isSent { abandoned.insert(number) }
         return entry
     }
 
-    enum Owner { case caller(PluginRequest), nobodyAnyMore, nobody }
-
-    mutating func answered(_ number: Int64) -> Owner {
-        if let entry = pending[number], entry.isSent {
-            pending[number] = nil
-            return .caller(entry.request)
-        }
-        return abandoned.remove(number) == nil ? .nobody : .nobodyAnyMore
+    /// Takes out what was answered: who waits for it, if anybody still does, and whether it was sent at all.
+    @discardableResult mutating func answered(_ number: Int64) -> (request: PluginRequest?, wasSent: Bool) {
+        guard let entry = pending[number], entry.isSent else { return (nil, abandoned.remove(number) != nil) }
+        pending[number] = nil
+        return (entry, true)
     }
 
     /// Who is told of a notification about a request, and how many there were before.
     mutating func notified(_ number: Int64) -> (told: @Sendable (String, JSONValue) -> Void, earlier: Int)? {
-        guard let entry = pending[number], entry.isSent, let told = entry.request.notified else { return nil }
+        guard let entry = pending[number], entry.isSent, let told = entry.notified else { return nil }
         pending[number]?.notifications += 1
         return (told, entry.notifications)
     }
@@ -95,13 +97,13 @@ struct RequestTable {
         let sent = pending.filter(\.value.isSent)
         for number in sent.keys { pending[number] = nil }
         abandoned.removeAll()
-        return sent.sorted { $0.key < $1.key }.map(\.value.request)
+        return sent.sorted { $0.key < $1.key }.map(\.value)
     }
 
     /// Takes out everything; the numbers of what was sent stay known.
     mutating func removeAll() -> [PluginRequest] {
         abandoned.formUnion(pending.filter(\.value.isSent).keys)
         defer { pending = [:] }
-        return pending.sorted { $0.key < $1.key }.map(\.value.request)
+        return pending.sorted { $0.key < $1.key }.map(\.value)
     }
 }

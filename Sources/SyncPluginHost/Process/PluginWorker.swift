@@ -68,9 +68,7 @@ final class PluginWorker {
     var errorIsClosed = false
 
     init(_ configuration: PluginConfiguration, _ inbox: Inbox<Command>, _ numbers: SharedCounter) {
-        self.configuration = configuration
-        self.inbox = inbox
-        self.numbers = numbers
+        (self.configuration, self.inbox, self.numbers) = (configuration, inbox, numbers)
         restart = configuration.restart
         framing = LineFraming(limit: configuration.limits.line)
         errorLog = ErrorLog(configuration.limits.errorLines)
@@ -103,8 +101,8 @@ final class PluginWorker {
         case .request(let number, let request): add(number, request)
         case .cancel(let number):
             guard let entry = requests.abandon(number) else { return }
-            if entry.isSent { write(RPCText.cancel(number)) }
-            entry.request.completion(.failure(cancelled))
+            if entry.isSent { write(RPCMessage.cancel(number)) }
+            entry.completion(.failure(cancelled))
         case .close: close()
         }
     }
@@ -117,8 +115,9 @@ final class PluginWorker {
             request.completion(.failure(unavailable("more than \(limits.requests) requests wait for it")))
         } else {
             // As long as it waits, also for the plugin's start.
-            let due = request.timeout.map { now + $0 + limits.start }
-            requests.add(number, RequestTable.Pending(request: request, due: due))
+            var request = request
+            request.due = request.timeout.map { now + $0 + limits.start }
+            requests.add(number, request)
         }
     }
 
@@ -143,23 +142,23 @@ final class PluginWorker {
     func ask(_ method: String, _ parameters: JSONLine) {
         let number = numbers.nextRequest()
         ownNumber = number
-        write(RPCText.request(number, method, parameters))
+        write(RPCMessage.request(number, method, parameters))
     }
 
     private func sendWaiting() {
         if queue.isEmpty { queueBegan = now }
         for number in requests.unsent {
-            guard let request = requests.pending[number]?.request else { continue }
+            guard let request = requests.pending[number] else { continue }
             requests.markSent(number, at: now, progressFactor: limits.progressFactor)
             if request.method == PluginClient.describeMethod {
-                _ = requests.answered(number)
-                request.completion(.success(.result(description)))
+                requests.answered(number)
+                request.completion(.success(.success(description)))
                 continue
             }
-            let line = RPCText.request(number, request.method, request.parameters)
+            let line = RPCMessage.request(number, request.method, request.parameters)
             let waits = queue.count - queueStart
             if line.count > limits.line || waits + line.count > limits.queue {
-                _ = requests.answered(number)
+                requests.answered(number)
                 let reason =
                     line.count > limits.line
                     ? "a request of \(line.count) bytes; a line has at most \(limits.line)"
@@ -287,13 +286,12 @@ extension PluginWorker {
             }
             return
         }
-        switch requests.answered(number) {
-        case .caller(let request):
-            unansweredSince = nil
-            request.completion(.success(answer))
-        case .nobodyAnyMore: unansweredSince = nil
-        case .nobody: tellRarely("it answered a request that was not sent, or was answered before: \(number)", size)
+        let (request, wasSent) = requests.answered(number)
+        guard wasSent else {
+            return tellRarely("it answered a request that was not sent, or was answered before: \(number)", size)
         }
+        unansweredSince = nil
+        request?.completion(.success(answer))
     }
 
     private func notified(_ method: String, _ parameters: JSONValue, size: Int) {
@@ -302,10 +300,10 @@ extension PluginWorker {
             return
         }
         if method == "$/progress" {
-            let time = requests.pending[number]?.request.timeout ?? .zero
+            let time = requests.pending[number]?.timeout ?? .zero
             if requests.extend(number, by: time, at: now) { unansweredSince = nil }
             useUnasked(size)
-            if let told = requests.pending[number]?.request.notified { told(method, parameters) }
+            if let told = requests.pending[number]?.notified { told(method, parameters) }
         } else if let (told, earlier) = requests.notified(number) {
             // A few belong to every request; more cost something.
             if earlier >= Self.freeNotifications { useUnasked(size) }

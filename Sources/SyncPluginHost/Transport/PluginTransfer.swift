@@ -27,9 +27,7 @@ final class PluginTransfer {
     var lastSource: Int?
 
     init(_ request: TransferRequest, _ sink: any TransferSink, _ completion: @escaping Completion) {
-        self.request = request
-        self.sink = sink
-        self.completion = completion
+        (self.request, self.sink, self.completion) = (request, sink, completion)
     }
 
     /// The URL to ask next; `nil` when all have failed for good.
@@ -60,7 +58,7 @@ final class TransferAttempt {
     let source: Int
     let pipe: BodyPipe
     /// What the plugin knows the request by.
-    var id: PluginRequest.ID?
+    var id: Int64?
     var head: ResponseHead?
     /// Offset in the object of the next byte out of the pipe.
     var position: UInt64 = 0
@@ -80,9 +78,7 @@ final class TransferAttempt {
     var lastByte: Duration
 
     init(number: Int, source: Int, pipe: BodyPipe, at now: Duration) {
-        self.number = number
-        self.source = source
-        self.pipe = pipe
+        (self.number, self.source, self.pipe) = (number, source, pipe)
         lastSign = now
         lastByte = now
     }

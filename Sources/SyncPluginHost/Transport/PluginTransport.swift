@@ -33,9 +33,7 @@ package final class PluginTransport: Transport {
         _ client: PluginClient, retries: Retries = Retries(),
         events: @escaping @Sendable (TransferEvent) -> Void = { _ in }
     ) {
-        self.client = client
-        self.retries = retries
-        self.events = events
+        (self.client, self.retries, self.events) = (client, retries, events)
     }
 
     deinit { inbox.post(.stop) }
@@ -47,16 +45,14 @@ package final class PluginTransport: Transport {
         func refuse(_ code: TransferError.Code, _ detail: String) {
             completion(.failure(TransferError(code: code, url: request.urls.first ?? "", detail: detail)))
         }
-        do throws(InboxRefusal) {
-            try inbox.start(with: .start(request, sink, completion), client.configuration, "pump-\(client.name)") {
-                [client, inbox, counts, retries, events] in TransferPump(client, inbox, counts, retries, events).run()
+        do throws(ThreadError) {
+            let isTaken = try inbox.start(
+                with: .start(request, sink, completion), client.configuration, "pump-\(client.name)"
+            ) { [client, inbox, counts, retries, events] in
+                TransferPump(client, inbox, counts, retries, events).run()
             }
-        } catch {
-            switch error {
-            case .closed: refuse(.cancelled, "the transport was shut down")
-            case .noThread(let error): refuse(.misuse, error.description)
-            }
-        }
+            if !isTaken { refuse(.cancelled, "the transport was shut down") }
+        } catch { refuse(.misuse, error.description) }
     }
 
     package func resume(_ id: TransferID) { inbox.post(.resume(id)) }

@@ -1,53 +1,58 @@
 import SyncModel
 import SyncPlugins
 
-/// What a plugin says about a transfer, read with suspicion.
-enum TransferAnswer {
+// What a plugin says about a transfer, read with suspicion.
+
+extension ResponseHead {
     /// `transport.head`; `nil` when it is none.
-    static func head(_ value: JSONValue) -> ResponseHead? {
+    init?(_ value: JSONValue) {
         guard let status = value["status"]?.integer, [200, 206, 304].contains(status) else { return nil }
         let offset = value["offset"]?.unsigned
         guard status == 206 ? offset != nil : offset ?? 0 == 0 else { return nil }
         if let size = value["object_size"], !size.isNull, size.unsigned == nil { return nil }
-        return ResponseHead(
-            status: Int(status), bodyOffset: offset ?? 0, objectSize: value["object_size"]?.unsigned,
-            validator: Validator(etag: line(value["etag"]), lastModified: line(value["last_modified"])),
-            contentType: line(value["content_type"])?.lowercased())
-    }
-
-    /// A text that goes into a header again.
-    private static func line(_ value: JSONValue?) -> String? {
-        guard let text = value?.string, !text.isEmpty, text.utf8.count <= 1_000, text.isOneLine else { return nil }
-        return text
-    }
-
-    /// The kind of failure that an error's `data` names; `badAnswer` for none that is known.
-    static func code(_ error: RPCError) -> TransferError.Code {
-        let name = error.data["code"]?.string ?? ""
-        if name.hasPrefix("status-"), let status = Int(name.dropFirst(7)), (100...999).contains(status) {
-            return .badStatus(status)
+        // Each is a text that goes into a header again.
+        func line(_ key: String) -> String? {
+            guard let text = value[key]?.string, !text.isEmpty, text.utf8.count <= 1_000, text.isOneLine else {
+                return nil
+            }
+            return text
         }
-        return named[name] ?? .badAnswer
+        self.init(
+            status: Int(status), bodyOffset: offset ?? 0, objectSize: value["object_size"]?.unsigned,
+            validator: Validator(etag: line("etag"), lastModified: line("last_modified")),
+            contentType: line("content_type")?.lowercased())
     }
+}
 
-    private static let named: [String: TransferError.Code] = Dictionary(
-        uniqueKeysWithValues: [
-            .unreachable, .timedOut, .tls, .redirectRefused, .refusedByPolicy, .badAnswer, .authentication,
-        ].map { (code: TransferError.Code) in (code.name, code) })
-
+extension JSONValue {
     /// Requests that were sent, 0...1,000.
-    static func requests(_ value: JSONValue) -> Int? { value["requests"]?.integer.map { Int(min(max($0, 0), 1_000)) } }
+    var sentRequests: Int? { self["requests"]?.integer.map { Int(min(max($0, 0), 1_000)) } }
 
     /// Where the plugin was led; `nil` when it does not say.
-    static func url(_ value: JSONValue) -> String? {
-        guard let text = value["url"]?.string, text.utf8.count <= 32 << 10, text.isOneLine else { return nil }
+    var finalURL: String? {
+        guard let text = self["url"]?.string, text.utf8.count <= 32 << 10, text.isOneLine else { return nil }
         return text
+    }
+}
+
+extension TransferError.Code {
+    /// The kind of failure that an error's `data` names; `badAnswer` for none that is known.
+    init(_ error: RPCError) {
+        let name = error.data["code"]?.string ?? ""
+        if name.hasPrefix("status-"), let status = Int(name.dropFirst(7)), (100...999).contains(status) {
+            self = .badStatus(status)
+        } else {
+            let known: [TransferError.Code] = [
+                .unreachable, .timedOut, .tls, .redirectRefused, .refusedByPolicy, .authentication,
+            ]
+            self = known.first { $0.name == name } ?? .badAnswer
+        }
     }
 
     /// Whether the same source may do better later.
-    static func isTransient(_ code: TransferError.Code) -> Bool {
-        if code == .unreachable || code == .timedOut { return true }
-        guard let status = code.status else { return false }
+    var isTransient: Bool {
+        if self == .unreachable || self == .timedOut { return true }
+        guard let status else { return false }
         return status == 408 || status == 425 || status == 429 || (500...599).contains(status)
     }
 }

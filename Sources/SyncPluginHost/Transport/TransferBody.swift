@@ -11,7 +11,7 @@ extension TransferPump {
         let isPart = transfer.start > 0 || request.range != nil
         func refuse(_ detail: String) { fail(transfer, attempt, .badAnswer, detail, requests: 1) }
 
-        guard var head = TransferAnswer.head(value) else { return refuse("the plugin's transport.head is malformed") }
+        guard var head = ResponseHead(value) else { return refuse("the plugin's transport.head is malformed") }
         if head.status == 304, isPart || request.knownValidator?.isEmpty ?? true {
             return refuse("304 in reply to an unconditional request")
         }
@@ -134,7 +134,7 @@ extension TransferPump {
         guard transfer.attempt === attempt, !attempt.isPaused else { return }
         let isComplete = attempt.head.map { _ in attempt.end.map { attempt.position >= $0 } ?? false } ?? false
         switch answer {
-        case .success(.result(let value)):
+        case .success(.success(let value)):
             if attempt.head == nil {
                 fail(transfer, attempt, .badAnswer, "an answer without transport.head", requests: 1)
             } else if !attempt.isBodyOver {
@@ -142,15 +142,15 @@ extension TransferPump {
             } else if attempt.end == nil || isComplete || isPastEnd(transfer, attempt) {
                 succeed(transfer, attempt, value)
             } else {
-                let requests = TransferAnswer.requests(value) ?? 1
+                let requests = value.sentRequests ?? 1
                 fail(transfer, attempt, .unreachable, "the body ends at byte \(attempt.position)", requests: requests)
             }
-        case .success(.error(let error)):
+        case .success(.failure(let error)):
             if isComplete || isPastEnd(transfer, attempt) {
                 succeed(transfer, attempt, error.data)
             } else {
-                let requests = TransferAnswer.requests(error.data) ?? 1
-                fail(transfer, attempt, TransferAnswer.code(error), error.text, requests: requests)
+                let requests = error.data.sentRequests ?? 1
+                fail(transfer, attempt, TransferError.Code(error), error.text, requests: requests)
             }
         case .failure(let error):
             fail(transfer, attempt, error.code == .timedOut ? .timedOut : .unreachable, error.description, requests: 0)
@@ -165,9 +165,9 @@ extension TransferPump {
 
     func succeed(_ transfer: PluginTransfer, _ attempt: TransferAttempt, _ value: JSONValue) {
         guard let head = attempt.head else { return }
-        count(transfer, TransferAnswer.requests(value) ?? 1)
+        count(transfer, value.sentRequests ?? 1)
         let url = transfer.request.urls[attempt.source]
-        let place = TransferAnswer.url(value) ?? url
+        let place = value.finalURL ?? url
         remember(place, of: url)
         leave(transfer, attempt)
         transfers[transfer.request.id] = nil
@@ -191,7 +191,7 @@ extension TransferPump {
     /// Tries a transfer again after a failure that one of its URLs stands for, or ends it.
     func again(_ transfer: PluginTransfer, _ source: Int, _ code: TransferError.Code, _ detail: String) {
         transfer.failures += 1
-        let isTransient = TransferAnswer.isTransient(code)
+        let isTransient = code.isTransient
         if isTransient {
             transfer.failuresOfSource[source, default: 0] += 1
         } else {

@@ -46,11 +46,7 @@ final class TransferPump {
         _ client: PluginClient, _ inbox: Inbox<Command>, _ totals: Monitor<TransferTotals>,
         _ retries: PluginTransport.Retries, _ events: @escaping @Sendable (TransferEvent) -> Void
     ) {
-        self.client = client
-        self.inbox = inbox
-        self.totals = totals
-        self.retries = retries
-        self.events = events
+        (self.client, self.inbox, self.totals, self.retries, self.events) = (client, inbox, totals, retries, events)
     }
 
     deinit { buffer.deallocate() }
@@ -61,7 +57,7 @@ final class TransferPump {
     func run() {
         client.start(
             PluginRequest(method: PluginClient.describeMethod, parameters: JSONLine.object { _ in }) { [inbox] answer in
-                guard case .success(.result(let value)) = answer else { return }
+                guard case .success(.success(let value)) = answer else { return }
                 inbox.post(.concurrency(Int(min(max(value["concurrency"]?.integer ?? 8, 1), 64))))
             })
         while !isStopping {

@@ -1,5 +1,5 @@
 package import SyncCurl
-import SyncModel
+package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
@@ -111,9 +111,7 @@ package struct TransportConfiguration: Sendable {
         clock: TransportClock, random: @escaping @Sendable () -> UInt64,
         events: @escaping @Sendable (TransferEvent) -> Void = { _ in }
     ) {
-        self.clock = clock
-        self.random = random
-        self.events = events
+        (self.clock, self.random, self.events) = (clock, random, events)
     }
 }
 
@@ -126,19 +124,8 @@ package struct TransportClock: Sendable {
 
     /// Makes a clock of two functions.
     package init(now: @escaping @Sendable () -> Duration, unixTime: @escaping @Sendable () -> Int64) {
-        self.now = now
-        self.unixTime = unixTime
+        (self.now, self.unixTime) = (now, unixTime)
     }
-}
-
-/// Which requests may use HTTP/2. Several TCP connections carry large ranges better than one does.
-package enum HTTP2Use: String, Sendable, Codable, CaseIterable {
-    /// HTTP/1.1 for everything.
-    case never
-    /// HTTP/2 where the server speaks it, for requests without a range, except of large objects.
-    case wholeObjects = "whole"
-    /// HTTP/2 where the server speaks it.
-    case always
 }
 
 extension TransportConfiguration {

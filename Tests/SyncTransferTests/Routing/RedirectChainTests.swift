@@ -81,7 +81,7 @@ struct RedirectChainTests {
             chain.redirected(to: "http://files.example/a", status: 302, policy: policy)
                 == .follow(try CurlURL("http://files.example/a"), rewritten: nil))
         #expect(!policy.downgrade.covers("cdn.example"))
-        #expect(RedirectPolicy.Exemption.all.covers("cdn.example"))
+        #expect(HostExemption.all.covers("cdn.example"))
     }
 
     @Test("Circles and long chains end [V51 F022]")

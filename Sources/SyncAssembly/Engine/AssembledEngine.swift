@@ -1,0 +1,224 @@
+import Foundation
+import SyncCurl
+package import SyncEngine
+import SyncManifest
+import SyncModel
+import SyncPluginHost
+package import SyncPlugins
+package import SyncStore
+package import SyncSystem
+package import SyncTransfer
+
+/// An engine for one recipe, on this machine: with its transports, clock, store, hooks and plugins, and how to end them.
+/// The one place where the engine meets libcurl and processes, for commands, for the agent and for programs that embed it.
+package struct AssembledEngine: Sendable {
+    package private(set) var engine: PullEngine
+    /// Everything that brings bytes.
+    package let transport: any Transport
+    /// What it is for now: its events and progress go to whoever is named there at that moment.
+    private let request: Monitor<EngineRequest>
+    private let setWaiting: @Sendable (EngineRequest) -> Void
+    /// The limit on its rate that it is made with, in body **bytes** a second; `nil` for none.
+    package var rateLimit: UInt64?
+    /// Changes the limit on its rate, in body **bytes** a second; `nil` for none.
+    package var setRateLimit: @Sendable (UInt64?) -> Void
+    /// Ends its transports and plugins; blocks for a moment. Harmless a second time.
+    package var end: @Sendable () -> Void
+
+    /// Body **bytes** received so far.
+    package var received: UInt64 { transport.totals.bytesReceived }
+
+    /// Around what has been put together already.
+    ///
+    /// - Parameters:
+    ///   - patience: That of the settings; `nil` for that of each request.
+    ///   - web: Speaks http and https.
+    ///   - transport: Brings everything; `nil` for `web`.
+    package init(
+        _ engine: PullEngine, for request: Monitor<EngineRequest>, patience: Patience? = nil, web: CurlTransport,
+        transport: (any Transport)? = nil, rateLimit: UInt64? = nil, end: @escaping @Sendable () -> Void
+    ) {
+        (self.engine, self.request) = (engine, request)
+        self.transport = transport ?? web
+        (self.rateLimit, self.end) = (rateLimit, end)
+        setRateLimit = { web.setRateLimit($0) }
+        setWaiting = { request in
+            guard let deadline = request.deadline else { return }
+            web.setWaiting(deadline: deadline, patience: patience ?? request.patience)
+        }
+    }
+
+    /// The same engine for the work that continues its run, with what that asks for.
+    package func taken(over next: EngineRequest) -> AssembledEngine {
+        var taken = self
+        request.change { $0 = next }
+        setWaiting(next)
+        taken.engine = engine.again(stop: next.stop)
+        return taken
+    }
+
+    /// Makes an engine as a recipe, settings and the configuration's plugins say.
+    ///
+    /// - Parameters:
+    ///   - host: Whose settings and programs count.
+    ///   - store: Where sessions and events are kept.
+    ///   - stateDirectory: Where cached manifests are kept, absolute.
+    ///   - own: Plugins of this process, besides those of the configuration.
+    ///   - metrics: Puts metrics into a file, after the engine; `nil` where nobody wants any.
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings and plugins that cannot be used; 66, 74 or 77 for a
+    ///   root that cannot be read or that others could change.
+    package init(
+        _ asked: EngineRequest, on host: HostEnvironment, store: SyncStore, stateDirectory: String,
+        own: PluginSet = PluginSet(), metrics: (@Sendable (String, SyncStore) throws(EngineError) -> Void)? = nil
+    ) throws(EngineError) {
+        let (asked, settings) = try asked.resolved(on: host)
+        let request = Monitor(asked)
+        let listener: @Sendable (SyncEvent) -> Void = { event in request.withLock(\.listener)(event) }
+        let trust = try TrustChoice(settings.file, asked.recipe)
+        var configuration = try asked.configuration(on: host)
+        let context = PluginContext(
+            settings: settings.plugins, host: host, destination: asked.recipe?.destination, web: configuration,
+            isStopped: { request.withLock(\.stop).isStopped }, notice: { listener($0.event) })
+        let plugins = try PluginSet(own, context, verifiers: asked.recipe?.verifiers ?? [])
+
+        let feeds = plugins.observers.map { entry in
+            ObserverFeed(entry.observer, names: entry.names) { error in
+                let failed = TransferEvent.pluginFailed(.observer, error)
+                if let event = SyncEvent(transfer: failed, time: SystemTime.milliseconds()) { listener(event) }
+            }
+        }
+        let events = EventRecorder { event in
+            listener(event)
+            for feed in feeds { feed.tell(event) }
+        }
+        // What transfers wait for; forgotten once bytes come again.
+        let waits = Monitor((wait: TransferWait?.none, received: UInt64(0)))
+        configuration.events = { [attempts = configuration.retry.attempts] event in
+            let time = SystemTime.milliseconds()
+            if let wait = TransferWait(event, of: attempts, at: time) { waits.change { $0.wait = wait } }
+            events.tell(transfer: event, time: time)
+        }
+        configuration.awaitRecord = { events.settle(then: $0) }
+        configuration.resolvers = plugins.resolvers
+        configuration.credentialProviders = plugins.credentialProviders
+        if let directory = store.directory {
+            let now = SystemTime.clock.unixTime()
+            configuration.links = LinkFile(stateDirectory: directory).read(now: now)
+            configuration.sources = SourceFile(stateDirectory: directory).read(now: now)
+        }
+
+        let web: CurlTransport
+        do throws(TransferError) { web = try CurlTransport(configuration: configuration) } catch {
+            throw EngineError(.configuration, "\(error)")
+        }
+        let transport: any Transport =
+            plugins.transports.isEmpty
+            ? web
+            : RoutedTransport(
+                plugins.transports, others: web, policy: configuration.redirects, advise: configuration.advise)
+        var environment = EngineEnvironment(
+            transport: transport, localTransport: FileTransport(), now: SystemTime.milliseconds,
+            random: { .random(in: .min ... .max) }, workers: max(2, ProcessInfo.processInfo.activeProcessorCount),
+            process: CurrentProcess.identifier, store: store, stateDirectory: stateDirectory, events: events,
+            progress: { step in
+                var step = step
+                step.wait = waits.change { known in
+                    if step.received > known.received { known = (nil, step.received) }
+                    return known.wait
+                }
+                request.withLock(\.progress)(step)
+            }, stop: asked.stop)
+        let directories = BaseDirectories(home: UserEntry.own?.home, lookup: CurrentProcess.variable)
+        environment.configurationDirectory = directories.configuration.map { $0 + "/syncagent" }
+        environment.verifications = plugins.verifications
+        environment.namedHooks = settings.hooks
+        environment.trust = trust
+        if let limit = settings.transfer.manifestLimit {
+            environment.manifestLimits = ManifestLimits(ownText: Int(clamping: limit))
+        }
+        environment.manifestLimits.schemes = plugins.schemes
+        environment.hooks = HookRunner(
+            webhook: WebhookHook(configuration), named: plugins.hooks, program: ProgramHook(environment: host.variables)
+        )
+        let keep: @Sendable () -> Void = { [directory = store.directory] in
+            if let directory { keepLessons(of: web, in: directory) }
+        }
+        environment.keep = keep
+        environment.requests = asked.requests
+        environment.releasesMemory = !asked.isEmbedded
+        self.init(
+            PullEngine(environment), for: request, patience: settings.transfer.patience.map { Patience($0) }, web: web,
+            transport: transport, rateLimit: settings.transfer.limitRate
+        ) {
+            // That metrics cannot be written must not fail what was done.
+            do throws(EngineError) { if let file = settings.metricsFile { try metrics?(file, store) } } catch {
+                listener(
+                    SyncEvent(.metricsFailed, time: SystemTime.milliseconds(), note: "metrics: \(error.message)") {
+                        $0.field("reason", error.message)
+                    })
+            }
+            // An observer that hears nothing keeps nobody who was asked to stop.
+            let isStopped = request.withLock(\.stop).isStopped
+            for feed in feeds { feed.close(patience: isStopped ? .milliseconds(300) : .seconds(5)) }
+            transport.shutdown()
+            keep()
+            plugins.close()
+        }
+    }
+}
+
+/// The agent has several engines, and each reads what it adds to.
+private let keeping = Mutex(())
+
+/// Keeps what transfers have taught about hosts for the next process: what has changed since the last time. What cannot be
+/// kept is learnt again.
+private func keepLessons(of web: CurlTransport, in directory: String) {
+    let now = SystemTime.clock.unixTime()
+    keeping.withLock { _ in
+        if let changes = web.takeLinks() { try? LinkFile(stateDirectory: directory).add(changes, now: now) }
+        if let changes = web.takeSources() { try? SourceFile(stateDirectory: directory).add(changes, now: now) }
+    }
+}
+
+extension TransferWait {
+    /// What an event says that a transfer waits for; `time` is in **milliseconds** since 1970.
+    fileprivate init?(_ event: TransferEvent, of attempts: Int, at time: Int64) {
+        func host(_ url: String) -> String { (try? CurlURL(url))?.origin.host ?? url }
+        switch event {
+        case .retrying(_, let url, _, let attempt, let after):
+            self.init(host: host(url), attempt: attempt, attempts: attempts, until: time + after.milliseconds)
+        case .waitingForConnectivity(_, let url, _, let after, _):
+            self.init(host: host(url), until: time + after.milliseconds)
+        default: return nil
+        }
+    }
+}
+
+/// Runs a hook by its first word: a webhook's URL, `plugin:NAME`, or else a program's path.
+private struct HookRunner: GroupHook {
+    let webhook: WebhookHook
+    /// By the names that `plugin:NAME` has.
+    let named: [String: any GroupHook]
+    let program: ProgramHook
+
+    func run(_ invocation: HookInvocation) -> HookOutcome {
+        let word = invocation.arguments.first ?? ""
+        if WebhookHook.isFor(word) { return webhook.run(invocation) }
+        guard let name = hookPlugin(word) else { return program.run(invocation) }
+        if let hook = named[name] { return hook.run(invocation) }
+        let known = named.keys.sorted().joined(separator: ", ")
+        let text =
+            "the configuration has no hook plugin '\(name)'"
+            + (known.isEmpty ? "; plugins.use names none" : "; known: \(known)")
+        return HookOutcome(end: .notStarted(text), output: "", milliseconds: 0)
+    }
+}
+
+extension WebhookHook {
+    /// Trust, proxies and time to connect are the configuration's; nothing else of it goes to a webhook.
+    package init(_ configuration: TransportConfiguration) {
+        self.init(
+            tls: configuration.tls, userAgent: configuration.userAgent, connectTimeout: configuration.connectTimeout,
+            proxy: { configuration.proxy(for: $0) })
+    }
+}

@@ -1,0 +1,104 @@
+package import SyncCurl
+package import SyncEngine
+import SyncManifest
+package import SyncModel
+import SyncSystem
+package import SyncTransfer
+
+/// An engine for this recipe: what it is made for, how it is to transfer, and whom it tells.
+package struct EngineRequest: Sendable {
+    /// `nil` when nothing is pulled.
+    package var recipe: RunRecipe?
+    /// How it is done; `nil` for what is kept with the recipe, over what this machine says.
+    package var settings: RunSettings?
+    /// Most connections in any case, so that all runs of an agent together keep to its cap; `nil` without one.
+    package var connectionShare: Int?
+    /// Longest time of a transfer, waiting included; `nil` for what the settings say.
+    package var deadline: Duration?
+    /// How long to wait for servers that give nothing, where the settings do not say; `nil` for as long as the deadline.
+    package var patience: Patience?
+    /// Whether somebody's own program makes it: nothing names options of commands, and the heaps are left alone.
+    package var isEmbedded = false
+    package var stop: StopRequest
+    package var listener: @Sendable (SyncEvent) -> Void = { _ in }
+    package var progress: @Sendable (PullProgress) -> Void = { _ in }
+    /// Told of the transfers on the wire, twice a second at most: the object that `status --requests` reads, as JSON.
+    package var requests: @Sendable ([UInt8]) -> Void = { _ in }
+
+    /// For a person who waits.
+    package init(_ recipe: RunRecipe?, _ settings: RunSettings) {
+        (self.recipe, self.settings) = (recipe, settings)
+        (patience, stop) = (.ofPerson, StopRequest())
+    }
+
+    /// For a piece of an agent's work.
+    ///
+    /// - Parameters:
+    ///   - patience: Longest time to wait for a server that gives nothing; `nil` for as long as the deadline.
+    ///   - firstContact: The same before any server has answered; `nil` for `patience`.
+    package init(
+        _ recipe: RunRecipe? = nil, deadline: Duration, patience: Duration?, firstContact: Duration? = nil,
+        stop: StopRequest
+    ) {
+        (self.recipe, self.deadline) = (recipe, deadline)
+        self.patience = patience.map { Patience(firstContact: firstContact ?? $0, silence: $0) }
+        self.stop = stop
+    }
+
+    /// The same with its settings read.
+    ///
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings that cannot be read.
+    package func resolved(on host: HostEnvironment) throws(EngineError) -> (request: EngineRequest, RunSettings) {
+        if let settings { return (self, settings) }
+        let settings = try rethrowing(RunSettings(of: recipe, host)) { (error: SettingsError) in EngineError(error) }
+        var request = self
+        request.settings = settings
+        return (request, settings)
+    }
+
+    /// What a transport may do.
+    ///
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for settings that cannot be used.
+    package func configuration(on host: HostEnvironment) throws(EngineError) -> TransportConfiguration {
+        let (_, settings) = try resolved(on: host)
+        var configuration = TransportConfiguration.plain
+        configuration.userAgent = isEmbedded ? "syncagent-kit" : "syncagent/\(syncagentVersion)"
+        if isEmbedded { configuration.advise = { _ in nil } }
+        configuration.homes = home.map { [$0] }
+        configuration.patience = patience
+        try rethrowing(settings.transfer.apply(to: &configuration)) { (error: SettingsError) in EngineError(error) }
+        if let deadline { configuration.resourceDeadline = deadline }
+        guard let connectionShare else { return configuration }
+        configuration.connections = min(configuration.connections, connectionShare)
+        configuration.connectionsPerHost = min(configuration.connectionsPerHost, connectionShare)
+        configuration.initialConnections = min(configuration.initialConnections, connectionShare)
+        return configuration
+    }
+
+    /// The manifest's origin when it comes from a server: headers and the client's certificate are for it alone.
+    package var home: Origin? { recipe.flatMap { try? CurlURL($0.manifest).origin } }
+}
+
+extension TransportConfiguration {
+    /// Without any settings; its advice names this program's options.
+    package static var plain: TransportConfiguration {
+        var configuration = TransportConfiguration(clock: SystemTime.clock, random: { .random(in: .min ... .max) })
+        configuration.advise = { $0.words }
+        return configuration
+    }
+}
+
+extension SystemTime {
+    /// For transports.
+    package static var clock: TransportClock {
+        let start = ContinuousClock.now
+        return TransportClock(now: { ContinuousClock.now - start }, unixTime: { SystemTime.milliseconds() / 1_000 })
+    }
+}
+
+extension EngineError {
+    /// Settings that cannot be used.
+    package init(_ error: SettingsError) {
+        self.init(error == .workingDirectoryIsGone ? .cannotCreate : .configuration, error.description)
+    }
+}

@@ -1,0 +1,59 @@
+package import SyncModel
+package import SyncPluginHost
+package import SyncPlugins
+package import SyncSchedule
+import SyncSystem
+
+/// The condition plugins of an agent: each is made once and lives as long as the agent does, so that one that is a
+/// program is not started for every look.
+package struct ConditionPlugins: Sendable {
+    private let host: HostEnvironment
+    /// Where built-in conditions look.
+    private let machine: MachinePlaces
+    private let settings: @Sendable () throws(SettingsError) -> PluginSettings
+    private let notice: @Sendable (PluginNotice) -> Void
+    private let made = Monitor<[String: any Condition]>([:])
+
+    /// - Parameters:
+    ///   - settings: The agent's configuration, as it is now.
+    ///   - notice: Told of what happens to programs.
+    package init(
+        on host: HostEnvironment, _ machine: MachinePlaces,
+        settings: @escaping @Sendable () throws(SettingsError) -> PluginSettings,
+        notice: @escaping @Sendable (PluginNotice) -> Void
+    ) { (self.host, self.machine, self.settings, self.notice) = (host, machine, settings, notice) }
+
+    /// The conditions of a run.
+    ///
+    /// - Throws: ``PluginError`` for a plugin that cannot be had; it lists the built-in ones.
+    package func check(_ wanted: RunConditions, blockedSince: [String: Int64]) throws(PluginError) -> ConditionCheck {
+        var plugins: [any Condition] = []
+        for command in wanted.programs {
+            let program = try SmallProgram(
+                command, destination: nil, limit: ProgramCondition.limit, environment: host.variables)
+            plugins.append(ProgramCondition(program))
+        }
+        for name in wanted.plugins { plugins.append(try condition(name, wanted)) }
+        return try ConditionCheck(wanted, on: machine, plugins: plugins, blockedSince: blockedSince)
+    }
+
+    private func condition(_ name: String, _ wanted: RunConditions) throws(PluginError) -> any Condition {
+        if builtInConditions.names.contains(name) {
+            return try builtInConditions.make(name, ConditionSettings(wanted, on: machine))
+        }
+        if let known = made.withLock({ $0[name] }) { return known }
+        let settings = try rethrowing(settings()) { (error: SettingsError) in
+            PluginError(plugin: name, code: .unavailable, message: error.description)
+        }
+        let use =
+            settings.uses(of: .condition).first { $0.name == name }
+            ?? PluginSettings.Use(plugin: name, point: .condition)
+        let context = PluginContext(settings: settings, host: host, notice: notice)
+        let client = try rethrowing(context.client(use)) { (error: PluginError) in
+            error.naming(builtIn: builtInConditions.names)
+        }
+        let condition = PluginCondition(client, name: name)
+        made.withLock { $0[name] = condition }
+        return condition
+    }
+}

@@ -1,0 +1,122 @@
+import Foundation
+package import SyncEngine
+import SyncManifest
+import SyncModel
+package import SyncPluginHost
+package import SyncPlugins
+import SyncSystem
+package import SyncTransfer
+
+/// Everything that stands at the plugin points of an engine, built in, in process or in programs.
+///
+/// Making it starts nothing: a program is started by the first question to it.
+package struct PluginSet: Sendable {
+    package var resolvers: [ConfiguredResolver] = []
+    package var credentialProviders: [ConfiguredCredentialProvider] = []
+    package var verifications: [FileVerification] = []
+    package var transports: [(scope: URLScope, transport: any Transport)] = []
+    /// By the names that `plugin:NAME` has.
+    package var hooks: [String: any GroupHook] = [:]
+    package var observers: [(observer: any EventObserver, names: Set<String>)] = []
+    /// Programs that have been made; they end with the engine.
+    var clients: [PluginClient] = []
+
+    /// None.
+    package init() {}
+
+    /// The plugins of this process, then those of a configuration, then the programs that a recipe names.
+    ///
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78.
+    init(_ own: PluginSet, _ context: PluginContext, verifiers: [[String]]) throws(EngineError) {
+        self = own
+        do throws(PluginError) {
+            for use in context.settings.uses { try use.point.descriptor.install(use, context, &self) }
+            for command in verifiers { try add(verifier: command, context) }
+        } catch { throw EngineError(.configuration, "\(error)") }
+    }
+
+    /// A program that answers by its exit status.
+    mutating func add(
+        verifier command: [String], include: [Glob] = [], limit: Duration? = nil, _ context: PluginContext
+    ) throws(PluginError) {
+        let program = try SmallProgram(
+            command, destination: context.destination, limit: limit ?? ProgramVerifier.limit,
+            environment: context.host.variables, isStopped: context.isStopped)
+        let instances = ProgramVerifier.instances(cores: ProcessInfo.processInfo.activeProcessorCount)
+        let verifier = ProgramVerifier(program, instances: instances)
+        verifications.append(FileVerification(name: program.name, verifier: verifier, include: include))
+    }
+
+    /// A client for a program that ends with this set.
+    mutating func client(_ use: PluginSettings.Use, _ context: PluginContext) throws(PluginError) -> PluginClient {
+        let client = try context.client(use)
+        clients.append(client)
+        return client
+    }
+
+    /// What a URL may begin with: http and https, and what a transport is for; in lower case.
+    package var schemes: Set<String> { transports.reduce(into: webSchemes) { $0.formUnion($1.scope.schemes) } }
+
+    /// Ends the programs; waits until they have ended, for seconds at most.
+    func close() { for client in clients { client.close() } }
+}
+
+/// What plugins are made with: the configuration's words about them, and this machine.
+struct PluginContext: Sendable {
+    var settings: PluginSettings
+    var host: HostEnvironment
+    /// Nothing below it is a plugin; `nil` when nothing is pulled.
+    var destination: String?
+    /// Whose proxies and trust those use that are built in and send requests of their own.
+    var web: TransportConfiguration?
+    /// Whether programs that look at files are to be ended early.
+    var isStopped: @Sendable () -> Bool = { false }
+    /// Told of what happens to programs.
+    var notice: @Sendable (PluginNotice) -> Void
+
+    func client(_ use: PluginSettings.Use) throws(PluginError) -> PluginClient {
+        let program = try PluginProgram(
+            use.plugin, directory: settings.directory ?? host.pluginDirectory, destination: destination)
+        var configuration = host.configuration(program, use.point, notice: notice)
+        configuration.settings = use.settings
+        configuration.destination = destination
+        // An agent keeps its conditions for weeks; the plugins of a run end with it.
+        if use.point == .condition { configuration.restart.rest = .seconds(600) }
+        if let timeout = use.timeout { configuration.limits.request = .seconds(timeout) }
+        return PluginClient(configuration)
+    }
+}
+
+extension HostEnvironment {
+    /// - Parameter point: `nil` for a program that is only asked what it is.
+    package func configuration(
+        _ program: PluginProgram, _ point: PluginPoint?, notice: @escaping @Sendable (PluginNotice) -> Void
+    ) -> PluginConfiguration {
+        var configuration = PluginConfiguration(
+            program: program, point: point, environment: variables, version: syncagentVersion, notice: notice)
+        configuration.runtimeDirectory = runtimeDirectory
+        return configuration
+    }
+}
+
+extension PluginNotice {
+    /// For people.
+    package var line: String { "plugin \(plugin): \(text)" }
+
+    /// What plugins do besides answering: an event that belongs to no run's record.
+    var event: SyncEvent {
+        SyncEvent(.pluginNotice, time: SystemTime.milliseconds(), note: line) {
+            $0.field("plugin", plugin)
+            $0.field("kind", kind.rawValue)
+            $0.field("text", text)
+        }
+    }
+}
+
+extension PluginError {
+    /// The same, with what there is besides programs.
+    package func naming(builtIn names: [String]) -> PluginError {
+        let text = "\(message); built in: \(names.joined(separator: ", "))"
+        return PluginError(plugin: plugin, code: code, message: text)
+    }
+}

@@ -1,0 +1,243 @@
+import SyncEngine
+import SyncManifest
+import SyncModel
+import SyncPluginHost
+package import SyncPlugins
+import SyncSchedule
+import SyncSystem
+import SyncTransfer
+
+/// An extension point: what of the configuration is about it, what is built in, how a plugin of it becomes part of an engine,
+/// and which rules it must follow. A new point is a case of ``PluginPoint``, a file with its program's side in SyncPluginHost,
+/// and a descriptor here; configuration, `plugins list` and `plugins check` read these.
+package struct PointDescriptor: Sendable {
+    /// What is part of the program, by name.
+    package let builtIn: [String]
+    /// The keys of `plugins.use` that have a meaning for it, of those that not all points have.
+    let keys: Set<String>
+    /// Makes a use part of an engine.
+    let install: @Sendable (PluginSettings.Use, PluginContext, inout PluginSet) throws(PluginError) -> Void
+    /// Tries the rules on a plugin: on a program, or on what is built in.
+    let check: @Sendable (CheckSubject, PluginClient?) throws(PluginError) -> [CheckResult]
+
+    private init(
+        builtIn: [String], keys: Set<String> = [],
+        install: @escaping @Sendable (PluginSettings.Use, PluginContext, inout PluginSet) throws(PluginError) -> Void,
+        check: @escaping @Sendable (CheckSubject, PluginClient?) throws(PluginError) -> [CheckResult]
+    ) {
+        (self.builtIn, self.keys, self.install, self.check) = (builtIn, keys, install, check)
+    }
+}
+
+extension PluginPoint {
+    /// All there is to know of it.
+    package var descriptor: PointDescriptor {
+        switch self {
+        case .transport: .transport
+        case .resolver: .resolver
+        case .credential: .credential
+        case .condition: .condition
+        case .verifier: .verifier
+        case .hook: .hook
+        case .observer: .observer
+        }
+    }
+}
+
+extension PointDescriptor {
+    fileprivate static let resolver = PointDescriptor(builtIn: ["rewrite"], keys: ["for"]) {
+        use, context, set throws(PluginError) in
+        let plugin: any RequestResolver =
+            use.plugin == "rewrite" ? try use.rewriting : PluginResolver(try set.client(use, context))
+        set.resolvers.append(ConfiguredResolver(name: use.name, plugin: plugin, scope: use.scope))
+    } check: { subject, client throws(PluginError) in
+        let plugin: any RequestResolver =
+            if let client { PluginResolver(client) } else {
+                try subject.use(.resolver).rewriting
+            }
+        return subject.url.map { SyncPluginHost.check(resolver: plugin, url: $0) }
+            ?? SyncPluginHost.check(resolver: plugin)
+    }
+
+    fileprivate static let credential = PointDescriptor(builtIn: ["file"], keys: ["for"]) {
+        use, context, set throws(PluginError) in
+        let plugin: any CredentialProvider =
+            use.plugin == "file" ? try use.credentials : PluginCredentials(try set.client(use, context))
+        set.credentialProviders.append(
+            ConfiguredCredentialProvider(name: use.name, plugin: plugin, scope: use.scope))
+    } check: { subject, client throws(PluginError) in
+        let plugin: any CredentialProvider =
+            if let client { PluginCredentials(client) } else {
+                try subject.use(.credential).credentials
+            }
+        let now = SystemTime.milliseconds() / 1_000
+        return subject.url.map { SyncPluginHost.check(credentials: plugin, origin: $0, now: now) }
+            ?? SyncPluginHost.check(credentials: plugin, now: now)
+    }
+
+    fileprivate static let condition = PointDescriptor(builtIn: builtInConditions.names) { _, _, _ in
+        // Asked for by runs, not by engines: see ConditionPlugins.
+    } check: { subject, client throws(PluginError) in
+        let plugin: any Condition =
+            if let client { PluginCondition(client) } else {
+                try builtInConditions.make(subject.name, ConditionSettings(RunConditions(), on: MachinePlaces()))
+            }
+        return SyncPluginHost.check(
+            condition: plugin, destination: subject.scratch, now: SystemTime.milliseconds())
+    }
+
+    fileprivate static let verifier = PointDescriptor(builtIn: ["program"], keys: ["include"]) {
+        use, context, set throws(PluginError) in
+        let include = use.include.map { Glob($0) }
+        if use.plugin == "program" {
+            let limit = use.timeout.map { Duration.seconds($0) }
+            return try set.add(verifier: try use.command, include: include, limit: limit, context)
+        }
+        let plugin = PluginVerifier(try set.client(use, context))
+        set.verifications.append(FileVerification(name: use.name, verifier: plugin, include: include))
+    } check: { subject, client throws(PluginError) in
+        guard let client else { return [] }
+        let samples = try SampleFiles(in: subject.scratch, besides: subject.files)
+        return SyncPluginHost.check(
+            verifier: PluginVerifier(client), files: samples.files, isUnchanged: samples.isUnchanged)
+    }
+
+    fileprivate static let observer = PointDescriptor(builtIn: ["webhook"], keys: ["events"]) {
+        use, context, set throws(PluginError) in
+        let plugin: any EventObserver =
+            use.plugin == "webhook"
+            ? try use.webhook(context.web ?? .plain) : PluginObserver(try set.client(use, context))
+        set.observers.append((plugin, Set(use.events)))
+    } check: { subject, client throws(PluginError) in
+        let plugin: any EventObserver =
+            if let client { PluginObserver(client) } else {
+                try subject.use(.observer).webhook(.plain)
+            }
+        return SyncPluginHost.check(observer: plugin)
+    }
+
+    fileprivate static let hook = PointDescriptor(builtIn: ["program", "webhook"]) {
+        use, context, set throws(PluginError) in
+        set.hooks[use.name] = PluginHook(try set.client(use, context))
+    } check: { subject, client throws(PluginError) in
+        var word = "plugin:\(subject.plainName)"
+        let hook: any GroupHook
+        if let client {
+            hook = PluginHook(client)
+        } else if subject.name == "webhook" {
+            guard let url = subject.url, WebhookHook.isFor(url) else {
+                throw subject.lacks("the webhook's URL: --url https://…")
+            }
+            word = url
+            hook = WebhookHook(TransportConfiguration.plain)
+        } else {
+            word = "/bin/true"
+            hook = ProgramHook(environment: subject.context.host.variables)
+        }
+        let call = SampleFiles.invocation(word, directory: subject.scratch, timeout: subject.timeout)
+        return SyncPluginHost.check(hook: hook, invocation: call)
+    }
+
+    fileprivate static let transport = PointDescriptor(builtIn: ["http", "file"], keys: ["for"]) {
+        use, context, set throws(PluginError) in
+        set.transports.append((use.scope, PluginTransport(try set.client(use, context))))
+    } check: { subject, client throws(PluginError) in
+        if subject.name == "file" {
+            let path = try SampleFiles.object(in: subject.scratch)
+            let object = TransportSubject(url: fileURL(path: path), missing: fileURL(path: path + ".none"))
+            return SyncPluginHost.check(transport: object) { FileTransport() }
+        }
+        guard let url = subject.url ?? subject.served else { throw subject.lacks("--url says what to fetch") }
+        let object = TransportSubject(url: url, missing: subject.served.map { $0 + ".none" })
+        guard let client else {
+            guard let first = try? CurlTransport(configuration: .plain) else {
+                throw subject.lacks("libcurl does not work here")
+            }
+            first.shutdown()
+            // What could be made once can be made again; where it cannot, every rule says so.
+            return SyncPluginHost.check(transport: object) { (try? CurlTransport(configuration: .plain)) ?? first }
+        }
+        return SyncPluginHost.check(transport: object) { PluginTransport(PluginClient(client.configuration)) }
+    }
+}
+
+// MARK: What is built in, made with the settings of a configuration file
+
+extension PluginSettings.Use {
+    fileprivate var rewriting: any RequestResolver {
+        get throws(PluginError) {
+            let texts = try setting("rules", "{ rules: [\"PREFIX REPLACEMENT\"] }") { $0.texts }
+            var rules: [RewriteRule] = []
+            for text in texts {
+                rules.append(
+                    try rethrowing(RewriteRule(text)) { (error: RewriteRule.SyntaxError) in refused(error.description) }
+                )
+            }
+            return RewriteResolver(rules)
+        }
+    }
+
+    fileprivate var credentials: any CredentialProvider {
+        get throws(PluginError) {
+            let path = try setting("path", "{ path: \"/absolute/path\" }") { $0.string }
+            return try rethrowing(CredentialsFile.read(path: path)) { (refusal: CredentialsFile.Refusal) in
+                refused(refusal.description)
+            }
+        }
+    }
+
+    /// The argv of a program that answers by its exit status.
+    fileprivate var command: [String] {
+        get throws(PluginError) {
+            let command = try setting("command", "{ command: [\"/absolute/path\", \"argument\"] }") { $0.texts }
+            guard command.first?.hasPrefix("/") == true else {
+                throw refused("settings.command must begin with an absolute path")
+            }
+            return command
+        }
+    }
+
+    fileprivate func webhook(_ web: TransportConfiguration) throws(PluginError) -> any EventObserver {
+        let url = try setting("url", "{ url: \"https://…\" }") { $0.string }
+        guard WebhookHook.isFor(url) else { throw refused("settings.url must be an http or https URL") }
+        return WebhookObserver(url: url, name: name, hook: WebhookHook(web))
+    }
+
+    private func setting<Value>(_ key: String, _ form: String, _ read: (JSONValue) -> Value?) throws(PluginError)
+        -> Value
+    {
+        guard let value = JSONValue(text: settings)?[key].flatMap(read) else {
+            throw refused("settings must have the form \(form)")
+        }
+        return value
+    }
+
+    private func refused(_ message: String) -> PluginError {
+        PluginError(plugin: name, code: .refused, message: message)
+    }
+}
+
+extension JSONValue {
+    /// The elements of a list of texts; `nil` for anything else.
+    fileprivate var texts: [String]? {
+        guard let list = array else { return nil }
+        let texts = list.compactMap(\.string)
+        return texts.count == list.count ? texts : nil
+    }
+}
+
+/// Sends events to a URL, a batch a request: `{"events":[…]}`.
+private struct WebhookObserver: EventObserver {
+    let url: String
+    let name: String
+    let hook: WebhookHook
+
+    func observe(_ events: [ObservedEvent]) throws(PluginError) {
+        let body = "{\"events\":[" + events.map(\.json).joined(separator: ",") + "]}"
+        let outcome = hook.run(
+            HookInvocation(arguments: [url], directory: "/", environment: [:], input: Array(body.utf8), timeout: 30))
+        guard !outcome.succeeded else { return }
+        let text = outcome.output.split(separator: "\n").first.map(String.init) ?? "\(outcome.end)"
+        throw PluginError(plugin: name, code: .refused, message: "\(events.count) events were not accepted: \(text)")
+    }
+}

@@ -1,0 +1,199 @@
+package import SyncModel
+import SyncSystem
+
+/// What a configuration file says: how to transfer, and which hooks there are.
+///
+/// The file is JSON5. Every key is written in snake case; `Examples/config.json` has each of them. Whatever is not
+/// known is refused, so that a misspelt limit is not a missing limit.
+package struct ConfigurationFile: Sendable, Equatable {
+    /// How to transfer.
+    package var transfer = TransferSettings()
+    /// Hooks by the names that manifests use.
+    package var hooks: [String: RunHook] = [:]
+    /// Which plugins are used for what.
+    package var plugins = PluginSettings()
+    /// Where metrics are put at the end of every run, absolute; `nil` for nowhere.
+    package var metricsFile: String?
+    /// Whom this machine believes, whoever pulls, by project: the absolute path of a root's file, or `SHA256:` and the digest of
+    /// one.
+    package var pins: [String: String] = [:]
+    /// What is done about a manifest that nobody who is pinned has signed.
+    package var unsigned = Unsigned.accept
+
+    package enum Unsigned: String, Sendable, CaseIterable { case accept, refuse }
+
+    /// Most files that a pull prunes.
+    package var maxDelete: Int?
+    /// Where pulls keep what they remove or replace, absolute.
+    package var backupDir: String?
+    /// The permissions that files and directories are made without.
+    package var umask: Umask?
+    /// Most **bytes** a second of all runs of an agent together; `nil` without such a limit.
+    package var agentRateLimit: UInt64?
+
+    /// Nothing said.
+    package init() {}
+
+    /// Every key, those inside objects without their path.
+    package static let keys =
+        TransferKey.names + TransferKey.innerNames + RunHook.keys + PluginSettings.allKeys + metricsKeys
+        + trustKeys + own.map(\.name)
+
+    private static let metricsKeys = ["textfile"]
+    private static let trustKeys = ["pins", "unsigned"]
+    private typealias Read =
+        @Sendable (inout ConfigurationFile, StrictObject, String, PathBase) throws(SettingsError) -> Void
+
+    /// The keys at the top, besides those of transfers.
+    private static let own: [(name: String, read: Read)] =
+        [
+            (
+                "hooks",
+                { file, root, key, _ throws(SettingsError) in
+                    for (name, _, node) in try root.named(key) {
+                        file.hooks[name] = try RunHook.read(name, node, of: root)
+                    }
+                }
+            ),
+            (
+                "plugins",
+                { file, root, key, base throws(SettingsError) in
+                    guard let object = try root.object(key, keys: PluginSettings.keys) else { return }
+                    file.plugins = try PluginSettings.read(object, base)
+                }
+            ),
+            (
+                "metrics",
+                { file, root, key, base throws(SettingsError) in
+                    guard let object = try root.object(key, keys: metricsKeys) else { return }
+                    file.metricsFile = try metrics(object, base)
+                }
+            ),
+            (
+                "trust",
+                { file, root, key, base throws(SettingsError) in
+                    guard let object = try root.object(key, keys: trustKeys) else { return }
+                    file.unsigned = try object.word("unsigned") ?? .accept
+                    for (project, _, node) in try object.named("pins") {
+                        file.pins[project] = try pin(object, "pins.\(escaped(project))", node, base)
+                    }
+                }
+            ),
+            (
+                "agent_limit_rate",
+                { file, root, key, _ throws(SettingsError) in file.agentRateLimit = try root.byteCount(key) }
+            ),
+            (
+                "max_delete",
+                { file, root, key, _ throws(SettingsError) in
+                    file.maxDelete = try root.integer(key, in: 0...Int(Int32.max))
+                }
+            ),
+            (
+                "backup_dir",
+                { file, root, key, base throws(SettingsError) in file.backupDir = try root.path(key, base) }
+            ),
+            (
+                "umask",
+                { file, root, key, _ throws(SettingsError) in
+                    guard let text = try root.text(key, "an octal number such as \"022\""), let node = root.node(key)
+                    else {
+                        return
+                    }
+                    file.umask = try root.reading(node, key, SettingValue.umask(text))
+                }
+            ),
+        ]
+
+    private static func pin(_ object: StrictObject, _ key: String, _ node: ConfigurationNode, _ base: PathBase)
+        throws(SettingsError) -> String
+    {
+        guard case .text(let text) = node.value, !text.isEmpty else {
+            throw object.fault(node, key, "\(node.kind) was found; the path of a root, or SHA256:HEX, is expected")
+        }
+        guard text.hasPrefix("SHA256:") else { return try object.reading(node, key, base.absolute(text)) }
+        if SHA256Digest(hex: String(text.dropFirst(7))) != nil { return text }
+        throw object.fault(node, key, "SHA256: needs 64 hexadecimal digits")
+    }
+
+    private static func metrics(_ object: StrictObject, _ base: PathBase) throws(SettingsError) -> String? {
+        guard let path = try object.path("textfile", base), let node = object.node("textfile") else { return nil }
+        guard path.hasSuffix(".prom"), !path.hasSuffix("/.prom") else {
+            throw object.fault(node, "textfile", "node_exporter only reads files whose names end in .prom")
+        }
+        return path
+    }
+
+    /// Largest file, in **bytes**.
+    package static let maximumSize = 1 << 20
+
+    /// Reads a file.
+    ///
+    /// - Parameters:
+    ///   - path: Absolute.
+    ///   - home: For paths that begin with `~/`.
+    /// - Returns: `nil` when there is no such file.
+    /// - Throws: ``SettingsError`` with path, line and key: it cannot be read, others may write to it or to its directory,
+    ///   it holds anything unknown or malformed, or a secret although others may read it.
+    package static func read(_ path: String, home: String?) throws(SettingsError) -> ConfigurationFile? {
+        let bytes: [UInt8]
+        do throws(FileError) {
+            bytes = try readFile(path, trust: .settings, limit: maximumSize)
+            try checkDirectory(of: path)
+        } catch {
+            if error.isMissing { return nil }
+            throw SettingsError(error)
+        }
+        let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "/"
+        let base = PathBase(directory: directory, home: home)
+        let settings = try parse(bytes, base: base, shown: escaped(path))
+        guard let secret = settings.transfer.inlineSecrets.first else { return settings }
+        _ = try rethrowing(checkFile(path, trust: .secret)) { (error: FileError) in
+            SettingsError("\(escaped(path)): it holds \(secret), and \(error.reason)")
+        }
+        return settings
+    }
+
+    /// Reads the files that count where nobody names one: each counts where those before it say nothing.
+    ///
+    /// - Parameters:
+    ///   - paths: Absolute, the user's before the machine's. Those that do not exist say nothing.
+    ///   - home: For paths that begin with `~/`.
+    package static func usual(_ paths: [String], home: String?) throws(SettingsError) -> ConfigurationFile {
+        var found = ConfigurationFile()
+        for path in paths { if let lower = try read(path, home: home) { found.put(over: lower) } }
+        return found
+    }
+
+    /// Puts what a lower file says where this one says nothing. Lists are put together, these first.
+    private mutating func put(over lower: ConfigurationFile) {
+        transfer = transfer.over(lower.transfer)
+        hooks.merge(lower.hooks) { mine, _ in mine }
+        plugins.directory = plugins.directory ?? lower.plugins.directory
+        plugins.uses += lower.plugins.uses
+        metricsFile = metricsFile ?? lower.metricsFile
+        pins.merge(lower.pins) { mine, _ in mine }
+        // Whoever of the two refuses: a file that says nothing about it cannot be told from one that accepts.
+        if lower.unsigned == .refuse { unsigned = .refuse }
+        maxDelete = maxDelete ?? lower.maxDelete
+        backupDir = backupDir ?? lower.backupDir
+        umask = umask ?? lower.umask
+        agentRateLimit = agentRateLimit ?? lower.agentRateLimit
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// - Parameters:
+    ///   - bytes: The text.
+    ///   - base: What paths in it are relative to.
+    ///   - shown: The file's name for messages.
+    package static func parse(_ bytes: [UInt8], base: PathBase, shown: String) throws(SettingsError)
+        -> ConfigurationFile
+    {
+        let root = try StrictObject(text: bytes, keys: TransferKey.names + own.map(\.name), shown: shown)
+        var file = ConfigurationFile()
+        file.transfer = try TransferKey.read(root, base)
+        for key in own { try key.read(&file, root, key.name, base) }
+        return file
+    }
+}

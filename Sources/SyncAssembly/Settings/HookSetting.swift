@@ -1,0 +1,27 @@
+import SyncModel
+import SyncPlugins
+
+/// What a hook's name stands for on this machine. Manifests name hooks; programs are named in configuration files only.
+extension RunHook {
+    static let keys = ["program", "arguments", "timeout", "batch"]
+
+    static func read(_ name: String, _ node: ConfigurationNode, of root: StrictObject) throws(SettingsError) -> RunHook
+    {
+        guard !name.isEmpty, name.utf8.count <= 255, !name.unicodeScalars.contains(where: isUnsafeOnTerminal) else {
+            throw root.fault(node, "hooks", "a hook's name has 1 to 255 bytes and no control characters")
+        }
+        let object = try StrictObject(node, path: "hooks.\(name)", keys: keys, shown: root.shown)
+        guard let program = try object.text("program", "the absolute path of a program") else {
+            throw object.fault(node, "program", "missing; write the absolute path of the program to run")
+        }
+        guard isHookProgram(program) else {
+            throw object.fault(
+                node, "program", "'\(escaped(program))' is neither an absolute path nor a URL nor plugin:NAME")
+        }
+        // Whoever resolves the name knows the group.
+        var hook = RunHook(group: "", arguments: [program] + (try object.anyTexts("arguments")))
+        if let timeout = try object.duration("timeout") { hook.timeout = Int(timeout.components.seconds) }
+        hook.batch = try object.integer("batch", in: RunHook.batches)
+        return hook
+    }
+}

@@ -1,0 +1,154 @@
+import SyncCurl
+import SyncModel
+package import SyncPlugins
+package import SyncTransfer
+
+/// Which plugins are used for what on this machine. Manifests and synced trees never name one.
+package struct PluginSettings: Sendable, Equatable {
+    /// One plugin at one point.
+    package struct Use: Sendable, Equatable {
+        /// A built-in's name, NAME of a `syncagent-plugin-NAME` in ``PluginSettings/directory``, or an absolute path.
+        package var plugin: String
+        package var point: PluginPoint
+        /// The URLs it is for; of a credential plugin, the origins.
+        package var scope = URLScope.all
+        /// Patterns of the paths it is for; empty for all.
+        package var include: [String] = []
+        /// The events it is for; empty for all.
+        package var events: [String] = []
+        /// An object in JSON, for the plugin itself. It may hold secrets.
+        package var settings = "{}"
+        /// Longest time for one answer, in **seconds**; `nil` for the point's own.
+        package var timeout: Int?
+
+        package init(plugin: String, point: PluginPoint) {
+            (self.plugin, self.point) = (plugin, point)
+        }
+
+        /// What events call it: its name, or that of its program.
+        package var name: String {
+            guard plugin.hasPrefix("/") else { return plugin }
+            let file = plugin.split(separator: "/").last.map(String.init) ?? plugin
+            let prefix = "syncagent-plugin-"
+            return file.hasPrefix(prefix) ? String(file.dropFirst(prefix.count)) : file
+        }
+    }
+
+    /// Where programs of plugins are looked for, absolute; `nil` for the usual place.
+    package var directory: String?
+    /// In this order.
+    package var uses: [Use] = []
+
+    /// None.
+    package init() {}
+
+    /// What a URL may begin with on this machine: http and https, and what a transport is for.
+    package var schemes: Set<String> {
+        uses(of: .transport).reduce(into: webSchemes) { $0.formUnion($1.scope.schemes) }
+    }
+
+    /// The uses of one point.
+    package func uses(of point: PluginPoint) -> [Use] { uses.filter { $0.point == point } }
+}
+
+extension PluginSettings {
+    static let keys = ["directory", "use"]
+    private static let useKeys = ["plugin", "point", "for", "include", "events", "settings", "timeout"]
+
+    /// Every key, those inside objects without their path.
+    static let allKeys = keys + useKeys
+
+    static func read(_ object: StrictObject, _ base: PathBase) throws(SettingsError) -> PluginSettings {
+        var settings = PluginSettings()
+        settings.directory = try object.path("directory", base)
+        for (index, node) in try object.list("use").enumerated() {
+            settings.uses.append(try use(object.element(node, "use[\(index)]", keys: useKeys), node))
+        }
+        return settings
+    }
+
+    private static func use(_ object: StrictObject, _ node: ConfigurationNode) throws(SettingsError) -> Use {
+        guard let plugin = try object.text("plugin", "a plugin's name or absolute path") else {
+            throw object.fault(node, "plugin", "missing; write a plugin's name or the absolute path of its program")
+        }
+        guard !plugin.unicodeScalars.contains(where: isUnsafeOnTerminal), plugin.hasPrefix("/") || !plugin.contains("/")
+        else { throw object.fault(node, "plugin", "'\(escaped(plugin))' is neither a name nor an absolute path") }
+        guard let point = try object.word("point", PluginPoint.self) else {
+            let points = PluginPoint.allCases.map(\.rawValue).joined(separator: ", ")
+            throw object.fault(node, "point", "missing; one of \(points)")
+        }
+        var use = Use(plugin: plugin, point: point)
+        use.include = try object.anyTexts("include")
+        use.events = try object.anyTexts("events")
+        for key in ["for", "include", "events"] where !point.descriptor.keys.contains(key) {
+            guard let found = object.node(key) else { continue }
+            throw object.fault(found, key, "has no meaning for a \(point.rawValue)")
+        }
+        use.scope = try scope(object, point)
+        if point == .transport, use.scope == .all {
+            throw object.fault(
+                node, "for",
+                "missing; a transport needs the URLs it handles, such as \"https://assets.example.com/\" or \"http:\"")
+        }
+        if point == .transport, use.scope.schemes.contains("file") {
+            // A manifest from elsewhere could name this machine's files.
+            throw object.fault(node, "for", URLScope.fileIsBuiltIn)
+        }
+        if let timeout = try object.duration("timeout") { use.timeout = Int(timeout.components.seconds) }
+        if let settings = object.node("settings") {
+            guard case .object = settings.value, let json = settings.json else {
+                throw object.fault(settings, "settings", "an object { … } of JSON values is expected")
+            }
+            use.settings = json
+        }
+        return use
+    }
+}
+
+extension PluginSettings {
+    /// The key `for`: origins for a credential plugin, beginnings of URLs for others.
+    private static func scope(_ object: StrictObject, _ point: PluginPoint) throws(SettingsError) -> URLScope {
+        let texts = try object.texts("for", "URLs") ?? []
+        let make = point == .credential ? URLScope.origins : URLScope.prefixes
+        for (text, place) in texts {
+            do throws(URLError) { _ = try make([text]) } catch {
+                throw place.fault("\(redacted(url: text)) is \(error.description)")
+            }
+        }
+        do throws(URLError) { return try make(texts.map(\.text)) } catch { throw SettingsError(error.description) }
+    }
+}
+
+extension ConfigurationNode {
+    /// The value as JSON; `nil` for numbers that JSON does not have.
+    var json: String? {
+        var line = JSONLine()
+        return write(to: &line) ? line.text : nil
+    }
+
+    private func write(to line: inout JSONLine) -> Bool {
+        switch value {
+        case .null: line.null()
+        case .boolean(let value): line.value(value)
+        case .integer(let value): line.value(value)
+        case .number(let value):
+            guard value.isFinite else { return false }
+            line.raw("\(value)")
+        case .text(let text): line.value(text)
+        case .list(let list):
+            var isWhole = true
+            line.array { line in for node in list { isWhole = node.write(to: &line) && isWhole } }
+            return isWhole
+        case .object(let members):
+            var isWhole = true
+            line.object { line in
+                for member in members {
+                    line.key(member.key)
+                    isWhole = member.node.write(to: &line) && isWhole
+                }
+            }
+            return isWhole
+        }
+        return true
+    }
+}

@@ -1,0 +1,204 @@
+import SyncModel
+package import SyncPlugins
+import SyncSystem
+
+/// A program that answers one question by its exit status, without JSON-RPC: 0 yes, 1 no, anything else that it could not
+/// tell. What it writes first is the reason. It is started for each question and has a bounded time.
+package struct SmallProgram: Sendable {
+    /// argv; an absolute path first. No shell reads any of it.
+    package let arguments: [String]
+    /// Longest time for one answer.
+    package let limit: Duration
+    /// Asked several times a second: `true` ends it early.
+    private let isStopped: @Sendable () -> Bool
+    private let environment: [String]
+
+    /// A program that has been looked at.
+    ///
+    /// - Parameters:
+    ///   - arguments: A path, or a name that is looked up in hooks' PATH, first.
+    ///   - directory: What a relative path is relative to, absolute.
+    ///   - destination: Nothing below it may be run.
+    ///   - limit: Longest time for one answer.
+    ///   - environment: This process's variables, of which it gets few.
+    ///   - isStopped: Whether it is to be ended early.
+    /// - Throws: ``/SyncPlugins/PluginError`` for a program that is not there, or that others could change.
+    package init(
+        _ arguments: [String], relativeTo directory: String = "/", destination: String?, limit: Duration,
+        environment: [String: String], isStopped: @escaping @Sendable () -> Bool = { false }
+    ) throws(PluginError) {
+        let name = arguments.first ?? ""
+        do throws(ProgramError) {
+            let path = try resolveProgram(name, relativeTo: directory, destination: destination ?? "/dev/null")
+            try physicalProgram(path, role: "program", destination: destination)
+            self.arguments = [path] + arguments.dropFirst()
+        } catch { throw PluginError(plugin: Self.name(of: name), code: .unavailable, message: error.message) }
+        (self.limit, self.isStopped) = (limit, isStopped)
+        self.environment = HookEnvironment.minimal(environment)
+    }
+
+    /// What events and messages call it: the name of its file.
+    package var name: String { Self.name(of: arguments.first ?? "") }
+
+    private static func name(of path: String) -> String { path.split(separator: "/").last.map(String.init) ?? path }
+
+    enum Answer: Sendable, Equatable {
+        case yes
+        /// And the first line it wrote, if any.
+        case no(String?)
+        /// It could not tell, and why.
+        case trouble(String)
+    }
+
+    private static let stopped = "it was stopped before it answered"
+    /// The first **bytes** of output that are kept.
+    private static let kept = 4_096
+
+    /// Asks, and waits for the answer; never longer than ``limit`` and a moment.
+    ///
+    /// - Parameters:
+    ///   - input: What it reads; `nil` for nothing.
+    ///   - variables: `NAME=value`, on top of the few every program gets.
+    func ask(reading input: Int32? = nil, variables: [String]) -> Answer {
+        guard !isStopped() else { return .trouble(Self.stopped) }
+        var start = ProgramStart(arguments, variables: environment + variables)
+        start.input = input
+        let (end, output, errors) = start.run(
+            deadline: limit, keeping: Self.kept, keepsErrors: true, isStopped: isStopped)
+        switch end {
+        case .exited(0): return .yes
+        case .exited(1): return .no(Self.firstLine(output) ?? Self.firstLine(errors))
+        case .exited(let status):
+            let words = Self.firstLine(errors) ?? Self.firstLine(output)
+            return .trouble("it exited with status \(status)" + (words.map { ": \($0)" } ?? ""))
+        case .signalled(let number): return .trouble("it was killed by signal \(number)")
+        case .timedOut: return .trouble("it has not answered within \(limit.components.seconds) s and was ended")
+        case .stopped: return .trouble(Self.stopped)
+        case .unknown: return .trouble("its exit status is not known")
+        case .notRun(let reason): return .trouble("it cannot be started: \(reason)")
+        }
+    }
+
+    /// Without blanks around it; `nil` for none.
+    private static func firstLine(_ text: String) -> String? {
+        let lines = text.split(whereSeparator: \.isNewline).map { line in line.drop { $0.isWhitespace } }
+        return lines.first { !$0.isEmpty }.map { String($0.prefix(200)) }
+    }
+}
+
+/// The words of a command as it is typed: blanks separate, quotes and backslashes keep together. sh(1), without any of its
+/// expansions.
+///
+/// - Returns: `nil` for a quote that is not closed, and for nothing at all.
+package func commandWords(_ text: String) -> [String]? {
+    var words: [String] = []
+    var word: String?
+    var quote: Character?
+    var isEscaped = false
+    for character in text {
+        if isEscaped {
+            word = (word ?? "") + String(character)
+            isEscaped = false
+        } else if character == "\\", quote != "'" {
+            isEscaped = true
+        } else if let open = quote {
+            if character == open { quote = nil } else { word = (word ?? "") + String(character) }
+        } else if character == "'" || character == "\"" {
+            quote = character
+            word = word ?? ""
+        } else if character.isWhitespace {
+            if let found = word { words.append(found) }
+            word = nil
+        } else {
+            word = (word ?? "") + String(character)
+        }
+    }
+    guard quote == nil, !isEscaped else { return nil }
+    if let word { words.append(word) }
+    return words.first?.isEmpty == false ? words : nil
+}
+
+/// Shows each file to a program before it takes its name: 0 accept, 1 refuse, anything else that it could not tell.
+package struct ProgramVerifier: FileVerifier {
+    private let program: SmallProgram
+    private let instances: Int
+
+    /// Longest time for one file, unless something else is said.
+    package static let limit = Duration.seconds(60)
+
+    /// - Parameters:
+    ///   - program: With the limit for one file.
+    ///   - instances: How many of it may run at a time.
+    package init(_ program: SmallProgram, instances: Int) {
+        self.program = program
+        self.instances = max(1, instances)
+    }
+
+    /// How many may run at a time on a machine with so many cores: a scanner mostly waits for a service of its own.
+    package static func instances(cores: Int) -> Int { min(max(2, cores), 16) }
+
+    package func verify(_ files: [StagedFile]) -> [FileVerdict] {
+        let found = concurrently(
+            over: files.count, threads: instances, name: "verify", isStopped: { false }, by: { _ in self }
+        ) { verifier, position in verifier.verdict(files[position]) }
+        return found.sorted { $0.place < $1.place }.map(\.result)
+    }
+
+    private func verdict(_ file: StagedFile) -> FileVerdict {
+        guard let bytes = Descriptor(opening: file.stagedPath, .noFollow) else {
+            return .unchecked(reason: "it cannot be opened for \(program.name): \(errnoText)")
+        }
+        let answer = program.ask(
+            reading: bytes.raw,
+            variables: [
+                "SYNCAGENT_PATH=\(file.path)", "SYNCAGENT_FILE=\(file.stagedPath)", "SYNCAGENT_SIZE=\(file.size)",
+                "SYNCAGENT_SHA256=\(file.sha256)",
+            ])
+        return switch answer {
+        case .yes: .accepted
+        case .no(let reason): .refused(reason: reason ?? "\(program.name) refuses it")
+        case .trouble(let reason): .unchecked(reason: "\(program.name): \(reason)")
+        }
+    }
+}
+
+/// Asks a program whether a run may go on: 0 go, 1 not now, anything else that it could not tell.
+package final class ProgramCondition: Condition {
+    package var name: String { program.name }
+    private let program: SmallProgram
+    private let interval: Duration
+    private let clock: @Sendable () -> ContinuousClock.Instant
+    private let last = Mutex<(state: ConditionState, time: ContinuousClock.Instant)?>(nil)
+
+    /// Longest time for one answer: a look at all conditions takes no longer than five seconds.
+    package static let limit = Duration.seconds(4)
+    /// A run is looked at every few seconds for as long as it runs: what was said is believed for this long.
+    package static let interval = Duration.seconds(30)
+
+    /// - Parameters:
+    ///   - program: With ``limit``.
+    ///   - interval: How long an answer is believed.
+    ///   - clock: Tells the time.
+    package init(
+        _ program: SmallProgram, interval: Duration = ProgramCondition.interval,
+        clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) {
+        (self.program, self.interval, self.clock) = (program, interval, clock)
+    }
+
+    package func state(in context: ConditionContext) throws(PluginError) -> ConditionState {
+        let now = clock()
+        if let known = last.withLock({ $0 }), now - known.time < interval { return known.state }
+        let answer = program.ask(variables: [
+            "SYNCAGENT_DESTINATION=\(context.destination)", "SYNCAGENT_RECEIVED=\(context.receivedBytes)",
+        ])
+        let state: ConditionState =
+            switch answer {
+            case .yes: .ok
+            case .no(let reason): .blocked(reason: reason ?? "\(name) gave no reason")
+            case .trouble(let reason): .unknown(reason: reason)
+            }
+        last.withLock { $0 = (state, now) }
+        return state
+    }
+}

@@ -1,0 +1,72 @@
+import SyncModel
+package import SyncPlugins
+import SyncSystem
+
+/// Tells a plugin of events: method `observer.events`. Its answer says that it has taken them, so that no more are on
+/// their way than it can take.
+package struct PluginObserver: EventObserver {
+    private let client: PluginClient
+
+    private static let most = 500
+    /// **Bytes** of one question; an event that is longer goes alone.
+    private static let mostBytes = 256 << 10
+
+    /// Tells the plugin of this client, which was made for ``PluginPoint/observer``.
+    package init(_ client: PluginClient) { self.client = client }
+
+    package func observe(_ events: [ObservedEvent]) throws(PluginError) {
+        var rest = events[...]
+        while !rest.isEmpty {
+            let batch = takeBatch(&rest, most: Self.most, bytes: Self.mostBytes) {
+                $0.json.utf8.count + 2 * $0.name.utf8.count + 32
+            }
+            _ = try client.call("observer.events") { line in
+                line.list("events", batch) { event, line in
+                    line.field("name", event.name)
+                    line.json("event", event.json)
+                }
+            }
+        }
+    }
+}
+
+/// Checks an observer: it takes whatever comes, and says so.
+package func check(observer: any EventObserver) -> [CheckResult] {
+    var book: [CheckResult] = []
+    func tell(_ events: [ObservedEvent]) -> String? {
+        guard case .failure(let error) = attempt({ () throws(PluginError) in try observer.observe(events) }) else {
+            return nil
+        }
+        return "it failed: \(error.message)"
+    }
+    let time = "\"time\":\"2026-11-20T02:00:00.000Z\""
+    let started = ObservedEvent(name: "run.started", json: "{\"event\":\"run.started\",\(time),\"run\":\"r\"}")
+    let finished = ObservedEvent(
+        name: "pull.finished", json: "{\"event\":\"pull.finished\",\(time),\"run\":\"r\",\"result\":\"complete\"}")
+
+    book.rule("A run's first and last event are accepted", "Answer null when the events are accepted.") {
+        tell([started, finished])
+    }
+    book.rule("An empty list of events is accepted", "Answer an empty list like any other.") { tell([]) }
+    book.rule(
+        "Ten thousand events are accepted, in batches", "Answer soon and work later; events queue until you answer."
+    ) {
+        tell(
+            (0..<10_000).map {
+                ObservedEvent(
+                    name: "file.committed", json: "{\"event\":\"file.committed\",\(time),\"path\":\"f\($0)\"}")
+            })
+    }
+    book.rule("An unknown event is accepted", "Later versions add more; ignore what you do not know.") {
+        tell([ObservedEvent(name: "moon.rose", json: "{\"event\":\"moon.rose\",\"deep\":[[[[{}]]]],\"null\":null}")])
+    }
+    book.rule("It handles odd strings", "Events contain file names with any characters, escaped as in JSON.") {
+        tell([
+            ObservedEvent(
+                name: "file.committed",
+                json: "{\"event\":\"file.committed\",\(time),\"path\":\"a\\u0000\\n\\\"\\u202e\u{1F5BC}"
+                    + String(repeating: "x", count: 20_000) + "\"}")
+        ])
+    }
+    return book
+}

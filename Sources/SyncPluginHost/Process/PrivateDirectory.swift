@@ -1,0 +1,63 @@
+import SyncModel
+import SyncPlugins
+import SyncSystem
+
+/// A directory that only this user can look into, made when it is first needed.
+final class PrivateDirectory: Sendable {
+    private let parent: String
+    private let state = Mutex((path: String?.none, number: 0))
+
+    /// - Parameter parent: Absolute.
+    init(in parent: String) { self.parent = parent }
+
+    deinit { remove() }
+
+    /// Removes it when nothing is in it any more. It is made again when it is needed again.
+    func remove() {
+        state.withLock { state in if let path = state.path, removeDirectory(path) == nil { state.path = nil } }
+    }
+
+    /// A name in it that was not given before.
+    func newPath(for client: PluginClient) throws(PluginError) -> String {
+        try state.withLock { state throws(PluginError) in
+            state.number += 1
+            if let path = state.path { return "\(path)/\(state.number)" }
+            guard let path = makeTemporaryDirectory("\(parent)/syncagent-plugin-") else {
+                let why = errnoText
+                throw client.failure(.unavailable, "cannot make a directory in '\(escaped(parent))': \(why)")
+            }
+            do throws(FileError) { try checkParent(of: path) } catch {
+                removeDirectory(path)
+                throw client.failure(.unavailable, error.description)
+            }
+            state.path = path
+            return "\(path)/\(state.number)"
+        }
+    }
+
+    /// Makes a file with `bytes`; the caller removes it.
+    func file(holding bytes: [UInt8], for client: PluginClient) throws(PluginError) -> String {
+        let path = try newPath(for: client)
+        do throws(FileError) {
+            let file = try createFile(path, .writeOnly)
+            if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.raw, at: 0) }) {
+                throw FileError(step: "write", path: path, code: code)
+            }
+        } catch {
+            removeFile(path)
+            var failure = client.failure(.unavailable, error.description)
+            failure.isExhaustion = ProgramError(error).code == .exhausted
+            throw failure
+        }
+        return path
+    }
+
+    /// Makes a FIFO; the caller removes it. mkfifo(3).
+    func fifo(for client: PluginClient) throws(PluginError) -> String {
+        let path = try newPath(for: client)
+        if let code = makeFIFO(path, mode: 0o600) {
+            throw client.failure(.unavailable, "cannot make the pipe '\(escaped(path))': \(code)")
+        }
+        return path
+    }
+}
