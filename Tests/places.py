@@ -27,7 +27,7 @@ EXAMPLES = [
         "--allow-older",
         r"\ballow_older\b|\ballows?Older\b",
         2,
-        ["SyncEngine/Look/RevisionCheck", "SyncEngine/Run/PullEngine"],
+        ["SyncEngine/Look/Refusals", "SyncEngine/Run/PullEngine"],
         {
             OLD_WORDS: ["SyncStore/KeptRecipe"],
             "the Swift API names it, too": ["SyncKit/PullSetup", "SyncKit/Sync"],
@@ -50,7 +50,7 @@ EXAMPLES = [
         "--max-delete",
         r"\bmaxDelete\b|\bmax_delete\b",
         2,
-        ["SyncDaemon/RunEntry", "SyncEngine/Place/Pruning"],
+        ["SyncDaemon/RunEntry", "SyncEngine/Place/Removal"],
         {OLD_WORDS: ["SyncStore/KeptRecipe"]},
     ),
     (
@@ -73,16 +73,16 @@ EXAMPLES = [
     (
         "codec of its own",
         "zstd",
-        r"\.zstd\b|\bcase zstd\b|\bZstdDecompressor\b|\bZstdCompressor\b|\bdecodeZstd\b|\bFrameHeader\b",
+        r"\.zstd\b|\bcase zstd\b|\bZstdDecompressor\b|\bZstdCompressor\b|\bdecodeZstd\b",
         3,
         [],
         {
-            "zstd itself": [f"SyncContent/Compression/Zstd{part}" for part in ("Compressor", "Decompressor", "Stream")] + ["SyncContent/Compression/WindowBudget"],
+            "zstd itself": [f"SyncContent/Compression/Zstd{part}" for part in ("Compressor", "Decompressor")],
             "manifests and task files are always zstd": [
                 "SyncAssembly/UserState",
                 "SyncEngine/Find/ManifestParts",
                 "SyncEngine/Find/ManifestSource",
-                "SyncEngine/Trust/SignedFiles",
+                "SyncEngine/Trust/ReleaseSource",
                 "SyncPublisher/Former/BasePlace",
                 "SyncPublisher/Manifest/PartMaker",
                 "SyncPublisher/Pack/OutputDirectory",

@@ -21,7 +21,7 @@ package struct SHA256Hasher: ~Copyable {
 
     /// Starts an empty message.
     package init() throws(DigestError) {
-        guard let algorithm = Self.algorithm.pointer else { throw DigestError(function: "EVP_MD_fetch") }
+        guard let algorithm = Self.algorithm else { throw DigestError(function: "EVP_MD_fetch") }
         guard let context = EVP_MD_CTX_new() else { throw DigestError(function: "EVP_MD_CTX_new") }
         guard EVP_DigestInit_ex2(context, algorithm, nil) == 1 else {
             EVP_MD_CTX_free(context)
@@ -64,14 +64,9 @@ package struct SHA256Hasher: ~Copyable {
         return try finish()
     }
 
-    /// A fetched `EVP_MD` is never changed, and its reference count is atomic, so every thread may use it:
-    /// `EVP_MD_fetch(3)`. The pointer is a constant and is not freed while the process lives.
-    private struct Algorithm: @unchecked Sendable {  // Safe: immutable, counted atomically by OpenSSL.
-        let pointer: OpaquePointer?
-    }
-
+    /// A fetched `EVP_MD` is never changed, and its reference count is atomic, so every thread may use it: `EVP_MD_fetch(3)`.
     /// Never freed: it lives as long as the process.
-    private static let algorithm = Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))
+    nonisolated(unsafe) private static let algorithm = EVP_MD_fetch(nil, "SHA256", nil)  // Safe: immutable.
 }
 
 /// The SHA-256 of bytes in memory.

@@ -57,7 +57,7 @@ package struct StatusReader: Sendable {
         guard let run = try stored(latestRun(of: session)) else { return TaskList(listing: nil) }
         let live = LiveRecord.read(of: run, holder: store.holder(of: identifier), in: store)
         let requests = (live?.requests ?? []).map {
-            ($0.transfer, TaskListing.Request(state: $0.state, reason: $0.reason))
+            ($0.transfer, (state: $0.state, reason: $0.reason))
         }
         do throws(EngineError) {
             return TaskList(

@@ -44,105 +44,98 @@ package final class BackupDirectory: Sendable {
         return BackupDirectory(path: path, root: root, umask: destination.umask)
     }
 
-    /// Makes backups, for one thread.
-    package final class Keeper {
-        private let backup: BackupDirectory
-        private let directories: Directories
+    /// The directories in it, for one thread.
+    package func directories() -> Directories { Directories(below: root.raw, umask: umask) }
 
-        package init(_ backup: BackupDirectory) {
-            self.backup = backup
-            directories = Directories(below: backup.root.raw, umask: backup.umask)
+    /// Keeps what is at a path, by a hard link if possible, so that the path is never empty; otherwise by moving
+    /// it. Does nothing if there is nothing, or a directory.
+    ///
+    /// - Parameters:
+    ///   - name: In `directory`.
+    ///   - directory: Of the destination.
+    ///   - path: Relative to the destination.
+    ///   - directories: What ``directories()`` gave this thread.
+    /// - Throws: ``FileError``.
+    package func keep(
+        _ name: UnsafePointer<CChar>, in directory: Int32, path: UnsafeBufferPointer<UInt8>, _ directories: Directories
+    ) throws(FileError) {
+        let shown = String(decoding: path, as: UTF8.self)
+        let found: FileStatus
+        switch status(directory, name) {
+        case .success(nil): return
+        case .success(let status?): found = status
+        case .failure(let code): throw FileError(step: "back up", path: shown, code: code)
         }
-
-        /// Keeps what is at a path, by a hard link if possible, so that the path is never empty; otherwise by moving
-        /// it. Does nothing if there is nothing, or a directory.
-        ///
-        /// - Parameters:
-        ///   - name: In `directory`.
-        ///   - directory: Of the destination.
-        ///   - path: Relative to the destination.
-        /// - Throws: ``FileError``.
-        package func keep(_ name: UnsafePointer<CChar>, in directory: Int32, path: UnsafeBufferPointer<UInt8>)
-            throws(FileError)
-        {
-            let shown = String(decoding: path, as: UTF8.self)
-            let found: FileStatus
-            switch status(directory, name) {
-            case .success(nil): return
-            case .success(let status?): found = status
-            case .failure(let code): throw FileError(step: "back up", path: shown, code: code)
-            }
-            guard found.kind != .directory else { return }
-            let above: Int32
-            do throws(FileError) {
-                guard let opened = try directories.descriptor(path.parentPath, create: true) else { return }
-                above = opened
-            } catch {
-                let place = "\(shown) below \(backup.path)"
-                throw FileError(step: "back up", path: place, code: error.code, remark: error.remark)
-            }
-            let leaf = String(cString: name)
-            for number in 0...BackupDirectory.limit {
-                let target = number == 0 ? leaf : "\(leaf).~\(number)~"
-                switch keep(name, in: directory, found, as: target, in: above) {
-                case nil: return
-                case .fileExists: continue
-                case let code: throw FileError(step: "back up", path: shown, code: code)
-                }
-            }
-            throw FileError(
-                step: "back up", path: shown, code: .fileExists,
-                remark: "\(backup.path) has \(BackupDirectory.limit) backups of it; remove old ones")
+        guard found.kind != .directory else { return }
+        let above: Int32
+        do throws(FileError) {
+            guard let opened = try directories.descriptor(path.parentPath, create: true) else { return }
+            above = opened
+        } catch {
+            let place = "\(shown) below \(self.path)"
+            throw FileError(step: "back up", path: place, code: error.code, remark: error.remark)
         }
-
-        /// - Returns: Why not; `nil` if it is kept, now or by an earlier run that was cut off.
-        private func keep(
-            _ name: UnsafePointer<CChar>, in directory: Int32, _ found: FileStatus, as target: String, in above: Int32
-        ) -> Errno? {
-            switch addName(target, in: above, to: name, in: directory) {
-            case .fileExists:
-                guard case .success(let there?) = status(above, target), there.isSameFile(as: found) else {
-                    return .fileExists
-                }
-                return nil
-            case .notPermitted, .notSupported, .tooManyLinks, .noFunction:
-                return renameEntry(name, in: directory, toFree: target, in: above)
-            case .improperLink: return copy(name, in: directory, found, as: target, in: above)
-            case let code: return code
+        let leaf = String(cString: name)
+        for number in 0...Self.limit {
+            let target = number == 0 ? leaf : "\(leaf).~\(number)~"
+            switch keep(name, in: directory, found, as: target, in: above) {
+            case nil: return
+            case .fileExists: continue
+            case let code: throw FileError(step: "back up", path: shown, code: code)
             }
         }
+        throw FileError(
+            step: "back up", path: shown, code: .fileExists,
+            remark: "\(self.path) has \(Self.limit) backups of it; remove old ones")
+    }
 
-        /// Copies a file or link to another file system, with its mode and time; durable before the original is replaced.
-        ///
-        /// - Returns: Why not; nothing is left then.
-        private func copy(
-            _ name: UnsafePointer<CChar>, in directory: Int32, _ found: FileStatus, as target: String, in above: Int32
-        ) -> Errno? {
-            if found.kind == .link {
-                guard let text = readLink(directory, name) else { return .last }
-                return withCString(text) { makeSymbolicLink(target, in: above, to: $0) }
+    /// - Returns: Why not; `nil` if it is kept, now or by an earlier run that was cut off.
+    private func keep(
+        _ name: UnsafePointer<CChar>, in directory: Int32, _ found: FileStatus, as target: String, in above: Int32
+    ) -> Errno? {
+        switch addName(target, in: above, to: name, in: directory) {
+        case .fileExists:
+            guard case .success(let there?) = status(above, target), there.isSameFile(as: found) else {
+                return .fileExists
             }
-            guard let source = openToRead(directory, name) else { return .last }
-            guard let copy = Descriptor(opening: target, in: above, [.newFile, .writeOnly], mode: 0o600) else {
-                return .last
-            }
-            let code =
-                copyBytes(source.raw, to: copy.raw) ?? setMode(copy.raw, FileMode(found.permissions & 0o777))
-                ?? setModified(copy.raw, found.modified) ?? synchronize(copy.raw)
-            if code != nil { removeFile(target, in: above) }
-            return code
+            return nil
+        case .notPermitted, .notSupported, .tooManyLinks, .noFunction:
+            return renameEntry(name, in: directory, toFree: target, in: above)
+        case .improperLink: return copy(name, in: directory, found, as: target, in: above)
+        case let code: return code
         }
+    }
 
-        private func copyBytes(_ source: Int32, to target: Int32) -> Errno? {
-            withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 16) { buffer in
-                var offset: UInt64 = 0
-                while true {
-                    let count = readFully(source, into: buffer, at: offset)
-                    if count <= 0 { return count < 0 ? .last : nil }
-                    let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-                    if let code = writeAll(piece, to: target, at: offset) { return code }
-                    offset += UInt64(count)
-                }
+    /// Copies a file or link to another file system, with its mode and time; durable before the original is replaced.
+    ///
+    /// - Returns: Why not; nothing is left then.
+    private func copy(
+        _ name: UnsafePointer<CChar>, in directory: Int32, _ found: FileStatus, as target: String, in above: Int32
+    ) -> Errno? {
+        if found.kind == .link {
+            guard let text = readLink(directory, name) else { return .last }
+            return withCString(text) { makeSymbolicLink(target, in: above, to: $0) }
+        }
+        guard let source = openToRead(directory, name) else { return .last }
+        guard let copy = Descriptor(opening: target, in: above, [.newFile, .writeOnly], mode: 0o600) else {
+            return .last
+        }
+        let code =
+            copyBytes(source.raw, to: copy.raw) ?? setMode(copy.raw, FileMode(found.permissions & 0o777))
+            ?? setModified(copy.raw, found.modified) ?? synchronize(copy.raw)
+        if code != nil { removeFile(target, in: above) }
+        return code
+    }
+
+    private func copyBytes(_ source: Int32, to target: Int32) -> Errno? {
+        withUnsafeTemporaryAllocation(byteCount: 1 << 17, alignment: 16) { buffer in
+            var offset: UInt64 = 0
+            while true {
+                let count = readFully(source, into: buffer, at: offset)
+                if count <= 0 { return count < 0 ? .last : nil }
+                let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+                if let code = writeAll(piece, to: target, at: offset) { return code }
+                offset += UInt64(count)
             }
         }
     }

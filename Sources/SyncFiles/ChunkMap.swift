@@ -8,16 +8,15 @@ import SyncSystem
 ///
 /// Eight bytes of magic, then records of 36 **bytes**: a file's digest and its number of chunks (4, little endian),
 /// followed by each chunk's digest and length.
-package enum ChunkMap {
+///
+/// Read from front to back, in bounded memory.
+package struct ChunkMap: ~Copyable {
     static let name = "chunks"
     static let magic: [UInt8] = Array("SACHUNK1".utf8)
     static let recordLength = 36
     /// Most **bytes** read: seven million chunks.
-    static let limit: UInt64 = 256 << 20
-}
+    private static let limit: UInt64 = 256 << 20
 
-/// Reads the map from front to back, in bounded memory.
-package struct ChunkMapReader: ~Copyable {
     /// A digest, and a file's number of chunks or a chunk's length in **bytes**.
     package struct Record: Sendable, Equatable {
         package var digest: SHA256Digest
@@ -109,7 +108,7 @@ package struct ChunkMapWriter: ~Copyable {
     }
 
     /// Adds a record: a file with its number of chunks, or a chunk with its length.
-    package mutating func append(_ record: ChunkMapReader.Record) {
+    package mutating func append(_ record: ChunkMap.Record) {
         withUnsafeTemporaryAllocation(byteCount: ChunkMap.recordLength, alignment: 8) { bytes in
             guard let base = bytes.baseAddress else { return }
             record.digest.store(to: base)

@@ -2,6 +2,153 @@ import SyncContent
 package import SyncModel
 package import SyncSystem
 
+/// What was true of a path when its content was last verified.
+///
+/// A file whose ``device``, ``inode``, ``size``, ``modified`` and ``changed`` are unchanged holds the bytes of
+/// ``digest``; see ``StatIndex/trusts(_:)`` for the exception.
+package struct IndexRecord: Equatable, Sendable {
+    package enum Kind: UInt8, Sendable {
+        /// Nothing known; never stored.
+        case none = 0
+        case file = 1
+        case executable = 2
+        /// `digest` is of the target's text.
+        case link = 3
+        /// A directory named by a manifest; has no content.
+        case directory = 4
+    }
+
+    /// The part of a file's status that stays the same as long as nobody changes the file.
+    package struct Status: Equatable, Sendable {
+        package var device: UInt64 = 0
+        package var inode: UInt64 = 0
+        /// **Bytes**.
+        package var size: UInt64 = 0
+        /// **Nanoseconds** since 1970.
+        package var modified: Int64 = 0
+        /// **Nanoseconds** since 1970.
+        package var changed: Int64 = 0
+    }
+
+    package var status: Status
+    package var digest: SHA256Digest
+    package var kind: Kind
+    /// Whether a pull put it there, rather than found it there. Only such files are ever pruned.
+    package var installed: Bool
+    /// Whether the latest manifest names it.
+    package var isNamed = false
+
+    /// Bytes of a record on disk, little endian: five integers, digest, path offset (4) and length (2),
+    /// kind (1), flags (1: installed, 2: named).
+    static let byteCount = 80
+
+    package init(_ status: Status, digest: SHA256Digest, kind: Kind, installed: Bool) {
+        self.status = status
+        self.digest = digest
+        self.kind = kind
+        self.installed = installed
+    }
+
+    package init(status: FileStatus, digest: SHA256Digest, kind: Kind, installed: Bool) {
+        self.init(Status(status), digest: digest, kind: kind, installed: installed)
+    }
+
+    /// A directory named by the manifest, with its present status.
+    ///
+    /// - Parameter traits: What the manifest keeps of it; what the file system could take of that is stored in place of the
+    ///   size.
+    package init(directory status: FileStatus, keeping traits: FileTraits, installed: Bool) {
+        self.init(Status(status), digest: .zero, kind: .directory, installed: installed)
+        let mode = traits.mode.flatMap { FileTraits(mode: $0).hold(of: status) ? $0 : nil }
+        self.status.size =
+            (mode.map { UInt64($0) | Self.keepsMode } ?? 0) | (traits.modified == status.modified ? Self.keepsTime : 0)
+        isNamed = true
+    }
+
+    private static let keepsMode: UInt64 = 1 << 16
+    private static let keepsTime: UInt64 = 1 << 17
+
+    /// Whether a directory is still as the manifest wants it, whatever is in it.
+    private func isKept(_ directory: FileStatus) -> Bool {
+        guard directory.kind == .directory else { return false }
+        if status.size & Self.keepsMode != 0, status.size & 0o777 != UInt64(directory.permissions & 0o777) {
+            return false
+        }
+        return status.size & Self.keepsTime == 0 || status.modified == directory.modified
+    }
+
+    /// Whether a file with this status is the one that was verified. Where modes can be set, setting one changes
+    /// ``Status/changed``; where they cannot, a file need not have the bit that ``kind`` tells.
+    package func matches(_ status: FileStatus) -> Bool {
+        switch kind {
+        case .none: false
+        case .file, .executable: status.kind == .file && Status(status) == self.status
+        case .link: status.kind == .link && Status(status) == self.status
+        case .directory: isKept(status)
+        }
+    }
+
+    /// Whether the mode that the manifest keeps of a directory is on it: not where modes cannot be set.
+    package var keepsMode: Bool { kind == .directory && status.size & Self.keepsMode != 0 }
+}
+
+extension IndexRecord {
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        func word(_ offset: Int) -> UInt64 {
+            UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+        }
+        guard let kind = Kind(rawValue: bytes[78]), kind != .none,
+            let digest = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: bytes[40..<72]))
+        else { return nil }
+        status = Status(
+            device: word(0), inode: word(8), size: word(16), modified: Int64(bitPattern: word(24)),
+            changed: Int64(bitPattern: word(32)))
+        self.digest = digest
+        self.kind = kind
+        installed = bytes[79] & 1 != 0
+        isNamed = bytes[79] & 2 != 0
+    }
+
+    func store(to target: UnsafeMutableRawPointer, pathOffset: UInt32, pathLength: UInt16) {
+        func put(_ value: some FixedWidthInteger, _ offset: Int) {
+            target.storeBytes(of: value.littleEndian, toByteOffset: offset, as: type(of: value.littleEndian))
+        }
+        put(status.device, 0)
+        put(status.inode, 8)
+        put(status.size, 16)
+        put(status.modified, 24)
+        put(status.changed, 32)
+        digest.store(to: target + 40)
+        put(pathOffset, 72)
+        put(pathLength, 76)
+        put(kind.rawValue, 78)
+        put(UInt8((installed ? 1 : 0) | (isNamed ? 2 : 0)), 79)
+    }
+}
+
+extension IndexRecord.Status {
+    /// As five integers, in the order of the index.
+    var words: [UInt64] { [device, inode, size, UInt64(bitPattern: modified), UInt64(bitPattern: changed)] }
+
+    static let byteCount = 40
+
+    /// - Parameter bytes: ``byteCount`` of them: ``words``, little endian.
+    init(_ bytes: ArraySlice<UInt8>) {
+        func word(_ number: Int) -> UInt64 {
+            (0..<8).reduce(0) { $0 | UInt64(bytes[bytes.startIndex + number * 8 + $1]) << UInt64($1 * 8) }
+        }
+        self.init(
+            device: word(0), inode: word(1), size: word(2), modified: Int64(bitPattern: word(3)),
+            changed: Int64(bitPattern: word(4)))
+    }
+
+    package init(_ status: FileStatus) {
+        self.init(
+            device: status.device, inode: status.inode, size: status.size, modified: status.modified,
+            changed: status.changed)
+    }
+}
+
 /// The verified contents of a destination: path → ``IndexRecord``, in one file `.syncagent/index`, in ``PathOrder``.
 ///
 /// The idea and the racily-clean rule are git's (gitformat-index(5), Documentation/technical/racy-git): a file touched
@@ -304,5 +451,113 @@ extension StatIndex {
             used = max(0, read)
         }
         return isComplete ? bytes : nil
+    }
+}
+
+/// Takes records in ``PathOrder`` and writes them as `.syncagent/index`, whole or not at all.
+///
+/// Records and paths go to disk as they come, so an index of a million files is never in memory.
+package struct StatIndexWriter: ~Copyable {
+    private let destination: Destination
+    private var index: AppendedFile
+    private var paths: AppendedFile
+    private var count: UInt64 = 0
+    private var newest: Int64 = 0
+
+    private static let name = "index.new"
+
+    /// Starts an index; no file exists until something is written.
+    package init(in destination: Destination) {
+        self.destination = destination
+        index = AppendedFile(Self.name, in: destination)
+        paths = AppendedFile("index.paths", in: destination, isUnnamed: true)
+        index.append(repeatElement(0, count: StatIndex.headerLength))  // Known at the end.
+    }
+
+    /// Adds a record; the caller keeps ``PathOrder``.
+    ///
+    /// - Returns: `false` when 4 GiB of paths are used up; the index is then left incomplete, which costs a
+    ///   re-hash of what is missing.
+    @discardableResult package mutating func append(_ record: IndexRecord, path: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard record.kind != .none, let offset = UInt32(exactly: paths.length), let length = UInt16(exactly: path.count)
+        else { return false }
+        withUnsafeTemporaryAllocation(byteCount: IndexRecord.byteCount, alignment: 8) { buffer in
+            guard let base = buffer.baseAddress else { return }
+            record.store(to: base, pathOffset: offset, pathLength: length)
+            index.append(buffer)
+        }
+        paths.append(path)
+        paths.append(CollectionOfOne(0))
+        count += 1
+        if record.kind != .directory {
+            let (modified, changed) = (record.status.modified, record.status.changed)
+            newest = max(newest, changed, StatIndex.isAhead(modified, of: changed) ? changed : modified)
+        }
+        return true
+    }
+
+    /// Writes what is missing to the temporary name and renames it.
+    ///
+    /// The stamp is the filesystem's own clock: the change time of the temporary file, taken again until it
+    /// is later than every record, at most 25 times 2 ms.
+    ///
+    /// - Parameter durable: Whether to fdatasync(2) before the rename.
+    /// - Throws: ``FileError``: the first thing that went wrong since the index was started.
+    package consuming func write(
+        owner: String, completion: StatIndex.Completion?, revision: StatIndex.Revision? = nil, durable: Bool
+    ) throws(FileError) {
+        let shown = "\(destination.path)/.syncagent/\(Self.name)"
+        var header = StatIndex.Header()
+        header.count = count
+        header.arenaLength = paths.length
+        header.ownerLength = UInt64(owner.utf8.count)
+        header.completion = completion
+        header.revision = revision
+        try index.append(contentsOf: &paths)
+        index.append(owner.utf8)
+        guard index.length + 32 <= UInt64(StatIndex.limit) else {
+            let remark = "it would be longer than \(ByteCount(UInt64(StatIndex.limit))), and would not be read again"
+            throw FileError(step: "write", path: shown, code: .fileTooLarge, remark: remark)
+        }
+        let raw = try index.written()
+        header.stamp = Self.stamp(of: raw, after: newest)
+
+        var head = [UInt8](repeating: 0, count: StatIndex.headerLength)
+        head.withUnsafeMutableBytes { header.store(to: $0) }
+        if let code = head.withUnsafeBytes({ writeAll($0, to: raw, at: 0) }) {
+            throw FileError(step: "write", path: shown, code: code)
+        }
+        let checksum = try Self.checksum(of: raw, length: index.length, shown: shown)
+        withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { buffer in
+            guard let base = buffer.baseAddress else { return }
+            checksum.store(to: base)
+            index.append(buffer)
+        }
+        _ = try index.written()
+        if durable, let code = synchronizeData(raw) { throw FileError(step: "sync", path: shown, code: code) }
+        if let code = renameEntry(Self.name, in: destination.state, to: "index", in: destination.state) {
+            throw FileError(step: "rename", path: shown, code: code)
+        }
+    }
+
+    private static func checksum(of descriptor: Int32, length: UInt64, shown: String) throws(FileError) -> SHA256Digest
+    {
+        let sum = withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 64) { buffer -> SHA256Digest? in
+            guard var hasher = try? SHA256Hasher() else { return nil }  // No memory: told below.
+            return sha256(of: descriptor, 0..<length, with: &hasher, through: buffer)
+        }
+        if let sum { return sum }
+        throw FileError(step: "read back", path: shown, remark: "it could not be read or hashed")
+    }
+
+    private static func stamp(of descriptor: Int32, after newest: Int64) -> Int64 {
+        var tries = 0
+        while true {
+            guard let status = SyncSystem.status(descriptor) else { return 0 }
+            if status.changed > newest || tries == 25 { return status.changed }
+            tries += 1
+            pauseThread(milliseconds: 2)
+            _ = touch(descriptor)
+        }
     }
 }

@@ -2,6 +2,7 @@ import Testing
 
 @testable import SyncCommands
 @testable import SyncEngine
+@testable import SyncManifest
 
 @Suite("What plan says", .timeLimit(.minutes(10)))
 struct PlanTextTests {
@@ -9,12 +10,15 @@ struct PlanTextTests {
     func figures() {
         let request = PlanReport.Request(
             url: "packs/a.pack", sources: ["packs/a.pack"], size: 9, range: 2..<9, blobs: 1, gapBytes: 0)
+        var fetched = Plan()
+        (fetched.packBytes, fetched.files, fetched.loose) = (3, 59_881, Array(0..<2_000))
+        fetched.spans = Array(repeating: Plan.Span(source: .pack(0), range: 2..<9, slots: 0..<1), count: 2_001)
         let plan = PlanReport(
             project: "org.example.icons", revision: 1, destination: "/srv/icons", files: 116_007, unchanged: 1_000,
             wanted: 115_007, obstructed: [], prunable: 1, prunes: false, pruneRefusal: nil, refusal: nil, totalBytes: 3,
-            unchangedBytes: 0, reusedBytes: 0, leftoverBytes: 0, deltaBytes: 0, dictionaryBytes: 0, packBytes: 3,
-            looseBytes: 0, gapBytes: 0, packRequests: 1, looseRequests: 2_000, requestsAvoided: 57_880,
-            manifestRequests: 1, requestCount: 2_002...2_010, requests: [request])
+            unchangedBytes: 0, reusedBytes: 0, leftoverBytes: 0, dictionaryBytes: 0, fetch: fetched,
+            manifestRequests: 1,
+            requestCount: 2_002...2_010, requests: [request])
         #expect(
             PlanText.lines(plan) == [
                 "org.example.icons revision 1 into /srv/icons",

@@ -239,9 +239,9 @@ struct PlantedStateTests {
         try log.append([IndexLog.Entry(path: Array("a".utf8), digest: digest, kind: .file)])
         #expect(IndexLog.read(fixture.destination).count == 1)
         var map = ChunkMapWriter(fixture.destination)
-        map.append(ChunkMapReader.Record(digest: digest, number: 0))
+        map.append(ChunkMap.Record(digest: digest, number: 0))
         map.finish()
-        let isThere = ChunkMapReader(fixture.destination) != nil
+        let isThere = ChunkMap(fixture.destination) != nil
         #expect(isThere)
         expectVictimUntouched()
     }
@@ -267,7 +267,7 @@ struct PlantedStateTests {
         }
         #expect(StatIndex.read(from: fixture.destination).count == 0)
         #expect(IndexLog.read(fixture.destination).isEmpty)
-        let hasMap = ChunkMapReader(fixture.destination) != nil
+        let hasMap = ChunkMap(fixture.destination) != nil
         #expect(!hasMap)
         // And all are written anew.
         _ = try IndexLog(fixture.destination)
@@ -295,7 +295,7 @@ struct PlantedStateTests {
         try root.write(Array("SACHUNK1".utf8), to: FilesFixture.state("chunks"))
         #expect(truncate(log, 1 << 40) == 0 && truncate(root.path(FilesFixture.state("chunks")), 1 << 40) == 0)
         #expect(IndexLog.read(fixture.destination).isEmpty)
-        let hasMap = ChunkMapReader(fixture.destination) != nil
+        let hasMap = ChunkMap(fixture.destination) != nil
         #expect(!hasMap)
     }
 

@@ -12,7 +12,7 @@ struct CatCommand: AsyncParsableCommand {
         commandName: "cat", abstract: "Print one file of a manifest, verified.",
         discussion: """
             Fetches only the pack ranges that hold the file. Nothing is written before the whole file has matched its \
-            SHA-256; until then a file of more than 32 MiB is kept in TMPDIR.
+            SHA-256; until then it is kept in TMPDIR.
 
             Examples:
 
@@ -41,7 +41,7 @@ struct CatCommand: AsyncParsableCommand {
         try await options.reading([recipe], reporting, output) { engine, found in
             let hand = try engine.read(found[0])
             guard let row = hand.row(of: path) else { throw Self.unknown(path, hand) }
-            try hand.bring(row, spoolDirectory: temporary) { piece throws(EngineError) in
+            try hand.bring(row, in: temporary) { piece throws(EngineError) in
                 output.clearProgress()
                 guard let code = writeAll(Array(piece), to: STDOUT_FILENO) else { return }
                 // The reader has had enough.

@@ -1,5 +1,6 @@
 import Foundation
 import SyncEngine
+import SyncManifest
 import SyncModel
 import SyncReport
 
@@ -10,8 +11,8 @@ enum PlanText {
             "\(escaped(plan.project)) revision \(plan.revision) into \(escaped(plan.destination))",
             "files      \(figure(plan.files)): \(figure(plan.unchanged)) up to date, \(figure(plan.wanted)) to fetch",
             "bytes      \(ByteCount(plan.totalBytes)) in all, \(ByteCount(plan.unchangedBytes)) here",
-            "to fetch   \(ByteCount(plan.packBytes)) from packs, \(ByteCount(plan.looseBytes)) from individual files,"
-                + " \(ByteCount(plan.gapBytes)) in gaps between needed blobs", requests(plan),
+            "to fetch   \(ByteCount(plan.fetch.packBytes)) from packs, \(ByteCount(plan.fetch.looseBytes)) from individual files,"
+                + " \(ByteCount(plan.fetch.gapBytes)) in gaps between needed blobs", requests(plan),
         ]
         if plan.missingDirectories > 0 { lines.insert("folders    \(figure(plan.missingDirectories)) to make", at: 2) }
         if plan.reusedBytes > 0 {
@@ -19,8 +20,9 @@ enum PlanText {
                 "reused     \(ByteCount(plan.reusedBytes)) from older versions and other files here",
                 at: plan.missingDirectories > 0 ? 4 : 3)
         }
-        if plan.deltaBytes > 0 {
-            lines.append("deltas     \(ByteCount(plan.deltaBytes)) of it, made for the older versions that are here")
+        if plan.fetch.deltaBytes > 0 {
+            lines.append(
+                "deltas     \(ByteCount(plan.fetch.deltaBytes)) of it, made for the older versions that are here")
         }
         if plan.dictionaryBytes > 0 {
             lines.append(
@@ -57,7 +59,7 @@ enum PlanText {
         var parts = ["\(figure(plan.manifestRequests)) for the manifest"]
         if plan.dictionaryBytes > 0 { parts.append("1 for the dictionary") }
         parts.append("\(figure(plan.packRequests)) for packs")
-        parts.append("\(figure(plan.looseRequests)) for files")
+        parts.append("\(figure(plan.fetch.loose.count)) for files")
         var line = "requests   \(figure(range.lowerBound))"
         if range.count > 1 { line += " to \(figure(range.upperBound))" }
         line += ": " + parts.joined(separator: ", ")
@@ -66,7 +68,9 @@ enum PlanText {
         } else if range.count > 1 {
             line += "; more if idle connections take over the ends of long ones"
         }
-        if plan.requestsAvoided > 0 { line += "; one per file would be \(figure(plan.requestsAvoided)) more" }
+        if plan.fetch.requestsAvoided > 0 {
+            line += "; one per file would be \(figure(plan.fetch.requestsAvoided)) more"
+        }
         return line
     }
 

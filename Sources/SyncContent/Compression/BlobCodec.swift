@@ -1,14 +1,15 @@
 package import SyncModel
 
-// What becomes of a blob's bytes by its codec. Whoever reads or writes blobs asks here: a codec of its own is a case of
-// `Codec` and what is done with it in this file.
+// What becomes of a blob's bytes by its codec. Whoever reads or writes blobs asks here: a codec of its own is a case of `Codec`
+// and what is done with it in this file.
 
-/// Decodes blobs, one context for all of them. Not `Sendable`: one context belongs to one thread at a time.
-package struct BlobDecoder: ~Copyable {
-    private var zstd: ZstdDecompressor
+/// Decodes blobs, whatever their codec, one context for all of them.
+package typealias BlobDecoder = ZstdDecompressor
 
-    package init() throws(CompressionError) { zstd = try ZstdDecompressor() }
+/// Compresses blobs, one context for all of them.
+package typealias BlobCompressor = ZstdCompressor
 
+extension BlobDecoder {
     /// Decodes one whole blob into `target`, which must be exactly filled.
     ///
     /// - Parameter dictionary: The manifest's; used where the codec needs it.
@@ -22,75 +23,47 @@ package struct BlobDecoder: ~Copyable {
                 throw CompressionError(reason: "\(stored.count) bytes, not \(target.count)")
             }
             target.copyMemory(from: stored)
-        case .zstd: try zstd.decode(stored, into: target)
-        case .zstdDictionary: try zstd.decode(stored, with: dictionary, into: target)
+        case .zstd: try decode(stored, into: target)
+        case .zstdDictionary: try decode(stored, with: dictionary, into: target)
         }
     }
-
-    /// Decodes one whole delta, which was made behind `base`. Deltas are zstd frames, whatever blobs are.
-    package mutating func decode(
-        delta stored: UnsafeRawBufferPointer, behind base: UnsafeRawBufferPointer,
-        into target: UnsafeMutableRawBufferPointer
-    ) throws(CompressionError) { try zstd.decode(stored, behind: base, into: target) }
 
     /// Decodes a blob held in memory that has at most `limit` raw **bytes**, without a dictionary.
     package static func decode(_ stored: UnsafeRawBufferPointer, as codec: Codec, limit: Int) throws(CompressionError)
         -> [UInt8]
-    {
-        switch codec {
-        case .identity: Array(stored)
-        case .zstd, .zstdDictionary: try decodeZstd(stored, limit: limit)
-        }
-    }
-
-    /// Most **bytes** of a blob's beginning that ``window(of:startingWith:)`` asks for.
-    package static let longestHeader = FrameHeader.longest
-
-    /// The most **bytes** that decoding a compressed blob in pieces keeps besides one block; `nil` when `bytes`, which are
-    /// its first ones, do not say so yet.
-    package static func window(of codec: Codec, startingWith bytes: [UInt8]) throws(CompressionError) -> UInt64? {
-        switch codec {
-        case .identity: 0
-        case .zstd, .zstdDictionary: try FrameHeader.window(bytes)
-        }
-    }
+    { try codec.isCompressed ? decodeZstd(stored, limit: limit) : Array(stored) }
 
     /// Starts a compressed blob that arrives in pieces, see ``decodeNext(_:into:)``.
     package mutating func begin(_ codec: Codec, with dictionary: DecodingDictionary?) throws(CompressionError) {
-        switch codec {
-        case .identity, .zstd: try zstd.begin()
-        case .zstdDictionary: try zstd.begin(with: dictionary)
+        try begin(with: codec.needsDictionary ? dictionary : nil)
+    }
+
+    /// Most **bytes** of a frame's beginning that ``window(startingWith:)`` asks for.
+    package static let longestHeader = 18
+
+    /// The most **bytes** that decoding a frame in pieces keeps besides one block: its window, or its content where that is
+    /// said to be shorter; `nil` when the header goes on behind `bytes`, which are the first ones of the frame. RFC 8878
+    /// section 3.1.1.1.
+    package static func window(startingWith bytes: [UInt8]) throws(CompressionError) -> UInt64? {
+        let magic: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD]
+        guard bytes.prefix(4).elementsEqual(magic.prefix(bytes.count)) else {
+            throw CompressionError(reason: "this is not a zstd frame")
         }
+        guard bytes.count > 4 else { return nil }
+        let descriptor = bytes[4]
+        let isSingle = descriptor & 0x20 != 0
+        let dictionary = [0, 1, 2, 4][Int(descriptor & 3)]
+        let content = [isSingle ? 1 : 0, 2, 4, 8][Int(descriptor >> 6)]
+        let contentStart = 5 + (isSingle ? 0 : 1) + dictionary
+        guard bytes.count >= contentStart + content else { return nil }
+        var size: UInt64?
+        if content > 0 {
+            var value: UInt64 = content == 2 ? 256 : 0
+            for index in (0..<content).reversed() { value &+= UInt64(bytes[contentStart + index]) << UInt64(8 * index) }
+            size = value
+        }
+        guard !isSingle else { return size }
+        let base = UInt64(1) << UInt64(10 + bytes[5] >> 3)
+        return min(base + base / 8 * UInt64(bytes[5] & 7), size ?? .max)
     }
-
-    /// Decodes as much as input and output allow.
-    package mutating func decodeNext(_ input: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
-        throws(CompressionError) -> ZstdDecompressor.Progress
-    { try zstd.decodeNext(input, into: target) }
-}
-
-/// Compresses blobs, one context for all of them. Not `Sendable`, as ``BlobDecoder``.
-package struct BlobCompressor: ~Copyable {
-    private var zstd: ZstdCompressor
-    /// What it makes.
-    package let codec: Codec
-
-    /// - Parameter level: 1...19.
-    package init(level: Int32) throws(CompressionError) {
-        zstd = try ZstdCompressor(level: level)
-        codec = .zstd
-    }
-
-    /// With a dictionary, at the dictionary's level.
-    package init(with dictionary: EncodingDictionary) throws(CompressionError) {
-        zstd = try ZstdCompressor(with: dictionary)
-        codec = .zstdDictionary
-    }
-
-    /// Encodes `raw` into `target`.
-    ///
-    /// - Returns: The stored length in **bytes**; `nil` when `target` is too small for it.
-    package mutating func encode(_ raw: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
-        throws(CompressionError) -> Int?
-    { try zstd.encode(raw, into: target) }
 }

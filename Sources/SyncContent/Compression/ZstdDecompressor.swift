@@ -83,24 +83,17 @@ package struct ZstdDecompressor: ~Copyable {
         self.dictionary = dictionary
     }
 
-    /// What one call of ``decodeNext(_:into:)`` did.
-    package struct Progress {
-        /// Bytes taken from the input.
-        package let consumed: Int
-        /// Bytes written to the output.
-        package let produced: Int
-        package let frameEnded: Bool
-    }
-
     /// Decodes as much as input and output allow. `ZSTD_decompressStream`.
+    ///
+    /// - Returns: **Bytes** taken from the input, and written to the output.
     package mutating func decodeNext(_ input: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
-        throws(CompressionError) -> Progress
+        throws(CompressionError) -> (consumed: Int, produced: Int, frameEnded: Bool)
     {
         var source = ZSTD_inBuffer(src: input.baseAddress, size: input.count, pos: 0)
         var sink = ZSTD_outBuffer(dst: target.baseAddress, size: target.count, pos: 0)
         let result = ZSTD_decompressStream(context, &sink, &source)
         if let error = CompressionError.from(result) { throw error }
-        return Progress(consumed: source.pos, produced: sink.pos, frameEnded: result == 0)
+        return (source.pos, sink.pos, result == 0)
     }
 }
 

@@ -60,7 +60,7 @@ final class BlobStream: @unchecked Sendable {  // Safe: a span is run by one wor
         let taken = min(stored.count, BlobDecoder.longestHeader - header.count)
         header.append(contentsOf: stored[..<taken])
         do throws(CompressionError) {
-            guard let window = try BlobDecoder.window(of: codec, startingWith: header) else { return nil }
+            guard let window = try BlobDecoder.window(startingWith: header) else { return nil }
             // Never more is written than the blob has raw bytes; libzstd itself refuses more than 2^27.
             let (room, tooMuch) = Int(clamping: min(window, rawLength)).addingReportingOverflow(Self.ownMemory)
             guard !tooMuch, windows.take(room) else { return .crowded(room) }

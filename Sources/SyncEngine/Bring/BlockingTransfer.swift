@@ -1,25 +1,62 @@
+import SyncManifest
 import SyncPlugins
 import SyncSystem
 
-extension Transport {
-    /// Runs one transfer and blocks the calling thread until its end. A stop request cancels it.
+extension ManifestSource {
+    /// Brings what a request is for into memory, from the network or this machine. Blocks the calling thread until its end; a
+    /// stop request cancels it.
     ///
     /// - Parameter end: When it is cancelled, too; `nil` for as long as the transport takes.
-    func run(
-        _ request: TransferRequest, sink: any TransferSink, stop: StopRequest, until end: SuspendingClock.Instant? = nil
-    ) -> Result<TransferReport, TransferError> {
+    /// - Returns: The failure is `tooLarge` for more bytes than the request's limit.
+    func bring(_ request: TransferRequest, until end: SuspendingClock.Instant? = nil) -> Result<
+        (bytes: [UInt8], report: TransferReport), TransferError
+    > {
+        let isLocal = isLocal(request.urls)
+        let transport = isLocal ? localTransport : transport
+        // A part of a pack goes on where it was interrupted, whatever the server says of it: its digest decides.
+        let first = request.objectSize == nil ? nil : request.range?.lowerBound ?? 0
+        let sink = MemorySink(limit: Int(clamping: request.limit), from: first)
         let outcome = Monitor<Result<TransferReport, TransferError>?>(nil)
-        stop.onStop { cancel(request.id) }
-        start(request, sink: sink) { result in outcome.change { $0 = result } }
+        stop.onStop { transport.cancel(request.id) }
+        transport.start(request, sink: sink) { result in outcome.change { $0 = result } }
         if let end {
             // Often enough for a person not to notice the delay.
             let isOver = outcome.wait(every: 200) { result -> Bool? in
                 result != nil ? false : SuspendingClock.now >= end ? true : nil
             }
-            if isOver { cancel(request.id) }
+            if isOver { transport.cancel(request.id) }
         }
-        return outcome.wait { $0 }
+        switch outcome.wait(until: { $0 }) {
+        case .success(let report):
+            if !isLocal { counts.withLock { $0.bytes &+= report.bytesReceived } }
+            return .success((sink.bytes, report))
+        case .failure(var error):
+            if sink.overflowed { error.code = .tooLarge }
+            return .failure(error)
+        }
     }
+}
+
+extension TransferRequest {
+    /// A request for a range of an object of a set.
+    init(
+        _ urls: [String], _ range: Range<UInt64>, of size: UInt64, id: TransferID = TransferNumbers.next(),
+        priority: Int = .max, reload: Bool = false, referrer: Referrer?
+    ) {
+        self.init(
+            id: id, urls: ofOneKind(urls), range: range == 0..<size ? nil : range, objectSize: size,
+            limit: range.length, priority: priority, reload: reload, referrer: referrer)
+    }
+}
+
+/// Whether places are on this machine.
+func isLocal(_ urls: [String]) -> Bool { urls.first?.hasPrefix("file:") == true }
+
+/// Those of some places that are of the first one's kind: a transfer asks either this machine or others. Remote mirrors of a
+/// local pack are asked once it is gone.
+func ofOneKind(_ urls: [String]) -> [String] {
+    let isLocal = isLocal(urls)
+    return urls.filter { $0.hasPrefix("file:") == isLocal }
 }
 
 /// Numbers for transfers, unique in this process.
@@ -40,13 +77,9 @@ enum TransferNumbers {
 
 /// Collects a small body in memory, up to a limit: manifests and their parts, never assets.
 final class MemorySink: TransferSink {
-    private struct State {
-        var bytes: [UInt8] = []
-        var overflowed = false
-        /// Who sent the bytes from each of these places on.
-        var sources: [(start: Int, source: String?)] = []
-    }
-    private let state = Mutex(State())
+    /// What has come, whether there was more than the limit, and who sent the bytes from each place on.
+    private let state = Mutex<(bytes: [UInt8], overflowed: Bool, sources: [(start: Int, source: String?)])>(
+        ([], false, []))
     private let limit: Int
     private let first: UInt64?
 
@@ -57,7 +90,7 @@ final class MemorySink: TransferSink {
     init(limit: Int, from first: UInt64? = nil) { (self.limit, self.first) = (limit, first) }
 
     /// What has arrived so far.
-    var bytes: [UInt8] { state.withLock(\.bytes) }
+    var bytes: [UInt8] { state.withLock { $0.bytes } }
 
     /// Who sent a part of what has arrived; `nil` for several.
     func source(of part: Range<Int>) -> String? {
@@ -69,7 +102,7 @@ final class MemorySink: TransferSink {
     }
 
     /// Whether there was more than the limit.
-    var overflowed: Bool { state.withLock(\.overflowed) }
+    var overflowed: Bool { state.withLock { $0.overflowed } }
 
     func begin(_ response: ResponseHead) -> UInt64 {
         state.withLock { state in

@@ -7,74 +7,57 @@ import SyncSystem
 /// Brings files to the destination, each from the nearest source of its bytes: another local file, the remains of an
 /// interrupted run, chunks of older files, the network.
 struct BringStep {
-    /// What became of the rows.
-    struct Outcome {
-        /// What is known of the rows that are now in place.
-        var records = RecordColumn()
-        var failures: [RowFailure] = []
-        /// **Bytes** taken from local files.
-        var reusedBytes: UInt64 = 0
-        /// Why all the others are missing, if the disk has failed.
-        var diskFailure: FileError?
-        /// Whether files are in place that may not be durable.
-        var leftUnsynced = false
-    }
-
     private let context: RunContext
     private let wanted: [Int]
-    private let origins: RowOrigins
     private let progress: ProgressCount
-    private let rounds: FetchRounds
+    private var rounds: FetchRounds
+
+    /// What is known of the rows that are now in place.
+    private(set) var records = RecordColumn()
+    private(set) var failures: [RowFailure] = []
+    /// **Bytes** taken from local files.
+    private(set) var reusedBytes: UInt64 = 0
+    /// Why all the others are missing, if the disk has failed.
+    private(set) var diskFailure: FileError?
+    /// Whether files are in place that may not be durable.
+    private(set) var leftUnsynced = false
 
     private var manifest: Manifest { context.manifest }
 
-    /// - Parameters:
-    ///   - wanted: The rows to bring, ascending.
-    ///   - origins: Told where rows come from.
+    /// - Parameter wanted: The rows to bring, ascending.
     init(
-        _ context: RunContext, wanted: [Int], from found: FoundManifest, origins: RowOrigins, connections: Int,
-        _ progress: ProgressCount
+        _ context: RunContext, wanted: [Int], from found: FoundManifest, connections: Int, _ progress: ProgressCount
     ) {
-        (self.context, self.wanted) = (context, wanted)
-        (self.origins, self.progress) = (origins, progress)
-        rounds = FetchRounds(
-            context: context, places: found.bases, referrer: found.referrer, connections: connections,
-            onBytes: { progress.add(bytes: $0) }, dictionary: found.dictionary(of: context.manifest))
+        (self.context, self.wanted, self.progress) = (context, wanted, progress)
+        rounds = FetchRounds(context, from: found, connections: connections) { progress.add(bytes: $0) }
     }
 
     /// - Parameters:
     ///   - first: The most urgent paths, of files and of directories: they are fetched before everything else is even planned.
     ///   - planned: Told the plan for what is to be fetched.
-    ///   - outcome: Takes what became of the rows, as far as it is known when this throws.
-    /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place, and in `outcome`.
-    func run(first paths: [String], into outcome: inout Outcome, planned: (Plan) -> Void) throws(EngineError) {
+    /// - Throws: ``EngineError`` when nothing could be fetched; what came before that is in place, and told here.
+    mutating func run(first paths: [String], planned: (Plan) -> Void) throws(EngineError) {
         context.environment.live.watch(context.parts)
+        defer { finish() }
         do {
-            let copies = LocalCopies(context: context).run(wanted: wanted)
-            origins.set(copies.rows, .reused)
-            outcome.reusedBytes = copies.bytes
+            let copies = context.copyLocally(wanted)
+            reusedBytes = copies.bytes
             progress.add(bytes: copies.bytes)
 
             let rest = wanted.without(copies.rows)
-            let adopted = try Leftovers(context: context).adopt(rest)
-            origins.set(adopted.complete, .reused)
+            let adopted = try Leftovers(adopting: rest, in: context)
             progress.add(bytes: adopted.bytes)
 
             var open = rest.without(adopted.complete)
-            outcome.failures += try fetch(paths, of: &open, adopted)
-            try fetch(open, adopted, planned, &outcome)
-        } catch {
-            finish(&outcome)
-            throw error as? EngineError ?? EngineError(.internalError, "\(error)")
-        }
-        finish(&outcome)
+            failures += try fetch(paths, of: &open, adopted)
+            try fetch(open, adopted, planned)
+        } catch { throw error as? EngineError ?? EngineError(.internalError, "\(error)") }
     }
 
     /// Fetches the most urgent rows, in requests of their own.
     ///
     /// - Parameter open: Wanted rows; those fetched here are taken out.
-    private func fetch(_ paths: [String], of open: inout [Int], _ adopted: Leftovers.Adopted) throws(PlanError)
-        -> [RowFailure]
+    private func fetch(_ paths: [String], of open: inout [Int], _ adopted: Leftovers) throws(PlanError) -> [RowFailure]
     {
         guard !paths.isEmpty, !context.isStopped else { return [] }
         var isFirst = [Bool](repeating: false, count: manifest.files.count)
@@ -84,14 +67,12 @@ struct BringStep {
         open = open.without(Set(first))
         let plan = try makePlan(
             manifest, wanted: first, rule: CoalescingRule(spanLength: 1 << 20), gaps: { adopted.gaps[$0] },
-            skipping: { [parts = context.parts] in parts.isHere(row: $0, blob: $1) })
+            skipping: context.parts.isHere)
         return rounds.run(plan, isAll: false)
     }
 
     /// Copies chunks and fetches the rest; creates links and empty files meanwhile.
-    private func fetch(_ open: [Int], _ adopted: Leftovers.Adopted, _ planned: (Plan) -> Void, _ outcome: inout Outcome)
-        throws
-    {
+    private mutating func fetch(_ open: [Int], _ adopted: Leftovers, _ planned: (Plan) -> Void) throws {
         // Verifiers look at single files.
         if context.environment.verifications.isEmpty {
             context.wholes.choose(wanted, open: open, of: manifest.files, in: context.destination)
@@ -103,34 +84,67 @@ struct BringStep {
             for file in unwanted { context.staging.remove(file) }
             unwanted = []
         }
-        let chunks = ChunkReuse(context, wanted: open, leftovers: unwanted)
+        let local = LocalBytes(
+            manifest, wanted: open, isHere: context.parts.isHere, index: context.index,
+            destination: context.destination, staging: context.staging, leftovers: unwanted, context.environment,
+            isStopped: { [context] in context.isStopped })
+        // Which chunks the files will consist of.
+        ChunkSources.remember(manifest, index: context.index, in: context.destination)
+        let copies = ChunkCopies(context, local.sources, rows: open)
         let isResumed = adopted.bytes > 0 || !context.partialBlobs.isEmpty
         let plan = context.partialBlobs.shortened(
-            try chunks.plan(connections: rounds.connections, isResumed: isResumed) { adopted.gaps[$0] })
-        origins.set(chunks.rowsWithoutNetwork(plan), .reused)
+            try local.plan(connections: rounds.connections, isResumed: isResumed) { adopted.gaps[$0] })
+        if !copies.rows.isEmpty {
+            let withoutNetwork = copies.rows.subtracting(plan.targets.map(\.row))
+            context.reused.withLock { $0.formUnion(withoutNetwork) }
+        }
         planned(plan)
         progress.fetch(wire: plan.fetchBytes)
         if let shortage = try context.destination.shortage(of: open, in: manifest, present: present) { throw shortage }
-        // Tens of thousands of links take a second: create them while data arrives.
-        let fetched = chunks.run(plan, rounds, origins) { [context] in context.stageSmallEntries(open) }
-        outcome.failures += fetched.failures
-        outcome.reusedBytes &+= fetched.bytes
+        context.environment.releaseMemory()  // What looking around and planning took.
+        (rounds.bases, rounds.copies) = (local.bases, copies)
+        failures += concurrently(3, name: "fetch") { [context, rounds] part -> [RowFailure] in
+            switch part {
+            // Tens of thousands of links take a second: create them while data arrives.
+            case 0: context.stageSmallEntries(open)
+            case 1: context.isStopped ? [] : rounds.run(plan)
+            default: copies.run(onBytes: rounds.onBytes)
+            }
+        }.flatMap { $0 }
+        (rounds.bases, rounds.copies) = (nil, nil)
+        let outcome = copies.outcome
+        if !context.isStopped { fetch(missing: outcome.missing) }
+        for file in unwanted { context.staging.remove(file) }
+        reusedBytes &+= outcome.bytes
+    }
+
+    /// Fetches chunks that turned out not to be here.
+    private mutating func fetch(missing rows: Set<Int>) {
+        let missing = rows.subtracting(failures.map(\.row)).sorted()
+        guard !missing.isEmpty else { return }
+        context.reused.withLock { $0.subtract(missing) }
+        do throws(PlanError) {
+            let isHere = context.parts.isHere
+            let rule = FetchRounds.rule(
+                for: manifest, wanted: missing, connections: rounds.connections, skipping: isHere)
+            failures += rounds.run(try makePlan(manifest, wanted: missing, rule: rule, skipping: isHere))
+        } catch { failures += missing.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) } }
     }
 
     /// Waits until everything is in place.
-    private func finish(_ outcome: inout Outcome) {
+    private mutating func finish() {
         let placed = context.committer.finish()
-        outcome.records = placed.records
-        outcome.failures += placed.failures.map { RowFailure(row: $0.row, disk: $0.error) }
-        outcome.failures += placed.refusals.sorted { $0.key < $1.key }.map {
+        records = placed.records
+        failures += placed.failures.map { RowFailure(row: $0.row, disk: $0.error) }
+        failures += placed.refusals.sorted { $0.key < $1.key }.map {
             RowFailure(row: $0.key, reason: $0.value, cause: .rejected)
         }
-        outcome.leftUnsynced = placed.leftUnsynced
+        leftUnsynced = placed.leftUnsynced
         guard let failure = context.disk.failure else { return }
         // The transfers were stopped because of that, whatever they report.
-        outcome.diskFailure = failure
-        outcome.failures.removeAll { !$0.cause.isOfDisk }
-        let known = Set(outcome.failures.map(\.row)).union(placed.records.rows)
-        outcome.failures += wanted.without(known).map { RowFailure(row: $0, disk: failure) }
+        diskFailure = failure
+        failures.removeAll { !$0.cause.isOfDisk }
+        let known = Set(failures.map(\.row)).union(placed.records.rows)
+        failures += wanted.without(known).map { RowFailure(row: $0, disk: failure) }
     }
 }

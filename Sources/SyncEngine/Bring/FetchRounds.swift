@@ -22,6 +22,16 @@ struct FetchRounds: Sendable {
     /// The bases of the first plan's deltas; if one fails, the full blob is fetched.
     var bases: DeltaBases?
 
+    /// - Parameter onBytes: Told of raw **bytes** that have come.
+    init(
+        _ context: RunContext, from found: FoundManifest, connections: Int,
+        onBytes: @escaping @Sendable (UInt64) -> Void = { _ in }
+    ) {
+        (self.context, self.connections, self.onBytes) = (context, connections, onBytes)
+        (places, referrer) = (found.bases, found.referrer)
+        dictionary = found.dictionary(of: context.manifest)
+    }
+
     /// How often a row is fetched: once more from the same place, then from the file's own URLs.
     private static let rounds = 3
     var manifest: Manifest { context.manifest }
@@ -67,11 +77,9 @@ struct FetchRounds: Sendable {
         var round = plan
         rounds: for attempt in 0..<Self.rounds {
             let decoding: DecodingDictionary?
-            switch self.dictionary(for: round) {
-            case .success(let known): decoding = known
-            case .failure(let failure):
+            do throws(EngineError) { decoding = try self.dictionary(for: round) } catch {
                 // Do not fetch what could not be decoded.
-                failures += Set(round.targets.map(\.row)).sorted().map { RowFailure(row: $0, dictionary: failure) }
+                failures += Set(round.targets.map(\.row)).sorted().map { RowFailure(row: $0, dictionary: error) }
                 break rounds
             }
             let installer = Installer(
@@ -145,7 +153,7 @@ struct FetchRounds: Sendable {
                     manifest, wanted: rows, rule: CoalescingRule(), gaps: { parts.gaps(row: $0) },
                     skipping: { parts.isHere(row: $0, blob: $1) })
                 let installer = Installer(
-                    context, plan, dictionary: try dictionary(for: plan).get(), windows: windows, onBytes: onBytes)
+                    context, plan, dictionary: try dictionary(for: plan), windows: windows, onBytes: onBytes)
                 for failure in fetch(plan, attempt: 0, installer, workers: workers, pool: pool) {
                     // Some blobs of such a file are here by now, so it goes on alone.
                     let isFewer = rows.count > 1 || plan.slots.count < alone[failure.row] ?? .max
@@ -157,17 +165,16 @@ struct FetchRounds: Sendable {
                     }
                 }
                 context.partialBlobs.endPlan()
-            } catch let failure as ManifestDictionary.Failure {
-                failures += rows.map { RowFailure(row: $0, dictionary: failure) }
+            } catch let error as EngineError {
+                failures += rows.map { RowFailure(row: $0, dictionary: error) }
             } catch { failures += rows.map { RowFailure(row: $0, reason: "\(error)", cause: .badManifest) } }
         }
         return failures
     }
 
     /// The dictionary when a plan needs it.
-    private func dictionary(for plan: Plan) -> Result<DecodingDictionary?, ManifestDictionary.Failure> {
-        guard let dictionary, plan.slots.contains(where: \.codec.needsDictionary) else { return .success(nil) }
-        return dictionary.get().map { $0 }
+    private func dictionary(for plan: Plan) throws(EngineError) -> DecodingDictionary? {
+        try plan.slots.contains(where: \.codec.needsDictionary) ? dictionary?.get() : nil
     }
 
     /// Runs one plan's spans to their ends.
@@ -176,35 +183,24 @@ struct FetchRounds: Sendable {
     {
         let ends = transfer(plan, installer, workers: workers, pool: pool, reload: attempt > 0)
         workers.drain()
-        return judge(plan, installer, ends)
-    }
-
-    private func judge(_ plan: Plan, _ installer: Installer, _ ends: [SpanEnd]) -> [RowFailure] {
         var failures: [Int: RowFailure] = [:]
         var blamed: Set<String> = []
         for trouble in installer.troubles {
-            switch trouble.cause {
-            case .disk(let error): failures[trouble.row] = RowFailure(row: trouble.row, disk: error)
-            case .wrongBase(let reason):
-                guard failures[trouble.row]?.cause.isOfDisk != true else { continue }
-                failures[trouble.row] = RowFailure(row: trouble.row, wrongBytes: reason)
-            case .crowded(let window):
-                let known = failures[trouble.row]
-                guard known == nil || known?.window != nil else { continue }
-                var failure = RowFailure(
-                    row: trouble.row,
-                    reason: "decoding it takes \(ByteCount(UInt64(window))) of memory, and the limit "
-                        + "for all files is \(ByteCount(UInt64(windowBytes))); "
-                        + "publish it with a smaller zstd window", cause: .badManifest)
-                failure.window = max(window, known?.window ?? 0)
-                failures[trouble.row] = failure
-            case .wrongBytes(let reason, let found):
-                let words = Self.words(reason, found: found, wanted: manifest.files.digest(trouble.row))
-                let sender = trouble.span.flatMap { ends[$0].sender(trouble.source) }
-                if let sender { tell(trouble.row, sender, words, found: found) }
-                if let known = failures[trouble.row], known.cause.isOfDisk || trouble.span == nil { continue }
-                failures[trouble.row] = RowFailure(
-                    row: trouble.row, wrongBytes: sender.map { "\(redacted(url: $0)): \(words)" } ?? reason)
+            let known = failures[trouble.row]
+            if trouble.error != nil {
+                failures[trouble.row] = trouble
+            } else if let window = trouble.window {
+                if known.map({ $0.window.map { $0 < window } ?? false }) ?? true { failures[trouble.row] = trouble }
+            } else {
+                // `nil` if it cannot be told, as when several have sent some of one blob.
+                let urls = trouble.span.map { ends[$0].urls } ?? []
+                let sender = trouble.span == nil ? nil : trouble.source ?? (urls.count == 1 ? urls.first : nil)
+                let words = Self.words(
+                    trouble.reason, found: trouble.found, wanted: manifest.files.digest(trouble.row))
+                if let sender { tell(trouble.row, sender, words, found: trouble.found) }
+                if let known, known.cause.isOfDisk || trouble.span == nil { continue }
+                failures[trouble.row] =
+                    sender.map { RowFailure(row: trouble.row, wrongBytes: "\(redacted(url: $0)): \(words)") } ?? trouble
                 if let sender, blamed.insert(sender).inserted {
                     environment.transport.blame(url: sender, reason: "wrong bytes")
                 }
@@ -212,10 +208,9 @@ struct FetchRounds: Sendable {
         }
         let missing = installer.missing
         for span in ends.indices {
-            let error: TransferError? = ends[span].error
             for slot in (missing[span] ?? [plan.spans[span].slots]).joined() {
                 for target in plan.targets[plan.slots[slot].targets] where failures[target.row] == nil {
-                    failures[target.row] = RowFailure(row: target.row, transfer: error)
+                    failures[target.row] = RowFailure(row: target.row, transfer: ends[span].error)
                 }
             }
         }
@@ -240,5 +235,171 @@ struct FetchRounds: Sendable {
                 $0.field("got_sha256", optional: found?.hex)
                 $0.field("reason", words)
             })
+    }
+}
+
+// Runs all spans of one plan through a transport, which queues them.
+extension FetchRounds {
+    /// The URLs that were asked for a span, absolute, and why its transfer failed.
+    typealias SpanEnd = (urls: [String], error: TransferError?)
+
+    /// Blocks until every span has ended.
+    func transfer(_ plan: Plan, _ installer: Installer, workers: WorkerPool, pool: BufferPool, reload: Bool)
+        -> [SpanEnd]
+    {
+        guard !plan.spans.isEmpty else { return [] }
+        let urls = plan.spans.map { ofOneKind(self.urls(of: $0, in: plan)) }
+        let ends: [SpanEnd] = urls.map { ($0, nil) }
+        let state = Monitor<(open: Int, ends: [SpanEnd])>((plan.spans.count, ends))
+        let tasks = environment.live.tasks
+        let numbers = environment.events.subjects.begin(
+            plan.spans.count, { subject(of: $0, in: plan) }, tasks: { tasks?.note($1, plan.rows(of: $0)) })
+        defer { environment.events.subjects.forget(numbers) }
+        var identifiers: [(TransferID, any Transport)] = []
+        for (span, number) in zip(plan.spans.indices, numbers) {
+            let identifier = TransferID(rawValue: number)
+            tasks?.give(plan.rows(of: span), to: number)
+            let transport = isLocal(urls[span]) ? environment.localTransport : environment.transport
+            identifiers.append((identifier, transport))
+            let (range, size) = (plan.spans[span].range, objectSize(of: plan.spans[span].source))
+            let request = TransferRequest(
+                urls[span], range, of: size, id: identifier, priority: plan.spans.count - span, reload: reload,
+                referrer: referrer)
+            let unpacker = SpanUnpacker(plan: plan, span: span, consumer: installer, pool: pool, workers: workers)
+            let sink = SpanSink(unpacker: unpacker, range: range, pool: pool) { transport.resume(identifier) }
+            transport.start(request, sink: sink) { result in
+                sink.finish()
+                let isLast = state.withLock { state in
+                    state.open -= 1
+                    if case .failure(let error) = result { state.ends[span].error = error }
+                    return state.open == 0
+                }
+                // If eight thousand end at once, signal once.
+                if isLast { state.signal(0) }
+            }
+        }
+        let cancel = { @Sendable [identifiers] in
+            for (identifier, transport) in identifiers { transport.cancel(identifier) }
+        }
+        environment.stop.onStop(cancel)
+        context.disk.onFailure(cancel)
+        return state.wait { $0.open == 0 ? $0.ends : nil }
+    }
+
+    private func subject(of span: Int, in plan: Plan) -> TransferSubject {
+        switch plan.spans[span].source {
+        case .pack(let pack): TransferSubject(object: manifest.packs[pack].sha256.hex, tasks: plan.rows(of: span).count)
+        case .loose(let row): TransferSubject(path: manifest.files.path(row), tasks: plan.rows(of: span).count)
+        }
+    }
+
+    private func urls(of span: Plan.Span, in plan: Plan) -> [String] {
+        switch span.source {
+        case .pack(let pack): return resolve(manifest.packs[pack].urls, against: places)
+        case .loose(let row):
+            var urls = resolve(manifest.files.urls(row), against: places)
+            // Files with the same content have it at their URLs, too.
+            for target in plan.targets[plan.slots[span.slots.lowerBound].targets] where target.row != row {
+                for url in resolve(manifest.files.urls(target.row), against: places)
+                where urls.count < Self.mostURLs && !urls.contains(url) { urls.append(url) }
+            }
+            return urls
+        }
+    }
+
+    /// A thousand files with the same content must not make a thousand attempts.
+    private static let mostURLs = 8
+
+    private func objectSize(of source: Plan.Source) -> UInt64 {
+        switch source {
+        case .pack(let pack): manifest.packs[pack].size
+        case .loose(let row): manifest.files.size(row)
+        }
+    }
+}
+
+extension Plan {
+    /// The rows fetched by URLs of their own.
+    var looseRows: Set<Int> {
+        var rows: Set<Int> = []
+        for (span, planned) in spans.enumerated() {
+            if case .loose = planned.source { rows.formUnion(self.rows(of: span)) }
+        }
+        return rows
+    }
+
+    /// The rows that need a span, each once, in order.
+    func rows(of span: Int) -> [Int] {
+        var rows: [Int] = []
+        for slot in spans[span].slots { for target in targets[slots[slot].targets] { rows.append(target.row) } }
+        rows.sort()
+        var last: Int?
+        return rows.filter { row in
+            defer { last = row }
+            return row != last
+        }
+    }
+}
+
+/// A row that could not be brought, and why.
+struct RowFailure: Sendable {
+    let row: Int
+    /// For people.
+    private(set) var reason: String
+    private(set) var cause: FailureCause
+    /// Whether no server could be reached, or none answered.
+    private(set) var isUnreachable = false
+    /// Whether bytes came and were not the right ones: another source may have those.
+    private(set) var isWrongBytes = false
+    /// The window that found no room, in **bytes**: the row can be fetched when others are done.
+    private(set) var window: Int?
+    /// What the disk said.
+    private(set) var error: FileError?
+    /// The span that delivered wrong bytes, if one did, and the URL of it that sent them; `nil` for several.
+    var span: Int?
+    var source: String?
+    /// What the wrong bytes are.
+    var found: SHA256Digest?
+
+    init(row: Int, reason: String, cause: FailureCause) {
+        self.row = row
+        self.reason = reason
+        self.cause = cause
+    }
+
+    /// A row whose bytes were wrong.
+    init(row: Int, wrongBytes reason: String) {
+        self.init(row: row, reason: reason, cause: .wrongBytes)
+        isWrongBytes = true
+    }
+
+    /// A row that the disk did not take.
+    init(row: Int, disk error: FileError) {
+        self.init(row: row, reason: error.reasonForFile, cause: error.cause)
+        self.error = error
+    }
+
+    /// A row with a blob for whose window of so many **bytes** others leave no room.
+    init(row: Int, window: Int, of capacity: Int) {
+        let text =
+            "decoding it takes \(ByteCount(UInt64(window))) of memory, and the limit for all files is "
+            + "\(ByteCount(UInt64(capacity))); publish it with a smaller zstd window"
+        self.init(row: row, reason: text, cause: .badManifest)
+        self.window = window
+    }
+
+    /// A row that cannot be decoded.
+    init(row: Int, dictionary error: EngineError) {
+        self.init(row: row, reason: error.message, cause: error.cause)
+        isUnreachable = error.cause == .unreachable
+    }
+
+    /// A row that a transfer failed to deliver.
+    init(row: Int, transfer error: TransferError?) {
+        self.init(row: row, reason: "the transfer ended early", cause: .unreachable)
+        guard let error else { return }
+        reason = "\(error)"
+        cause = error.cause
+        isUnreachable = error.code == .unreachable || error.code == .timedOut
     }
 }

@@ -11,21 +11,15 @@ final class ProgressCount: Sendable {
         var progress = PullProgress()
         /// Verified raw **bytes**.
         var verified: UInt64 = 0
-        /// What the plan fetches from the network; `nil` before the plan.
-        var fetch: Fetch?
+        /// What the plan fetches from the network: **bytes** on the wire, planned and received before; the raw **bytes** that
+        /// they become, and raw bytes here before.
+        var planned: UInt64 = 0, before: UInt64 = 0
+        var raw: UInt64 = 0, here: UInt64 = 0
         var isOver = false
-    }
-
-    /// The part of a pull that comes from the network.
-    private struct Fetch: Sendable {
-        /// **Bytes** on the wire, planned and received before.
-        var planned, before: UInt64
-        /// Raw **bytes** that they become, and raw bytes here before.
-        var raw, here: UInt64
 
         /// Raw **bytes** that are here, estimated from those received.
-        func estimate(_ received: UInt64) -> UInt64 {
-            let come = received - min(before, received)
+        var estimate: UInt64 {
+            let come = progress.received - min(before, progress.received)
             guard planned > 0, come < planned else { return here &+ (planned > 0 ? raw : 0) }
             return here &+ planned.dividingFullWidth(raw.multipliedFullWidth(by: come)).quotient
         }
@@ -77,9 +71,8 @@ final class ProgressCount: Sendable {
     func fetch(wire: UInt64) {
         let before = received()
         state.withLock { state in
-            let here = state.verified
-            let raw = state.progress.bytesTotal - min(here, state.progress.bytesTotal)
-            state.fetch = Fetch(planned: wire, before: before, raw: raw, here: here)
+            (state.planned, state.before, state.here) = (wire, before, state.verified)
+            state.raw = state.progress.bytesTotal - min(state.here, state.progress.bytesTotal)
         }
     }
 
@@ -104,18 +97,8 @@ final class ProgressCount: Sendable {
     /// Under the lock, so that no older number is reported after a newer one.
     private func tell(_ state: inout State) {
         state.progress.received = received()
-        let come = state.fetch?.estimate(state.progress.received) ?? 0
-        let here = min(max(state.verified, come), state.progress.bytesTotal)
+        let here = min(max(state.verified, state.estimate), state.progress.bytesTotal)
         state.progress.bytesDone = max(state.progress.bytesDone, here)
         report(state.progress)
     }
-}
-
-/// Where rows came from, for events; the network unless noted.
-final class RowOrigins: Sendable {
-    private let origins = Mutex<[Int: RowOrigin]>([:])
-
-    subscript(row: Int) -> RowOrigin { origins.withLock { $0[row] } ?? .network }
-
-    func set(_ rows: Set<Int>, _ origin: RowOrigin) { origins.withLock { for row in rows { $0[row] = origin } } }
 }

@@ -1,6 +1,7 @@
 import SyncManifest
 import SyncModel
 import SyncPlugins
+import SyncSystem
 import SyncTrust
 
 /// Where a manifest was found.
@@ -58,13 +59,13 @@ struct FoundManifest: Sendable {
     }
 
     /// The cost so far of finding and decoding it.
-    var tally: ManifestTally { source.tally }
+    var counts: PullReport.ManifestCounts { source.counts.withLock { $0 } }
 
     /// The source of this manifest's dictionary; `nil` if it has none.
     func dictionary(of manifest: Manifest) -> ManifestDictionary? {
         guard let named = manifest.dictionary else { return nil }
         let parts = ManifestParts(source: source, bases: bases, referrer: referrer, shown: shown)
-        return ManifestDictionary { parts.dictionary(named, of: manifest) }
+        return ManifestDictionary { () throws(EngineError) in try parts.dictionary(named, of: manifest) }
     }
 
     /// Whether this manifest's dictionary is in the cache.

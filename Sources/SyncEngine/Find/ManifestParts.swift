@@ -30,8 +30,13 @@ struct ManifestParts: Sendable {
         if !(wanted + [dictionary?.wanted].compactMap { $0 }).allSatisfy(isLocal) {
             source.parts.note(parts.map(\.digest) + [dictionary?.digest].compactMap { $0 }, of: root)
         }
-        if let dictionary, !isLocal(dictionary.wanted), source.cache != nil, !source.parts.has(dictionary.digest) {
-            source.ahead.begin(dictionary.digest) { PartFetch([dictionary.wanted], source) }
+        if let (digest, wanted) = dictionary, !isLocal(wanted), source.cache != nil, !source.parts.has(digest) {
+            source.ahead.withLock { [source] known in
+                guard known?.digest != digest else { return }
+                let fetch = PartFetch([wanted], source)
+                fetch.begin()
+                known = (digest, fetch)
+            }
         }
         guard !parts.isEmpty else { return }
         let isCached = wanted.map { !isLocal($0) && source.parts.has(parts[$0.index].digest) }
@@ -51,21 +56,19 @@ struct ManifestParts: Sendable {
             {
                 text = raw
             } else {
-                if !isCached[index], received[index] == nil { received.merge(try bring(index, fetch)) { $1 } }
+                if !isCached[index], received[index] == nil {
+                    received.merge(try bring(index, fetch, "part \(index)")) { $1 }
+                }
                 let came = received.removeValue(forKey: index)
                 if part.isDelta, let came, let raw = reader.text(came.bytes, parts[index], source.parts) {
-                    source.tally.fetched()
                     text = raw
                 } else {
                     let whole = request(index, parts[index], assembly)
-                    switch self.text(whole, digest, part.isDelta ? nil : came, &reader) {
-                    case .success(let came): text = came
-                    case .failure(let fault): throw error(fault, "part \(index)", whole)
-                    }
-                    source.tally.fetched()
+                    text = try self.text(whole, digest, part.isDelta ? nil : came, "part \(index)", &reader)
                 }
+                source.counts.withLock { $0.partsFetched += 1 }
             }
-            source.tally.read()
+            source.counts.withLock { $0.parts += 1 }
             if source.stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
             try add(text, to: &assembly)
         }
@@ -77,7 +80,8 @@ struct ManifestParts: Sendable {
 
     private func request(_ index: Int, _ blob: Blob, _ pack: Manifest.Pack) -> PartFetch.Wanted {
         PartFetch.Wanted(
-            index: index, blob: blob, urls: resolve(pack.urls, against: bases), packSize: pack.size, referrer: referrer)
+            index: index, blob: blob, urls: ofOneKind(resolve(pack.urls, against: bases)), packSize: pack.size,
+            referrer: referrer)
     }
 
     private func request(_ index: Int, _ delta: Manifest.PartDelta, _ assembly: ManifestAssembly) -> PartFetch.Wanted {
@@ -91,92 +95,62 @@ struct ManifestParts: Sendable {
     }
 
     /// Packs beside a local manifest are read in place.
-    private func isLocal(_ part: PartFetch.Wanted) -> Bool { part.urls.first?.hasPrefix("file:") == true }
+    private func isLocal(_ part: PartFetch.Wanted) -> Bool { SyncEngine.isLocal(part.urls) }
 
-    private func bring(_ index: Int, _ fetch: PartFetch) throws(EngineError) -> [Int: PartFetch.Received] {
-        switch fetch.take(index) {
-        case .success(let parts): return parts
-        case .failure(let error): throw failure("part \(index)", error)
-        }
+    /// - Parameter what: The part, for people.
+    private func bring(_ index: Int, _ fetch: PartFetch, _ what: String) throws(EngineError) -> [Int: PartFetch
+        .Received]
+    {
+        do throws(TransferError) { return try fetch.take(index).get() } catch { throw failure(what, error) }
     }
 
     /// The dictionary of a manifest, from the cache or the network.
-    func dictionary(_ named: Manifest.SharedDictionary, of manifest: Manifest) -> Result<
-        [UInt8], ManifestDictionary.Failure
-    > {
-        do {
-            var reader = try PartDecoder.make()
-            if let known = source.parts.part(named.digest), let bytes = reader.text(known, named.blob, named.digest) {
-                return .success(bytes)
-            }
-            let wanted = request(0, named.blob, manifest.packs[Int(named.blob.pack)])
-            let fetch = source.ahead.take(named.digest) ?? PartFetch([wanted], source)
-            defer { fetch.cancel() }
-            switch fetch.take(0) {
-            case .failure(let error): return .failure(unavailable(error))
-            case .success(let parts):
-                return text(wanted, named.digest, parts[0], &reader).mapError {
-                    switch $0 {
-                    case .unavailable(let error): unavailable(error)
-                    case .wrong:
-                        ManifestDictionary.Failure(
-                            reason: "the dictionary of the manifest is not what it says \(place(wanted))")
-                    }
-                }
-            }
-        } catch { return .failure(ManifestDictionary.Failure(reason: "\(error)")) }
-    }
-
-    private func unavailable(_ error: TransferError) -> ManifestDictionary.Failure {
-        ManifestDictionary.Failure(reason: "cannot fetch the dictionary of the manifest: \(error)", transfer: error)
-    }
-
-    /// Why there is no text.
-    private enum Fault: Error {
-        case unavailable(TransferError)
-        case wrong
+    func dictionary(_ named: Manifest.SharedDictionary, of manifest: Manifest) throws(EngineError) -> [UInt8] {
+        var reader = try PartDecoder.make()
+        if let known = source.parts.part(named.digest), let bytes = reader.text(known, named.blob, named.digest) {
+            return bytes
+        }
+        let wanted = request(0, named.blob, manifest.packs[Int(named.blob.pack)])
+        let ahead = source.ahead.withLock { known -> PartFetch? in
+            guard known?.digest == named.digest else { return nil }
+            defer { known = nil }
+            return known?.fetch
+        }
+        let fetch = ahead ?? PartFetch([wanted], source)
+        defer { fetch.cancel() }
+        let came = try bring(0, fetch, "the dictionary")[0]
+        return try text(wanted, named.digest, came, "the dictionary", &reader)
     }
 
     /// Fetches the text of a part that is not in the cache, or is damaged there.
     private func text(
-        _ wanted: PartFetch.Wanted, _ digest: SHA256Digest, _ first: PartFetch.Received?, _ reader: inout PartDecoder
-    ) -> Result<[UInt8], Fault> {
+        _ wanted: PartFetch.Wanted, _ digest: SHA256Digest, _ first: PartFetch.Received?, _ what: String,
+        _ reader: inout PartDecoder
+    ) throws(EngineError) -> [UInt8] {
         var received = first
         var wrong: PartFetch.Received?
         for repetition in 0...(Self.repetitions + 1) {
-            if source.stop.isStopped { break }
+            if source.stop.isStopped { throw EngineError(.interrupted, "stopped while reading the manifest") }
             if let came = received {
                 // The same from the same place would only come again.
                 guard came.bytes != wrong?.bytes || came.url != wrong?.url else { break }
                 if came.bytes != wrong?.bytes, let text = reader.text(came.bytes, wanted.blob, digest) {
                     if !isLocal(wanted) { source.parts.keep(came.bytes, digest) }
-                    return .success(text)
+                    return text
                 }
                 // Reading a local file again gives the same bytes.
                 guard repetition <= Self.repetitions, !isLocal(wanted) else { break }
                 wrong = came
                 if let url = came.url { source.transport.blame(url: url, reason: "a part of the manifest is wrong") }
             }
-            switch PartFetch.again(wanted, source) {
-            case .success(let came): received = came
-            case .failure(let error): return .failure(.unavailable(error))
+            do throws(TransferError) { received = try PartFetch.again(wanted, source).get() } catch {
+                throw failure(what, error)
             }
         }
-        return .failure(.wrong)
-    }
-
-    private func error(_ fault: Fault, _ what: String, _ wanted: PartFetch.Wanted) -> EngineError {
-        switch fault {
-        case .unavailable(let error): failure(what, error)
-        case .wrong where source.stop.isStopped: EngineError(.interrupted, "stopped while reading the manifest")
-        case .wrong:
-            EngineError(
-                .dataInvalid, "\(shown): \(what) of the manifest is not what the manifest says \(place(wanted))")
-        }
-    }
-
-    private func place(_ wanted: PartFetch.Wanted) -> String {
-        "(pack \(redacted(url: wanted.urls.first ?? "")), byte \(wanted.blob.offset)); publish the set again"
+        throw EngineError(
+            .dataInvalid,
+            "\(shown): \(what) of the manifest is not what the manifest says (pack \(redacted(url: wanted.urls.first ?? "")), "
+                + "byte \(wanted.blob.offset)); publish the set again")
     }
 
     private func add(_ text: [UInt8], to assembly: inout ManifestAssembly) throws(EngineError) {
@@ -255,18 +229,24 @@ private struct PartDecoder: ~Copyable {
     }
 }
 
-/// The cost of reading a manifest.
-final class ManifestTally: Sendable {
-    private let counts = Mutex(PullReport.ManifestCounts())
+/// Gets a manifest's dictionary on first use, from the cache or from its pack, and keeps it in memory.
+final class ManifestDictionary: Sendable {
+    private let fetch: @Sendable () throws(EngineError) -> [UInt8]
+    private let known = Mutex<DecodingDictionary?>(nil)
 
-    var value: PullReport.ManifestCounts { counts.withLock { $0 } }
+    /// - Parameter fetch: Brings the dictionary's bytes; their SHA-256 is right.
+    init(_ fetch: @escaping @Sendable () throws(EngineError) -> [UInt8]) { self.fetch = fetch }
 
-    /// Body **bytes** came over the network.
-    func received(_ bytes: UInt64) { counts.withLock { $0.bytes &+= bytes } }
-
-    /// A part was read.
-    func read() { counts.withLock { $0.parts += 1 } }
-
-    /// A part was fetched rather than found in the cache.
-    func fetched() { counts.withLock { $0.partsFetched += 1 } }
+    /// The dictionary. Waits for the network; one thread at a time.
+    func get() throws(EngineError) -> DecodingDictionary {
+        try known.withLock { known throws(EngineError) -> DecodingDictionary in
+            if let known { return known }
+            let bytes = try fetch()
+            do {
+                let made = try bytes.withUnsafeBytes { try DecodingDictionary($0) }
+                known = made
+                return made
+            } catch { throw EngineError(.dataInvalid, "the dictionary of the manifest: \(error)") }
+        }
+    }
 }

@@ -16,8 +16,11 @@ struct ManifestSource: Sendable {
     let stop: StopRequest
     /// Limits of a manifest.
     var limits = ManifestLimits.standard
-    let tally = ManifestTally()
-    let ahead = DictionaryAhead()
+    /// What finding and reading it has cost so far.
+    let counts = Monitor(PullReport.ManifestCounts())
+    /// A dictionary that is fetched before it is known whether it is needed: while a manifest is read and compared, the round
+    /// trips cost no time. Not one that is in the cache.
+    let ahead = Monitor<(digest: SHA256Digest, fetch: PartFetch)?>(nil)
 
     func find(_ location: String, _ wanted: WantedRelease = WantedRelease()) throws(EngineError) -> FoundManifest {
         if let path = wanted.path { return try find(path, wanted, besides: Self.named(location)) }
@@ -74,15 +77,10 @@ struct ManifestSource: Sendable {
     /// The channels that are published there; `nil` if none are, or the list cannot be had.
     func channels(besides location: String) -> ChannelIndex? {
         let url = resolve(ChannelIndex.path, against: manifestURL(location))
-        let sink = MemorySink(limit: ChannelIndex.limit)
         let request = TransferRequest(
             id: TransferNumbers.next(), urls: [url], limit: UInt64(ChannelIndex.limit), priority: .max)
-        let from = url.hasPrefix("file:") ? localTransport : transport
         // Only used in a message.
-        guard case .success = from.run(request, sink: sink, stop: stop, until: .now + .seconds(10)),
-            let index = try? ChannelIndex(json: sink.bytes)
-        else { return nil }
-        return index
+        return try? ChannelIndex(json: bring(request, until: .now + .seconds(10)).get().bytes)
     }
 
     /// The location most likely meant, without a request: a directory stands for the manifest in it.
@@ -190,18 +188,17 @@ struct ManifestSource: Sendable {
         }
         for (position, attempt) in tries.enumerated() {
             let usable = known?.isCompressed == attempt.isCompressed ? known : nil
-            let sink = MemorySink(limit: limits.ownTextBytes)
             let request = TransferRequest(
                 id: TransferNumbers.next(), urls: [attempt.url], limit: UInt64(limits.ownTextBytes),
                 knownValidator: usable?.validator, priority: .max)
-            switch transport.run(request, sink: sink, stop: stop) {
+            switch bring(request) {
             case .failure(let error):
                 if stop.reason == .late { throw .late("\(redacted(url: url)): \(error.detail)") }
                 if stop.isStopped { throw EngineError(.interrupted, "stopped while fetching the manifest") }
                 let isMissing = error.code.status.map { (400..<500).contains($0) } ?? false
                 if isMissing || error.code == .authentication, position + 1 < tries.count { continue }
-                throw refusal(error, overflowed: sink.overflowed)
-            case .success(let report) where report.response.status == 304:
+                throw refusal(error)
+            case .success((_, let report)) where report.response.status == 304:
                 guard let usable, let cache else {
                     throw EngineError(.dataInvalid, "\(redacted(url: url)): 304 in reply to an unconditional request")
                 }
@@ -213,9 +210,7 @@ struct ManifestSource: Sendable {
                         .unavailable, "\(redacted(url: url)): the manifest changed meanwhile; pull again",
                         cause: .badManifest)
                 }
-            case .success(let report):
-                let body = sink.bytes
-                tally.received(report.bytesReceived)
+            case .success((let body, let report)):
                 if Self.isWebPage(body) {
                     if position + 1 < tries.count { continue }
                     throw EngineError(
@@ -320,8 +315,8 @@ struct ManifestSource: Sendable {
         return EngineError(.dataInvalid, "\(what): longer than \(limit); publish it in parts, or see --max-manifest")
     }
 
-    func refusal(_ error: TransferError, overflowed: Bool) -> EngineError {
-        if overflowed || error.code == .tooLarge { return tooLong(error.url) }
+    func refusal(_ error: TransferError) -> EngineError {
+        if error.code == .tooLarge { return tooLong(error.url) }
         if error.code.status == 404 || error.code.status == 410 {
             return EngineError(.noInput, "\(error.url): no manifest there (\(error.detail))")
         }

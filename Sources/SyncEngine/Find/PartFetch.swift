@@ -11,7 +11,7 @@ final class PartFetch: Sendable {
         /// Its index among the manifest's parts.
         var index: Int
         var blob: Blob
-        /// Absolute, best first.
+        /// Absolute, best first, of one kind.
         var urls: [String]
         /// **Bytes** of its pack.
         var packSize: UInt64
@@ -22,26 +22,14 @@ final class PartFetch: Sendable {
     }
 
     /// A part as received, and from where; `nil` if from several places.
-    struct Received: Sendable {
-        var bytes: [UInt8]
-        var url: String?
-    }
+    typealias Received = (bytes: [UInt8], url: String?)
 
-    /// What a request brought.
-    private struct Whole: Sendable {
-        var bytes: [UInt8]
-        var source: @Sendable (Range<Int>) -> String?
-    }
-
-    private struct Request: Sendable {
-        var range: Range<UInt64>
-        var members: [Wanted]
-    }
+    private typealias Request = (range: Range<UInt64>, members: [Wanted])
 
     private struct State: Sendable {
         var started = 0
         var identifiers: [TransferID] = []
-        var ends: [Int: Result<Whole, TransferError>] = [:]
+        var ends: [Int: Result<MemorySink, TransferError>] = [:]
         /// Requests whose parts were given away.
         var taken: Set<Int> = []
     }
@@ -72,7 +60,7 @@ final class PartFetch: Sendable {
         for pack in Dictionary(grouping: wanted, by: \.blob.pack).values {
             let parts = pack.sorted { ($0.blob.offset, $0.index) < ($1.blob.offset, $1.index) }
             for span in coalesce(parts.map(\.blob.range), rule: rule) {
-                requests.append(Request(range: span.range, members: Array(parts[span.members])))
+                requests.append((span.range, Array(parts[span.members])))
             }
         }
         requests.sort { ($0.members.first?.index ?? 0) < ($1.members.first?.index ?? 0) }
@@ -96,19 +84,22 @@ final class PartFetch: Sendable {
         }
         start(from: number)
         let end = state.wait { $0.ends.removeValue(forKey: number) }
-        return end.map { whole in
-            let request = requests[number]
+        return end.map { sink in
+            let (request, whole) = (requests[number], sink.bytes)
             var parts: [Int: Received] = [:]
             for part in request.members {
                 let start = Int(part.blob.offset - request.range.lowerBound)
                 let end = start + Int(part.blob.storedLength)
-                guard end <= whole.bytes.count else { continue }
-                let isWhole = end - start == whole.bytes.count
-                let bytes = isWhole ? whole.bytes : Array(whole.bytes[start..<end])
-                parts[part.index] = Received(bytes: bytes, url: whole.source(start..<end))
+                guard end <= whole.count else { continue }
+                let bytes = end - start == whole.count ? whole : Array(whole[start..<end])
+                parts[part.index] = (bytes, Self.sender(of: start..<end, sink, part))
             }
             return parts
         }
+    }
+
+    private static func sender(of range: Range<Int>, _ sink: MemorySink, _ part: Wanted) -> String? {
+        sink.source(of: range) ?? (part.urls.count == 1 ? part.urls.first : nil)
     }
 
     /// Starts fetching the first parts before they are needed.
@@ -147,30 +138,28 @@ final class PartFetch: Sendable {
     static func again(_ part: Wanted, _ source: ManifestSource) -> Result<Received, TransferError> {
         let end = Monitor<Result<Received, TransferError>?>(nil)
         start(TransferNumbers.next(), part, part.blob.range, source, reload: true) { result in
-            end.change { $0 = result.map { Received(bytes: $0.bytes, url: $0.source(0..<$0.bytes.count)) } }
+            end.change {
+                $0 = result.map { ($0.bytes, Self.sender(of: 0..<$0.bytes.count, $0, part)) }
+            }
         }
         return end.wait { $0 }
     }
 
     private static func start(
         _ identifier: TransferID, _ part: Wanted, _ range: Range<UInt64>, _ source: ManifestSource,
-        reload: Bool = false, _ completion: @escaping @Sendable (Result<Whole, TransferError>) -> Void
+        reload: Bool = false, _ completion: @escaping @Sendable (Result<MemorySink, TransferError>) -> Void
     ) {
-        let isLocal = part.urls.first?.hasPrefix("file:") == true
-        let urls = part.urls.filter { $0.hasPrefix("file:") == isLocal }
+        let isLocal = isLocal(part.urls)
         let transport = isLocal ? source.localTransport : source.transport
         let sink = MemorySink(limit: Int(clamping: range.length), from: range.lowerBound)
         let request = TransferRequest(
-            id: identifier, urls: urls, range: range == 0..<part.packSize ? nil : range, objectSize: part.packSize,
-            limit: range.length, priority: .max, reload: reload, referrer: part.referrer)
+            part.urls, range, of: part.packSize, id: identifier, reload: reload, referrer: part.referrer)
         source.stop.onStop { transport.cancel(identifier) }
         transport.start(request, sink: sink) { result in
             completion(
                 result.map { report in
-                    if !isLocal { source.tally.received(report.bytesReceived) }
-                    return Whole(bytes: sink.bytes) { part in
-                        sink.source(of: part) ?? (urls.count == 1 ? urls.first : nil)
-                    }
+                    if !isLocal { source.counts.withLock { $0.bytes &+= report.bytesReceived } }
+                    return sink
                 })
         }
     }

@@ -70,6 +70,16 @@ extension RunRecipe {
         } catch { throw EngineError(.usage, "\(error)") }
     }
 
+    /// The groups that complete in a run of this recipe, `all` first.
+    ///
+    /// - Parameter groups: The manifest's.
+    func completing(_ groups: [String]) -> [String] {
+        let (selected, all) = (Set(self.groups), RunRecipe.groupOfAll)
+        // A run with patterns completes no other group.
+        if hasPatterns { return [all] }
+        return [all] + groups.filter { $0 != all && (selected.isEmpty || selected.contains($0)) }
+    }
+
     /// Marks a selection in an index that is complete for it: the first 8 bytes of the SHA-256 of the sorted names of
     /// groups, and of patterns if there are any; 0 for all files, `nil` if out of memory: then nothing is complete.
     var selectionMark: UInt64? {

@@ -4,6 +4,92 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
+/// What of a manifest is already here, and what is not.
+struct Inventory: Sendable {
+    /// Records of files that are here and right; none for wanted rows.
+    var records = RecordColumn()
+    /// Rows that are missing or differ.
+    var wanted: [Int] = []
+    /// Those of them in whose place is something that no pull has put there as it is: bringing them replaces it.
+    var foreign: Set<Int> = []
+    /// Rows whose place cannot be used: it is taken by something that must not be replaced.
+    var obstructed: [(row: Int, error: FileError)] = []
+    /// Directories below the destination that ignore case (``foldsCase(_:)``), in ``PathOrder``, without those below
+    /// another; an empty path is the destination.
+    var folding: [[UInt8]] = []
+}
+
+extension InventoryScan {
+    /// What is at a place.
+    enum Verdict {
+        /// What the index knows of it is still true.
+        case unchanged
+        /// The content is as in the index; mode or time differ from what the manifest keeps.
+        case worn
+        case absent
+        /// - Parameter isOurs: Whether it is as a pull has left it.
+        case differs(isOurs: Bool)
+        /// Right kind and size; the content is unknown.
+        case unknown(isOurs: Bool)
+        case obstructed(FileError)
+    }
+
+    /// Checks one place with lstat(2) against the index; nothing is opened.
+    ///
+    /// - Parameter known: The index's record for the same path, where it has one.
+    func verdict(row: Int, known: IndexRecord?, directories: Directories) -> Verdict {
+        let files = manifest.files
+        return files.withPath(row) { path in
+            do throws(FileError) {
+                return try directories.withLeaf(of: path) { directory, leaf in
+                    switch status(directory, leaf) {
+                    case .failure(let code):
+                        unseen(row, FileError(step: "look at", path: files.path(row), code: code), known)
+                    case .success(nil): .absent
+                    case .success(let status?): judge(row, status, known)
+                    }
+                } ?? .absent
+            } catch {
+                // A file or link where a directory must be: the commit finds out whether it is ours.
+                return error.code == .notDirectory || error.code == .tooManySymbolicLinkLevels
+                    ? .absent : unseen(row, error, known)
+            }
+        }
+    }
+
+    /// What is to be thought of a place that cannot be looked at.
+    private func unseen(_ row: Int, _ error: FileError, _ known: IndexRecord?) -> Verdict {
+        let isClosed =
+            error.code == .permissionDenied
+            && manifest.files.withPath(row) { path in
+                closed.contains { $0.withUnsafeBufferPointer { PathOrder.isDirectory($0, of: path) } }
+            }
+        guard isClosed else { return .obstructed(error) }
+        return known.map { $0.digest == manifest.files.contentDigest(row) } == true ? .unchanged : .absent
+    }
+
+    private func judge(_ row: Int, _ status: FileStatus, _ known: IndexRecord?) -> Verdict {
+        let files = manifest.files
+        let isOurs = known.map { $0.installed && $0.matches(status) } ?? false
+        switch status.kind {
+        case .directory, .other:
+            let what = status.kind == .directory ? "a directory" : "a device, socket or pipe"
+            return .obstructed(
+                FileError(
+                    step: "replace", path: files.path(row), remark: "\(what) is in the way; move it away",
+                    trouble: .inTheWay))
+        case .link: guard files.kind(row) == .link else { return .differs(isOurs: isOurs) }
+        case .file:
+            guard files.kind(row) != .link, status.size == files.size(row) else { return .differs(isOurs: isOurs) }
+        }
+        if let known, known.matches(status), known.kind == files.indexKind(row), index.trusts(known) {
+            guard known.digest == files.contentDigest(row) else { return .differs(isOurs: isOurs) }
+            return files.traits(row).hold(of: status) ? .unchanged : .worn
+        }
+        return .unknown(isOurs: isOurs)
+    }
+}
+
 /// Builds the ``Inventory``: checks every place, on several threads, and hashes what no record covers.
 struct InventoryScan: Sendable {
     let manifest: Manifest
@@ -29,39 +115,30 @@ struct InventoryScan: Sendable {
         var unknown: [Unknown] = []
         for look in looks {
             inventory.records.take(old: look.unchanged)
-            inventory.wanted += look.wanted
-            inventory.foreign.formUnion(look.foreign)
-            inventory.obstructed += look.obstructed
+            inventory.wanted += look.found.wanted
+            inventory.foreign.formUnion(look.found.foreign)
+            inventory.obstructed += look.found.obstructed
             unknown += look.unknown
-            inventory.addFolding(look.folding)
+            inventory.addFolding(look.found.folding)
         }
         if !unknown.isEmpty { hash(unknown, into: &inventory) }
         inventory.foreign = inventory.foreign.filter { !inventory.records.has($0) && !isAsInstalled($0) }
         return inventory
     }
 
-    private struct Unknown: Sendable {
-        var row: Int
-        var installed: Bool
-        /// The index's record of its content.
-        var known: IndexRecord?
-    }
-
-    private struct SliceResult: Sendable {
-        var unchanged: [(row: Int, position: Int)] = []
-        var wanted: [Int] = []
-        var foreign: [Int] = []
-        var unknown: [Unknown] = []
-        var obstructed: [Inventory.Obstruction] = []
-        var folding: [[UInt8]] = []
-    }
+    /// A row to be read, whether a pull has put it there, and the index's record of its content.
+    private typealias Unknown = (row: Int, installed: Bool, known: IndexRecord?)
 
     /// Walks the rows and the index side by side; both stand in ``PathOrder``.
-    private func look(at rows: ArraySlice<Int>) -> SliceResult {
-        var result = SliceResult()
+    ///
+    /// - Returns: What was found, without records; rows that are as the index has them; and those to be read.
+    private func look(at rows: ArraySlice<Int>) -> (
+        found: Inventory, unchanged: [(row: Int, position: Int)], unknown: [Unknown]
+    ) {
+        var (result, folding) = (Inventory(), [[UInt8]]())
+        var (unchanged, unknown) = ([(row: Int, position: Int)](), [Unknown]())
         let directories = Directories(destination)
-        guard let first = rows.first else { return result }
-        var folding: [[UInt8]] = []
+        guard let first = rows.first else { return (result, [], []) }
         directories.opened = { [foldsCase = environment.directoryFoldsCase] path, directory in
             if foldsCase(directory) { folding.append(path) }
         }
@@ -72,20 +149,20 @@ struct InventoryScan: Sendable {
             switch verdict(row: row, known: known, directories: directories) {
             case .unchanged,
                 .worn where !mends:
-                if let position { result.unchanged.append((row, position)) }
-            case .worn: result.unknown.append(Unknown(row: row, installed: known?.installed ?? false, known: known))
+                if let position { unchanged.append((row, position)) }
+            case .worn: unknown.append((row, known?.installed ?? false, known))
             case .absent: result.wanted.append(row)
             case .differs(let isOurs):
                 result.wanted.append(row)
-                if !isOurs { result.foreign.append(row) }
-            case .obstructed(let error): result.obstructed.append(Inventory.Obstruction(row: row, error: error))
+                if !isOurs { result.foreign.insert(row) }
+            case .obstructed(let error): result.obstructed.append((row, error))
             case .unknown(let isOurs):
-                if !isOurs { result.foreign.append(row) }
-                result.unknown.append(Unknown(row: row, installed: known?.installed ?? isLogged(row)))
+                if !isOurs { result.foreign.insert(row) }
+                unknown.append((row, known?.installed ?? isLogged(row), nil))
             }
         }
         result.folding = folding
-        return result
+        return (result, unchanged, unknown)
     }
 
     /// Whether what is at a wanted row's place has the content that a pull put there, though its status is another.

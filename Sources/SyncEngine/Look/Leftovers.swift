@@ -2,34 +2,30 @@ import SyncContent
 import SyncFiles
 import SyncManifest
 import SyncModel
+import SyncSystem
 
-/// Takes over the parts of large files and the partial blobs that an interrupted run left in staging.
-struct Leftovers {
-    let context: RunContext
+/// The parts of large files and the partial blobs that an interrupted run left in staging, taken over.
+struct Leftovers: Sendable {
+    /// Rows whose parts turned out to be complete; handed to the committer.
+    var complete: Set<Int> = []
+    /// What is missing of files that are fetched by their own URLs, by row, in **bytes**.
+    var gaps: [Int: [Range<UInt64>]] = [:]
+    /// **Bytes** that need not be fetched, of both kinds, by row.
+    var kept: [Int: UInt64] = [:]
+    /// **Bytes** of all of them.
+    var bytes: UInt64 { present(of: kept.keys) }
+    /// Parts that are no longer wanted but may hold useful chunks. To be removed at the end.
+    var unwanted: [Staging.File] = []
 
-    struct Adopted: Sendable {
-        /// Rows whose parts turned out to be complete; handed to the committer.
-        var complete: Set<Int> = []
-        /// What is missing of files that are fetched by their own URLs, by row, in **bytes**.
-        var gaps: [Int: [Range<UInt64>]] = [:]
-        /// **Bytes** that need not be fetched, of both kinds, by row.
-        var kept: [Int: UInt64] = [:]
-        /// **Bytes** of all of them.
-        var bytes: UInt64 { present(of: kept.keys) }
-        /// Parts that are no longer wanted but may hold useful chunks. To be removed at the end.
-        var unwanted: [Staging.File] = []
+    /// **Bytes** of these rows that need not be fetched.
+    func present(of rows: some Sequence<Int>) -> UInt64 { rows.reduce(0) { $0 &+ (kept[$1] ?? 0) } }
 
-        /// **Bytes** of these rows that need not be fetched.
-        func present(of rows: some Sequence<Int>) -> UInt64 { rows.reduce(0) { $0 &+ (kept[$1] ?? 0) } }
-    }
-
-    func adopt(_ wanted: [Int]) throws(DigestError) -> Adopted {
-        var adopted = Adopted()
+    init(adopting wanted: [Int], in context: RunContext) throws(DigestError) {
         let (manifest, staging, parts) = (context.manifest, context.staging, context.parts)
         /// Of files with the same content, each can take over one part.
         var rows: [SHA256Digest: [Int]] = [:]
         let found = staging.leftovers().filter(\.file.name.isPart)
-        guard !found.isEmpty else { return adopted }
+        guard !found.isEmpty else { return }
         let digests = Set(found.map(\.file.name.digest))
         for row in wanted where digests.contains(manifest.files.digest(row)) && manifest.files.size(row) > 0 {
             rows[manifest.files.digest(row), default: []].append(row)
@@ -45,28 +41,28 @@ struct Leftovers {
             let same = rows[file.name.digest] ?? []
             let place = same.lastIndex { row in manifest.files.withPath(row) { staging.fits(file, $0) } }
             guard let place else {
-                adopted.unwanted.append(file)
+                unwanted.append(file)
                 continue
             }
             let row = same[place]
             var kept = manifest.files.blobs(row).isEmpty ? parts.adoptRanges(file, row: row) : 0
             if kept > 0 {
-                adopted.gaps[row] = parts.gaps(row: row)
+                gaps[row] = parts.gaps(row: row)
             } else if let (part, outcome) = parts.adopt(file, row: row, hasher: &hasher) {
                 kept = part.doneBytes
                 if case .verified = outcome {
+                    context.reused.withLock { _ = $0.insert(row) }
                     context.committer.add(Committer.Staged(row: row, file: part.staged, part.fileStatus))
-                    adopted.complete.insert(row)
+                    complete.insert(row)
                 }
             }
             if kept > 0 {
-                adopted.kept[row] = kept
+                self.kept[row] = kept
                 rows[file.name.digest]?.remove(at: place)
             } else if !context.isStopped {
                 staging.remove(file)
             }
         }
-        return adopted
     }
 }
 
@@ -84,5 +80,163 @@ extension Staging {
             }
         }
         takeApart { directory, leaf in rows[directory]?[leaf].map { manifest.files.digest($0) } }
+    }
+}
+
+/// The first stored bytes of blobs that were in transit when a process ended, so that the next one can continue there.
+///
+/// Each part of a span has one file in staging and overwrites it with every blob whose bytes run out before its end.
+/// The file is named by the pack's SHA-256 with the suffix `.begun`; its head says where the blob is. The bytes are
+/// used only if the whole blob has its digest. Nothing is synced: after a power cut the bytes can be fetched again.
+final class PartialBlobs: Sendable {
+    /// One file: the head, then a blob's first bytes.
+    private final class PartialBlob: Sendable {
+        let file: Staging.File
+        let descriptor: Descriptor
+        let place: Mutex<(Plan.PackPosition, count: UInt64)>
+
+        init(_ descriptor: consuming Descriptor, _ file: Staging.File, _ place: Plan.PackPosition, count: UInt64) {
+            self.file = file
+            self.descriptor = descriptor
+            self.place = Mutex((place, count))
+        }
+    }
+
+    private struct State: Sendable {
+        /// Left by an earlier process.
+        var found: [Plan.PackPosition: PartialBlob] = [:]
+        /// Places whose first bytes are from an earlier process.
+        var used: Set<Plan.PackPosition> = []
+        /// Those of this process, by the part of a span that delivers them.
+        var open: [Int: PartialBlob] = [:]
+        var files: [Staging.File] = []
+    }
+
+    /// `SABEGUN1`, then the blob's offset and stored length, little-endian.
+    private static let headLength = 24
+    private static let magic: UInt64 = 0x314E_5547_4542_4153
+
+    private let state = Mutex(State())
+    private let manifest: Manifest
+    private let staging: Staging
+    private let lane: Int
+
+    init(manifest: Manifest, staging: Staging, lane: Int) {
+        (self.manifest, self.staging, self.lane) = (manifest, staging, lane)
+    }
+
+    // MARK: From an earlier process
+
+    /// Takes over a leftover file if it is a partial blob that can be used; of two for one blob, the longer.
+    func adopt(_ file: Staging.File, size: UInt64) -> Bool {
+        guard file.name.isPartialBlob, size > UInt64(Self.headLength),
+            let pack = manifest.packs.firstIndex(where: { $0.sha256 == file.name.digest })
+        else { return false }
+        guard let descriptor = staging.open(file) else { return false }
+        var head: (UInt64, UInt64, UInt64) = (0, 0, 0)
+        let read = withUnsafeMutableBytes(of: &head) { readFully(descriptor.raw, into: $0, at: 0) }
+        let count = size - UInt64(Self.headLength)
+        guard read == Self.headLength, UInt64(littleEndian: head.0) == Self.magic, count < UInt64(littleEndian: head.2),
+            UInt64(littleEndian: head.2) <= SpanUnpacker.smallLimit
+        else { return false }
+        let place = Plan.PackPosition(pack: pack, offset: UInt64(littleEndian: head.1))
+        let partial = PartialBlob(descriptor, file, place, count: count)
+        let dropped = state.withLock { state -> Staging.File? in
+            if let known = state.found[place], known.place.withLock({ $0.count }) >= count { return file }
+            return state.found.updateValue(partial, forKey: place)?.file
+        }
+        if let dropped { staging.remove(dropped) }
+        return true
+    }
+
+    /// Whether an earlier process left none.
+    var isEmpty: Bool { state.withLock(\.found.isEmpty) }
+
+    /// The plan without the bytes that are here; removes files of no use to it.
+    func shortened(_ plan: Plan) -> Plan {
+        var plan = plan
+        let counts = state.withLock { $0.found.mapValues { $0.place.withLock(\.count) } }
+        guard !counts.isEmpty else { return plan }
+        let used = plan.leaveOut { place, slot in
+            slot.range.length <= SpanUnpacker.smallLimit && slot.rawLength <= SpanUnpacker.smallLimit
+                ? counts[place] ?? 0 : 0
+        }
+        let useless = state.withLock { state in
+            defer { state.found = state.found.filter { used.contains($0.key) } }
+            state.used = used
+            return state.found.filter { !used.contains($0.key) }.map(\.value.file)
+        }
+        for file in useless { staging.remove(file) }
+        return plan
+    }
+
+    /// The first `count` **bytes** of the blob at a place; zeros where they cannot be read.
+    func bytes(at place: Plan.PackPosition, count: Int) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        guard let partial = state.withLock({ $0.found[place] }) else { return bytes }
+        let read = bytes.withUnsafeMutableBytes {
+            readFully(partial.descriptor.raw, into: $0, at: UInt64(Self.headLength))
+        }
+        return read == count ? bytes : [UInt8](repeating: 0, count: count)
+    }
+
+    /// Whether the blob at a place has bytes of two processes, so that a wrong digest says nothing about the source.
+    func isMixed(_ place: Plan.PackPosition) -> Bool { state.withLock { $0.used.contains(place) } }
+
+    // MARK: For a later process
+
+    /// Stores `bytes`, which start `position` **bytes** into the blob at `place`. What cannot be written is fetched
+    /// again.
+    func keep(_ bytes: UnsafeRawBufferPointer, at position: Int, of place: Plan.PackPosition, length: UInt64, part: Int)
+    {
+        guard let partial = partial(for: place, from: position, part: part) else { return }
+        let start = UInt64(Self.headLength + position)
+        var isWritten = writeAll(bytes, to: partial.descriptor.raw, at: start) == nil
+        if position == 0, isWritten {
+            // The head comes last: a file without it is ignored.
+            var head = (Self.magic.littleEndian, place.offset.littleEndian, length.littleEndian)
+            isWritten = withUnsafeBytes(of: &head) { writeAll($0, to: partial.descriptor.raw, at: 0) } == nil
+        }
+        if !isWritten { _ = setLength(partial.descriptor.raw, 0) }
+        let count = isWritten ? UInt64(position + bytes.count) : 0
+        partial.place.withLock { $0 = (place, count) }
+    }
+
+    /// The file to write to: one that has the blob up to `position`, or an empty one.
+    private func partial(for place: Plan.PackPosition, from position: Int, part: Int) -> PartialBlob? {
+        let (known, found) = state.withLock { ($0.open[part], position > 0 ? $0.found[place] : nil) }
+        if position > 0 {
+            if let known, known.place.withLock({ $0 == (place, UInt64(position)) }) { return known }
+            guard let found, found.place.withLock({ $0.count }) == UInt64(position) else { return nil }
+            state.withLock { $0.open[part] = found }
+            if let known { staging.remove(known.file) }
+            return found
+        }
+        if let known { return setLength(known.descriptor.raw, 0) == nil ? known : nil }
+        let file = staging.newFile(lane: lane, partialBlobOf: manifest.packs[place.pack].sha256)
+        guard let made = staging.create(file, executable: false) else { return nil }
+        let partial = PartialBlob(made, file, place, count: 0)
+        state.withLock {
+            $0.open[part] = partial
+            $0.files.append(file)
+        }
+        return partial
+    }
+
+    /// The parts of another plan follow.
+    func endPlan() {
+        state.withLock {
+            $0.open = [:]
+            $0.used = []
+        }
+    }
+
+    /// Removes everything: all blobs are complete.
+    func remove() {
+        let files = state.withLock { state in
+            defer { state = State() }
+            return state.files + state.found.values.map(\.file)
+        }
+        for file in files { staging.remove(file) }
     }
 }

@@ -41,9 +41,8 @@ struct PlaceReader: ~Copyable {
         let files = manifest.files
         return files.withPath(row) { path in
             let found = try? directories.withLeaf(of: path) { directory, leaf -> FileStatus? in
-                files.kind(row) == .link
-                    ? verifyLink(directory, leaf, row, files, mends: mends)
-                    : verifyFile(directory, leaf, row, files, known: known, mends: mends)
+                guard let found = content(of: row, files, directory, leaf, known: known).found else { return nil }
+                return mends ? Self.mended(found, row, files, directory, leaf) : found
             }
             // What cannot be read is wanted.
             guard let found, let status = found, let digest = files.contentDigest(row) else { return nil }
@@ -89,125 +88,72 @@ struct PlaceReader: ~Copyable {
     ///
     /// - Parameter index: A mode that is not the manifest's is no fault of a file that is still as a pull has left it: the
     ///   file system keeps no other.
-    mutating func inspect(_ row: Int, of manifest: Manifest, _ index: StatIndex) -> Finding? {
+    mutating func inspect(_ row: Int, of manifest: Manifest, _ index: StatIndex) -> VerifyReport.Problem? {
         let files = manifest.files
+        func problem(_ reason: String) -> VerifyReport.Problem { .init(path: files.path(row), reason: reason) }
         do throws(FileError) {
             return try files.withPath(row) { path throws(FileError) in
-                try directories.withLeaf(of: path) { directory, leaf -> Finding? in
-                    if let reason = inspect(row, files, directory, leaf) { return Finding(reason: reason) }
-                    guard case .success(let found?) = status(directory, leaf) else { return Finding(reason: "missing") }
-                    guard var finding = Finding(files, row, found) else { return nil }
+                try directories.withLeaf(of: path) { directory, leaf -> VerifyReport.Problem? in
+                    let (right, wrong) = content(of: row, files, directory, leaf)
+                    guard let found = right else { return problem(wrong) }
+                    guard var finding = VerifyReport.Problem(files, row, found) else { return nil }
                     if let known = index.position(of: path).flatMap(index.record), known.matches(found),
                         known.kind == files.indexKind(row), known.digest == files.contentDigest(row)
                     {
                         finding.acceptMode()
                     }
                     return finding
-                } ?? Finding(reason: "missing")
+                } ?? problem("missing")
             }
-        } catch { return Finding(reason: error.remark ?? "cannot be reached") }
+        } catch { return problem(error.remark ?? "cannot be reached") }
     }
 
-    /// The result of checking one place.
-    struct Finding: Sendable {
-        var reason: String
-        /// Whether only the time differs, which happens easily, or a mode where none can be set.
-        var isNote = false
-        private var isOfMode = false
-
-        init(reason: String) { self.reason = reason }
-
-        /// A mode or time that differs from the manifest's; `nil` if both are right.
-        init?(_ traits: FileTraits, _ found: FileStatus) {
-            guard !traits.hold(of: found) else { return nil }
-            if let mode = traits.mode, !FileTraits(mode: mode).hold(of: found) {
-                reason = "has mode \(String(found.permissions, radix: 8)), not \(FileTraits.text(mode: mode))"
-                isOfMode = true
-            } else {
-                let (has, wants) = (FileTraits.text(time: found.modified), traits.modified ?? 0)
-                reason = "was modified \(has), not \(FileTraits.text(time: wants))"
-                isNote = true
-            }
-        }
-
-        /// The same of a file, with its executable bit where the manifest keeps no mode.
-        init?(_ files: FileTable, _ row: Int, _ found: FileStatus) {
-            let executable = files.kind(row) == .executable
-            if files.kind(row) != .link, files.traits(row).mode == nil, found.isExecutable != executable {
-                self.init(reason: executable ? "is not executable" : "is executable, but should not be")
-                isOfMode = true
-            } else {
-                self.init(files.traits(row), found)
-            }
-        }
-
-        /// Makes a note of a wrong mode that a pull could not set.
-        mutating func acceptMode() {
-            guard isOfMode else { return }
-            (isNote, reason) = (true, reason + "; this file system keeps no other mode")
-        }
-    }
-
-    private mutating func inspect(_ row: Int, _ files: FileTable, _ directory: Int32, _ leaf: UnsafePointer<CChar>)
-        -> String?
-    {
+    /// What the file system says of a row's place if its content is right, or else what is wrong with that, for people.
+    ///
+    /// - Parameter known: A record that speaks for the content, which is not read while it does.
+    private mutating func content(
+        of row: Int, _ files: FileTable, _ directory: Int32, _ leaf: UnsafePointer<CChar>, known: IndexRecord? = nil
+    ) -> (found: FileStatus?, wrong: String) {
         let found: FileStatus
         switch status(directory, leaf) {
-        case .success(nil): return "missing"
-        case .failure(let code): return "cannot be read: \(code)"
+        case .success(nil): return (nil, "missing")
+        case .failure(let code): return (nil, "cannot be read: \(code)")
         case .success(let status?): found = status
         }
         if files.kind(row) == .link {
-            guard found.kind == .link else { return "is not a link" }
+            guard found.kind == .link else { return (nil, "is not a link") }
             let target = target(directory, leaf)
-            return target == files.linkTarget(row) ? nil : "links to \(escaped(target ?? "?"))"
+            return target == files.linkTarget(row) ?? "" ? (found, "") : (nil, "links to \(escaped(target ?? "?"))")
         }
-        guard found.kind == .file else { return "is not a file" }
-        guard found.size == files.size(row) else { return "has \(found.size) bytes, not \(files.size(row))" }
-        guard let file = openToRead(directory, leaf) else { return "cannot be read: \(errnoText)" }
-        guard let digest = digest(of: file.raw, size: found.size) else { return "cannot be read to its end" }
-        return digest == files.digest(row) ? nil : "differs"
+        guard found.kind == .file else { return (nil, "is not a file") }
+        guard found.size == files.size(row) else { return (nil, "has \(found.size) bytes, not \(files.size(row))") }
+        if known?.matches(found) == true { return (found, "") }
+        guard let file = openToRead(directory, leaf), let opened = status(file.raw) else {
+            return (nil, "cannot be read: \(errnoText)")
+        }
+        guard opened.kind == .file, let digest = digest(of: file.raw, size: found.size) else {
+            return (nil, "cannot be read to its end")
+        }
+        guard digest == files.digest(row) else { return (nil, "differs") }
+        return status(file.raw) == opened && opened.size == found.size ? (opened, "") : (nil, "is being written to")
     }
 
-    private mutating func verifyFile(
-        _ directory: Int32, _ leaf: UnsafePointer<CChar>, _ row: Int, _ files: FileTable, known: IndexRecord?,
-        mends: Bool
+    /// What is at a row's place once its mode and time are right; `nil` when they cannot be corrected: it is fetched then.
+    private static func mended(
+        _ found: FileStatus, _ row: Int, _ files: FileTable, _ directory: Int32, _ leaf: UnsafePointer<CChar>
     ) -> FileStatus? {
-        guard let file = openToRead(directory, leaf), var before = status(file.raw), before.kind == .file,
-            before.size == files.size(row),
-            known?.matches(before) == true || digest(of: file.raw, size: before.size) == files.digest(row)
-        else { return nil }
-        let executable = files.kind(row) == .executable
-        let traits = files.traits(row)
-        if mends, !traits.hold(of: before) {
-            // What cannot be corrected is fetched.
-            guard status(file.raw) == before, let mended = try? traits.give(to: file.raw, before, shown: "") else {
-                return nil
-            }
-            before = mended
-        } else if mends, traits.mode == nil, before.isExecutable != executable {
-            guard status(file.raw) == before, setExecutable(file.raw, executable) == nil, let mended = status(file.raw)
+        let (traits, executable) = (files.traits(row), files.kind(row) == .executable)
+        let isLink = files.kind(row) == .link
+        let hasRightBit = isLink || traits.mode != nil || found.isExecutable == executable
+        if traits.hold(of: found), hasRightBit { return found }
+        if isLink {
+            guard traits.giveTime(to: leaf, in: directory) == nil, case .success(let mended) = status(directory, leaf)
             else { return nil }
-            before = mended
-        } else if status(file.raw) != before {
-            return nil  // Somebody writes to it right now.
+            return mended
         }
-        return before
-    }
-
-    private mutating func verifyLink(
-        _ directory: Int32, _ leaf: UnsafePointer<CChar>, _ row: Int, _ files: FileTable, mends: Bool
-    ) -> FileStatus? {
-        guard case .success(var found?) = status(directory, leaf), found.kind == .link,
-            target(directory, leaf) == files.linkTarget(row) ?? ""
-        else { return nil }
-        if mends, !files.traits(row).hold(of: found) {
-            guard files.traits(row).giveTime(to: leaf, in: directory) == nil,
-                case .success(let mended?) = status(directory, leaf)
-            else { return nil }
-            found = mended
-        }
-        return found
+        guard let file = openToRead(directory, leaf), status(file.raw) == found else { return nil }
+        if !traits.hold(of: found) { return try? traits.give(to: file.raw, found, shown: "") }
+        return setExecutable(file.raw, executable) == nil ? status(file.raw) : nil
     }
 
     private func target(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> String? {

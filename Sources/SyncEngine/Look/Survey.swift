@@ -110,7 +110,7 @@ struct Survey {
                     + objection.reason
                 let code = objection.code ?? .permissionDenied
                 let error = FileError(step: "place", path: files.path(row), code: code, remark: remark)
-                return Inventory.Obstruction(row: row, error: error)
+                return (row: row, error: error)
             }
         }
     }
@@ -142,7 +142,7 @@ struct Survey {
         inventory.obstructed += astray.map { row in
             let path = manifest.files.path(row)
             let error = FileError(step: "place", path: path, remark: UpwardLinks.astray, trouble: .inTheWay)
-            return Inventory.Obstruction(row: row, error: error)
+            return (row: row, error: error)
         }
         inventory.wanted = inventory.wanted.without(Set(astray))
     }

@@ -46,6 +46,14 @@ struct UpwardLinks {
         }
     }
 
+    /// The error for a link of an earlier revision that leads out of the tree and is not ours to remove.
+    func refusal(_ position: Int) -> EngineError {
+        EngineError(
+            .refused,
+            "\(escaped(destination.path)): the link \(escaped(index.text(position))) is not in this manifest and would lead "
+                + "out of the tree through a link that is; remove it and pull again", cause: .inTheWay)
+    }
+
     /// Whether a link of the index is still there and leads out.
     private func leadsOut(_ position: Int) -> Bool {
         index.withPath(position) { path in
@@ -116,27 +124,5 @@ extension UnsafeBufferPointer<UInt8> {
             start = end + 1
         }
         return false
-    }
-}
-
-extension PullRun {
-    /// Removes links of earlier revisions that would lead out of the new tree.
-    ///
-    /// - Throws: ``EngineError`` with status 77 when one of them cannot be removed, or is not ours to remove.
-    mutating func removeStraying(_ survey: inout Survey, _ rows: [Int]) throws(EngineError) {
-        let index = survey.index
-        let links = UpwardLinks(survey.pruning.manifest, destination, index)
-        let straying = links.straying(survey.left(of: survey.unnamed), rows: rows)
-        remove(straying.filter { index.record($0)?.installed == true }, &survey)
-        if let left = survey.left(of: straying).first { throw Self.straying(left, index, destination.path) }
-    }
-
-    /// A link of an earlier revision leads out of the tree and is not ours to remove.
-    static func straying(_ position: Int, _ index: StatIndex, _ destination: String) -> EngineError {
-        let path = index.text(position)
-        return EngineError(
-            .refused,
-            "\(escaped(destination)): the link \(escaped(path)) is not in this manifest and would lead out of the "
-                + "tree through a link that is; remove it and pull again", cause: .inTheWay)
     }
 }

@@ -1,7 +1,8 @@
 import SyncContent
 import SyncFiles
-import SyncManifest
+package import SyncManifest
 import SyncModel
+package import SyncPlugins
 import SyncSystem
 
 /// Makes staged files visible, in batches, on a thread of its own.
@@ -139,7 +140,7 @@ final class Committer: Sendable {
             let batch = verified(staged)
             if !batch.isEmpty || !placed.isEmpty && !isLast { settle(&placed, placement) }
             if let error = disk.syncFailure {
-                take(Placement.Result(failures: batch.map { ($0.row, error) }), &placed)
+                take(Placed(failures: batch.map { ($0.row, error) }), &placed)
             } else {
                 take(placement.place(batch), &placed)
             }
@@ -179,7 +180,7 @@ final class Committer: Sendable {
                 if let refusal = refusals[row], !(refusal.isUnchecked && isStopped()) { staging.remove(file) }
             }
             batch.removeAll { refusals[$0.row] != nil }
-            state.withLock { $0.outcome.refusals.merge(refusals.mapValues(\.reason)) { first, _ in first } }
+            state.withLock { $0.outcome.refusals.merge(refusals.mapValues { $0.reason }) { first, _ in first } }
         }
         return batch
     }
@@ -198,7 +199,7 @@ final class Committer: Sendable {
         }
     }
 
-    private func take(_ result: Placement.Result, _ placed: inout [(row: Int, record: IndexRecord)]) {
+    private func take(_ result: Placed, _ placed: inout [(row: Int, record: IndexRecord)]) {
         placed += result.records
         for failure in result.failures { disk.note(failure.error) }
         state.withLock { $0.outcome.failures += result.failures }
@@ -232,5 +233,73 @@ extension FileTable {
         case .link: .link
         case .directory: .directory
         }
+    }
+}
+
+/// A verifier, and the files that it checks before they are installed.
+package struct FileVerification: Sendable {
+    /// Its name in events.
+    package var name: String
+    package var verifier: any FileVerifier
+    /// Patterns of paths as in groups; empty for every file.
+    package var include: [Glob]
+
+    package init(name: String, verifier: any FileVerifier, include: [Glob] = []) {
+        self.name = name
+        self.verifier = verifier
+        self.include = include
+    }
+
+    private func covers(_ row: Int, of manifest: Manifest) -> Bool {
+        manifest.files.kind(row) != .link
+            && (include.isEmpty || manifest.files.withPath(row) { path in include.contains { $0.matches(path) } })
+    }
+
+    /// Why a file is not installed, and whether the check did not happen, which is not to have passed it.
+    typealias Refusal = (reason: String, isUnchecked: Bool)
+
+    /// Checks a batch.
+    ///
+    /// - Returns: The files that are not installed, by row.
+    func refusals(_ staged: [Committer.Staged], of manifest: Manifest, in staging: Staging) -> [Int: Refusal] {
+        var refusals: [Int: Refusal] = [:]
+        func unchecked(_ row: Int, _ reason: String) {
+            refusals[row] = ("could not be checked before it is installed: \(reason)", true)
+        }
+        let mine = staged.compactMap { entry -> (row: Int, file: Staging.File, status: FileStatus?)? in
+            guard covers(entry.row, of: manifest) else { return nil }
+            if case .file(let file, let status) = entry.source { return (entry.row, file, status) }
+            unchecked(entry.row, "its directory comes as a whole")
+            return nil
+        }
+        guard !mine.isEmpty else { return refusals }
+        let files = mine.map { entry in
+            StagedFile(
+                path: manifest.files.path(entry.row), stagedPath: staging.shown(entry.file),
+                size: manifest.files.size(entry.row), sha256: "\(manifest.files.digest(entry.row))")
+        }
+        do throws(PluginError) {
+            let verdicts = try verifier.verify(files)
+            guard verdicts.count == files.count else {
+                let text = "\(verdicts.count) verdicts on \(files.count) files"
+                throw PluginError(plugin: name, code: .badAnswer, message: text)
+            }
+            for (entry, verdict) in zip(mine, verdicts) {
+                switch verdict {
+                case .accepted: break
+                case .refused(let reason):
+                    refusals[entry.row] = ("refused by verifier \(name): \(escaped(reason))", false)
+                case .unchecked(let reason): unchecked(entry.row, escaped(reason))
+                }
+            }
+        } catch { for entry in mine { unchecked(entry.row, "\(error)") } }
+        // A verifier must not write: what was hashed is what is installed.
+        for entry in mine where refusals[entry.row] == nil {
+            guard let status = entry.status, staging.fileStatus(of: entry.file) != status else { continue }
+            refusals[entry.row] = (
+                "changed while verifier \(name) checked it: a verifier must not change the files it checks", false
+            )
+        }
+        return refusals
     }
 }

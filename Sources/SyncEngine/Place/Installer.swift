@@ -6,31 +6,12 @@ import SyncSystem
 
 /// Turns blobs into verified staged files, on worker threads, and hands them to the committer.
 final class Installer: BlobConsumer {
-    /// A row that failed, and why.
-    struct Trouble: Sendable {
-        enum Cause: Sendable {
-            /// The digest is wrong: the source is at fault.
-            case wrongBytes(String, found: SHA256Digest? = nil)
-            /// A delta gave another blob: the local base is not what it was.
-            case wrongBase(String)
-            /// Other blobs leave no room for a window of this many **bytes**: nothing is at fault.
-            case crowded(window: Int)
-            /// Writing failed: this machine is at fault.
-            case disk(FileError)
-        }
-        var row: Int
-        /// The span that delivered the bytes, if one did, and the URL of it that sent them; `nil` for several.
-        var span: Int?
-        var source: String?
-        var cause: Cause
-    }
-
     private struct State {
         var parts: [Int: PartFile] = [:]
         var streams: [Int: BlobStream] = [:]
         /// Who sent the slots that are parts of files: their bytes may turn out to be wrong later. `nil` for several.
         var sources: [Int: String?] = [:]
-        var troubles: [Trouble] = []
+        var troubles: [RowFailure] = []
         /// Rows that the disk did not take: they get one trouble each, and no source is blamed for them.
         var unwritable: Set<Int> = []
         /// Slots that each part of a span did not deliver; a span without an entry has not ended.
@@ -63,7 +44,7 @@ final class Installer: BlobConsumer {
     }
 
     /// Rows that failed. Read once the workers have drained.
-    var troubles: [Trouble] { state.withLock(\.troubles) }
+    var troubles: [RowFailure] { state.withLock(\.troubles) }
 
     /// The slots that each span's parts did not deliver; a span without an entry has not ended.
     var missing: [Int: [Range<Int>]] { state.withLock(\.missing) }
@@ -91,7 +72,7 @@ final class Installer: BlobConsumer {
             let raw = worker.scratch(Int(wanted.rawLength))
             let base = UnsafeRawBufferPointer(worker.base(bases.length(delta)))
             do {
-                try worker.decoder.decode(delta: stored, behind: base, into: raw)
+                try worker.decoder.decode(stored, behind: base, into: raw)
                 let digest = try worker.hasher.digest(of: UnsafeRawBufferPointer(raw))
                 guard digest != plan.digest(of: wanted, in: manifest.files) else {
                     return install(UnsafeRawBufferPointer(raw), slot, source, &worker)
@@ -99,7 +80,8 @@ final class Installer: BlobConsumer {
                 reason = "the delta gives other bytes"
             } catch { reason = "\(error)" }
         }
-        for target in plan.targets[wanted.targets] { report(Trouble(row: target.row, cause: .wrongBase(reason))) }
+        // The local base is not what it was.
+        for target in plan.targets[wanted.targets] { report(RowFailure(row: target.row, wrongBytes: reason)) }
     }
 
     private func install(_ raw: UnsafeRawBufferPointer, _ slot: Int, _ source: String?, _ worker: inout DecodeWorker) {
@@ -131,14 +113,14 @@ final class Installer: BlobConsumer {
         do throws(FileError) {
             let staged = try context.stage(raw, row, as: context.newFile(row, lane: lane, digest: digest))
             context.committer.add(staged)
-        } catch { report(Trouble(row: row, cause: .disk(error))) }
+        } catch { report(RowFailure(row: row, disk: error)) }
     }
 
     private func addToPart(_ raw: UnsafeRawBufferPointer, _ target: Plan.Target, _ worker: inout DecodeWorker) {
         guard !isUnwritable(target.row), let part = part(for: target) else { return }
         let isBlob = target.blob < part.blobCount && UInt64(raw.count) == part.range(blob: target.blob).length
         if let error = isBlob ? part.write(raw, blob: target.blob) : part.write(raw, at: target.fileOffset) {
-            return report(Trouble(row: target.row, cause: .disk(error)))
+            return report(RowFailure(row: target.row, disk: error))
         }
         complete(part, target, &worker)
     }
@@ -151,7 +133,7 @@ final class Installer: BlobConsumer {
         switch outcome {
         case .incomplete: return
         case .verified: context.committer.add(Committer.Staged(row: target.row, file: part.staged, part.fileStatus))
-        case .failed(let error): report(Trouble(row: target.row, cause: .disk(error)))
+        case .failed(let error): report(RowFailure(row: target.row, disk: error))
         case .wrong(let reason, let blobs, let found):
             let copied = copies?.takeBack(blobs, of: target.row) ?? []
             let others = blobs.filter { !copied.contains($0) }
@@ -163,10 +145,9 @@ final class Installer: BlobConsumer {
                 guard let span = self.span(toBlameFor: slot) else { continue }
                 let source = sender(of: slot)
                 guard told.insert(["\(span)", source]).inserted else { continue }
-                let cause = Trouble.Cause.wrongBytes(reason, found: found)
-                report(Trouble(row: target.row, span: span, source: source, cause: cause))
+                reportWrong(target.row, reason, found, span, source)
             }
-            report(Trouble(row: target.row, cause: .wrongBytes(reason)))
+            report(RowFailure(row: target.row, wrongBytes: reason))
         }
     }
 
@@ -179,7 +160,7 @@ final class Installer: BlobConsumer {
 
     private func part(for target: Plan.Target) -> PartFile? {
         do throws(FileError) { return try context.parts.part(for: target.row, whole: target.isWhole) } catch {
-            report(Trouble(row: target.row, cause: .disk(error)))
+            report(RowFailure(row: target.row, disk: error))
             return nil
         }
     }
@@ -207,7 +188,7 @@ final class Installer: BlobConsumer {
             for target in targets {
                 guard !isUnwritable(target.row), let part = part(for: target) else { continue }
                 if let error = part.write(raw, at: target.fileOffset &+ offset) {
-                    report(Trouble(row: target.row, cause: .disk(error)))
+                    report(RowFailure(row: target.row, disk: error))
                 }
             }
         }
@@ -216,7 +197,7 @@ final class Installer: BlobConsumer {
         switch failure {
         case .wrong(let reason): blame(slot, sender(of: slot), reason)
         case .crowded(let window):
-            for target in targets { report(Trouble(row: target.row, cause: .crowded(window: window))) }
+            for target in targets { report(RowFailure(row: target.row, window: window, of: windows.capacity)) }
         }
     }
 
@@ -292,19 +273,22 @@ final class Installer: BlobConsumer {
 
     private func blame(_ slot: Int, _ source: String?, _ reason: String, found: SHA256Digest? = nil) {
         let span = span(toBlameFor: slot)
-        for target in plan.targets[plan.slots[slot].targets] {
-            let cause = Trouble.Cause.wrongBytes(reason, found: found)
-            report(Trouble(row: target.row, span: span, source: source, cause: cause))
-        }
+        for target in plan.targets[plan.slots[slot].targets] { reportWrong(target.row, reason, found, span, source) }
+    }
+
+    private func reportWrong(_ row: Int, _ reason: String, _ found: SHA256Digest?, _ span: Int?, _ source: String?) {
+        var failure = RowFailure(row: row, wrongBytes: reason)
+        (failure.found, failure.span, failure.source) = (found, span, source)
+        report(failure)
     }
 
     private func isUnwritable(_ row: Int) -> Bool { state.withLock { $0.unwritable.contains(row) } }
 
-    private func report(_ trouble: Trouble) {
+    private func report(_ trouble: RowFailure) {
         state.withLock { state in
-            if case .disk = trouble.cause, !state.unwritable.insert(trouble.row).inserted { return }
+            if trouble.error != nil, !state.unwritable.insert(trouble.row).inserted { return }
             state.troubles.append(trouble)
         }
-        if case .disk(let error) = trouble.cause { context.disk.note(error) }
+        if let error = trouble.error { context.disk.note(error) }
     }
 }

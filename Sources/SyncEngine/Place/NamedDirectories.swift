@@ -15,72 +15,53 @@ struct NamedDirectories {
 
     private var table: FileTable { manifest.directories }
 
-    enum State {
-        case here(FileStatus)
-        case missing
-        case taken(FileError)
-    }
-
-    /// The results.
-    struct Outcome: Sendable {
-        var records: [(row: Int, record: IndexRecord)] = []
-        var failures: [(row: Int, error: FileError)] = []
-        /// How many were created.
-        var made = 0
-    }
-
-    /// What is at the place of a directory.
-    func look(at row: Int, _ directories: Directories) -> State {
+    /// What is at the place of a directory: its status, `nil` if it is missing, or why it cannot be there.
+    func look(at row: Int, _ directories: Directories) -> Result<FileStatus?, FileError> {
         table.withPath(row) { path in
             do throws(FileError) {
-                let found = try directories.withLeaf(of: path) { directory, leaf -> State in
+                let found = try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> FileStatus? in
                     switch status(directory, leaf) {
-                    case .success(nil): .missing
-                    case .success(let found?) where found.kind == .directory: .here(found)
-                    case .success: .taken(error(row, "create directory", .fileExists, remark: Self.inTheWay))
-                    case .failure(let code): .taken(error(row, "look at", code))
+                    case .success(nil): return nil
+                    case .success(let found?) where found.kind == .directory: return found
+                    case .success: throw error(row, "create directory", .fileExists, remark: Self.inTheWay)
+                    case .failure(let code): throw error(row, "look at", code)
                     }
                 }
-                return found ?? .missing
-            } catch { return .taken(error) }
+                return .success(found ?? nil)
+            } catch { return .failure(error) }
         }
     }
 
     private static let inTheWay = "a file or a link is in the way; move it away"
 
-    /// What was found before anything is brought.
-    struct Preview {
-        /// Rows of missing ones.
-        var missing: [Int] = []
-        /// Those whose places are taken.
-        var taken: [(row: Int, error: FileError)] = []
-        /// Those whose modes keep this user from looking into them, with these modes.
-        var closed: [(row: Int, mode: FileMode)] = []
-    }
-
     /// Which ones are missing, taken, or closed.
     ///
     /// - Parameter opens: Whether closed ones are opened to their owner, so that what is in them can be looked at: by a pull,
     ///   which closes them again in ``finish(_:)``. Otherwise what is below them is taken from the index.
-    func preview(opens: Bool) -> Preview {
+    /// - Returns: Rows of missing ones, those whose places are taken, and those whose modes keep this user from looking into
+    ///   them, with these modes.
+    func preview(opens: Bool) -> (
+        missing: [Int], taken: [(row: Int, error: FileError)], closed: [(row: Int, mode: FileMode)]
+    ) {
         let directories = Directories(destination)
-        var found = Preview()
+        var (missing, taken) = ([Int](), [(row: Int, error: FileError)]())
+        var closed: [(row: Int, mode: FileMode)] = []
         for row in rows {
             switch look(at: row, directories) {
-            case .here(let status):
+            case .success(let status?):
                 guard isClosed(row, status, directories) else { break }
-                found.closed.append((row, FileMode(status.permissions)))
+                closed.append((row, FileMode(status.permissions)))
                 if opens { setMode(FileMode(status.permissions) | 0o700, of: row, directories) }
-            case .missing: found.missing.append(row)
-            case .taken(let error):
-                if error.code == .permissionDenied, found.closed.contains(where: { isBelow($0.row, row) }) {
-                    if table.withPath(row, index.position(of:)) == nil { found.missing.append(row) }
+            case .success(nil): missing.append(row)
+            case .failure(let error):
+                if error.code == .permissionDenied, closed.contains(where: { isBelow($0.row, row) }) {
+                    if table.withPath(row, index.position(of:)) == nil { missing.append(row) }
                 } else {
-                    found.taken.append((row, error))
+                    taken.append((row, error))
                 }
             }
         }
-        return found
+        return (missing, taken, closed)
     }
 
     /// Gives closed directories the modes back that they had before they were opened.
@@ -139,16 +120,16 @@ struct NamedDirectories {
         for row in rows {
             guard let mode = table.traits(row).mode else { continue }
             switch look(at: row, directories) {
-            case .missing where 0o055 & ~mode != 0:
+            case .success(nil) where 0o055 & ~mode != 0:
                 table.withPath(row) { path in
                     // An error here occurs at the end as well and is reported then.
                     _ = try? directories.withLeaf(of: path, create: true) {
                         makeDirectory($1, in: $0, mode: FileMode(mode | 0o700))
                     }
                 }
-            case .here(let found) where found.permissions & 0o700 != 0o700:
+            case .success(let found?) where found.permissions & 0o700 != 0o700:
                 setMode(FileMode(found.permissions) | 0o700, of: row, directories)
-            case .here, .missing, .taken: break
+            case .success, .failure: break
             }
         }
     }
@@ -175,28 +156,28 @@ struct NamedDirectories {
     /// a directory change its time.
     ///
     /// - Parameter announced: What was missing when the run began, ascending.
-    func finish(_ announced: [Int]) -> Outcome {
-        var outcome = Outcome()
+    /// - Returns: What became of them, and how many were created.
+    func finish(_ announced: [Int]) -> (placed: Placed, made: Int) {
+        var (outcome, made) = (Placed(), 0)
         let announced = Set(announced)
         let directories = Directories(destination)
         for row in rows.reversed() {
             do throws(FileError) {
                 var wasMissing = announced.contains(row)
                 var found: FileStatus
-                switch look(at: row, directories) {
-                case .taken(let error): throw error
-                case .here(let known): found = known
-                case .missing:
+                if let known = try look(at: row, directories).get() {
+                    found = known
+                } else {
                     // Something of ours was in the way.
                     if !wasMissing { announce([row]) }
                     wasMissing = true
-                    let made = try table.withPath(row) { path throws(FileError) in
+                    let opened = try table.withPath(row) { path throws(FileError) in
                         try directories.descriptor(path, create: true)
                     }
-                    guard let made, let known = status(made) else { throw error(row, "create directory", .last) }
+                    guard let opened, let known = status(opened) else { throw error(row, "create directory", .last) }
                     found = known
                 }
-                if wasMissing { outcome.made += 1 }
+                if wasMissing { made += 1 }
                 let traits = table.traits(row)
                 if !traits.hold(of: found) { found = try give(traits, to: row, found, directories) }
                 let isOurs = wasMissing || wasMade(row)
@@ -206,7 +187,7 @@ struct NamedDirectories {
         }
         outcome.records.reverse()
         outcome.failures.reverse()
-        return outcome
+        return (outcome, made)
     }
 
     /// Whether an earlier pull created it.
@@ -232,22 +213,5 @@ struct NamedDirectories {
 
     private func error(_ row: Int, _ step: String, _ code: Errno? = nil, remark: String? = nil) -> FileError {
         FileError(step: step, path: table.path(row), code: code, remark: remark)
-    }
-}
-
-extension PullRun {
-    /// Creates the directories and reports those that failed.
-    mutating func makeDirectories(_ survey: Survey) -> NamedDirectories.Outcome {
-        let named = survey.directories
-        let outcome = named.finish(survey.missingDirectories)
-        report.folders.made = outcome.made
-        report.folders.failed = outcome.failures.count
-        for failure in outcome.failures {
-            let path = named.manifest.directories.path(failure.row)
-            journal.failed(path, reason: failure.error.reason, failure.error.cause)
-            let cause = failure.error.cause
-            if cause.isOfDisk, cause != .inTheWay { report.status = .ioError }
-        }
-        return outcome
     }
 }

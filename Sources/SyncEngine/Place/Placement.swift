@@ -3,21 +3,21 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
+/// What became of rows that were to be put in place.
+struct Placed: Sendable {
+    var records: [(row: Int, record: IndexRecord)] = []
+    var failures: [(row: Int, error: FileError)] = []
+
+    mutating func add(_ other: Placed) {
+        records += other.records
+        failures += other.failures
+    }
+}
+
 /// Moves verified files into place: one rename(2) per file, or one for a whole new directory.
 ///
 /// Not `Sendable`: only the committer's thread has one.
 final class Placement {
-    /// The results by row.
-    struct Result: Sendable {
-        var records: [(row: Int, record: IndexRecord)] = []
-        var failures: [(row: Int, error: FileError)] = []
-
-        mutating func add(_ other: Result) {
-            records += other.records
-            failures += other.failures
-        }
-    }
-
     private typealias Member = (row: Int, record: IndexRecord)
 
     private let manifest: Manifest
@@ -25,7 +25,7 @@ final class Placement {
     private let destination: Destination
     private let directories: Directories
     private let wholes: WholeDirectories
-    private let keeper: BackupDirectory.Keeper?
+    private let backup: (directory: BackupDirectory, kept: Directories)?
     /// What directories hand down to files in them, by descriptor; most do not.
     private var inheritance: [Int32: Inheritance] = [:]
     /// Opened with the first batch: a run that changes nothing writes nothing.
@@ -43,7 +43,7 @@ final class Placement {
     ) {
         (self.manifest, self.destination) = (manifest, destination)
         (self.staging, self.wholes) = (staging, wholes)
-        keeper = backup.map(BackupDirectory.Keeper.init)
+        self.backup = backup.map { ($0, $0.directories()) }
         directories = Directories(destination)
         inheritance[destination.root] = Inheritance(of: destination.root)
         directories.opened = { [unowned self] _, directory in inheritance[directory] = Inheritance(of: directory) }
@@ -51,9 +51,9 @@ final class Placement {
 
     /// Places a batch whose bytes are durable. Members of directories that wait for others follow with a later batch,
     /// or in ``finish()``.
-    func place(_ batch: [Committer.Staged]) -> Result {
+    func place(_ batch: [Committer.Staged]) -> Placed {
         write(batch)
-        var result = Result()
+        var result = Placed()
         for staged in batch {
             switch staged.source {
             case .file(let file, let status):
@@ -78,8 +78,8 @@ final class Placement {
     }
 
     /// Places the members of incomplete directories one by one.
-    func finish() -> Result {
-        var result = Result()
+    func finish() -> Placed {
+        var result = Placed()
         for number in gathered.keys.sorted() { result.add(dissolve(number)) }
         for number in dissolved { staging.remove(wholes[number].staged) }
         return result
@@ -124,7 +124,7 @@ final class Placement {
         }
     }
 
-    private func gather(_ member: Member, _ number: Int, _ result: inout Result) {
+    private func gather(_ member: Member, _ number: Int, _ result: inout Placed) {
         guard !closed.contains(number) else { return place(member, from: wholes[number].staged, &result) }
         gathered[number, default: []].append(member)
         let whole = wholes[number]
@@ -146,15 +146,15 @@ final class Placement {
     }
 
     /// From now on, places the files of a directory one by one.
-    private func dissolve(_ number: Int) -> Result {
-        var result = Result()
+    private func dissolve(_ number: Int) -> Placed {
+        var result = Placed()
         guard closed.insert(number).inserted else { return result }
         dissolved.append(number)
         for member in gathered.removeValue(forKey: number) ?? [] { place(member, from: wholes[number].staged, &result) }
         return result
     }
 
-    private func place(_ member: Member, from directory: Staging.Directory, _ result: inout Result) {
+    private func place(_ member: Member, from directory: Staging.Directory, _ result: inout Placed) {
         place(member.row, member.record.digest, member.record.status, &result) { name, target in
             let code = staging.rename(memberNamed: name, of: directory, into: target) { [self] in
                 inherit(member.row, $0, $1, target)
@@ -179,14 +179,14 @@ final class Placement {
     ///   - rename: Moves it to a name in a directory; gives why not.
     /// - Returns: Whether it is there now.
     @discardableResult private func place(
-        _ row: Int, _ digest: SHA256Digest, _ known: IndexRecord.Status?, _ result: inout Result,
+        _ row: Int, _ digest: SHA256Digest, _ known: IndexRecord.Status?, _ result: inout Placed,
         rename: (_ name: UnsafePointer<CChar>, _ directory: Int32) -> Errno?
     ) -> Bool {
         let files = manifest.files
         do throws(FileError) {
             let placed = try files.withPath(row) { path throws(FileError) in
                 try directories.withLeaf(of: path, create: true) { directory, leaf throws(FileError) in
-                    try keeper?.keep(leaf, in: directory, path: path)
+                    if let backup { try backup.directory.keep(leaf, in: directory, path: path, backup.kept) }
                     return try record(of: row, digest, known, leaf, directory, code: rename(leaf, directory))
                 }
             }

@@ -1,4 +1,5 @@
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncSystem
 
@@ -21,17 +22,13 @@ struct Removal: Sendable {
         var failures: [(position: Int, error: FileError)] = []
     }
 
-    private enum End {
-        case removed
+    /// What is, or was, at the place of something that we installed.
+    enum Finding {
+        case ours
         /// Nothing of ours is there.
         case missing
         /// Somebody has changed it, or put something into the directory: theirs now.
         case theirs
-    }
-
-    /// What is at the place of a file that we installed.
-    enum Finding: Equatable {
-        case ours, missing, theirs
         /// It cannot be looked at.
         case unreachable
     }
@@ -70,14 +67,14 @@ struct Removal: Sendable {
     /// Removes files that are unchanged since we installed them, then directories that became empty.
     func remove(_ positions: [Int]) -> Result {
         let directories = Directories(destination)
-        let keeper = backup.map(BackupDirectory.Keeper.init)
+        let kept = backup?.directories()
         var result = Result()
         var emptied: [[UInt8]] = []
-        func remove(_ position: Int, _ one: (UnsafeBufferPointer<UInt8>) throws(FileError) -> End) -> End? {
+        func remove(_ position: Int, _ one: (UnsafeBufferPointer<UInt8>) throws(FileError) -> Finding) -> Finding? {
             index.withPath(position) { path in
                 do throws(FileError) {
                     let end = try isReachable(path, directories) ? one(path) : .missing
-                    if end == .removed, emptied.last.map({ !$0.elementsEqual(path.parentPath) }) ?? true {
+                    if end == .ours, emptied.last.map({ !$0.elementsEqual(path.parentPath) }) ?? true {
                         emptied.append(Array(path.parentPath))
                     }
                     return end
@@ -89,16 +86,16 @@ struct Removal: Sendable {
         }
         for position in positions where !index.isDirectory(position) {
             guard let record = index.record(position) else { continue }
-            let end = remove(position) { path throws(FileError) in try removeFile(path, record, directories, keeper) }
-            if end == .removed || end == .missing { result.gone.append(position) }
-            if end == .removed { result.removed += 1 }
+            let end = remove(position) { path throws(FileError) in try removeFile(path, record, directories, kept) }
+            if end == .ours || end == .missing { result.gone.append(position) }
+            if end == .ours { result.removed += 1 }
         }
         directories.closeAll()
         // Innermost first.
         for position in positions.reversed() where index.isDirectory(position) {
             let end = remove(position) { path throws(FileError) in try removeDirectory(path, directories) }
             if end != nil { result.gone.append(position) }
-            if end == .removed { result.removedDirectories += 1 }
+            if end == .ours { result.removedDirectories += 1 }
         }
         directories.closeAll()
         for parent in emptied.reversed() { removeEmpty(parent) }
@@ -113,31 +110,32 @@ struct Removal: Sendable {
         }
     }
 
+    /// - Returns: What was there; `ours` is gone now.
     private func removeFile(
         _ path: UnsafeBufferPointer<UInt8>, _ record: IndexRecord, _ directories: Directories,
-        _ keeper: BackupDirectory.Keeper?
-    ) throws(FileError) -> End {
-        try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> End in
+        _ kept: Directories?
+    ) throws(FileError) -> Finding {
+        try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> Finding in
             switch status(directory, leaf) {
             case .success(nil): return .missing
             case .failure(let code): throw error("look at", path, code)
             case .success(let found?):
                 guard isOurs(found, record, path) else { return .theirs }
-                try keeper?.keep(leaf, in: directory, path: path)
-                guard let code = SyncSystem.removeFile(leaf, in: directory) else { return .removed }
+                if let kept { try backup?.keep(leaf, in: directory, path: path, kept) }
+                guard let code = SyncSystem.removeFile(leaf, in: directory) else { return .ours }
                 guard code == .noSuchFileOrDirectory else { throw error("remove", path, code) }
                 // Without hard links, the backup is the file itself.
-                return keeper == nil ? .missing : .removed
+                return kept == nil ? .missing : .ours
             }
         } ?? .missing
     }
 
     private func removeDirectory(_ path: UnsafeBufferPointer<UInt8>, _ directories: Directories) throws(FileError)
-        -> End
+        -> Finding
     {
-        try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> End in
+        try directories.withLeaf(of: path) { directory, leaf throws(FileError) -> Finding in
             switch SyncSystem.removeDirectory(leaf, in: directory) {
-            case nil: return .removed
+            case nil: return .ours
             case .noSuchFileOrDirectory, .notDirectory: return .missing
             case .directoryNotEmpty, .fileExists: return .theirs
             case let code?:
@@ -161,6 +159,130 @@ struct Removal: Sendable {
             let isGone = try? directories.withLeaf(of: rest) { SyncSystem.removeDirectory($1, in: $0) == nil }
             guard isGone == true else { return }
             rest.removeSubrange((rest.lastIndex(of: 0x2F) ?? 0)...)
+        }
+    }
+}
+
+/// Files that an earlier pull installed and the manifest no longer names.
+///
+/// Only what the index lists as installed by us, and only if unchanged since. The index is input, too: its paths
+/// are reached by descriptor like all others, never outside the destination.
+struct Pruning: Sendable {
+    let manifest: Manifest
+    let destination: Destination
+    let index: StatIndex
+    /// Keeps what is removed; `nil` for no backup.
+    var backup: BackupDirectory?
+
+    /// Positions in the index of files that the manifest does not name, in ``PathOrder``.
+    func unnamed() -> [Int] {
+        var found: [Int] = []
+        var walk = IndexWalk(index: index)
+        for row in manifest.files.indices {
+            manifest.files.withPath(row) { path in _ = walk.find(path) { found.append($0) } }
+        }
+        return (found + walk.rest).filter { !index.isDirectory($0) }
+    }
+
+    /// Positions of directories named by an earlier manifest but not by this one.
+    func obsoleteDirectories() -> [Int] {
+        (0..<index.count).filter { position in
+            index.isDirectory(position) && index.withPath(position) { manifest.directories.row(of: $0) == nil }
+        }
+    }
+
+    /// Of some directories, those that a pull created and that still exist.
+    func existing(_ obsolete: [Int]) -> [Int] {
+        let directories = Directories(destination)
+        return obsolete.filter { position in
+            guard index.record(position)?.installed == true else { return false }
+            let found = index.withPath(position) { path in
+                try? directories.withLeaf(of: path) { directory, leaf -> FileStatus.Kind? in
+                    (try? status(directory, leaf).get())?.kind
+                }
+            }
+            return found == .directory
+        }
+    }
+
+    /// Of ``obsoleteDirectories()``, those where the manifest wants a file.
+    func blockingDirectories(_ obsolete: [Int]) -> [Int] {
+        obsolete.filter { position in
+            index.record(position)?.installed == true
+                && index.withPath(position) { manifest.files.row(of: $0) != nil || isBelowFile($0) }
+        }
+    }
+
+    private func isBelowFile(_ path: UnsafeBufferPointer<UInt8>) -> Bool {
+        var prefix = path
+        while let slash = prefix.lastIndex(of: 0x2F) {
+            prefix = UnsafeBufferPointer(rebasing: prefix[..<slash])
+            if manifest.files.row(of: prefix) != nil { return true }
+        }
+        return false
+    }
+
+    /// Of `candidates`, those where the manifest needs something else: a directory, or a file that they are inside of.
+    /// They are removed before anything new is placed.
+    func blocking(_ candidates: [Int]) -> [Int] {
+        candidates.filter { position in
+            index.withPath(position) { path in
+                let next = manifest.files.firstRow(notBefore: path)
+                if next < manifest.files.count, manifest.files.withPath(next, { PathOrder.isDirectory(path, of: $0) }) {
+                    return true
+                }
+                return !manifest.directories.rows(below: Array(path)).isEmpty || isBelowFile(path)
+            }
+        }
+    }
+
+    /// Whether nothing is left of a directory once some of our files and directories are gone.
+    ///
+    /// - Parameter going: Their paths.
+    func vanishes(_ directory: [UInt8], with going: Set<[UInt8]>) -> Bool {
+        let directories = Directories(destination)
+        var open = [directory]
+        while let path = open.popLast() {
+            let raw = path.withUnsafeBufferPointer { try? directories.descriptor($0, create: false) }
+            guard let raw = raw ?? nil, let names = try? directoryEntries(raw) else { return false }
+            if names.isEmpty, !going.contains(path) { return false }
+            for name in names {
+                let below = path + [0x2F] + Array(name.utf8)
+                guard case .success(let found?) = status(raw, name) else { return false }
+                if found.kind == .directory { open.append(below) } else if !going.contains(below) { return false }
+            }
+        }
+        return true
+    }
+
+    /// Why a pull must not remove so many files: more than half of them without `--force`, or more than `--max-delete`;
+    /// `nil` if it may.
+    ///
+    /// - Returns: The reason for a plan, which changes nothing anyway, and the error that a pull ends with.
+    func refusal(_ recipe: RunRecipe, removing count: Int) -> (reason: String, error: EngineError)? {
+        let ours = (0..<index.count).count { !index.isDirectory($0) && index.record($0)?.installed == true }
+        let (why, remedy): (String, String)
+        if let most = recipe.maxDelete, count > most {
+            (why, remedy) = ("more than --max-delete \(most)", "allow more")
+        } else if !recipe.force, count * 2 > ours {
+            (why, remedy) = ("more than half", "add --force")
+        } else {
+            return nil
+        }
+        let place = escaped(destination.path)
+        let reason = "--prune would remove \(count) of \(ours) installed files from \(place), \(why)"
+        let question = "nothing was changed. Is it the right manifest? If so, \(remedy)"
+        return (reason, EngineError(.refused, "\(reason); \(question)", cause: .pruneRefused))
+    }
+}
+
+extension BackupDirectory {
+    /// The backup of what a run removes or replaces; `nil` for none.
+    static func open(for recipe: RunRecipe, beside destination: Destination) throws(EngineError) -> BackupDirectory? {
+        guard let path = recipe.backupDir else { return nil }
+        do throws(FileError) { return try open(path: path, beside: destination) } catch {
+            let status: ExitStatus = [.invalidArgument, .improperLink].contains(error.code) ? .usage : .cannotCreate
+            throw EngineError(status, "\(error); nothing was changed", cause: error.cause)
         }
     }
 }

@@ -3,32 +3,29 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// The space that a fetch needs on a file system.
-struct SpaceNeed: Sendable, Equatable {
-    /// **Bytes**, with a little for each file's name.
-    let bytes: UInt64
-    let files: Int
+/// **Bytes** that files need on a file system, with a little for each one's name.
+///
+/// - Parameter present: **Bytes** of the rows that an interrupted run has written already.
+func spaceNeeded(for rows: [Int], of manifest: Manifest, present: UInt64 = 0) -> UInt64 {
+    let all = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) &+ 512 }
+    return all - min(all, present)
+}
 
-    /// - Parameter present: **Bytes** of the rows that an interrupted run has written already.
-    init(_ rows: [Int], of manifest: Manifest, present: UInt64 = 0) {
-        let all = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) &+ 512 }
-        bytes = all - min(all, present)
-        files = rows.count
+/// The error if files do not fit on a file system; `nil` if they do.
+func shortage(
+    of rows: [Int], in manifest: Manifest, present: UInt64 = 0, on free: FileSystemSpace, _ path: String
+) -> EngineError? {
+    let bytes = spaceNeeded(for: rows, of: manifest, present: present)
+    let need: String
+    if free.bytes <= bytes {
+        need = "\(ByteCount(bytes)), but only \(ByteCount(free.bytes))"
+    } else if let inodes = free.inodes, inodes < UInt64(rows.count) {
+        need = "\(rows.count) inodes, but only \(inodes)"
+    } else {
+        return nil
     }
-
-    /// The error if it does not fit; `nil` if it does.
-    func shortage(_ free: FileSystemSpace, _ path: String) -> EngineError? {
-        let need: String
-        if free.bytes <= bytes {
-            need = "\(ByteCount(bytes)), but only \(ByteCount(free.bytes))"
-        } else if let inodes = free.inodes, inodes < UInt64(files) {
-            need = "\(files) inodes, but only \(inodes)"
-        } else {
-            return nil
-        }
-        let text = "\(escaped(path)): needs \(need) are free; nothing was fetched"
-        return EngineError(.ioError, text, cause: .diskFull)
-    }
+    let text = "\(escaped(path)): needs \(need) are free; nothing was fetched"
+    return EngineError(.ioError, text, cause: .diskFull)
 }
 
 extension Destination {
@@ -42,9 +39,10 @@ extension Destination {
         for number in 0...mounts.count {
             let own = mounts.isEmpty ? rows : rows.filter { manifest.files.withPath($0, fileSystem) == number }
             guard !own.isEmpty else { continue }
-            let need = SpaceNeed(own, of: manifest, present: present(own))
             let shown = number == 0 ? path : mounts[number - 1].shown
-            if let shortage = need.shortage(try usable(freeSpace(number)), shown) { return shortage }
+            let shortage = SyncEngine.shortage(
+                of: own, in: manifest, present: present(own), on: try usable(freeSpace(number)), shown)
+            if let shortage { return shortage }
         }
         return nil
     }
@@ -53,21 +51,16 @@ extension Destination {
 /// Whether this machine's disk takes what is written. Once it is full, or a syncfs has failed, nothing more is fetched:
 /// every other file would fail in the same way.
 final class DiskState: Sendable {
-    private struct Failures: Sendable {
-        var first: FileError?
-        var ofSync: FileError?
-    }
-
-    private let failures = Mutex(Failures())
+    private let failures = Mutex<(first: FileError?, ofSync: FileError?)>((nil, nil))
     private let request = StopRequest()
 
     var hasFailed: Bool { request.isStopped }
 
     /// Why the rest was not brought.
-    var failure: FileError? { failures.withLock(\.first) }
+    var failure: FileError? { failures.withLock { $0.first } }
 
     /// Why nothing that is written can be relied on.
-    var syncFailure: FileError? { failures.withLock(\.ofSync) }
+    var syncFailure: FileError? { failures.withLock { $0.ofSync } }
 
     /// Looks at why a file could not be written.
     func note(_ error: FileError) { if error.cause == .diskFull { fail(error, isSync: false) } }

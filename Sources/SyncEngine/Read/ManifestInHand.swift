@@ -1,5 +1,8 @@
+import SyncFiles
 package import SyncManifest
 package import SyncModel
+import SyncPlugins
+import SyncSystem
 import SyncTrust
 
 /// A manifest for reading: `ls`, `diff`, `cat`. Nothing is stored.
@@ -9,6 +12,7 @@ package struct ManifestInHand: Sendable {
     package let shown: String
     let found: FoundManifest
     let source: ManifestSource
+    let environment: EngineEnvironment
 
     /// The channels that are listed beside the manifest, by name, and the revision that each points at. Nobody signs that
     /// list: a pull of a channel checks what it points at.
@@ -90,6 +94,117 @@ extension PullEngine {
         var releases = releases(source, recipe, isReadOnly: true)
         releases.looksBack = looksBack
         let found = try releases.find(recipe.manifest)
-        return ManifestInHand(manifest: try found.decode(), shown: found.shown, found: found, source: source)
+        return ManifestInHand(
+            manifest: try found.decode(), shown: found.shown, found: found, source: source, environment: environment)
+    }
+}
+
+extension ManifestInHand {
+    /// Fetches one file, with no more of its packs than it needs, as a pull would, and passes its bytes on once all are here and
+    /// their SHA-256 is right.
+    ///
+    /// - Parameters:
+    ///   - row: Of a file, not of a link.
+    ///   - directory: Where a directory is made in which the file waits until it is whole. It is gone before a byte is passed on.
+    /// - Throws: ``EngineError``: 65 for bytes that are wrong wherever they come from, 77 when a server refuses them, 69 when
+    ///   they cannot be had otherwise.
+    package func bring(_ row: Int, in directory: String, to take: (UnsafeRawBufferPointer) throws(EngineError) -> Void)
+        throws(EngineError)
+    {
+        let file = try brought(row, in: directory)
+        let size = manifest.files.size(row)
+        let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(clamping: min(size, 1 << 20)), alignment: 16)
+        defer { piece.deallocate() }
+        var offset: UInt64 = 0
+        while offset < size {
+            let count = Int(min(UInt64(piece.count), size - offset))
+            let target = UnsafeMutableRawBufferPointer(rebasing: piece[..<count])
+            guard readFully(file.raw, into: target, at: offset) == count else {
+                throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)")
+            }
+            try take(UnsafeRawBufferPointer(target))
+            offset += UInt64(count)
+        }
+        withExtendedLifetime(file) {}
+    }
+
+    /// The file, open, and without a name by then.
+    private func brought(_ row: Int, in directory: String) throws(EngineError) -> SharedDescriptor {
+        let (path, remedy) = (escaped(manifest.files.path(row)), "set TMPDIR to another directory")
+        guard let above = openDirectory(directory) else {
+            throw EngineError(.ioError, "cannot open \(escaped(directory)): \(errnoText); \(remedy)")
+        }
+        let name = "syncagent-\(CurrentProcess.identifier)-\(UInt64.random(in: .min ... .max))"
+        defer { removeTree(name, in: above.raw) }
+        var environment = environment
+        (environment.isDurable, environment.verifications) = (false, [])
+        let destination: Destination
+        do throws(FileError) {
+            destination = try Destination.open(path: "\(directory)/\(name)", create: true, umask: Umask(bits: 0o077))
+        } catch { throw EngineError(.ioError, "\(error); \(remedy)") }
+        let context = try RunContext(manifest, wanted: [row], destination, .empty, environment, backup: nil) { _, _ in }
+        let rounds = FetchRounds(context, from: found, connections: 1)
+        var failures = context.stageSmallEntries([row])
+        do throws(PlanError) {
+            // Not a byte more than it needs.
+            let rule = CoalescingRule(maximumGap: 0, spanLength: 32 << 20)
+            failures += rounds.run(try makePlan(manifest, wanted: [row], rule: rule))
+        } catch { failures.append(RowFailure(row: row, reason: "\(error)", cause: .badManifest)) }
+        failures += context.committer.finish().failures.map { RowFailure(row: $0.row, disk: $0.error) }
+        if environment.isStopped() { throw EngineError(.interrupted, "stopped while fetching \(path)") }
+        if let failure = failures.first {
+            if failure.error != nil { throw EngineError(.ioError, "\(path) \(failure.reason); \(remedy)") }
+            if failure.cause == .wrongBytes || failure.cause == .badManifest {
+                throw EngineError(.dataInvalid, "\(path): \(failure.reason)", cause: failure.cause)
+            }
+            let status: ExitStatus = failure.cause.isRefusal ? .refused : .unavailable
+            throw EngineError(status, "cannot fetch \(path): \(failure.reason)", cause: failure.cause)
+        }
+        let file = manifest.files.withPath(row) { Directories(destination).openFile($0) }
+        guard let file else { throw EngineError(.ioError, "cannot read back from \(escaped(directory)): \(errnoText)") }
+        return file
+    }
+}
+
+/// What a publisher reads of a set that is served, besides its manifest.
+extension ManifestInHand {
+    /// Whether somebody has asked to stop.
+    package var isStopped: Bool { source.stop.isStopped }
+
+    /// A range of a pack, as it comes: nothing is checked.
+    ///
+    /// - Throws: ``EngineError``: 77 when the server refuses it, 69 when it cannot be had otherwise.
+    package func bytes(of pack: Manifest.Pack, _ range: Range<UInt64>) throws(EngineError) -> [UInt8] {
+        let urls = resolve(pack.urls, against: found.bases)
+        let request = TransferRequest(urls, range, of: pack.size, priority: 0, referrer: found.referrer)
+        let what = "bytes of the pack \(pack.sha256.hex)"
+        switch source.bring(request) {
+        case .success(let came) where UInt64(came.bytes.count) == range.length: return came.bytes
+        case .success: throw EngineError(.dataInvalid, "fewer \(what) arrived than the manifest says")
+        case .failure(let error):
+            if source.stop.isStopped { throw EngineError(.interrupted, "stopped while fetching \(what)") }
+            throw EngineError(error.exitStatus, "cannot fetch \(what): \(error)", cause: error.cause)
+        }
+    }
+
+    /// The statement that says which manifest this revision is, whoever has signed it; `nil` if none is served.
+    ///
+    /// - Throws: ``EngineError``: 65 for one that is too long, 77 when the server refuses it, 69 when it cannot be had otherwise.
+    package func releaseStatement() throws(EngineError) -> [UInt8]? {
+        let url = resolve("trust/\(manifest.revision).release", against: found.bases[0])
+        let request = TransferRequest(
+            id: TransferNumbers.next(), urls: [url], limit: UInt64(Role.release.limit), priority: .max,
+            referrer: found.referrer)
+        switch source.bring(request) {
+        case .success(let came): return came.bytes
+        case .failure(let error):
+            if source.stop.isStopped { throw EngineError(.interrupted, "stopped while looking at signatures") }
+            if error.code == .tooLarge {
+                throw EngineError(.dataInvalid, "\(error.url): it has more than \(Role.release.limit) bytes")
+            }
+            // Buckets answer 403 for what they do not have.
+            if [403, 404, 410].contains(error.code.status) { return nil }
+            throw EngineError(error.exitStatus, "cannot fetch a signature: \(error)", cause: error.cause)
+        }
     }
 }

@@ -130,7 +130,7 @@ final class ChunkCopies: Sendable {
         func blob(_ position: Int) -> Blob { blobs[blobs.startIndex + position] }
         var start = unit.offset
         for position in unit.blobs.lowerBound..<first { start &+= blob(position).rawLength }
-        var run = Run(blobs: first..<first, place: ChunkSources.Location(file: 0, offset: 0), target: start..<start)
+        var run = Run(blobs: first..<first, place: (0, 0), target: start..<start)
         for position in first..<unit.blobs.upperBound {
             guard let place = sources.place(of: manifest.files.digest(of: blob(position), in: unit.row)) else { break }
             if position == first { run.place = place }
@@ -179,15 +179,14 @@ final class ChunkCopies: Sendable {
             defer { start &+= blob.rawLength }
             let target = start..<(start &+ blob.rawLength)
             let from = run.place.offset &+ (start - run.target.lowerBound)
-            let chunk = ChunkCopy(part: part, blob: position, target: target, source: source, from: from)
-            switch shared.overlaps(target)
-                ? chunk.copy(besides: shared, through: copier.buffer) : chunk.copy(through: copier.buffer)
-            {
-            case .cut: continue
-            case .failed(let error):
+            do throws(FileError) {
+                guard try copy(position, target, from: from, of: source, besides: shared, to: part, copier.buffer)
+                else {
+                    continue
+                }
+            } catch {
                 fail(row, error)
                 return complete
-            case .done: break
             }
             complete += 1
             state.withLock { $0.bytes &+= blob.rawLength }
@@ -195,6 +194,43 @@ final class ChunkCopies: Sendable {
             finish(part, row, position, copier)
         }
         return complete
+    }
+
+    /// Copies a chunk, except what is in shared blocks; zeros become holes if it fits the buffer. Its bytes are hashed once,
+    /// with the whole new file; if that is wrong, the chunks at fault are found and fetched.
+    ///
+    /// - Parameters:
+    ///   - blob: Its position in the new file …
+    ///   - target: … and its **bytes** there.
+    ///   - from: Its first **byte** in the source.
+    /// - Returns: `false` if the source has become shorter.
+    private func copy(
+        _ blob: Int, _ target: Range<UInt64>, from: UInt64, of source: Int32, besides shared: Range<UInt64>,
+        to part: PartFile, _ buffer: UnsafeMutableRawBufferPointer
+    ) throws(FileError) -> Bool {
+        func copy(_ range: Range<UInt64>, _ write: (UnsafeRawBufferPointer, UInt64) -> FileError?) throws(FileError)
+            -> Bool
+        {
+            var offset = range.lowerBound
+            while offset < range.upperBound {
+                let count = Int(min(UInt64(buffer.count), range.upperBound - offset))
+                let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
+                guard readFully(source, into: piece, at: from + (offset - target.lowerBound)) == count else {
+                    return false
+                }
+                if let error = write(UnsafeRawBufferPointer(piece), offset) { throw error }
+                offset += UInt64(count)
+            }
+            return true
+        }
+        if shared.overlaps(target) {
+            let inside = target.clamped(to: shared)
+            guard try copy(target.lowerBound..<inside.lowerBound, part.replace) else { return false }
+            return try copy(inside.upperBound..<target.upperBound, part.replace)
+        }
+        return try copy(target) { piece, offset in
+            UInt64(piece.count) == target.length ? part.write(piece, blob: blob) : part.write(piece, at: offset)
+        }
     }
 
     private func finish(_ part: PartFile, _ row: Int, _ blob: Int, _ copier: ChunkReader) {
@@ -228,5 +264,48 @@ final class ChunkCopies: Sendable {
     private func fail(_ row: Int, _ error: FileError) {
         context.disk.note(error)
         state.withLock { $0.failures.append(RowFailure(row: row, disk: error)) }
+    }
+}
+
+/// Hands out parts of files to threads, to each thread a file of its own while there are enough: parts taken in order
+/// are hashed while still in memory. Threads without an untouched file help with the longest.
+final class FilePartQueue: Sendable {
+    /// Of each file, the positions of its parts that no thread has taken.
+    private let files: Mutex<[(parts: Range<Int>, isTouched: Bool)]>
+
+    /// - Parameter rows: The file of each part; parts of one file stand together.
+    init(_ rows: [Int]) {
+        var files: [(parts: Range<Int>, isTouched: Bool)] = []
+        var start = 0
+        for end in rows.indices.dropFirst() + [rows.count] where end > start {
+            guard end == rows.count || rows[end] != rows[start] else { continue }
+            files.append((start..<end, false))
+            start = end
+        }
+        self.files = Mutex(files)
+    }
+
+    /// The next part to work on; `nil` when all are taken.
+    ///
+    /// - Parameter own: The file that the thread is at; kept between its calls.
+    func next(after own: inout Int?) -> Int? {
+        let (position, file) = files.withLock { [own] files -> (Int?, Int?) in
+            let chosen: Int?
+            if let own, !files[own].parts.isEmpty {
+                chosen = own
+            } else {
+                chosen =
+                    files.indices.first { !files[$0].isTouched }
+                    ?? files.indices.filter { !files[$0].parts.isEmpty }.max {
+                        files[$0].parts.count < files[$1].parts.count
+                    }
+            }
+            guard let chosen, let position = files[chosen].parts.first else { return (nil, nil) }
+            files[chosen].parts.removeFirst()
+            files[chosen].isTouched = true
+            return (position, chosen)
+        }
+        own = file
+        return position
     }
 }

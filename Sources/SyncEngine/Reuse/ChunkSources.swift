@@ -11,13 +11,8 @@ import SyncSystem
 /// bytes are read; in any other file each wanted chunk is hashed first. Either way the bytes are hashed again on their
 /// way into the new file.
 struct ChunkSources: Sendable {
-    /// Where a chunk's bytes begin.
-    struct Location: Sendable, Equatable {
-        /// Index into ``ChunkSources/files``.
-        var file: UInt32
-        /// First **byte** in that file.
-        var offset: UInt64
-    }
+    /// Where a chunk's bytes begin: an index into ``files``, and the first **byte** in that file.
+    typealias Location = (file: UInt32, offset: UInt64)
 
     /// A local file that holds chunks.
     enum LocalFile: Sendable {
@@ -70,7 +65,7 @@ struct ChunkSources: Sendable {
             guard blobs.count > 1 else { continue }
             for (position, blob) in blobs.enumerated() where !isHere(row, position) {
                 let key = manifest.files.digest(of: blob, in: row).firstWord
-                sources.places[key] = Location(file: nowhere, offset: 0)
+                sources.places[key] = (nowhere, 0)
             }
         }
         guard !sources.places.isEmpty else { return sources }
@@ -81,10 +76,10 @@ struct ChunkSources: Sendable {
 
     /// Reads the map and picks what is wanted.
     private mutating func look(into mapped: [UInt64: LocalFile], with search: borrowing ChunkSearch) {
-        guard var map = ChunkMapReader(search.destination) else { return lookAtWholeFiles(with: search) }
+        guard var map = ChunkMap(search.destination) else { return lookAtWholeFiles(with: search) }
         while let record = map.nextFile() {
             guard let local = mapped[record.digest.firstWord] else { continue }
-            var opened: ChunkSearch.Opened?
+            var opened: ChunkFile?
             var offset: UInt64 = 0
             while !search.isStopped(), let chunk = map.nextChunk() {
                 defer { offset &+= UInt64(chunk.number) }
@@ -121,14 +116,14 @@ struct ChunkSources: Sendable {
                 places[record.digest.firstWord]?.file == Self.nowhere, let length = UInt32(exactly: record.status.size),
                 let found = search.open(.indexed(entry), number: files.count), found.isTrusted
             else { continue }
-            let chunk = ChunkMapReader.Record(digest: record.digest, number: length)
+            let chunk = ChunkMap.Record(digest: record.digest, number: length)
             if search.holds(found, chunk, at: 0) { take(record.digest, from: found, at: 0) }
         }
     }
 
-    private mutating func take(_ digest: SHA256Digest, from found: ChunkSearch.Opened, at offset: UInt64) {
-        if files.last !== found.file { files.append(found.file) }
-        places[digest.firstWord] = Location(file: UInt32(files.count - 1), offset: offset)
+    private mutating func take(_ digest: SHA256Digest, from file: ChunkFile, at offset: UInt64) {
+        if files.last !== file { files.append(file) }
+        places[digest.firstWord] = (UInt32(files.count - 1), offset)
     }
 
     /// Records the chunks of files: those of this manifest, and those of files in the index. Called before anything is
@@ -137,7 +132,7 @@ struct ChunkSources: Sendable {
         let rows = manifest.files.indices.filter { manifest.files.blobs($0).count > 1 }
         var known = Set(rows.map { manifest.files.digest($0).firstWord })
         var old: Set<UInt64> = []
-        if let inMap = ChunkMapReader.files(destination) {
+        if let inMap = ChunkMap.files(destination) {
             for entry in 0..<index.count {
                 guard let key = index.record(entry)?.digest.firstWord, inMap.contains(key) else { continue }
                 if !known.contains(key) { old.insert(key) }
@@ -149,7 +144,7 @@ struct ChunkSources: Sendable {
         for row in rows where known.remove(manifest.files.digest(row).firstWord) != nil {
             append(row, of: manifest.files, to: &writer)
         }
-        if !old.isEmpty, var map = ChunkMapReader(destination) {
+        if !old.isEmpty, var map = ChunkMap(destination) {
             while let record = map.nextFile() {
                 guard old.remove(record.digest.firstWord) != nil else { continue }
                 writer.append(record)
@@ -162,10 +157,10 @@ struct ChunkSources: Sendable {
     private static func append(_ row: Int, of files: FileTable, to writer: inout ChunkMapWriter) {
         let blobs = files.blobs(row)
         guard let count = UInt32(exactly: blobs.count), blobs.allSatisfy({ $0.rawLength <= UInt32.max }) else { return }
-        writer.append(ChunkMapReader.Record(digest: files.digest(row), number: count))
+        writer.append(ChunkMap.Record(digest: files.digest(row), number: count))
         for blob in blobs {
             let digest = files.digest(of: blob, in: row)
-            writer.append(ChunkMapReader.Record(digest: digest, number: UInt32(blob.rawLength)))
+            writer.append(ChunkMap.Record(digest: digest, number: UInt32(blob.rawLength)))
         }
     }
 }
@@ -174,11 +169,17 @@ struct ChunkSources: Sendable {
 final class ChunkFile: Sendable {
     private let local: ChunkSources.LocalFile
     private let kept: SharedDescriptor?
+    /// **Bytes**.
+    let size: UInt64
+    /// Whether it is unchanged since it was verified.
+    let isTrusted: Bool
 
     /// Most files kept open.
     static let mostKept = 128
 
-    init(_ local: ChunkSources.LocalFile, keeping kept: SharedDescriptor?) { (self.local, self.kept) = (local, kept) }
+    init(_ local: ChunkSources.LocalFile, keeping kept: SharedDescriptor?, size: UInt64, isTrusted: Bool) {
+        (self.local, self.kept, self.size, self.isTrusted) = (local, kept, size, isTrusted)
+    }
 
     /// Calls `body` with a descriptor of the file; `nil` if it cannot be opened.
     func withDescriptor<R>(_ opener: ChunkOpener, _ body: (Int32) -> R) -> R? {
@@ -213,4 +214,177 @@ extension Directories {
 
 private func openShared(_ directory: Int32, _ leaf: UnsafePointer<CChar>) -> SharedDescriptor? {
     SharedDescriptor(openToRead(directory, leaf))
+}
+
+/// Opens local files that may hold chunks, and checks them. For one thread.
+struct ChunkSearch: ~Copyable {
+    let destination: Destination
+    let isStopped: @Sendable () -> Bool
+    private let opener: ChunkOpener
+    private let reader: ChunkReader
+    var index: StatIndex { opener.index }
+
+    /// `nil` if out of memory: nothing is then reused.
+    init?(
+        _ index: StatIndex, _ destination: Destination, _ staging: Staging?, isStopped: @escaping @Sendable () -> Bool
+    ) {
+        guard let reader = try? ChunkReader() else { return nil }
+        self.destination = destination
+        self.isStopped = isStopped
+        self.reader = reader
+        opener = ChunkOpener(index: index, staging: staging, directories: Directories(destination))
+    }
+
+    /// The local file for each content in the map, by the first 8 bytes of its digest.
+    func mappedFiles(_ parts: [Staging.File]) -> [UInt64: ChunkSources.LocalFile] {
+        guard let isMapped = ChunkMap.files(destination) else { return [:] }
+        var found: [UInt64: ChunkSources.LocalFile] = [:]
+        for part in parts where isMapped.contains(part.name.digest.firstWord) {
+            found[part.name.digest.firstWord] = .staged(part)
+        }
+        for entry in 0..<index.count {
+            guard let record = index.record(entry), record.kind != .link else { continue }
+            let key = record.digest.firstWord
+            if isMapped.contains(key), found[key] == nil || !isIndexed(found[key]) { found[key] = .indexed(entry) }
+        }
+        return found
+    }
+
+    /// Files at the places of wanted large files whose chunks are in no map.
+    func filesWithoutMap(_ files: FileTable, _ wanted: [Int]) -> [ChunkSources.LocalFile] {
+        let isMapped = ChunkMap.files(destination) ?? []
+        var found: [ChunkSources.LocalFile] = []
+        for row in wanted where files.blobs(row).count > 1 {
+            files.withPath(row) { path in
+                let entry = index.position(of: path)
+                guard let file = opener.directories.openFile(path),
+                    let status = withExtendedLifetime(file, { SyncSystem.status(file.raw) }), status.kind == .file,
+                    status.size > 0
+                else { return }
+                if let record = entry.flatMap(index.record), isMapped.contains(record.digest.firstWord),
+                    record.matches(status), index.trusts(record)
+                {
+                    return
+                }
+                found.append(entry.map { .indexed($0) } ?? .named(Array(path)))
+            }
+        }
+        return found
+    }
+
+    /// Calls `body` with a descriptor of an open file.
+    func withDescriptor(_ file: ChunkFile, _ body: (Int32) -> Void) { _ = file.withDescriptor(opener, body) }
+
+    private func isIndexed(_ local: ChunkSources.LocalFile?) -> Bool {
+        if case .indexed = local { true } else { false }
+    }
+
+    /// Opens a file.
+    ///
+    /// - Parameter number: How many are open already.
+    func open(_ local: ChunkSources.LocalFile, number: Int) -> ChunkFile? {
+        guard let descriptor = opener.open(local),
+            let status = withExtendedLifetime(descriptor, { SyncSystem.status(descriptor.raw) }), status.kind == .file
+        else { return nil }
+        var isTrusted = false
+        if case .indexed(let entry) = local, let record = index.record(entry) {
+            isTrusted = record.matches(status) && index.trusts(record)
+        }
+        return ChunkFile(
+            local, keeping: number < ChunkFile.mostKept ? descriptor : nil, size: status.size, isTrusted: isTrusted)
+    }
+
+    /// Whether the file is long enough to have a chunk at an offset.
+    func holds(_ file: ChunkFile, _ chunk: ChunkMap.Record, at offset: UInt64) -> Bool {
+        let (end, overflow) = offset.addingReportingOverflow(UInt64(chunk.number))
+        return !overflow && end <= file.size && chunk.number > 0
+    }
+
+    /// Whether the file's bytes at an offset are this chunk.
+    func verify(_ file: ChunkFile, _ chunk: ChunkMap.Record, at offset: UInt64) -> Bool {
+        file.withDescriptor(opener) { raw in
+            reader.digest(of: raw, offset..<(offset + UInt64(chunk.number))) == chunk.digest
+        } ?? false
+    }
+}
+
+extension ChunkMap {
+    /// The files in a destination's map, by the first 8 bytes of their digests; `nil` without a map.
+    static func files(_ destination: Destination) -> Set<UInt64>? {
+        guard var map = ChunkMap(destination) else { return nil }
+        var files: Set<UInt64> = []
+        while let record = map.nextFile() { files.insert(record.digest.firstWord) }
+        return files
+    }
+}
+
+/// Reads and hashes parts of files. For one thread.
+final class ChunkReader {
+    private(set) var hasher: SHA256Hasher
+    let buffer: UnsafeMutableRawBufferPointer
+
+    init() throws(DigestError) {
+        hasher = try SHA256Hasher()
+        buffer = .allocate(byteCount: 1 << 20, alignment: 4096)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// Gives the hasher to `body`.
+    func withHasher<R>(_ body: (inout SHA256Hasher) -> R) -> R { body(&hasher) }
+
+    /// The SHA-256 of a part of a file; `nil` if it could not be read to its end.
+    func digest(of file: Int32, _ range: Range<UInt64>) -> SHA256Digest? {
+        sha256(of: file, range, with: &hasher, through: buffer)
+    }
+}
+
+/// Cuts a file with unknown chunks as the publisher would, and reports the chunks.
+///
+/// For destinations filled by other means, or whose ``ChunkMap`` was lost. Every chunk is hashed.
+struct OldFileCutter: ~Copyable {
+    private let cutter: ChunkCutter
+    private var hasher: SHA256Hasher
+    private let buffer: UnsafeMutableRawBufferPointer
+
+    /// Chunks longer than this many **bytes** are not searched for.
+    private static let longestChunk = 4 << 20
+
+    /// `nil` if chunks are too long, or out of memory.
+    init?(_ parameters: ChunkParameters?) {
+        guard let parameters, parameters.isValid, parameters.maximum <= Self.longestChunk,
+            let hasher = try? SHA256Hasher()
+        else { return nil }
+        self.hasher = hasher
+        cutter = ChunkCutter(parameters)
+        buffer = .allocate(byteCount: max(1 << 20, 2 * parameters.maximum), alignment: 4096)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// Reads a file from its start.
+    ///
+    /// - Parameter take: Told of each chunk and where it begins; `false` ends the reading.
+    mutating func cut(_ file: Int32, size: UInt64, _ take: (ChunkMap.Record, UInt64) -> Bool) {
+        var offset: UInt64 = 0
+        var held = 0..<0
+        while offset < size {
+            if held.count < cutter.parameters.maximum, offset + UInt64(held.count) < size {
+                buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: buffer[held]))
+                let rest = size - offset - UInt64(held.count)
+                let end = held.count + Int(min(UInt64(buffer.count - held.count), rest))
+                let free = UnsafeMutableRawBufferPointer(rebasing: buffer[held.count..<end])
+                guard readFully(file, into: free, at: offset + UInt64(held.count)) == free.count else { return }
+                held = 0..<end
+            }
+            let length = cutter.firstChunk(of: UnsafeRawBufferPointer(rebasing: buffer[held]))
+            guard length > 0, let number = UInt32(exactly: length),
+                let digest = try? hasher.digest(  // No memory: what was found stays.
+                    of: UnsafeRawBufferPointer(rebasing: buffer[held.prefix(length)])),
+                take(ChunkMap.Record(digest: digest, number: number), offset)
+            else { return }
+            held = (held.lowerBound + length)..<held.upperBound
+            offset += UInt64(length)
+        }
+    }
 }

@@ -63,7 +63,7 @@ struct DeltaBases: Sendable {
                 let opened = search.open(.indexed(entry), number: checks.count), opened.size == record.status.size
             else { continue }
             deltas[record.digest] = nil
-            checks.append((opened.file, users))
+            checks.append((opened, users))
         }
         return checks
     }

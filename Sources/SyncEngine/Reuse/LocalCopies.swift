@@ -4,37 +4,29 @@ import SyncManifest
 import SyncModel
 import SyncSystem
 
-/// Brings wanted content from what this machine has: files under another path, older revisions' files that are
-/// still here, and whole files an interrupted run left in staging. Nothing is trusted: every byte is hashed.
-struct LocalCopies: Sendable {
-    let context: RunContext
-
-    private struct Candidate: Sendable {
-        var row: Int
-        var source: Source
-        enum Source: Sendable {
-            case indexed(Int)
-            case staged(Staging.File)
-        }
-    }
-
+// Wanted content from what this machine has: files under another path, older revisions' files that are still here, and whole
+// files an interrupted run left in staging. Nothing is trusted: every byte is hashed.
+extension RunContext {
+    /// Brings it to staging.
+    ///
     /// - Returns: The rows that are staged now, and the **bytes** that need not be fetched.
-    func run(wanted: [Int]) -> (rows: Set<Int>, bytes: UInt64) {
-        let candidates = candidates(for: wanted)
+    func copyLocally(_ wanted: [Int]) -> (rows: Set<Int>, bytes: UInt64) {
+        let candidates = localFiles(for: wanted)
         guard !candidates.isEmpty else { return ([], 0) }
-        let manifest = context.manifest
         let done = concurrently(
-            over: candidates.count, threads: context.environment.workers, name: "reuse",
-            isStopped: { context.isStopped }, by: { try LocalCopier(context, lane: $0) }
+            over: candidates.count, threads: environment.workers, name: "reuse",
+            isStopped: { isStopped }, by: { try LocalCopier(self, lane: $0) }
         ) { copier, place -> Int? in
-            let row = candidates[place].row
+            let (row, source) = candidates[place]
             let staged =
-                switch candidates[place].source {
+                switch source {
                 case .indexed(let entry): copier.copy(entry, to: row)
                 case .staged(let file): copier.check(file, of: row)
+                case .named: nil as (file: Staging.File, status: FileStatus)?
                 }
             guard let staged else { return nil }
-            context.committer.add(Committer.Staged(row: row, file: staged.file, staged.status))
+            reused.withLock { _ = $0.insert(row) }
+            committer.add(Committer.Staged(row: row, file: staged.file, staged.status))
             return row
         }
         let rows = Set(done.compactMap(\.result))
@@ -42,30 +34,30 @@ struct LocalCopies: Sendable {
         return (rows, bytes)
     }
 
-    private func candidates(for wanted: [Int]) -> [Candidate] {
-        let (manifest, index) = (context.manifest, context.index)
-        let leftovers = context.staging.leftovers()
+    /// Files in the index or in staging that may have the content of a row.
+    private func localFiles(for wanted: [Int]) -> [(row: Int, source: ChunkSources.LocalFile)] {
+        let leftovers = staging.leftovers()
         guard index.count > 0 || !leftovers.isEmpty else { return [] }
         var rowsByDigest: [SHA256Digest: [Int]] = [:]
         for row in wanted where manifest.files.kind(row) != .link && manifest.files.size(row) > 0 {
             rowsByDigest[manifest.files.digest(row), default: []].append(row)
         }
-        var candidates: [Candidate] = []
+        var candidates: [(row: Int, source: ChunkSources.LocalFile)] = []
         for (file, size) in leftovers where !file.name.isPart {
             let rows = rowsByDigest[file.name.digest] ?? []
-            let place = rows.lastIndex { row in manifest.files.withPath(row) { context.staging.fits(file, $0) } }
+            let place = rows.lastIndex { row in manifest.files.withPath(row) { staging.fits(file, $0) } }
             if let place, manifest.files.size(rows[place]) == size {
-                candidates.append(Candidate(row: rows[place], source: .staged(file)))
+                candidates.append((rows[place], .staged(file)))
                 rowsByDigest[file.name.digest]?.remove(at: place)
             } else {
-                context.staging.remove(file)
+                staging.remove(file)
             }
         }
         let sources = index.sources(
-            of: rowsByDigest.values.flatMap(\.self), wanted: wanted, in: manifest, below: context.destination,
-            isStopped: context.environment.isStopped)
+            of: rowsByDigest.values.flatMap(\.self), wanted: wanted, in: manifest, below: destination,
+            isStopped: environment.isStopped)
         for (digest, entry) in sources {
-            for row in rowsByDigest[digest] ?? [] { candidates.append(Candidate(row: row, source: .indexed(entry))) }
+            for row in rowsByDigest[digest] ?? [] { candidates.append((row, .indexed(entry))) }
         }
         return candidates.sorted { $0.row < $1.row }
     }
@@ -171,5 +163,63 @@ private final class LocalCopier {
         sha256(of: source, 0..<size, with: &hasher, through: buffer, isStopped: { context.isStopped }) {
             piece, offset in target.map { writeAll(piece, to: $0, at: offset) == nil } ?? true
         }
+    }
+}
+
+/// What local files have of wanted ones: chunks, and bases of deltas. A pull and its plan look with the same eyes; nothing
+/// is created.
+struct LocalBytes: Sendable {
+    let sources: ChunkSources
+    /// `nil` without a destination.
+    let bases: DeltaBases?
+    private let manifest: Manifest
+    private let wanted: [Int]
+    private let isHere: @Sendable (_ row: Int, _ blob: Int) -> Bool
+
+    /// - Parameters:
+    ///   - wanted: Rows of which no local file has the whole content.
+    ///   - isHere: Blobs that an earlier run has put in place.
+    ///   - destination: `nil` if there is none yet.
+    ///   - leftovers: Parts of files that are not wanted any more.
+    init(
+        _ manifest: Manifest, wanted: [Int],
+        isHere: @escaping @Sendable (_ row: Int, _ blob: Int) -> Bool = { _, _ in false }, index: StatIndex,
+        destination: Destination?, staging: Staging? = nil, leftovers: [Staging.File] = [],
+        _ environment: EngineEnvironment, isStopped: @escaping @Sendable () -> Bool
+    ) {
+        (self.manifest, self.wanted, self.isHere) = (manifest, wanted, isHere)
+        guard let destination else {
+            (sources, bases) = (ChunkSources(manifest: manifest), nil)
+            return
+        }
+        let sources = ChunkSources.find(
+            manifest, wanted: wanted, isHere: isHere, index: index, destination: destination, staging: staging,
+            parts: leftovers, isStopped: isStopped)
+        self.sources = sources
+        bases = DeltaBases(
+            manifest, wanted: wanted, isWanted: { !isHere($0, $1) && !sources.has(row: $0, blob: $1) }, index: index,
+            destination: destination, threads: environment.workers, isStopped: isStopped)
+    }
+
+    /// **Bytes** of a wanted file found in local chunks.
+    func bytes(of row: Int) -> UInt64 {
+        manifest.files.blobs(row).enumerated().reduce(UInt64(0)) { sum, next in
+            sources.has(row: row, blob: next.offset) ? sum &+ next.element.rawLength : sum
+        }
+    }
+
+    /// The plan for what is neither in place nor in local files.
+    ///
+    /// - Parameter isResumed: Whether an interrupted run left something: then gaps are what it has fetched, and are
+    ///   hardly ever read again. A run that is killed every minute still comes to an end.
+    func plan(connections: Int, isResumed: Bool = false, gaps: (_ row: Int) -> [Range<UInt64>]? = { _ in nil })
+        throws(PlanError) -> Plan
+    {
+        let skipping = { isHere($0, $1) || sources.has(row: $0, blob: $1) }
+        var rule = FetchRounds.rule(for: manifest, wanted: wanted, connections: connections, skipping: skipping)
+        if isResumed { (rule.maximumGap, rule.wastePercent) = (32 << 10, 1) }
+        return try makePlan(
+            manifest, wanted: wanted, rule: rule, gaps: gaps, skipping: skipping,
+            delta: { bases?.delta(row: $0, blob: $1) })
     }
 }

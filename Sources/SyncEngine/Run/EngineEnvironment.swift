@@ -138,20 +138,16 @@ package enum StopReason: String, Sendable, Equatable {
 
 /// A stop request that many may watch.
 package final class StopRequest: Sendable {
-    private struct State: Sendable {
-        var reason: StopReason?
-        var isStopped: Bool { reason != nil }
-        var actions: [@Sendable () -> Void] = []
-    }
-    private let state = Monitor(State())
+    /// The first reason given, and what is to be done then.
+    private let state = Monitor<(reason: StopReason?, actions: [@Sendable () -> Void])>((nil, []))
 
     package init() {}
 
     /// Whether a stop was requested.
-    package var isStopped: Bool { state.withLock(\.isStopped) }
+    package var isStopped: Bool { reason != nil }
 
     /// The first reason given; `nil` if none.
-    package var reason: StopReason? { state.withLock(\.reason) }
+    package var reason: StopReason? { state.withLock { $0.reason } }
 
     /// Requests a stop. Runs what ``onStop(_:)`` has registered, once.
     package func stop(_ reason: StopReason = .user) {
@@ -166,8 +162,8 @@ package final class StopRequest: Sendable {
     /// Runs `action` when stopped, or at once if already stopped.
     func onStop(_ action: @escaping @Sendable () -> Void) {
         let now = state.change { state in
-            if !state.isStopped { state.actions.append(action) }
-            return state.isStopped
+            if state.reason == nil { state.actions.append(action) }
+            return state.reason != nil
         }
         if now { action() }
     }

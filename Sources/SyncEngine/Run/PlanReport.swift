@@ -1,4 +1,4 @@
-import SyncManifest
+package import SyncManifest
 package import SyncModel
 package import SyncPlugins
 import SyncSystem
@@ -36,15 +36,10 @@ package struct PlanReport: Sendable {
     package let reusedBytes: UInt64
     /// **Bytes** left by an interrupted pull: what is wanted of them is not fetched, although the plan includes it.
     package let leftoverBytes: UInt64
-    /// The part of ``packBytes`` that is deltas against local older versions.
-    package let deltaBytes: UInt64
-    /// **Bytes** of the dictionary, if blobs need it and it is not cached; not included in ``packBytes``.
+    /// **Bytes** of the dictionary, if blobs need it and it is not cached; not included in ``fetch``.
     package let dictionaryBytes: UInt64
-    /// Stored **bytes** wanted from packs, **bytes** of loose files, and **bytes** between blobs.
-    package let packBytes, looseBytes, gapBytes: UInt64
-    package let packRequests, looseRequests: Int
-    /// Requests saved against one request per file.
-    package let requestsAvoided: Int
+    /// What is fetched.
+    package let fetch: Plan
     /// Requests made for this report.
     package let manifestRequests: UInt64
     /// Requests of the pull: the fewest, and the most to be expected where no server redirects or fails. Long ones are cut
@@ -100,6 +95,9 @@ extension PlanReport {
     /// All cuts together: sixteen connections, and each cut halves the rest.
     private static let mostCuts: UInt64 = 64
 
+    /// Requests for packs.
+    package var packRequests: Int { fetch.spans.count - fetch.loose.count }
+
     /// The exit status of the pull, as far as it can be known.
     package var status: ExitStatus { refusal?.status ?? (obstructed.isEmpty ? .done : .incomplete) }
 
@@ -127,11 +125,11 @@ extension PlanReport {
             $0.field("unchanged", unchangedBytes)
             $0.field("reused", reusedBytes)
             $0.field("leftover", leftoverBytes)
-            $0.field("packs", packBytes)
-            $0.field("deltas", deltaBytes)
+            $0.field("packs", fetch.packBytes)
+            $0.field("deltas", fetch.deltaBytes)
             $0.field("dictionary", dictionaryBytes)
-            $0.field("loose", looseBytes)
-            $0.field("gaps", gapBytes)
+            $0.field("loose", fetch.looseBytes)
+            $0.field("gaps", fetch.gapBytes)
         }
         line.object("requests") {
             $0.field("least", requestCount.lowerBound)
@@ -139,8 +137,8 @@ extension PlanReport {
             $0.field("manifest", manifestRequests)
             $0.field("dictionary", dictionaryBytes > 0 ? 1 : 0)
             $0.field("packs", packRequests)
-            $0.field("loose", looseRequests)
-            $0.field("avoided", requestsAvoided)
+            $0.field("loose", fetch.loose.count)
+            $0.field("avoided", fetch.requestsAvoided)
         }
         line.list("spans", requests) { request, line in
             line.field("url", request.url)
@@ -150,5 +148,93 @@ extension PlanReport {
             line.field("gap_bytes", request.gapBytes)
         }
         if !obstructed.isEmpty { line.field("obstructed", obstructed) }
+    }
+}
+
+extension PlanReport {
+    /// Objects beside each other on one server.
+    package struct Source: Sendable {
+        /// The URL up to the last slash of its path, absolute. Not redacted.
+        package let prefix: String
+        /// One of the objects: its URL, absolute, not redacted; and its **bytes**.
+        package let example: (url: String, size: UInt64)
+        /// Different objects.
+        package fileprivate(set) var objects: Int
+        /// Requests sent there if the servers before it do not fail.
+        package fileprivate(set) var requests: Int
+    }
+
+    /// The places that the plan's requests can go to, mirrors included, each once, in the order of the plan.
+    ///
+    /// - Parameter location: The manifest's path or URL, as it was given: what relative URLs are relative to.
+    package func sources(of location: String) -> [Source] {
+        let base = manifestURL(location)
+        var sources: [Source] = []
+        var places: [Substring: Int] = [:]
+        var seen: Set<String> = []
+        for request in requests {
+            for (index, written) in request.sources.enumerated() {
+                let url = resolve(written, against: base)
+                let plain = url.prefix { $0 != "?" && $0 != "#" }
+                let prefix = plain[...(plain.lastIndex(of: "/") ?? plain.startIndex)]
+                let isNew = seen.insert(url).inserted
+                if let place = places[prefix] {
+                    sources[place].objects += isNew ? 1 : 0
+                    sources[place].requests += index == 0 ? 1 : 0
+                } else {
+                    places[prefix] = sources.count
+                    sources.append(
+                        Source(
+                            prefix: String(prefix), example: (url, request.size), objects: 1,
+                            requests: index == 0 ? 1 : 0))
+                }
+            }
+        }
+        return sources
+    }
+}
+
+/// What a pull would do with a file, a link, or a directory named by the manifest.
+package struct PlannedFile: Sendable {
+    /// The word in events and lines.
+    package enum Action: String, Sendable {
+        /// Nothing is there.
+        case new
+        /// Something else is there and is replaced.
+        case changed
+        /// Right already.
+        case unchanged
+        /// An earlier pull installed it, the manifest does not name it, and it goes, with `--prune` or because it is in the way.
+        case removed
+        /// As ``removed``; it would go with `--prune`.
+        case obsolete
+        /// Its place cannot be used.
+        case blocked
+    }
+
+    package let path: String
+    package let action: Action
+    package var isDirectory = false
+    /// **Bytes**; `nil` for a link.
+    package var size: UInt64?
+    /// The link's target.
+    package var link: String?
+    /// A local file with the same content.
+    package var from: String?
+    /// **Bytes** of it that are available locally.
+    package var here: UInt64 = 0
+    /// Why its place cannot be used.
+    package var reason: String?
+
+    /// The fields of `plan.file`.
+    package func write(to line: inout JSONLine) {
+        line.field("path", path)
+        line.field("action", action.rawValue)
+        if isDirectory { line.field("directory", true) }
+        line.field("size", optional: size)
+        line.field("link", optional: link)
+        line.field("from", optional: from)
+        if here > 0 { line.field("here", here) }
+        line.field("reason", optional: reason)
     }
 }

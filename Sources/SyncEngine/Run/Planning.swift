@@ -54,9 +54,10 @@ extension PullEngine {
                 pruneRefusal = refusal.reason
                 refusals.append(refusal.error)
             }
-            let straying = UpwardLinks(manifest, destination, index).straying(found.left(of: found.unnamed), rows: rows)
+            let links = UpwardLinks(manifest, destination, index)
+            let straying = links.straying(found.left(of: found.unnamed), rows: rows)
             if let link = straying.first(where: { index.record($0)?.installed != true }) {
-                refusals.append(PullRun.straying(link, index, path))
+                refusals.append(links.refusal(link))
             }
             survey = found
         }
@@ -65,7 +66,7 @@ extension PullEngine {
         if let destination {
             let shortage = try destination.shortage(of: wanted, in: manifest) { _ in leftovers }
             if let shortage { refusals.append(shortage) }
-        } else if let space, let shortage = SpaceNeed(wanted, of: manifest).shortage(space, path) {
+        } else if let space, let shortage = shortage(of: wanted, in: manifest, on: space, path) {
             refusals.append(shortage)
         }
         // What is in the way goes before anything is copied.
@@ -118,9 +119,7 @@ extension PullEngine {
             refusal: refusals.first, totalBytes: bytes(rows),
             unchangedBytes: bytes(rows.lazy.filter(inventory.records.has)),
             reusedBytes: rest.reduce(bytes(copied)) { $0 &+ local.bytes(of: $1) }, leftoverBytes: leftoverBytes,
-            deltaBytes: plan.deltaBytes, dictionaryBytes: dictionaryBytes, packBytes: plan.packBytes,
-            looseBytes: plan.looseBytes, gapBytes: plan.gapBytes, packRequests: plan.spans.count - plan.loose.count,
-            looseRequests: plan.loose.count, requestsAvoided: plan.requestsAvoided, manifestRequests: manifestRequests,
+            dictionaryBytes: dictionaryBytes, fetch: plan, manifestRequests: manifestRequests,
             requestCount: PlanReport.requestCount(
                 plan, before: manifestRequests &+ (dictionaryBytes > 0 ? 1 : 0),
                 least: leftoverBytes > 0 ? manifestRequests : nil),

@@ -78,13 +78,8 @@ struct PullRun {
         named?.tell(environment.events, session: session, run: report.run, time: environment.now())
         do throws(EngineError) {
             if let manifest {
-                let states: RowStates
-                if let completion {
-                    states = try unchanged(completion, manifest, index)
-                } else {
-                    states = try bring(manifest, index)
-                }
-                return try conclude(manifest, states)
+                if let completion { return try conclude(unchanged(completion, manifest, index)) }
+                return try conclude(bring(manifest, index))
             }
             report.obsolete = index.obsoleteFiles
             return try finish(completion, groups)
@@ -119,62 +114,61 @@ struct PullRun {
     }
 
     private mutating func unchanged(_ completion: StatIndex.Completion, _ manifest: Manifest, _ index: StatIndex)
-        throws(EngineError) -> RowStates
+        throws(EngineError) -> RunFiles
     {
         report.files.total = Int(clamping: completion.files)
         report.bytes.total = completion.totalBytes
         report.obsolete = index.obsoleteFiles
         journal.planned(Plan(), total: report.files.total, unchanged: report.files.total)
-        let rows = try recipe.selectedRows(of: manifest, environment.stop)
-        return RunFiles(manifest, rows, .unchanged).states
+        return RunFiles(manifest, try recipe.selectedRows(of: manifest, environment.stop), .unchanged)
     }
 
     // MARK: Bringing
 
     /// In this order: check, make room, bring, remove, create the directories, write the index.
-    private mutating func bring(_ manifest: Manifest, _ index: StatIndex) throws(EngineError) -> RowStates {
+    private mutating func bring(_ manifest: Manifest, _ index: StatIndex) throws(EngineError) -> RunFiles {
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
-        var files = RunFiles(manifest, rows, .pending)
+        var files = RunFiles(manifest, rows, .waiting)
         report.files.total = rows.count
         report.bytes.total = files.bytes
 
         environment.live.look(at: files)
         var survey = try look(at: files, index)
-        for row in rows where survey.inventory.records.has(row) { files.states[row] = .unchanged }
+        for row in rows where survey.inventory.records.has(row) { files[row] = .unchanged }
         try takeUp(survey, &files)
         IndexLog.remove(destination)
         try makeRoom(&survey, files)
-        let tasks = environment.live.begin(files.states)
+        let tasks = environment.live.begin(files)
         leaveObstructed(&survey, &files)
         do throws(EngineError) { if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) } } catch {
             // The next process of a stopped run finds in the log what is in place, and counts it.
-            if environment.stop.reason.map({ $0 == .late }) ?? true { count(files.states) }
+            if environment.stop.reason.map({ $0 == .late }) ?? true { count(files) }
             throw error
         }
-        if recipe.prune, !hasSyncFailed, !environment.stop.isStopped || files.states.count(.pending) == 0 {
+        if recipe.prune, !hasSyncFailed, !environment.stop.isStopped || files.count(.waiting) == 0 {
             // When every file is in place, a stop no longer prevents the run's end, nor this.
             prune(&survey)
         }
-        report.replaced = survey.inventory.foreign.count {
-            files.states[$0] == .installed || files.states[$0] == .reused
-        }
+        report.replaced = survey.inventory.foreign.count(where: files.isPlaced)
         if !recipe.prune { report.obsolete = survey.left(of: survey.obsolete).count }
         let directories = makeDirectories(survey)
         keepReasons(files)
         if !hasUnsyncedFiles, !environment.stop.isStopped || !survey.inventory.wanted.isEmpty {
-            count(files.states)
+            count(files)
             do throws(EngineError) { try writeIndex(survey, directories, files) } catch {
                 // The disk's failure has been reported: the next pull checks what the log names.
                 guard report.status == .ioError, report.files.failed > 0 else { throw error }
             }
         }
-        return files.states
+        return files
     }
 
     /// Determines what to do, and refuses what must not be done, before anything is changed.
     private func look(at files: RunFiles, _ index: StatIndex) throws(EngineError) -> Survey {
         let manifest = files.manifest
-        try checkRevision(manifest, index)
+        let known = try stored(environment.store.installedRevision(of: session))
+        let newer = try refuseOlder(manifest, recipe, index: index.revision, session: known)
+        if let newer { journal.revision(manifest.revision, installed: newer) }
         let log = IndexLog.read(destination)
         let index = try fold(log, into: index)
         let survey = try Survey(
@@ -185,6 +179,17 @@ struct PullRun {
             throw refusal.error
         }
         return survey
+    }
+
+    /// The index including what a killed run put in place.
+    private func fold(_ log: [IndexLog.Entry], into index: StatIndex) throws(EngineError) -> StatIndex {
+        do throws(FileError) {
+            let isStopped = environment.isStopped
+            if let folded = try environment.fold(log, into: index, in: destination, isStopped: isStopped) {
+                return folded
+            }
+        } catch { throw EngineError(.ioError, "\(error)", cause: error.cause) }
+        throw EngineError(.interrupted, "stopped while checking what an earlier run left")
     }
 
     /// Prepares directories, and removes what is where the manifest wants something else.
@@ -215,7 +220,7 @@ struct PullRun {
         for row in survey.inventory.wanted where links.isAstray(row) {
             fail(row, UpwardLinks.astray, .inTheWay, &files)
         }
-        survey.inventory.wanted.removeAll { files.states[$0] == .failed }
+        survey.inventory.wanted.removeAll { files[$0] == .failed }
     }
 
     private mutating func fetch(_ survey: inout Survey, _ files: inout RunFiles, _ tasks: TaskTracker)
@@ -225,37 +230,35 @@ struct PullRun {
         let manifest = files.manifest.sharingBlobs(among: wanted)
         progress.begin(
             .fetching, files: wanted.count, bytes: wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) })
-        let origins = RowOrigins()
         let context = try RunContext(
             manifest, wanted: wanted, destination, survey.index, environment, backup: survey.pruning.backup
-        ) { [journal, progress] rows in
-            for row in rows { journal.installed(row, of: manifest, from: origins[row]) }
-            tasks.installed(rows) { origins[$0] == .reused }
+        ) { [journal, progress] rows, reused in
+            for row in rows { journal.installed(row, of: manifest, isReused: reused.contains(row)) }
+            tasks.installed(rows, isReused: reused.contains)
             progress.add(files: rows.count)
         }
-        let step = BringStep(
-            context, wanted: wanted, from: found, origins: origins, connections: recipe.plannedConnections, progress)
+        var step = BringStep(context, wanted: wanted, from: found, connections: recipe.plannedConnections, progress)
         let (journal, total) = (journal, report.files.total)
-        let unchanged = files.states.count(.unchanged)
-        var outcome = BringStep.Outcome()
+        let unchanged = files.count(.unchanged)
         let result = Result { () throws(EngineError) in
-            try step.run(first: recorded?.firstPaths ?? [], into: &outcome) {
+            try step.run(first: recorded?.firstPaths ?? []) {
                 journal.planned($0, total: total, unchanged: unchanged)
             }
         }
         // What came counts even if the rest cannot be fetched.
-        report.bytes.reused = outcome.reusedBytes
-        survey.inventory.records.take(outcome.records)
-        for row in outcome.records.rows { files.states[row] = origins[row] == .reused ? .reused : .installed }
+        report.bytes.reused = step.reusedBytes
+        survey.inventory.records.take(step.records)
+        let reused = context.reused.withLock { $0 }
+        for row in step.records.rows { files[row] = reused.contains(row) ? .reused : .installed }
         hasSyncFailed = context.disk.syncFailure != nil
-        hasUnsyncedFiles = outcome.leftUnsynced
+        hasUnsyncedFiles = step.leftUnsynced
         try result.get()
-        report.reason = outcome.diskFailure?.reasonForFile
-        note(outcome.failures, &files)
+        report.reason = step.diskFailure?.reasonForFile
+        note(step.failures, &files)
     }
 
     private mutating func note(_ failures: [RowFailure], _ files: inout RunFiles) {
-        for failure in failures where files.states[failure.row] == .pending {
+        for failure in failures where files[failure.row] == .waiting {
             if environment.stop.isStopped, !failure.cause.isOfDisk { continue }
             fail(failure.row, failure.reason, failure.cause, &files)
             if failure.cause.isOfDisk { report.status = .ioError }
@@ -263,13 +266,13 @@ struct PullRun {
         guard report.status == .done, !failures.isEmpty, !environment.stop.isStopped else { return }
         if failures.allSatisfy(\.cause.isRefusal) {
             report.status = .refused
-        } else if files.states.count(.installed) == 0, failures.allSatisfy(\.isUnreachable) {
+        } else if files.count(.installed) == 0, failures.allSatisfy(\.isUnreachable) {
             report.status = .unavailable
         }
     }
 
     private func fail(_ row: Int, _ reason: String, _ cause: FailureCause, _ files: inout RunFiles) {
-        files.states.end(row, cause == .cancelled ? .cancelled : .failed, reason)
+        files.end(row, cause == .cancelled ? .cancelled : .failed, reason)
         environment.live.tasks?.end(row, cause == .cancelled ? .cancelled : .failed)
         journal.failed(files.manifest.files.path(row), reason: reason, cause)
     }
@@ -283,21 +286,78 @@ struct PullRun {
         survey.gone.formUnion(survey.formerDirectories.without(failed))
     }
 
+    /// Removes files and directories that an earlier pull installed, and reports it.
+    ///
+    /// - Parameter isLast: Whether no batch of files is synced afterwards. Then this is: what a power cut brought back, and the
+    ///   index had forgotten, would stay for ever.
+    /// - Returns: The positions of those that could not be removed.
+    @discardableResult private mutating func remove(
+        _ positions: [Int], _ survey: inout Survey, isLast: Bool = false
+    ) -> Set<Int> {
+        guard !positions.isEmpty else { return [] }
+        let index = survey.index
+        let removal = Removal(destination: destination, index: index, backup: survey.pruning.backup)
+        let result = removal.remove(positions)
+        if isLast, environment.isDurable, !result.gone.isEmpty {
+            do throws(FileError) { try environment.synchronize(destination) } catch {
+                // What is gone may come back: it stays in the index, and the next run looks.
+                (report.status, report.reason) = (.ioError, error.reasonForFile)
+                report.notRemoved += positions.count
+                for position in positions { journal.notRemoved(index.text(position), reason: "\(error)") }
+                return Set(positions)
+            }
+        }
+        report.files.removed += result.removed
+        report.folders.removed += result.removedDirectories
+        for position in result.gone where !index.isDirectory(position) { journal.removed(index.text(position)) }
+        for (position, error) in result.failures {
+            journal.notRemoved(index.text(position), reason: "\(error)")
+            report.status = .ioError
+        }
+        report.notRemoved += result.failures.count
+        survey.gone.formUnion(result.gone)
+        return Set(result.failures.map(\.position))
+    }
+
+    /// Removes links of earlier revisions that would lead out of the new tree.
+    ///
+    /// - Throws: ``EngineError`` with status 77 when one of them cannot be removed, or is not ours to remove.
+    private mutating func removeStraying(_ survey: inout Survey, _ rows: [Int]) throws(EngineError) {
+        let index = survey.index
+        let links = UpwardLinks(survey.pruning.manifest, destination, index)
+        let straying = links.straying(survey.left(of: survey.unnamed), rows: rows)
+        remove(straying.filter { index.record($0)?.installed == true }, &survey)
+        if let left = survey.left(of: straying).first { throw links.refusal(left) }
+    }
+
+    /// Creates the directories and reports those that failed.
+    private mutating func makeDirectories(_ survey: Survey) -> Placed {
+        let named = survey.directories
+        let (placed, made) = named.finish(survey.missingDirectories)
+        report.folders.made = made
+        report.folders.failed = placed.failures.count
+        for (row, error) in placed.failures {
+            journal.failed(named.manifest.directories.path(row), reason: error.reason, error.cause)
+            if error.cause.isOfDisk, error.cause != .inTheWay { report.status = .ioError }
+        }
+        return placed
+    }
+
     // MARK: The end
 
     /// Stores why files are missing, for later queries. Failing to do so does no other harm.
     private func keepReasons(_ files: RunFiles) {
-        let (states, table) = (files.states, files.manifest.files)
-        guard !states.reasons.isEmpty else { return }
-        let tasks = states.reasons.sorted { $0.key < $1.key }.prefix(SyncStore.mostTasks).map { row, reason in
+        guard !files.reasons.isEmpty else { return }
+        let table = files.manifest.files
+        let tasks = files.reasons.sorted { $0.key < $1.key }.prefix(SyncStore.mostTasks).map { row, reason in
             StoredTask(
                 path: table.path(row), digest: table.digest(row),
-                state: states[row] == .cancelled ? .cancelled : .failed, reason: reason)
+                state: files[row] == .cancelled ? .cancelled : .failed, reason: reason)
         }
         try? environment.store.record(tasks, of: report.run, now: environment.now())
     }
 
-    private func writeIndex(_ survey: Survey, _ directories: NamedDirectories.Outcome, _ files: RunFiles)
+    private func writeIndex(_ survey: Survey, _ directories: Placed, _ files: RunFiles)
         throws(EngineError)
     {
         // The log goes: from then on only the events say what this run has put in place.
@@ -320,5 +380,200 @@ struct PullRun {
             // Files are in place and verified; the next run hashes them again. Most likely the disk is full.
             throw EngineError(.ioError, "\(error)", cause: error.cause)
         }
+    }
+}
+
+// A run's record: in the store before anything is fetched, and ended there before anything is reported.
+extension PullRun {
+    /// Starts the run or takes it over; from here on everything is recorded.
+    mutating func enter(_ groups: [String]) throws(EngineError) {
+        report.manifest = found.counts
+        let former = try followed()
+        let run: String
+        if let recorded {
+            run = try stored(environment.store.take(run: recorded.identifier, now: environment.now()).identifier)
+            isTakenUp = recorded.started != nil
+        } else {
+            let prepared = PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups)
+            let started = try environment.begin(prepared, in: destination, isHeld: true)
+            run = started.run.identifier
+            isTakenUp = started.isContinued
+        }
+        if isTakenUp { try? environment.store.forgetTasks(of: run) }  // They are tried again.
+        report.run = run
+        journal = RunJournal(environment: environment, session: session, run: run)
+        journal.open()
+        journal.started(found, destination: destination.path, userData: facts.userData, recipe, former: former)
+    }
+
+    /// The session's previous request, if it followed another channel.
+    private func followed() throws(EngineError) -> RunRecipe? {
+        guard recipe.revision == nil else { return nil }
+        let runs = try stored(environment.store.runs(session: session, limit: 3))
+        let last = runs.first { $0.identifier != recorded?.identifier && ($0.result == .ok || $0.result == .partial) }?
+            .recipe
+        guard let last, last.revision == nil, last.channel != recipe.channel else { return nil }
+        return last
+    }
+
+    /// Ends a run before its groups are complete: the error is recorded, and its hooks are not owed. If only its end
+    /// could not be recorded, that is left to the next process.
+    mutating func failed(_ error: EngineError) -> EngineError {
+        var error = error.after(environment.stop.reason)
+        error.isOnRecord = true
+        guard !isSummarized else { return error }
+        let isHere = report.files.installed + report.files.reused + report.files.unchanged > 0
+        report.result = environment.stop.reason == .late && isHere ? .partial : .failed
+        report.status = error.status
+        do throws(EngineError) {
+            if let reason = environment.stop.reason, reason != .late {
+                try rest(reason, error: error)
+            } else {
+                try finish(error: error)
+            }
+        } catch {
+            // The first error is the one that counts.
+        }
+        return error
+    }
+
+    /// Ends a run for which nothing changed: the manifest is not even decoded.
+    mutating func finish(_ completion: StatIndex.Completion?, _ groups: [String]) throws(EngineError) -> PullReport {
+        report.files.total = Int(clamping: completion?.files ?? 0)
+        report.files.unchanged = report.files.total
+        report.bytes.total = completion?.totalBytes ?? 0
+        journal.planned(Plan(), total: report.files.total, unchanged: report.files.unchanged)
+        count()
+        let ends = groups.map { CompletedGroup(name: $0, result: .ok, changed: 0) }
+        _ = try stored(journal.complete(ends, report))
+        try finish()
+        return report
+    }
+
+    mutating func conclude(_ files: RunFiles) throws(EngineError) -> PullReport {
+        count(files)
+        report.reason = report.reason ?? files.commonReason
+        report.directories = files.directories
+        let pending = files.count(.waiting)
+        let missing = report.files.failed + pending
+        if missing > 0 || report.folders.failed > 0 {
+            report.result = missing > 0 && report.files.total == missing ? .failed : .partial
+            if report.status == .done { report.status = .incomplete }
+        }
+        if environment.stop.reason == .late, pending > 0 {
+            let here = report.files.total - missing
+            let what = "\(here) of \(report.files.total) files are in place; the next pull continues from there"
+            throw .late(what, report.changed == 0 ? .unavailable : .incomplete)
+        }
+        if let reason = environment.stop.reason, pending > 0 {
+            try rest(reason)
+            return report
+        }
+        count()
+        let haveHooksSucceeded = try completeGroups(files)
+        if !haveHooksSucceeded, report.status == .done { report.status = .hookFailed }
+        if let reason = environment.stop.reason, try isCutShort(by: reason, haveHooksSucceeded) {
+            // A hook was stopped: whoever continues the run calls it again.
+            try rest(reason)
+        } else {
+            try finish()
+        }
+        return report
+    }
+
+    /// Reports which groups are complete, then runs their hooks. Only after every file event.
+    ///
+    /// - Returns: Whether every hook did its work.
+    /// - Throws: ``EngineError`` when the store cannot take it; then the hooks are called by the next pull.
+    private func completeGroups(_ files: RunFiles) throws(EngineError) -> Bool {
+        let manifest = files.manifest
+        var ends = [CompletedGroup(name: RunRecipe.groupOfAll, result: report.result, changed: report.changed)]
+        let selected = Set(recipe.completing(manifest.groups.map(\.name)))
+        for group in manifest.groups where selected.contains(group.name) {
+            // Not kept: there can be thousands of groups, and as many rows in each.
+            guard let rows = manifest.rows(of: group, isStopped: environment.isStopped) else {
+                // The groups stay incomplete, and the run is taken over later.
+                throw EngineError(.interrupted, "stopped while looking for the files of the groups")
+            }
+            ends.append(files.end(of: group.name, rows))
+        }
+        return try recording { () throws(StoreError) -> Bool in
+            let owed = try journal.complete(ends, report)
+            let hooks = OwedHooks(environment: environment, destination: destination)
+            var allSucceeded = true
+            for hook in owed where !environment.stop.isStopped {
+                guard let end = ends.first(where: { $0.name == hook.group }) else { continue }
+                let group = manifest.groups.first { $0.name == hook.group }
+                let selection = group.flatMap { manifest.rows(of: $0, isStopped: environment.isStopped) }
+                if group != nil, selection == nil { break }
+                var input = HookInput(
+                    report: report, group: end, destination: destination.path, userData: facts.userData,
+                    digest: manifest.digest, revision: manifest.revision, batch: hook.batch, manifest: manifest,
+                    files: files)
+                input.rows = selection.map { some in files.rows.filter(some.contains) } ?? files.rows
+                if hook.batch != nil {
+                    let earlier = try earlierRows(hook, files)
+                    input.rows.removeAll { !files.isPlaced($0) && !earlier.contains($0) }
+                }
+                allSucceeded = try hooks.run(hook, input) && allSucceeded
+            }
+            return allSucceeded
+        }
+    }
+
+    /// Files that earlier runs, or earlier work on this one, put in place and a batch hook has not accepted.
+    private func earlierRows(_ hook: StoredHook, _ files: RunFiles) throws(StoreError) -> Set<Int> {
+        let store = environment.store
+        guard let work = try store.untold(hook, includingOwn: isTakenUp) else { return [] }
+        let here = files.manifest.files.indices.filter { files[$0] == .unchanged }
+        let known = try store.untold(here, of: files.manifest, in: hook.session, work)
+        let rows =
+            known ?? StatIndex.read(from: destination).changed(here, of: files.manifest.files, since: work.since)
+        return Set(rows)
+    }
+
+    /// Counts the results of the files so far.
+    mutating func count(_ files: RunFiles) {
+        report.files.installed = files.count(.installed)
+        report.files.reused = files.count(.reused)
+        report.files.unchanged = files.count(.unchanged)
+        report.files.failed = files.missing
+    }
+
+    /// Whether a stop cut a hook short, and so the run.
+    private func isCutShort(by reason: StopReason, _ haveHooksSucceeded: Bool) throws(EngineError) -> Bool {
+        if reason == .cancelled, !haveHooksSucceeded { return true }
+        return try stored(environment.store.owedHooks(session: session).contains { $0.run == report.run })
+    }
+
+    /// Counts what was sent and received so far; hooks get this, too.
+    mutating func count() {
+        let totals = environment.transport.totals
+        report.requests = totals.requests
+        report.bytes.received = totals.bytesReceived
+        report.elapsedMilliseconds = environment.now() - started
+    }
+
+    /// Records the end of the run.
+    private mutating func finish(error: EngineError? = nil) throws(EngineError) {
+        summarize(stopped: nil)
+        try journal.finish(report, work: report, error: error)
+    }
+
+    /// Records that the run is stopped before its end.
+    private mutating func rest(_ reason: StopReason, error: EngineError? = nil) throws(EngineError) {
+        summarize(stopped: reason)
+        journal.stopped(report, error: error?.message, reason)
+        try journal.rest(reason, report)
+    }
+
+    /// Reports what this process did for the run.
+    private mutating func summarize(stopped reason: StopReason?) {
+        isSummarized = true
+        count()
+        let tasks = environment.live.tasks
+        tasks?.end(reason)
+        let (origins, rest) = environment.ledger.entries
+        journal.summary(report, tasks: tasks?.steps, stopped: reason, origins: origins, otherBytes: rest)
     }
 }

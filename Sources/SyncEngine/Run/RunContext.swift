@@ -19,6 +19,8 @@ struct RunContext: Sendable {
     /// Blobs in transit, kept for the next process.
     let partialBlobs: PartialBlobs
     let disk: DiskState
+    /// Rows whose bytes were on this machine.
+    let reused = Monitor<Set<Int>>([])
 
     /// Whether a stop was requested; polled often.
     var isStopped: Bool { environment.stop.isStopped }
@@ -33,11 +35,13 @@ struct RunContext: Sendable {
 
     /// Prepares staging and starts the committer.
     ///
-    /// - Parameter onCommitted: Called on the committer's thread with the rows of each batch, once they are durable.
+    /// - Parameter onCommitted: Called on the committer's thread with the rows of each batch, once they are durable, and with
+    ///   those whose bytes were here.
     /// - Throws: ``EngineError``: 73 without staging, 74 without a thread.
     init(
         _ manifest: Manifest, wanted: [Int], _ destination: Destination, _ index: StatIndex,
-        _ environment: EngineEnvironment, backup: BackupDirectory?, onCommitted: @escaping @Sendable ([Int]) -> Void
+        _ environment: EngineEnvironment, backup: BackupDirectory?,
+        onCommitted: @escaping @Sendable (_ rows: [Int], _ reused: Set<Int>) -> Void
     ) throws(EngineError) {
         (self.environment, self.manifest) = (environment, manifest)
         (self.destination, self.index) = (destination, index)
@@ -49,7 +53,8 @@ struct RunContext: Sendable {
             committer = try Committer(
                 manifest: manifest, destination: destination, staging: staging, isDurable: environment.isDurable,
                 verifications: environment.verifications, wholes: wholes, backup: backup, disk: disk,
-                isStopped: environment.isStopped, synchronize: environment.synchronize, onCommitted: onCommitted)
+                isStopped: environment.isStopped, synchronize: environment.synchronize
+            ) { [reused] rows in onCommitted(rows, reused.withLock { $0 }) }
         } catch { throw EngineError(.ioError, "\(error)") }
         partialBlobs = PartialBlobs(manifest: manifest, staging: staging, lane: lane)
         parts = PartFiles(manifest: manifest, staging: staging, lane: lane, isStopped: environment.isStopped)

@@ -210,7 +210,7 @@ extension PullEngine {
                 let run = try store.run(hook.run)
                 if run.state == .paused { continue }
                 let input = lateInput(hook, run, in: destination)
-                if input.isBatched, environment.stop.isStopped { return }
+                if hook.batch != nil, environment.stop.isStopped { return }
                 let log = EventLog(store: store, session: session)
                 environment.events.open(log, session: session, run: run.identifier)
                 _ = try hooks.run(hook, input)

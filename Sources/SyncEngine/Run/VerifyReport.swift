@@ -7,10 +7,42 @@ import SyncSystem
 
 /// The result of hashing every file again.
 package struct VerifyReport: Sendable {
+    /// What is wrong at one place.
     package struct Problem: Sendable {
         package var path: String
         /// `missing`, `differs`, or why it cannot be read.
         package var reason: String
+        /// Whether only the time differs, which happens easily, or a mode where none can be set: that is no fault.
+        private(set) var isNote = false
+        private var isOfMode = false
+
+        package init(path: String, reason: String) { (self.path, self.reason) = (path, reason) }
+
+        /// A mode or time of a row that differs from the manifest's, or the executable bit of a file where it keeps no mode; `nil`
+        /// if all are right.
+        init?(_ table: FileTable, _ row: Int, _ found: FileStatus) {
+            let (kind, traits) = (table.kind(row), table.traits(row))
+            path = table.path(row)
+            if kind == .file || kind == .executable, traits.mode == nil, found.isExecutable != (kind == .executable) {
+                reason = kind == .executable ? "is not executable" : "is executable, but should not be"
+                isOfMode = true
+            } else if traits.hold(of: found) {
+                return nil
+            } else if let mode = traits.mode, !FileTraits(mode: mode).hold(of: found) {
+                reason = "has mode \(String(found.permissions, radix: 8)), not \(FileTraits.text(mode: mode))"
+                isOfMode = true
+            } else {
+                let (has, wants) = (FileTraits.text(time: found.modified), traits.modified ?? 0)
+                reason = "was modified \(has), not \(FileTraits.text(time: wants))"
+                isNote = true
+            }
+        }
+
+        /// Makes a note of a wrong mode that a pull could not set.
+        mutating func acceptMode() {
+            guard isOfMode else { return }
+            (isNote, reason) = (true, reason + "; this file system keeps no other mode")
+        }
     }
 
     /// Files and links checked.
@@ -35,9 +67,8 @@ package struct VerifyReport: Sendable {
     /// Whether everything is in place and right.
     package var isWhole: Bool { problems.isEmpty }
 
-    mutating func add(_ finding: PlaceReader.Finding, _ path: String) {
-        let problem = Problem(path: path, reason: finding.reason)
-        if finding.isNote { notes.append(problem) } else { problems.append(problem) }
+    fileprivate mutating func add(_ problem: Problem) {
+        if problem.isNote { notes.append(problem) } else { problems.append(problem) }
     }
 
     /// Counts what is in a destination besides the manifest's files, our own directories excepted. What cannot be entered is
@@ -105,7 +136,7 @@ extension PullEngine {
         }
         let found = StatIndex.read(from: destination)
         let index = found.revision?.manifest == manifest.digest.firstWord ? found : .empty
-        let findings = Monitor<(bytes: UInt64, problems: [Int: PlaceReader.Finding])>((0, [:]))
+        let findings = Monitor<(bytes: UInt64, problems: [VerifyReport.Problem])>((0, []))
         let isStopped = environment.isStopped
         let seen = concurrently(
             over: rows.count, threads: environment.workers, name: "verify", isStopped: isStopped,
@@ -114,12 +145,12 @@ extension PullEngine {
             let finding = reader.inspect(rows[place], of: manifest, index)
             findings.withLock { findings in
                 if finding?.isNote ?? true { findings.bytes &+= manifest.files.size(rows[place]) }
-                findings.problems[rows[place]] = finding
+                if let finding { findings.problems.append(finding) }
             }
         }.count
         findings.withLock { findings in
             report.bytes = findings.bytes
-            for (row, finding) in findings.problems { report.add(finding, manifest.files.path(row)) }
+            for problem in findings.problems { report.add(problem) }
         }
         if isStopped() { throw EngineError(.interrupted, "stopped after \(seen) of \(rows.count) files") }
         guard seen == rows.count else {
@@ -128,15 +159,16 @@ extension PullEngine {
         let named = NamedDirectories(manifest: manifest, destination: destination, index: .empty, rows: directories)
         let places = Directories(destination)
         for row in directories {
-            var finding: PlaceReader.Finding? =
+            let path = manifest.directories.path(row)
+            var problem: VerifyReport.Problem? =
                 switch named.look(at: row, places) {
-                case .missing: .init(reason: "missing")
-                case .here(let found): .init(manifest.directories.traits(row), found)
-                case .taken: .init(reason: "is not a directory")
+                case .success(nil): .init(path: path, reason: "missing")
+                case .success(let found?): .init(manifest.directories, row, found)
+                case .failure: .init(path: path, reason: "is not a directory")
                 }
             let known = manifest.directories.withPath(row, index.position(of:)).flatMap(index.record)
-            if known?.kind == .directory, known?.keepsMode == false { finding?.acceptMode() }
-            if let finding { report.add(finding, manifest.directories.path(row)) }
+            if known?.kind == .directory, known?.keepsMode == false { problem?.acceptMode() }
+            if let problem { report.add(problem) }
         }
         report.addExtra(of: manifest, in: destination, isStopped)
         if isStopped() { throw EngineError(.interrupted, "stopped while looking for other files") }

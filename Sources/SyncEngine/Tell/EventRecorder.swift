@@ -6,14 +6,8 @@ import SyncSystem
 /// Passes every event of a run to a listener and records it in the store, one at a time and in one order, whichever
 /// thread it comes from.
 package final class EventRecorder: Sendable {
-    private struct Recording: Sendable {
-        let session: String
-        let run: String
-        let log: EventLog
-    }
-
     private struct State: Sendable {
-        var recording: Recording?
+        var recording: (session: String, run: String, log: EventLog)?
         var hops = 0
         /// Called once what has been told by then is on record.
         var waiting: [@Sendable () -> Void] = []
@@ -37,7 +31,7 @@ package final class EventRecorder: Sendable {
     /// From here on, events belong to this run.
     func open(_ log: EventLog, session: String, run: String) {
         state.withLock { state in
-            state.recording = Recording(session: session, run: run, log: log)
+            state.recording = (session, run, log)
             state.hops = 0
         }
     }

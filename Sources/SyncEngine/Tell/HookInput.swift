@@ -1,55 +1,140 @@
-/// The standard input of the calls of one attempt: one report of a group, or one per batch of files.
+import SyncManifest
+import SyncModel
+import SyncPlugins
+import SyncStore
+
+/// The standard input of the calls of one attempt of a hook: one JSON object with every file of its group and its result, or
+/// one for each batch of the files that changed.
+///
+/// A hook that is called after a crash, or once more, gets the recorded numbers. The result of each file is no longer known
+/// then: only a hook that takes batches gets files, those that it has not accepted.
 struct HookInput {
-    /// Calls of one attempt; 0 if the hook need not be called.
-    let calls: Int
-    /// Whether each call gets a batch of files.
-    let isBatched: Bool
-    /// Whether the result of each file is no longer known.
-    let isLate: Bool
+    let report: PullReport
+    let group: CompletedGroup
+    let destination: String
+    /// JSON to be handed on, from whoever requested the run.
+    let userData: String?
+    /// SHA-256 of the run's manifest, and its revision.
+    let digest: SHA256Digest
+    let revision: UInt64?
+    /// Most files a call; `nil` for one call.
+    let batch: Int?
+    /// What names the files: the run's manifest, or a later one where that is no longer kept; `nil` if none are named.
+    var manifest: Manifest?
+    /// The result of each file; `nil` where it is no longer known.
+    var files: RunFiles?
+    /// The files that are listed, in the order of their paths.
+    var rows: [Int] = []
     /// Why the hook cannot be called, for people; `nil` if it can.
-    let obstacle: String?
-    /// SHA-256 of the manifest that names the files, if not that of the hook's run.
-    var otherManifest: String?
-    /// The report of a call, JSON; calls count from 1.
-    let report: (_ call: Int) -> [UInt8]
+    var obstacle: String?
 
-    /// A single call.
-    init(_ report: [UInt8]) {
-        (calls, isBatched, isLate, obstacle) = (1, false, false, nil)
-        self.report = { _ in report }
+    /// Most **bytes** of output kept of all calls together, if there are several: the end of it.
+    static let outputLimit = 64 << 10
+
+    /// Calls of one attempt; 0 if the hook need not be called.
+    var calls: Int {
+        guard let batch, obstacle == nil else { return 1 }
+        return rows.count / max(1, batch) + (rows.count % max(1, batch) > 0 ? 1 : 0)
     }
 
-    /// No call; the attempt has failed.
-    init(obstacle: String) {
-        (calls, isBatched, isLate, report) = (1, true, true, { _ in [] })
-        self.obstacle = obstacle
-    }
+    /// The manifest that names the files, if not that of the hook's run.
+    var otherManifest: Manifest? { manifest.flatMap { $0.digest == digest ? nil : $0 } }
 
-    /// One call per batch; none without files.
+    /// Makes the calls of one attempt, in order; the first that fails ends it.
     ///
-    /// - Parameters:
-    ///   - rows: The files, in the order of their paths.
-    ///   - size: Most files of a batch.
-    init(
-        batchesOf rows: [Int], size: Int, isLate: Bool = false,
-        report: @escaping (_ rows: ArraySlice<Int>, _ batch: HookBatch) -> [UInt8]
-    ) {
-        let size = max(1, size)
-        let count = rows.count / size + (rows.count % size > 0 ? 1 : 0)
-        (calls, isBatched, obstacle) = (count, true, nil)
-        self.isLate = isLate
-        self.report = { call in
-            let first = min(rows.count, (call - 1) * size)
-            let batch = HookBatch(number: call, count: count)
-            return report(rows[first..<min(rows.count, first + size)], batch)
+    /// - Parameter invocation: What all calls share.
+    /// - Returns: The end of the last call, with output and time of all, and how many were made.
+    func run(_ invocation: HookInvocation, by runner: any GroupHook) -> (outcome: HookOutcome, calls: Int) {
+        var (all, made) = (HookOutcome(end: .exited(0), output: "", milliseconds: 0), 0)
+        if let obstacle {
+            all.end = .notStarted(obstacle)
+            return (all, 0)
         }
+        while made < calls {
+            if made > 0, invocation.isStopped() {
+                all.end = .stopped
+                break
+            }
+            made += 1
+            let outcome = runner.run(call(made, invocation))
+            all = made == 1 ? outcome : Self.joined(all, outcome)
+            if !outcome.succeeded { break }
+        }
+        return (all, made)
+    }
+
+    private func call(_ number: Int, _ invocation: HookInvocation) -> HookInvocation {
+        var call = invocation
+        call.input = json(number)
+        if batch != nil {
+            call.environment["SYNCAGENT_BATCH"] = String(number)
+            call.environment["SYNCAGENT_BATCHES"] = String(calls)
+            if files == nil { call.environment["SYNCAGENT_LATE"] = "1" }
+        }
+        return call
+    }
+
+    private static func joined(_ earlier: HookOutcome, _ later: HookOutcome) -> HookOutcome {
+        var both = later
+        let text = earlier.output + later.output
+        let isCut = text.utf8.count > outputLimit
+        both.output = isCut ? "…" + String(decoding: text.utf8.suffix(outputLimit), as: UTF8.self) : text
+        both.milliseconds &+= earlier.milliseconds
+        both.outputBytes &+= earlier.outputBytes
+        both.endedLeftovers = earlier.endedLeftovers || later.endedLeftovers
+        return both
+    }
+
+    /// The report of a call; calls count from 1.
+    private func json(_ call: Int) -> [UInt8] {
+        JSONLine.object { line in
+            line.field("format", "syncagent-report/1")
+            line.field("project", optional: manifest?.project)
+            line.field("revision", optional: revision ?? (otherManifest == nil ? manifest?.revision : nil))
+            line.field("manifest_sha256", digest.hex)
+            line.field("entries_manifest_sha256", optional: otherManifest?.digest.hex)
+            line.field("entries_revision", optional: otherManifest?.revision)
+            line.field("group", group.name)
+            line.field("group_result", group.result)
+            line.json("user_data", userData ?? manifest?.userData)
+            line.json("manifest_user_data", manifest?.userData)
+            line.json("group_user_data", manifest?.groups.first { $0.name == group.name }?.userData)
+            line.field("changed", group.changed)
+            line.field("destination", destination)
+            report.write(to: &line)
+            if files == nil { line.field("late", true) }
+            if batch != nil {
+                line.field("batch", call)
+                line.field("batches", calls)
+            }
+            guard let manifest else { return }
+            let size = batch.map { max(1, $0) } ?? rows.count
+            let first = min(rows.count, (call - 1) * size)
+            line.list("entries", rows[first..<min(rows.count, first + size)]) { row, line in
+                line.field("path", manifest.files.path(row))
+                line.field("state", state(row))
+                line.content(of: row, manifest.files)
+                line.json("user_data", manifest.files.userData[row])
+                line.field("reason", optional: files?.reasons[row])
+            }
+        }.bytes
+    }
+
+    private func state(_ row: Int) -> String {
+        // How a file was placed by an earlier process is not known.
+        guard let files, batch == nil || files[row] != .unchanged else { return "present" }
+        return files[row].word
     }
 }
 
-/// One batch of files.
-struct HookBatch: Sendable, Equatable {
-    /// From 1.
-    let number: Int
-    /// How many there are.
-    let count: Int
+extension JSONLine {
+    /// What a file or link of a manifest contains.
+    mutating func content(of row: Int, _ files: FileTable) {
+        if files.kind(row) == .link {
+            field("link", files.linkTarget(row) ?? "")
+        } else {
+            field("size", files.size(row))
+            field("sha256", files.digest(row).hex)
+        }
+    }
 }

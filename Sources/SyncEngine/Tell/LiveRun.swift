@@ -8,7 +8,10 @@ import SyncSystem
 /// a record.
 package final class LiveRun: Sendable {
     private struct State: Sendable {
-        var recording: Recording?
+        var run = ""
+        /// Tells this process's work on the run from that of others.
+        var epoch: Int64?
+        var files: LiveFiles?
         var progress: PullProgress?
         var tasks: TaskTracker?
         var parts: PartFiles?
@@ -18,19 +21,8 @@ package final class LiveRun: Sendable {
         var thread: WorkerThread?
     }
 
-    private struct Recording: Sendable {
-        var run: String
-        /// Tells this process's work on the run from that of others.
-        var epoch: Int64?
-        var files: LiveFiles?
-    }
-
-    /// A transfer's bytes at the last look.
-    private struct Sample {
-        var received: UInt64
-        /// **Bytes** a second.
-        var rate: Double
-    }
+    /// A transfer's bytes at the last look, and **bytes** a second.
+    private typealias Sample = (received: UInt64, rate: Double)
 
     private let state = Monitor(State())
 
@@ -47,9 +39,9 @@ package final class LiveRun: Sendable {
 
     /// Starts writing for a run. Without a thread nothing is written: that must not fail a pull.
     func open(run: String, session: String, _ environment: EngineEnvironment) {
-        let recording = Recording(
-            run: run, epoch: try? environment.store.run(run).epoch, files: environment.store.liveFiles(of: session))
-        state.withLock { $0 = State(recording: recording) }
+        let epoch = try? environment.store.run(run).epoch
+        let files = environment.store.liveFiles(of: session)
+        state.withLock { $0 = State(run: run, epoch: epoch, files: files) }
         let thread = try? WorkerThread(name: "record") { [self] in work(environment) }
         state.withLock { $0.thread = thread }
     }
@@ -71,9 +63,9 @@ package final class LiveRun: Sendable {
     func look(at files: RunFiles) { state.withLock { $0.total = (files.rows.count, files.bytes) } }
 
     /// The tasks of the run, from here on.
-    func begin(_ states: RowStates) -> TaskTracker {
-        let recording = state.withLock(\.recording)
-        let tasks = TaskTracker(states, files: recording?.files, run: recording?.run ?? "")
+    func begin(_ files: RunFiles) -> TaskTracker {
+        let (run, live) = state.withLock { ($0.run, $0.files) }
+        let tasks = TaskTracker(files.all, files: live, run: run)
         state.withLock { $0.tasks = tasks }
         return tasks
     }
@@ -108,7 +100,7 @@ package final class LiveRun: Sendable {
             lookedAt = now
             last = transfers
             let state = state.withLock { $0 }
-            if let files = state.recording?.files, state.total.files > 0 || !transfers.isEmpty {
+            if let files = state.files, state.total.files > 0 || !transfers.isEmpty {
                 let json = record(transfers, more: told?.more ?? 0, samples, state, environment, now: now)
                 if json != written {
                     // What cannot be written is just not shown.
@@ -132,7 +124,7 @@ package final class LiveRun: Sendable {
                 let latest = Double(transfer.received - before.received) * 1_000 / Double(milliseconds)
                 rate = rate == 0 ? latest : (rate + latest) / 2
             }
-            next[transfer.id] = Sample(received: transfer.received, rate: rate < 1 ? 0 : rate)
+            next[transfer.id] = (transfer.received, rate < 1 ? 0 : rate)
         }
         return next
     }
@@ -145,8 +137,8 @@ package final class LiveRun: Sendable {
     ) -> [UInt8] {
         let (counts, totals) = (state.tasks?.counts() ?? [:], environment.transport.totals)
         return JSONLine.object { line in
-            line.field("run", state.recording?.run ?? "")
-            line.field("epoch", optional: state.recording?.epoch)
+            line.field("run", state.run)
+            line.field("epoch", optional: state.epoch)
             line.field("process", environment.process)
             if state.total.files > 0 {
                 line.key("files")

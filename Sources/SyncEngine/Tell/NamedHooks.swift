@@ -4,22 +4,10 @@ import SyncModel
 /// The hooks named by a manifest's groups that are defined on this machine. A manifest never brings its own program
 ///.
 struct NamedHooks {
-    /// An undefined name.
-    struct Unknown: Equatable {
-        let name: String
-        let group: String
-
-        /// For people.
-        var note: String {
-            "the manifest's group '\(escaped(group))' names the hook '\(escaped(name))', which is not defined here;"
-                + " define it in the configuration file: hooks: { \"\(escaped(name))\": { program: \"/…\" } }"
-        }
-    }
-
     /// In the manifest's order.
     private(set) var specifications: [RunHook] = []
     /// The first undefined names, each once, with the first group that has it.
-    private(set) var unknown: [Unknown] = []
+    private(set) var unknown: [(name: String, group: String)] = []
     /// How many more there are.
     private(set) var more = 0
 
@@ -38,7 +26,7 @@ struct NamedHooks {
                 guard var hook = known[name] else {
                     guard unknownNames.insert(name).inserted else { continue }
                     if unknown.count < Self.toldNames {
-                        unknown.append(Unknown(name: name, group: group.name))
+                        unknown.append((name, group.name))
                     } else {
                         more += 1
                     }
@@ -54,7 +42,11 @@ struct NamedHooks {
     var notes: [String] {
         let what = more == 1 ? "hook that is" : "hooks that are"
         let rest = "the manifest names \(more) more \(what) not defined here"
-        return unknown.map(\.note) + (more > 0 ? [rest] : [])
+        let notes = unknown.map { name, group in
+            "the manifest's group '\(escaped(group))' names the hook '\(escaped(name))', which is not defined here;"
+                + " define it in the configuration file: hooks: { \"\(escaped(name))\": { program: \"/…\" } }"
+        }
+        return notes + (more > 0 ? [rest] : [])
     }
 
     /// Reports undefined names, each once; the last event stands for those beyond the limit.

@@ -1,4 +1,5 @@
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncPlugins
 import SyncStore
@@ -23,7 +24,7 @@ struct OwedHooks {
     /// - Returns: Whether it did its work; a hook that no call is due of has.
     /// - Throws: What the store throws: without a record no hook runs.
     func run(_ hook: StoredHook, _ input: HookInput) throws(StoreError) -> Bool {
-        guard let runner = environment.hooks, let program = hook.arguments.first else { return false }
+        guard let runner = environment.hooks, !hook.arguments.isEmpty else { return false }
         let journal = RunJournal(environment: environment, session: hook.session, run: hook.run)
         let store = environment.store
         if input.calls == 0 {
@@ -39,15 +40,12 @@ struct OwedHooks {
                 try store.finished(hook: hook.identifier, .succeeded, ended: "receipt", now: now)
                 return true
             }
-            let told = RunJournal.Hook(
-                group: hook.group, program: program, attempt: attempt, batch: hook.batch, batches: input.calls,
-                otherManifest: input.otherManifest)
-            journal.started(told)
+            journal.started(hook, input, attempt: attempt)
             try environment.events.flush()
-            let end = input.run(invocation(of: hook, attempt: attempt, number: receipt?.number), by: runner)
-            let outcome = end.outcome
+            let (outcome, calls) = input.run(
+                invocation(of: hook, attempt: attempt, number: receipt?.number), by: runner)
             let word = Self.word(outcome.end)
-            journal.finished(told, outcome, result: word, calls: end.calls)
+            journal.finished(hook, input, attempt: attempt, outcome, result: word, calls: calls)
             try environment.events.flush()
             let isLast = round == Self.attemptLimit
             let next = self.input(after: outcome, isLast: isLast)
@@ -120,6 +118,117 @@ struct OwedHooks {
         case .stopped: "stopped"
         case .notStarted(let reason): "\(StoredHook.notStarted): \(reason)"
         case .unknown(let reason): "unknown: \(reason)"
+        }
+    }
+}
+
+extension PullEngine {
+    /// The input of a hook that is called after a crash, or once more.
+    func lateInput(_ hook: StoredHook, _ run: StoredRun, in destination: Destination) -> HookInput {
+        let report = PullReport(run, hook.result ?? .partial)
+        var input = HookInput(
+            report: report, group: CompletedGroup(name: hook.group, result: report.result, changed: hook.changed),
+            destination: hook.destination, userData: run.facts.userData, digest: run.manifest,
+            revision: run.facts.revision, batch: hook.batch)
+        guard hook.batch != nil else { return input }
+        do throws(EngineError) {
+            let project = try stored(environment.store.session(run.session)?.project)
+            let manifest = try manifest(of: run, project: project ?? "")
+            let here = try presentRows(hook, run, manifest, in: destination)
+            let changed = try recording { () throws(StoreError) in
+                try environment.store.untold(hook, includingOwn: true).map { work throws(StoreError) in
+                    try environment.store.untold(here, of: manifest, in: run.session, work)
+                }
+            }
+            input.manifest = manifest
+            // If the events of that time are gone, all files that are there, so that none is missed.
+            input.rows = (changed ?? nil) ?? here
+            if changed == .some(nil), hook.ended == StoredHook.replayed {
+                input.obstacle =
+                    "the changes of run \(run.identifier) are no longer on record: "
+                    + "a session keeps its latest 16 MiB of events"
+            }
+        } catch { input.obstacle = "the files are no longer known: \(error.message)" }
+        return input
+    }
+
+    /// The manifest of a run. If that is no longer kept, the one of the session's latest run, which names what is there
+    /// now.
+    private func manifest(of run: StoredRun, project: String) throws(EngineError) -> Manifest {
+        let source = try manifestSource(caching: true)
+        func recorded(_ run: StoredRun) throws(EngineError) -> Manifest {
+            try source.recorded(
+                run.manifest, project: project, location: run.location, WantedRelease(run.recipe),
+                isPublic: run.facts.isPublic
+            ).decode()
+        }
+        do throws(EngineError) { return try recorded(run) } catch {
+            let latest = try stored(environment.store.runs(session: run.session, limit: 1).first)
+            guard let latest, latest.identifier != run.identifier else { throw error }
+            return try recorded(latest)
+        }
+    }
+
+    /// The hook's files that are in place.
+    private func presentRows(_ hook: StoredHook, _ run: StoredRun, _ manifest: Manifest, in destination: Destination)
+        throws(EngineError) -> [Int]
+    {
+        let stop = environment.stop
+        var rows = try run.recipe.selectedRows(of: manifest, stop)
+        if hook.group != RunRecipe.groupOfAll {
+            let ofGroup = Set(try manifest.selectedRows(of: [hook.group], stop))
+            rows.removeAll { !ofGroup.contains($0) }
+        }
+        let scan = InventoryScan(
+            manifest: manifest, rows: rows, destination: destination, index: StatIndex.read(from: destination),
+            mends: false, environment: environment)
+        return rows.filter(scan.run().records.has)
+    }
+}
+
+// The files that a file hook has not been given: those placed since it last did its work.
+extension SyncStore {
+    /// Of `rows`, those that work has placed, according to its events; `nil` if some events are no longer kept.
+    func untold(_ rows: [Int], of manifest: Manifest, in session: String, _ work: UntoldWork) throws(StoreError)
+        -> [Int]?
+    {
+        guard work.isOnRecord else { return nil }
+        // One number per path, so that a million paths need not be held; a collision only gives a hook a file too many.
+        func mark(_ path: [UInt8]) -> Int {
+            var hasher = Hasher()
+            path.withUnsafeBytes { hasher.combine(bytes: $0) }
+            return hasher.finalize()
+        }
+        var marks: Set<Int> = []
+        var hasStarted = work.after == nil
+        let events = RunEvents()
+        try scanEvents(of: session, after: work.after ?? 0) { event in
+            if events.has(.groupCompleted, in: event.line) {
+                if let through = work.through, event.sequence > through { return false }
+                hasStarted = true
+            }
+            if hasStarted, let path = events.installedPath(in: event.line) { marks.insert(mark(path)) }
+            return true
+        }
+        guard !marks.isEmpty else { return [] }
+        return rows.filter { marks.contains(mark(RunEvents.path(manifest.files.path($0)))) }
+    }
+}
+
+extension StatIndex {
+    /// Tolerance for file servers' clocks; **nanoseconds**.
+    private static let slack: Int64 = 60_000_000_000
+
+    /// Of `rows`, those whose status has changed since a time, and those of which that is not known. A rename sets the time
+    /// of a file's last status change (rename(2)), and nobody can set it to another time.
+    ///
+    /// - Parameter time: **Milliseconds** since 1970.
+    func changed(_ rows: [Int], of files: FileTable, since time: Int64) -> [Int] {
+        let (nanoseconds, overflows) = time.multipliedReportingOverflow(by: 1_000_000)
+        let first = overflows ? .min : nanoseconds.subtractingReportingOverflow(Self.slack).partialValue
+        return rows.filter { row in
+            let record = files.withPath(row, position(of:)).flatMap(record)
+            return record.map { $0.status.changed >= first } ?? true
         }
     }
 }

@@ -38,7 +38,7 @@ package struct PullReport: Sendable {
     /// Files and directories that should have been removed and were not.
     var notRemoved = 0
     /// Where files were put.
-    var directories = DirectoryCounts()
+    var directories: [(path: String?, files: Int, bytes: UInt64)] = []
     /// The exit status.
     package var status = ExitStatus.done
     /// Why files are missing, if all are for the same reason.

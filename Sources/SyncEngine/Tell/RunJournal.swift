@@ -3,14 +3,6 @@ import SyncModel
 import SyncPlugins
 import SyncStore
 
-/// Where a row's bytes came from.
-enum RowOrigin: String, Sendable {
-    case network
-    case reused
-    /// Put in place by a process that was killed before it could report it.
-    case unknown
-}
-
 /// Reports what happens in a run, as events of the contract.
 struct RunJournal: Sendable {
     let environment: EngineEnvironment
@@ -51,16 +43,15 @@ struct RunJournal: Sendable {
         }
     }
 
-    /// Reports a revision that was let through although it is older, or is installed with other content.
-    func revision(_ revision: UInt64, _ finding: RevisionCheck.Finding) {
-        let (reason, installed, note): (String, UInt64, String) =
-            switch finding {
-            case .older(let known): ("older", known, "revision \(revision), older than \(known), which was installed")
-            case .repeated:
-                ("repeated", revision, "the same revision as the installed one, \(revision), but is a different one")
-            }
+    /// Reports a revision that was let through although it is older than the installed one, or is that one with other content.
+    func revision(_ revision: UInt64, installed: UInt64) {
+        let isOlder = revision < installed
+        let note =
+            isOlder
+            ? "revision \(revision), older than \(installed), which was installed"
+            : "the same revision as the installed one, \(revision), but is a different one"
         tell(.manifestRevision, note: "the manifest has \(note)") {
-            $0.field("reason", reason)
+            $0.field("reason", isOlder ? "older" : "repeated")
             $0.field("revision", revision)
             $0.field("installed", installed)
         }
@@ -80,12 +71,14 @@ struct RunJournal: Sendable {
         }
     }
 
-    func installed(_ row: Int, of manifest: Manifest, from origin: RowOrigin) {
+    /// - Parameter isReused: Whether its bytes were here; `nil` for what a process has put in place that was killed before it could
+    ///   report it.
+    func installed(_ row: Int, of manifest: Manifest, isReused: Bool?) {
         let (files, kind) = (manifest.files, manifest.files.kind(row))
         tell(.taskInstalled) {
             $0.field("path", files.path(row))
             $0.content(of: row, files)
-            $0.field("source", origin == .network && kind == .link ? "manifest" : origin.rawValue)
+            $0.field("source", isReused.map { $0 ? "reused" : kind == .link ? "manifest" : "network" } ?? "unknown")
         }
     }
 
@@ -129,48 +122,46 @@ struct RunJournal: Sendable {
         return owed
     }
 
-    /// One attempt of a hook.
-    struct Hook: Sendable {
-        let group: String
-        let program: String
-        let attempt: Int
-        /// Most files a call; `nil` for one call.
-        let batch: Int?
-        /// Calls that make up the attempt.
-        let batches: Int
-        /// SHA-256 of the manifest that names its files, if that of its run is no longer kept.
-        let otherManifest: String?
-
-        var shown: String { shownHookProgram(program) }
-
-        func write(to line: inout JSONLine) {
-            line.field("group", group)
-            line.field("program", shown)
-            line.field("attempt", attempt)
-            guard let batch else { return }
-            line.field("batch_size", batch)
-            line.field("batches", batches)
-            line.field("entries_manifest_sha256", optional: otherManifest)
+    /// - Parameter write: Adds fields behind those of the attempt.
+    private func tell(
+        _ name: EventName, _ hook: StoredHook, _ input: HookInput, attempt: Int, note: String?,
+        _ write: @escaping @Sendable (inout JSONLine) -> Void = { _ in }
+    ) {
+        let (batches, other) = (input.calls, input.otherManifest?.digest.hex)
+        tell(name, note: note) {
+            $0.field("group", hook.group)
+            $0.field("program", Self.program(hook))
+            $0.field("attempt", attempt)
+            if let size = hook.batch {
+                $0.field("batch_size", size)
+                $0.field("batches", batches)
+                $0.field("entries_manifest_sha256", optional: other)
+            }
+            write(&$0)
         }
     }
 
-    func started(_ hook: Hook) {
-        let note = hook.otherManifest.map {
-            "hook \(escaped(hook.shown)): its run's manifest is no longer kept; it gets the files of manifest \($0)"
+    private static func program(_ hook: StoredHook) -> String { shownHookProgram(hook.arguments.first ?? "") }
+
+    func started(_ hook: StoredHook, _ input: HookInput, attempt: Int) {
+        let note = input.otherManifest.map {
+            "hook \(escaped(Self.program(hook))): its run's manifest is no longer kept; it gets the files of manifest "
+                + $0.digest.hex
         }
-        tell(.hookStarted, note: note) { hook.write(to: &$0) }
+        tell(.hookStarted, hook, input, attempt: attempt, note: note)
     }
 
     /// - Parameters:
     ///   - result: The outcome in a word.
     ///   - calls: Calls that were made.
-    func finished(_ hook: Hook, _ outcome: HookOutcome, result: String, calls: Int) {
+    func finished(
+        _ hook: StoredHook, _ input: HookInput, attempt: Int, _ outcome: HookOutcome, result: String, calls: Int
+    ) {
         let lines = outcome.output.split(separator: "\n").suffix(20)
         let tail = lines.map { "\n    " + escaped(String($0)) }.joined()
-        let place = hook.batch == nil ? "" : ", batch \(calls) of \(hook.batches)"
-        let note = result == "exit 0" ? nil : "hook \(escaped(hook.shown)): \(result)\(place)\(tail)"
-        tell(.hookFinished, note: note) {
-            hook.write(to: &$0)
+        let place = hook.batch == nil ? "" : ", batch \(calls) of \(input.calls)"
+        let note = result == "exit 0" ? nil : "hook \(escaped(Self.program(hook))): \(result)\(place)\(tail)"
+        tell(.hookFinished, hook, input, attempt: attempt, note: note) {
             if hook.batch != nil { $0.field("calls", calls) }
             $0.field("result", result)
             $0.field("output", outcome.output)
@@ -209,7 +200,7 @@ struct RunJournal: Sendable {
                 line.field("failed", entry.failed)
             }
             if otherBytes > 0 { line.field("other_bytes", otherBytes) }
-            line.list("directories", report.directories.counts) { count, line in
+            line.list("directories", report.directories) { count, line in
                 line.field("path", optional: count.path)
                 line.field("files", count.files)
                 line.field("bytes", count.bytes)

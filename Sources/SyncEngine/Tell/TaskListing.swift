@@ -19,16 +19,8 @@ package struct TaskListing: Sendable {
         package var transfer: UInt64?
     }
 
-    /// What a transfer is doing.
-    package struct Request: Sendable {
-        package var state: RequestState
-        package var reason: String?
-
-        package init(state: RequestState, reason: String?) {
-            self.state = state
-            self.reason = reason
-        }
-    }
+    /// What a transfer is doing, and why.
+    package typealias Request = (state: RequestState, reason: String?)
 
     private let run: StoredRun
     private let manifest: Manifest

@@ -45,13 +45,13 @@ final class TaskTracker: Sendable {
     /// - Parameters:
     ///   - rows: What looking at the destination has found.
     ///   - files: Where the record is kept; `nil` for nowhere.
-    init(_ rows: RowStates, files: LiveFiles?, run: String) {
-        let earlier = files?.tasks().flatMap { $0.run == run && $0.marks.count == rows.states.count ? $0.marks : nil }
+    init(_ rows: [Mark], files: LiveFiles?, run: String) {
+        let earlier = files?.tasks().flatMap { $0.run == run && $0.marks.count == rows.count ? $0.marks : nil }
         var steps = Steps()
         var (states, marks): ([TaskState], [Mark]) = ([], [])
-        states.reserveCapacity(rows.states.count)
-        marks.reserveCapacity(rows.states.count)
-        for (row, found) in rows.states.enumerated() {
+        states.reserveCapacity(rows.count)
+        marks.reserveCapacity(rows.count)
+        for (row, found) in rows.enumerated() {
             let before = earlier?[row]
             let next = Self.first(found, before?.state ?? .waiting, &steps)
             states.append(next)
@@ -66,10 +66,10 @@ final class TaskTracker: Sendable {
     private static let again: [TaskInput] = [.resumed, .retried, .lost]
     private static let kept: [TaskInput] = [.resumed, .retried, .unchanged]
 
-    private static func first(_ found: RowStates.State, _ before: TaskState, _ steps: inout Steps) -> TaskState {
+    private static func first(_ found: Mark, _ before: TaskState, _ steps: inout Steps) -> TaskState {
         switch found {
         case .unselected: return before
-        case .pending, .failed, .cancelled: return steps.walk(before, again)
+        case .waiting, .paused, .failed, .cancelled: return steps.walk(before, again)
         case .unchanged: return steps.walk(before, kept)
         case .installed, .reused:
             // Another process of this run had placed it.

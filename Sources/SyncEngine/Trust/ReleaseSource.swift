@@ -22,21 +22,20 @@ struct ReleaseSource {
     /// release does not.
     var looksBack = false
 
-    private var choice: TrustChoice { environment.trust }
-    private var anchoring: TrustAnchoring { TrustAnchoring(source: source, pins: pins, environment: environment) }
+    var choice: TrustChoice { environment.trust }
 
     /// How often it starts over because another process has stored something newer.
     private static let attempts = 5
 
     func find(_ given: String) throws(EngineError) -> FoundManifest {
         let location = ManifestSource.named(given)
-        if let anchored = try anchoring.anchored(location) { return try signed(location, anchored) }
+        if let anchored = try anchored(location) { return try signed(location, anchored) }
         let place = try PinStore.digest(location.withoutSecretsOfPlace)
         if let pin = try pins.pin(at: place) { return try signed(location, BelievedPin(pin: pin, kept: pin)) }
         let found = try source.find(given, wanted)
         if let pin = try pins.pin(found.project) { return try signed(location, BelievedPin(pin: pin, kept: pin)) }
         if let anchor = choice.pins[found.project] {
-            let believed = try anchoring.begin(anchor, .configuration, location)
+            let believed = try begin(anchor, .configuration, location)
             guard believed.pin.project == found.project else {
                 throw refused(
                     "the pin of \(escaped(found.project)) in the configuration is for \(believed.pin.project)")
@@ -120,7 +119,7 @@ struct ReleaseSource {
             cause: refusal.cause.isSilence ? .unreachable : .signature)
     }
 
-    private func refused(_ message: String) -> EngineError { EngineError(.refused, message, cause: .signature) }
+    func refused(_ message: String) -> EngineError { EngineError(.refused, message, cause: .signature) }
 
     /// Asks one place after the other until one is accepted.
     private func signed(_ location: String, _ believed: BelievedPin) throws(EngineError) -> FoundManifest {
@@ -328,5 +327,110 @@ struct ReleaseSource {
 
     private func engine<R>(_ work: () throws(EngineError) -> R) throws(Failure) -> R {
         do throws(EngineError) { return try work() } catch { throw .engine(error) }
+    }
+}
+
+// Fetches statements, and manifests by digest. Everything is bounded, and the manifest is the one asked for; whether
+// it is signed is up to ``ReleaseSource``.
+extension ManifestSource {
+    /// The bytes of a statement, `nil` if there is none; whether they came from a public address; and the server's refusal, by
+    /// which there may be one: buckets answer 403 for what they do not have.
+    typealias Statement = (bytes: [UInt8]?, isPublic: Bool?, refusal: TransferError?)
+
+    /// - Parameter end: Until when it has to be here.
+    func statement(_ url: String, limit: Int, reload: Bool, until end: SuspendingClock.Instant) throws(ReleaseSource
+        .Failure) -> Statement
+    {
+        switch fetch(url, limit: limit, reload: reload, until: end) {
+        case .success((let bytes, let report)): return (bytes, report.isPublic, nil)
+        case .failure(let error):
+            if stop.isStopped { throw .engine(EngineError(.interrupted, "stopped while looking at signatures")) }
+            if error.code == .tooLarge {
+                throw .refused(TrustRefusal(.malformed, "it has more than \(limit) bytes"), url: url)
+            }
+            switch error.status {
+            case 404, 410: return (nil, nil, nil)
+            case 403: return (nil, nil, error)
+            default: break
+            }
+            if error.exitStatus == .refused { throw Self.refusal(error) }
+            throw Self.silence(error, url, until: end)
+        }
+    }
+
+    /// A server, or a policy, denies it.
+    static func refusal(_ error: TransferError) -> ReleaseSource.Failure {
+        .engine(EngineError(.refused, "cannot fetch a signature: \(error)", cause: error.cause))
+    }
+
+    /// Nothing arrived that could be checked.
+    private static func silence(_ error: TransferError, _ url: String, until end: SuspendingClock.Instant?)
+        -> ReleaseSource.Failure
+    {
+        if error.code == .cancelled, let end, SuspendingClock.now >= end {
+            return .refused(TrustRefusal(.slow, "it takes too long to arrive"), url: url)
+        }
+        return .refused(TrustRefusal(.unreachable, "cannot fetch it: \(error.detail)"), url: url)
+    }
+
+    private func fetch(_ url: String, limit: Int, reload: Bool, until end: SuspendingClock.Instant?)
+        -> Result<(bytes: [UInt8], report: TransferReport), TransferError>
+    {
+        let request = TransferRequest(
+            id: TransferNumbers.next(), urls: [url], limit: UInt64(limit), priority: .max, reload: reload)
+        return bring(request, until: end)
+    }
+
+    /// Fetches the manifest with this digest from a place.
+    ///
+    /// - Parameters:
+    ///   - size: **Bytes** of its text; `nil` if unknown.
+    ///   - patience: How long it may take, and a second more for each KiB of its text; `nil` for as long as it takes.
+    func manifest(
+        _ digest: SHA256Digest, size: UInt64?, at place: String, _ location: String, reload: Bool,
+        within patience: Duration? = nil
+    ) throws(ReleaseSource.Failure) -> (found: FoundManifest, body: [UInt8]) {
+        let most = limits.ownTextBytes
+        if let size, size > UInt64(most) { throw .engine(tooLong(redacted(url: place))) }
+        let url = resolve("manifests/\(digest).json.zst", against: place)
+        // No publisher's frame is longer than its text plus what zstd adds at most, ZSTD_compressBound.
+        let bound = size.map { min(most, Int(clamping: $0 + $0 / 256 + 512)) } ?? most
+        let (body, isPublic): ([UInt8], Bool?)
+        let end = patience.map { SuspendingClock.now + $0 + .seconds((size ?? 0) / 1024) }
+        switch fetch(url, limit: bound, reload: reload, until: end) {
+        case .success(let came): (body, isPublic) = (came.bytes, came.report.isPublic)
+        case .failure(let error):
+            if stop.isStopped { throw .engine(EngineError(.interrupted, "stopped while fetching the manifest")) }
+            if error.status == 404 || error.status == 410 {
+                throw .refused(TrustRefusal(.mixed, "the signed manifest is not there"), url: url)
+            }
+            if bound < most, error.code == .tooLarge {
+                throw .refused(TrustRefusal(.mixed, "it is longer than the signed manifest"), url: url)
+            }
+            let told = refusal(error)
+            throw told.status == .unavailable ? Self.silence(error, url, until: end) : .engine(told)
+        }
+        let limit = size.map { Int($0) } ?? most
+        guard (try? body.withUnsafeBytes { try sha256(try decodeZstd($0, limit: limit)) }) == digest else {
+            throw .refused(TrustRefusal(.mixed, "it is not the signed manifest"), url: url)
+        }
+        do throws(EngineError) {
+            let found = ManifestPlace(location, base: place, isPublic: isPublic)
+            let manifest = try decode(body, isCompressed: true, at: found, shown: redacted(url: url))
+            return (FoundManifest(manifest, at: found, self), body)
+        } catch { throw .engine(error) }
+    }
+
+    /// The manifest with this digest as cached under a name, not yet decoded; `nil` if it was not.
+    func kept(_ digest: SHA256Digest, _ name: String, at place: String, _ location: String, _ isPublic: Bool?)
+        -> FoundManifest?
+    {
+        guard let entry = cache?.entry(for: name), entry.digest == digest else { return nil }
+        let found = ManifestPlace(location, base: place, isPublic: isPublic)
+        return cached(entry, at: found) { () throws(EngineError) in
+            do throws(ReleaseSource.Failure) {
+                return try manifest(digest, size: nil, at: place, location, reload: true).found
+            } catch { throw error.told }
+        }
     }
 }

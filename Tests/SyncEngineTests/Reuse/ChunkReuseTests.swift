@@ -2,6 +2,7 @@ import Foundation
 import SyncContent
 import SyncEngine
 import SyncFiles
+import SyncManifest
 import SyncModel
 import SyncPlugins
 import SyncTestKit
@@ -50,7 +51,7 @@ struct ChunkReuseTests {
         let next = Self.tree(["big": Self.edited])
         try update(Self.tree(["big": Self.old]), to: next)
         let plan = try scene.engine().plan(scene.options())
-        #expect(plan.reusedBytes == UInt64(19 * Self.chunk) && plan.packBytes == UInt64(Self.chunk))
+        #expect(plan.reusedBytes == UInt64(19 * Self.chunk) && plan.fetch.packBytes == UInt64(Self.chunk))
         let outcome = try scene.pull()
         #expect(outcome.status == .done && scene.problems(next) == [] && scene.staged == [])
         #expect(asked(outcome) == Self.chunk)

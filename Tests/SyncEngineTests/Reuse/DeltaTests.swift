@@ -1,5 +1,6 @@
 import Foundation
 import SyncEngine
+import SyncManifest
 import SyncModel
 import SyncPlugins
 import SyncTestKit
@@ -48,7 +49,8 @@ struct DeltaTests {
     func fetched() throws {
         let (next, manifest) = try prepare()
         let plan = try scene.engine().plan(scene.options())
-        #expect(plan.deltaBytes > 0 && plan.deltaBytes == plan.packBytes && plan.packBytes < 2_000)
+        #expect(
+            plan.fetch.deltaBytes > 0 && plan.fetch.deltaBytes == plan.fetch.packBytes && plan.fetch.packBytes < 2_000)
         let outcome = try scene.pull()
         #expect(outcome.status == .done && scene.problems(next) == [] && scene.staged == [])
         #expect(outcome.received < manifest + 2_000)

@@ -1,5 +1,6 @@
 import Foundation
 import SyncEngine
+import SyncManifest
 import SyncModel
 import SyncTestKit
 import Testing
@@ -47,7 +48,7 @@ struct PlanIsWhatHappensTests {
             ofItemAtPath: scene.root.path("dest/touched"))
         #expect(try lines() == ["new deleted", "changed edited", "changed shortened"])
         let plan = try scene.engine().plan(scene.options())
-        #expect(plan.reusedBytes == 0 && plan.wanted == 3 && plan.packBytes + plan.looseBytes > 0)
+        #expect(plan.reusedBytes == 0 && plan.wanted == 3 && plan.fetch.fetchBytes > 0)
         let outcome = try scene.pull()
         #expect(outcome.requests.count == plan.requests.count && !plan.requests.isEmpty)
         #expect(outcome.report?.files.installed == 3 && outcome.report?.bytes.reused == 0)

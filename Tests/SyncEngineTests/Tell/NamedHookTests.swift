@@ -23,8 +23,8 @@ struct NamedHookTests {
     @Test("A name that is not known is told once, whatever number of groups has it [V53]")
     func once() {
         let named = NamedHooks(manifest(groups: 300, hooks: 3) { _, hook in "h\(hook)" }, recipe, known(["h1"]))
-        #expect(named.unknown.map(\.name) == ["h0", "h2"])
-        #expect(named.unknown.map(\.group) == ["g0", "g0"])
+        #expect(named.unknown.map { $0.name } == ["h0", "h2"])
+        #expect(named.unknown.map { $0.group } == ["g0", "g0"])
         #expect(named.specifications.map(\.group) == (0..<300).map { "g\($0)" })
         #expect(named.notes.count == 2)
     }

@@ -1,0 +1,97 @@
+import SyncManifest
+import SyncModel
+import SyncReport
+import SyncStore
+
+/// The files of a run, and what became of each in this process's work on it.
+struct RunFiles: Sendable {
+    let manifest: Manifest
+    /// Ascending.
+    let rows: [Int]
+    /// By row of the manifest; ``TaskFile/Mark/waiting`` is what is not in place yet.
+    private var states: [TaskFile.Mark]
+    /// Why rows failed or were cancelled.
+    private(set) var reasons: [Int: String] = [:]
+
+    /// - Parameter state: The initial state of all.
+    init(_ manifest: Manifest, _ rows: [Int], _ state: TaskFile.Mark) {
+        (self.manifest, self.rows) = (manifest, rows)
+        states = Array(repeating: .unselected, count: manifest.files.count)
+        for row in rows { states[row] = state }
+    }
+
+    subscript(row: Int) -> TaskFile.Mark {
+        get { states[row] }
+        set { states[row] = newValue }
+    }
+
+    /// The state of each row of the manifest.
+    var all: [TaskFile.Mark] { states }
+
+    /// Ends a row without its file.
+    mutating func end(_ row: Int, _ state: TaskFile.Mark, _ reason: String) {
+        states[row] = state
+        reasons[row] = reason
+    }
+
+    func count(_ state: TaskFile.Mark) -> Int { states.count { $0 == state } }
+
+    /// Rows that ended without their files.
+    var missing: Int { count(.failed) + count(.cancelled) }
+
+    /// Whether this process has put a row's file in place.
+    func isPlaced(_ row: Int) -> Bool { states[row] == .installed || states[row] == .reused }
+
+    /// Raw **bytes** of all of them.
+    var bytes: UInt64 { rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) } }
+
+    /// Why files are missing, if all are for the same reason.
+    var commonReason: String? {
+        var sums = FailureSums()
+        for (row, reason) in reasons.sorted(by: { $0.key < $1.key }) {
+            sums.take(path: manifest.files.path(row), reason: reason, cause: nil, time: 0)
+            if sums.problems.count > 1 { return nil }
+        }
+        return sums.problems.first?.detail
+    }
+
+    /// What a group with these rows came to.
+    func end(of name: String, _ rows: RowSelection) -> CompletedGroup {
+        var (missing, changed) = (0, 0)
+        rows.forEach { row in
+            switch states[row] {
+            case .failed, .cancelled, .waiting, .paused: missing += 1
+            case .installed, .reused: changed += 1
+            case .unselected, .unchanged: break
+            }
+        }
+        let result: RunResult = missing == 0 ? .ok : missing == rows.count ? .failed : .partial
+        return CompletedGroup(name: name, result: result, changed: changed)
+    }
+
+    /// Directories that are listed by name.
+    private static let mostDirectories = 20
+
+    /// Where this process put files: counts by leading directory, the largest first. The path is `.` for files in no directory,
+    /// and `nil` for all that are not listed.
+    var directories: [(path: String?, files: Int, bytes: UInt64)] {
+        var sums: [Substring: (files: Int, bytes: UInt64)] = [:]
+        for row in rows where isPlaced(row) {
+            let path = manifest.files.path(row)
+            let top = path.utf8.firstIndex(of: 0x2F).map { path[..<$0] } ?? "."
+            sums[top, default: (0, 0)].files += 1
+            sums[top, default: (0, 0)].bytes &+= manifest.files.kind(row) == .link ? 0 : manifest.files.size(row)
+        }
+        let sorted = sums.sorted { ($1.value.bytes, $0.key) < ($0.value.bytes, $1.key) }
+        let rest = sorted.dropFirst(Self.mostDirectories).reduce((0, 0)) {
+            ($0.0 + $1.value.files, $0.1 &+ $1.value.bytes)
+        }
+        return sorted.prefix(Self.mostDirectories).map { (String($0.key), $0.value.files, $0.value.bytes) }
+            + (rest.0 > 0 ? [(nil, rest.0, rest.1)] : [])
+    }
+}
+
+extension TaskFile.Mark {
+    /// The word for a row in reports.
+    var word: String { self == .waiting ? "pending" : "\(self)" }
+}
