@@ -20,7 +20,17 @@ struct ProblemList {
             problem.isOver = problem.time < success
             return problem
         }
-        all += report.runs.compactMap { run in problem(of: run, success, among: all) }
+        // Many runs end with the same error, and many problems have the same words: each pair is looked at once.
+        let details = Set(all.map(\.detail))
+        var told: [String: Bool] = [:]
+        all += report.runs.compactMap { run in
+            problem(of: run, success) { error in
+                if let known = told[error] { return known }
+                let isTold = details.contains { error.contains($0) }
+                told[error] = isTold
+                return isTold
+            }
+        }
         all += report.hooks.compactMap { problem(of: $0, in: report) }
         if let missed { all.append(missed) }
         all = Self.merged(all)
@@ -55,7 +65,7 @@ struct ProblemList {
         return problem.files == 0 ? .max : problem.files
     }
 
-    private func problem(of run: RunReport, _ success: Int64, among others: [Problem]) -> Problem? {
+    private func problem(of run: RunReport, _ success: Int64, isTold: (String) -> Bool) -> Problem? {
         let time = run.finished ?? run.work.last?.ended ?? run.created
         func made(_ kind: FailureCause, _ detail: String) -> Problem {
             var problem = Problem(kind: kind, detail: detail, time: time)
@@ -71,7 +81,7 @@ struct ProblemList {
         }
         guard let error = run.error, run.state == .finished || run.state == .waiting else { return nil }
         // The sum of single failures is told already.
-        guard !others.contains(where: { error.contains($0.detail) }) else { return nil }
+        guard !isTold(error) else { return nil }
         return made(run.cause ?? FailureCause(ofOldWords: error, exitStatus: run.exitStatus), error)
     }
 
