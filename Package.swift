@@ -216,7 +216,7 @@ let package = Package(
             [
                 "SyncCommands", "SyncSystem", "SyncModel", "SyncEngine", "SyncManifest", "SyncPublisher",
                 "SyncConfiguration", "SyncSettings", "SyncCurl", "SyncTransfer", "SyncDaemon", "SyncAgent",
-                "SyncSchedule", "SyncStore", argumentParser,
+                "SyncSchedule", "SyncStore", "SyncTestKit", argumentParser,
             ]),
         .executableTarget(name: "syncagent", dependencies: ["SyncCommands"], swiftSettings: strict),
         // The built program as a child process and what it serves, for the tests of both targets; never shipped. It knows

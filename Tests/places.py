@@ -89,7 +89,7 @@ EXAMPLES = [
             ],
             "deltas and dictionaries are always zstd": [
                 "SyncManifest/Planning/Plan",
-                "SyncPublisher/Encode/SetDictionary",
+                "SyncPublisher/Encode/DictionaryMaker",
                 "SyncPublisher/Former/DeltaEncoder",
             ],
         },
@@ -104,7 +104,7 @@ BEFORE = "abc4deda"
 WALKS = {
     "an entry of a manifest": (
         35,
-        "JSONReader ManifestDecoder FileKeys FileTable FileTraits TableChecks EntryPlaces RowSelection Manifest Blob Delta Codec "
+        "JSONReader ManifestAssembly FileKeys FileTable FileTraits TableChecks EntryPlaces RowSelection Manifest Blob Delta Codec "
         "Survey InventoryScan SliceResult Inventory StatIndex IndexRecord RecordColumn PlannedFile WantedBlob Plan "
         "CoalescedSpan PackPosition Span LocalCopies ChunkReuse BringStep FetchRounds SpanEnd TransferSubject "
         "TransferSubjects TransferRequest SpanSink WorkItem DecodeWorker SpanUnpacker BlobConsumer BlobStream BlobDecoder Installer "

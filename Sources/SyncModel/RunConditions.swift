@@ -49,9 +49,7 @@ public struct DailyWindow: Sendable, Hashable, Codable {
 
     /// Makes a window; see the properties. Out of bounds it is refused where it is read or checked.
     public init(startMinute: Int, lengthMinutes: Int, timeZone: String? = nil) {
-        self.startMinute = startMinute
-        self.lengthMinutes = lengthMinutes
-        self.timeZone = timeZone
+        (self.startMinute, self.lengthMinutes, self.timeZone) = (startMinute, lengthMinutes, timeZone)
     }
 
     /// Whether both numbers are within their bounds.
@@ -67,7 +65,6 @@ public struct RateWindow: Sendable, Hashable, Codable {
 
     /// Makes a rate; see the properties.
     public init(window: DailyWindow, limit: UInt64?) {
-        self.window = window
-        self.limit = limit
+        (self.window, self.limit) = (window, limit)
     }
 }

@@ -109,8 +109,7 @@ public struct RunRecipe: Sendable, Equatable, Codable {
 
     /// Asks for all files of a manifest; see the properties.
     public init(manifest: String, destination: String? = nil) {
-        self.manifest = manifest
-        self.destination = destination
+        (self.manifest, self.destination) = (manifest, destination)
     }
 }
 
@@ -137,9 +136,7 @@ public struct RunHook: Sendable, Hashable, Codable {
         group: String = RunRecipe.groupOfAll, arguments: [String], timeout: Int = 600,
         results: some Sequence<RunResult> = RunResult.allCases, batch: Int? = nil
     ) {
-        self.group = group
-        self.arguments = arguments
-        self.timeout = timeout
+        (self.group, self.arguments, self.timeout) = (group, arguments, timeout)
         let wanted = Set(results)
         self.results = RunResult.allCases.filter(wanted.contains)
         self.batch = batch

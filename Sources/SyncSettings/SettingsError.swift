@@ -1,5 +1,5 @@
 import SyncModel
-import SyncSystem
+package import SyncSystem
 
 /// Why settings cannot be used. Names the place, what is wrong there and what to do; never holds a secret.
 package struct SettingsError: Error, Sendable, Equatable, CustomStringConvertible {
@@ -15,7 +15,7 @@ package struct SettingsError: Error, Sendable, Equatable, CustomStringConvertibl
 
 extension SettingsError {
     /// What is wrong with a file, after its path.
-    init(_ error: FileError) { self.init("\(escaped(error.path)): \(error.reason)") }
+    package init(_ error: FileError) { self.init("\(escaped(error.path)): \(error.reason)") }
 }
 
 /// The lines of a file that holds a secret: it must be there, and its owner alone may read it.

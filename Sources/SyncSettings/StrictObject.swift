@@ -2,7 +2,7 @@ import SyncModel
 import SyncTransfer
 
 /// One object of a configuration file: every key in it must be known, every value of the kind the key wants.
-struct StrictObject {
+package struct StrictObject {
     /// Where it stands, such as `proxy`; empty for the file's own.
     let path: String
     private let members: [String: ConfigurationNode]
@@ -13,7 +13,7 @@ struct StrictObject {
     ///
     /// - Parameter shown: The file's name for messages.
     /// - Throws: ``SettingsError`` for anything but an object, and for a key that is not in `keys`.
-    init(text: [UInt8], keys: [String], shown: String) throws(SettingsError) {
+    package init(text: [UInt8], keys: [String], shown: String) throws(SettingsError) {
         let node = try rethrowing(JSON5Reader.read(text)) { (error: SettingsError) in
             SettingsError("\(shown):\(error.description)")
         }
@@ -49,7 +49,7 @@ struct StrictObject {
     }
 
     /// A complaint about a value.
-    func fault(_ node: ConfigurationNode, _ key: String, _ detail: String) -> SettingsError {
+    package func fault(_ node: ConfigurationNode, _ key: String, _ detail: String) -> SettingsError {
         Self.fault(shown, node.line, Self.join(path, key), detail)
     }
 
@@ -63,7 +63,7 @@ struct StrictObject {
     }
 
     /// The value of a key; `null` is a value, and refused like any wrong kind.
-    func node(_ key: String) -> ConfigurationNode? { members[key] }
+    package func node(_ key: String) -> ConfigurationNode? { members[key] }
 
     func object(_ key: String, keys: [String]) throws(SettingsError) -> StrictObject? {
         guard let node = members[key] else { return nil }
@@ -78,32 +78,33 @@ struct StrictObject {
     }
 
     /// One element of a list, which must be an object.
-    func element(_ node: ConfigurationNode, _ key: String, keys: [String]) throws(SettingsError) -> StrictObject {
+    package func element(_ node: ConfigurationNode, _ key: String, keys: [String]) throws(SettingsError) -> StrictObject
+    {
         try StrictObject(node, path: Self.join(path, key), keys: keys, shown: shown)
     }
 
     /// An object whose keys are names of the user's own.
-    func named(_ key: String) throws(SettingsError) -> [(name: String, line: Int, node: ConfigurationNode)] {
+    package func named(_ key: String) throws(SettingsError) -> [(name: String, line: Int, node: ConfigurationNode)] {
         guard let node = members[key] else { return [] }
         guard case .object(let members) = node.value else { throw wants("an object { … }", node, key) }
         return members.map { ($0.key, $0.line, $0.node) }
     }
 
     /// The object under a key whose members have names of the user's own.
-    func inner(_ key: String) throws(SettingsError) -> StrictObject {
+    package func inner(_ key: String) throws(SettingsError) -> StrictObject {
         guard let node = members[key] else { return self }
         let names = try named(key).map(\.name)
         return try StrictObject(node, path: Self.join(path, key), keys: names, shown: shown)
     }
 
     /// `true` or `false`.
-    func flag(_ key: String) throws(SettingsError) -> Bool? {
+    package func flag(_ key: String) throws(SettingsError) -> Bool? {
         guard let node = members[key] else { return nil }
         guard case .boolean(let value) = node.value else { throw wants("true or false", node, key) }
         return value
     }
 
-    func integer(_ key: String, in range: ClosedRange<Int>) throws(SettingsError) -> Int? {
+    package func integer(_ key: String, in range: ClosedRange<Int>) throws(SettingsError) -> Int? {
         guard let node = members[key] else { return nil }
         guard case .integer(let value) = node.value, let number = Int(exactly: value), range.contains(number) else {
             throw wants("a whole number from \(range.lowerBound) to \(range.upperBound)", node, key)
@@ -112,13 +113,13 @@ struct StrictObject {
     }
 
     /// - Parameter wish: For messages: what the text should be.
-    func text(_ key: String, _ wish: String) throws(SettingsError) -> String? {
+    package func text(_ key: String, _ wish: String) throws(SettingsError) -> String? {
         guard let node = members[key] else { return nil }
         guard case .text(let text) = node.value, !text.isEmpty else { throw wants(wish, node, key) }
         return text
     }
 
-    func texts(_ key: String, _ wish: String) throws(SettingsError) -> [(text: String, place: Element)]? {
+    package func texts(_ key: String, _ wish: String) throws(SettingsError) -> [(text: String, place: Element)]? {
         guard let node = members[key] else { return nil }
         guard case .list(let list) = node.value else { throw wants("a list of \(wish)", node, key) }
         var texts: [(text: String, place: Element)] = []
@@ -147,20 +148,21 @@ struct StrictObject {
     }
 
     /// One element of a list, for complaints.
-    struct Element {
+    package struct Element {
         let node: ConfigurationNode
         let key: String
         let object: StrictObject
 
-        func fault(_ detail: String) -> SettingsError { object.fault(node, key, detail) }
+        package func fault(_ detail: String) -> SettingsError { object.fault(node, key, detail) }
 
-        func reading<R>(_ read: @autoclosure () throws(SettingsError) -> R) throws(SettingsError) -> R {
+        package func reading<R>(_ read: @autoclosure () throws(SettingsError) -> R) throws(SettingsError) -> R {
             try object.reading(node, key, read())
         }
     }
 
     /// One of the words of an enumeration; a number such as `1.3` counts as its text.
-    func word<Words: RawRepresentable & CaseIterable>(_ key: String, _: Words.Type = Words.self) throws(SettingsError)
+    package func word<Words: RawRepresentable & CaseIterable>(_ key: String, _: Words.Type = Words.self)
+        throws(SettingsError)
         -> Words? where Words.RawValue == String
     {
         guard let node = members[key] else { return nil }
@@ -188,7 +190,7 @@ struct StrictObject {
     }
 
     /// A number of **bytes**, or a text such as `10MB`.
-    func byteCount(_ key: String, mayBeZero: Bool = false) throws(SettingsError) -> UInt64? {
+    package func byteCount(_ key: String, mayBeZero: Bool = false) throws(SettingsError) -> UInt64? {
         guard let node = members[key] else { return nil }
         switch node.value {
         case .integer(let bytes) where bytes > 0 || mayBeZero && bytes == 0: return UInt64(bytes)

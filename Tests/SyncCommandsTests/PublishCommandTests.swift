@@ -62,7 +62,7 @@ struct PublishCommandTests {
         }
         let plain = try options()
         #expect(plain.project == "com.example.file" && plain.groups?.map(\.name) == ["maps"])
-        #expect(plain.mirrors == ["https://m.example/"] && plain.isLoose == true && plain.filesURL == .asBase)
+        #expect(plain.mirrors == ["https://m.example/"] && plain.isLoose == true && plain.filesURL == nil)
         #expect(plain.exclude == ["*.tmp"] && plain.excludeFrom == [])
         #expect(
             plain.givenPatterns.map(\.name) == ["list"] && plain.givenPatterns.map(\.text) == [Array("*.bak\n".utf8)])
@@ -75,7 +75,7 @@ struct PublishCommandTests {
             "--project", "com.example.line", "--group", "all-maps=**", "--no-mirrors", "--no-loose", "--exclude", "x",
             "--level", "3", "--dictionary", "auto", "--files-url", "https://f.example")
         #expect(more.project == "com.example.line" && more.groups?.map(\.name) == ["all-maps"])
-        #expect(more.mirrors == [] && more.isLoose == false && more.filesURL == .at("https://f.example"))
+        #expect(more.mirrors == [] && more.isLoose == false && more.filesURL == "https://f.example")
         #expect(more.exclude == ["*.tmp", "x"] && more.level == 3 && more.dictionary == .automatic)
         let none = try options("--no-config", "--no-groups")
         #expect(none.project == nil && none.groups == [] && none.mirrors == nil && none.ownNames == [])

@@ -49,7 +49,7 @@ done
 ones=$(printf '1%.0s' $(seq 64))
 for part in "$root"/Manifests/samples/invalid-parts/*.json; do
     {
-        printf '{"format":"syncagent-manifest/2","project":"p","packs":[{"url":"p","size":1000,"sha256":"%s"}],' "$ones"
+        printf '{"format":"syncagent-manifest/1","project":"p","packs":[{"url":"p","size":1000,"sha256":"%s"}],' "$ones"
         printf '"parts":[{"blob":[0,0,9,9,"none","%s"],"files":2}]}\0' "$ones"
         cat "$part"
     } >"corpus/in-parts-$(basename "$part")"

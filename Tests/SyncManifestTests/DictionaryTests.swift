@@ -2,7 +2,7 @@ import SyncManifest
 import SyncModel
 import Testing
 
-/// Manifests with a dictionary: version 3.
+/// Manifests with a dictionary.
 @Suite("Dictionaries", .timeLimit(.minutes(10)))
 struct DictionaryTests {
     private static let digest = ManifestFixture.digest
@@ -10,11 +10,11 @@ struct DictionaryTests {
 
     /// A manifest whose only pack has 1,000 bytes.
     private static func document(
-        version: Int = 3, _ dictionary: String?, codec: String = "zstd-dictionary", more: String = ""
+        _ dictionary: String?, codec: String = "zstd-dictionary", more: String = ""
     ) -> String {
         let member = dictionary.map { "\"dictionary\":\($0)," } ?? ""
         return """
-            {"format":"syncagent-manifest/\(version)","project":"com.example.test",\(member)\
+            {"format":"syncagent-manifest/1","project":"com.example.test",\(member)\
             "packs":[{"url":"p","size":1000,"sha256":"\(ones)"}],\
             "files":[{"path":"a","size":40,"sha256":"\(digest)","blobs":[[0,500,20,40,"\(codec)"]]}]\(more)}
             """
@@ -35,12 +35,9 @@ struct DictionaryTests {
     }
 
     @Test(
-        "What is no dictionary, or stands in another version, is refused, and the place is named [F109, V46, V47]",
+        "What is no dictionary is refused, and the place is named [F109, V46, V47]",
         arguments: [
-            Rejection(document(nil), "$.dictionary", "missing"),
-            Rejection(document(version: 1, nil), "$.files[0].blobs[0][4]", "there is no “dictionary”"),
-            Rejection(document(version: 1, whole), "$.dictionary", "version 1 has no “dictionary”"),
-            Rejection(document(version: 1, whole, codec: "zstd"), "$.dictionary", "version 1 has no"),
+            Rejection(document(nil), "$.files[0].blobs[0][4]", "there is no “dictionary”"),
             Rejection(document("[0,100,300]"), "$.dictionary", "no SHA-256"),
             Rejection(document("[1,0,9,9,\"none\",\"\(digest)\"]"), "$.dictionary", "pack 1 does not exist"),
             Rejection(document("[0,900,101,101,\"none\",\"\(digest)\"]"), "$.dictionary", "ends at byte 1001"),
@@ -58,7 +55,7 @@ struct DictionaryTests {
     func inParts() throws {
         func root(_ dictionary: String?, codec: String = "zstd") -> String {
             """
-            {"format":"syncagent-manifest/\(dictionary == nil ? 2 : 3)","project":"p",\
+            {"format":"syncagent-manifest/1","project":"p",\
             \(dictionary.map { "\"dictionary\":\($0)," } ?? "")\
             "packs":[{"url":"p","size":1000,"sha256":"\(Self.ones)"}],\
             "parts":[{"blob":[0,0,100,300,"\(codec)","\(Self.digest)"],"files":1}]}
@@ -94,6 +91,6 @@ struct DictionaryTests {
         writer.drain { text += $0 }
         let manifest = try ManifestAssembly(text, digest: .zero).finish()
         #expect(manifest.dictionary == dictionary && manifest.revision == 3)
-        #expect(String(decoding: text, as: UTF8.self).hasPrefix("{\"format\":\"syncagent-manifest/3\""))
+        #expect(String(decoding: text, as: UTF8.self).hasPrefix("{\"format\":\"syncagent-manifest/1\""))
     }
 }

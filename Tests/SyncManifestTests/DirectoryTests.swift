@@ -5,16 +5,11 @@ import Testing
 /// Directories that a manifest names, modes and times.
 @Suite("Directories, modes and times in manifests", .timeLimit(.minutes(10)))
 struct DirectoryTests {
-    private static func version4(files: String, extra: String = "") -> String {
-        let text = ManifestFixture.document(files: files, extra: extra)
-        return "{\"format\":\"syncagent-manifest/4\"" + text.dropFirst("{\"format\":\"syncagent-manifest/1\"".count)
-    }
-
     private static func directories(_ entries: String, files: String = "") -> String {
         ManifestFixture.document(files: files, extra: ",\"x-directories\":[\(entries)]")
     }
 
-    @Test("Empty directories are read in any version, in path order, and groups select them")
+    @Test("Empty directories are read, in path order, and groups select them")
     func read() throws {
         let text = Self.directories(
             "{\"path\":\"logs\"},{\"path\":\"a/b\",\"group\":\"g\",\"x-mine\":1}",
@@ -57,7 +52,7 @@ struct DirectoryTests {
             ("{\"path\":\"l/g\"}", ManifestFixture.link("l", to: "elsewhere"), "$.x-directories", "a file or a link"),
             ("{\"path\":\"\u{E9}\"}", ManifestFixture.entry("e\u{301}"), "$.x-directories", "Unicode"),
             ("{\"path\":\"\u{E9}/x\"}", ManifestFixture.entry("e\u{301}"), "$.x-directories", "Unicode"),
-            ("{\"path\":\"a\",\"mode\":\"755\"}", "", "$.x-directories[0].mode", "version 1 has no “mode”"),
+            ("{\"path\":\"a\",\"mode\":\"4755\"}", "", "$.x-directories[0].mode", "4755"),
         ])
     func refused(_ entries: String, _ files: String, _ path: String, _ reason: String) throws {
         let error = try #require(ManifestFixture.refusal(Self.directories(entries, files: files)))
@@ -75,29 +70,31 @@ struct DirectoryTests {
         #expect(try collisions("{\"path\":\"Logs\"}", ManifestFixture.entry("logs/x")) == 0)
     }
 
-    @Test("Version 4 has modes and times; older versions refuse them")
+    @Test("Modes and times are read")
     func traits() throws {
         let members = "\"mode\":\"640\",\"mtime\":\"2026-11-20T02:00:00.000000001Z\""
         let file = ManifestFixture.entry("f").dropLast() + ",\(members)}"
         let link = ManifestFixture.link("l", to: "f").dropLast() + ",\"mtime\":\"1999-12-31T23:59:59Z\"}"
         let extra = ",\"x-directories\":[{\"path\":\"d\",\"mode\":\"700\"}]"
-        let manifest = try ManifestFixture.load(Self.version4(files: "\(file),\(link)", extra: extra))
+        let manifest = try ManifestFixture.load(ManifestFixture.document(files: "\(file),\(link)", extra: extra))
         #expect(manifest.files.traits(0) == FileTraits(mode: 0o640, modified: 1_795_140_000_000_000_001))
         #expect(manifest.files.traits(1) == FileTraits(modified: 946_684_799_000_000_000))
         #expect(manifest.directories.traits(0) == FileTraits(mode: 0o700))
-        let error = try #require(ManifestFixture.refusal(ManifestFixture.document(files: String(file))))
-        #expect(error.path == "$.files[0].mode" && error.reason.contains("version 1 has no “mode”"))
     }
 
     @Test("The owner's execute bit makes a program; “executable” says nothing beside a mode")
     func executable() throws {
         func file(_ members: String) -> String { ManifestFixture.entry("f").dropLast() + "," + members + "}" }
-        #expect(try ManifestFixture.load(Self.version4(files: file("\"mode\":\"711\""))).files.kind(0) == .executable)
-        #expect(try ManifestFixture.load(Self.version4(files: file("\"mode\":\"655\""))).files.kind(0) == .file)
-        let error = ManifestFixture.refusal(Self.version4(files: file("\"mode\":\"755\",\"executable\":true")))
+        #expect(
+            try ManifestFixture.load(ManifestFixture.document(files: file("\"mode\":\"711\""))).files.kind(0)
+                == .executable)
+        #expect(
+            try ManifestFixture.load(ManifestFixture.document(files: file("\"mode\":\"655\""))).files.kind(0) == .file)
+        let error = ManifestFixture.refusal(
+            ManifestFixture.document(files: file("\"mode\":\"755\",\"executable\":true")))
         #expect(error?.path == "$.files[0].executable")
         let link = ManifestFixture.link("l", to: "f").dropLast() + ",\"mode\":\"777\"}"
-        #expect(ManifestFixture.refusal(Self.version4(files: String(link)))?.path == "$.files[0].mode")
+        #expect(ManifestFixture.refusal(ManifestFixture.document(files: String(link)))?.path == "$.files[0].mode")
     }
 
     @Test(
@@ -105,7 +102,7 @@ struct DirectoryTests {
         arguments: ["4755", "2755", "1777", "0755", "75", "758", "rwx", "", "-755", "+755"])
     func modes(_ mode: String) {
         let file = ManifestFixture.entry("f").dropLast() + ",\"mode\":\"\(mode)\"}"
-        #expect(ManifestFixture.refusal(Self.version4(files: String(file)))?.path == "$.files[0].mode")
+        #expect(ManifestFixture.refusal(ManifestFixture.document(files: String(file)))?.path == "$.files[0].mode")
     }
 
     @Test(
@@ -139,12 +136,12 @@ struct DirectoryTests {
         ])
     func strangeTimes(_ time: String) {
         let file = ManifestFixture.entry("f").dropLast() + ",\"mtime\":\"\(time)\"}"
-        #expect(ManifestFixture.refusal(Self.version4(files: String(file)))?.path == "$.files[0].mtime")
+        #expect(ManifestFixture.refusal(ManifestFixture.document(files: String(file)))?.path == "$.files[0].mtime")
     }
 
     @Test("Directories, modes and times are written as they are read, and nothing is written where there are none")
     func writing() throws {
-        var writer = ManifestWriter(project: "p", revision: 1, created: nil, keepsTraits: true)
+        var writer = ManifestWriter(project: "p", revision: 1, created: nil)
         func write(_ path: String, _ body: (UnsafeBufferPointer<UInt8>) -> Void) {
             Array(path.utf8).withUnsafeBufferPointer(body)
         }

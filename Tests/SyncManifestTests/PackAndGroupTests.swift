@@ -93,7 +93,7 @@ struct PackAndGroupTests {
     @Test(
         "Format, revision and time are checked [F109]",
         arguments: [
-            Rejection("{\"format\":\"syncagent-manifest/5\"}", "$.format", "“syncagent-manifest/5”, and this program"),
+            Rejection("{\"format\":\"syncagent-manifest/2\"}", "$.format", "“syncagent-manifest/2”, and this program"),
             Rejection("{\"format\":\"metalink\"}", "$.format", "“metalink”"),
             Rejection("{\"format\":1}", "$.format", "expected a string"),
             Rejection("{\"format\":\"syncagent-manifest/1\"}", "$.project", "missing"),

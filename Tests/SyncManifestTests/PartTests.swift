@@ -22,7 +22,7 @@ struct PartTests {
             "{\"blob\":[1,\($0 * 100),100,300,\"zstd\",\"\(digest)\"],\"files\":\($1)}"
         }
         return """
-            {"format":"syncagent-manifest/2","project":"com.example.test","revision":7,\
+            {"format":"syncagent-manifest/1","project":"com.example.test","revision":7,\
             "packs":[{"url":"a","size":1000,"sha256":"\(ones)"},{"url":"b","size":2000,"sha256":"\(twos)"}],\
             "parts":[\(parts.joined(separator: ","))]\(extra)}
             """

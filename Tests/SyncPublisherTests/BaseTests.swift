@@ -111,22 +111,22 @@ struct BaseTests {
     @Test("Repacking opens old packs when it needs them, few at once")
     func repacksFewAtOnce() throws {
         // A pack for each file.
-        var set = try PublishedSet(AssetTree.manySmall(3 * OldPacks.mostOpen))
+        var set = try PublishedSet(AssetTree.manySmall(3 * Repacker.mostOpen))
         set.options.packSize = 1
         try set.publish()
         set.options.packSize = 256 << 10
         let packs = try set.manifest().packs
-        try #require(packs.count > 2 * OldPacks.mostOpen)
+        try #require(packs.count > 2 * Repacker.mostOpen)
         do {
             let output = try OutputDirectory(set.root.path("out"))
-            var old = OldPacks(worthRepacking: Set(packs.indices), packs: packs, output: output)
+            var old = Repacker(worthRepacking: Set(packs.indices), packs: packs, output: output)
             for index in packs.indices {
                 #expect(try old.open(UInt32(index)) != nil)
-                #expect(old.files.count == index % OldPacks.mostOpen + 1)
+                #expect(old.files.count == index % Repacker.mostOpen + 1)
             }
-            #expect(try old.open(0) != nil && old.files.count <= OldPacks.mostOpen)
+            #expect(try old.open(0) != nil && old.files.count <= Repacker.mostOpen)
             try set.root.write([UInt8](repeating: 1, count: Int(packs[1].size)), to: "out/\(packs[1].urls[0])")
-            var damaged = OldPacks(worthRepacking: Set(packs.indices), packs: packs, output: output)
+            var damaged = Repacker(worthRepacking: Set(packs.indices), packs: packs, output: output)
             #expect(try damaged.open(1) == nil && damaged.open(2) != nil && damaged.open(1) == nil)
         }
         let report = try set.publish { $0.repack = true }
@@ -141,9 +141,9 @@ struct BaseTests {
         try set.publish { $0.packSize = 1 }
         let manifest = try set.manifest()
         try #require(manifest.packs.count > 10)
-        let output = try OutputDirectory(set.root.path("out"), for: .reading)
+        let output = try OutputDirectory(set.root.path("out"), isReadOnly: true)
         for (readers, most) in [(1, 256), (4, 64), (256, 1), (1_000, 1)] {
-            let reader = try BaseReader(manifest, dictionary: nil, output, readers: readers)
+            let reader = try DeltaEncoder(manifest, dictionary: nil, output, readers: readers)
             #expect(reader.mostPacks == most)
             for row in manifest.files.indices {
                 #expect(reader.read(row: row, 0..<manifest.files.size(row)) != nil)

@@ -72,7 +72,7 @@ struct ChoiceTests {
     @Test("The files' URL stands at every file that has content, and stays")
     func filesURL() throws {
         let set = try PublishedSet(Self.tree)
-        try set.publish { $0.filesURL = .at("https://files.example/tower") }
+        try set.publish { $0.filesURL = "https://files.example/tower" }
         func urls() throws -> [String: [String]] {
             let files = try set.manifest().files
             return Dictionary(uniqueKeysWithValues: files.indices.map { (files.path($0), files.urls($0)) })
@@ -86,7 +86,7 @@ struct ChoiceTests {
         try set.root.write("new", to: "in/new")
         #expect(try set.publish().kept == ["the files' URL"])
         #expect(try urls()["new"] == ["https://files.example/tower/new"])
-        try set.publish { $0.filesURL = .none }
+        try set.publish { $0.filesURL = "" }
         #expect(try urls().values.allSatisfy { $0.isEmpty })
     }
 
@@ -103,7 +103,7 @@ struct ChoiceTests {
         #expect(error?.exitStatus == .usage)
         #expect(error?.description.contains(words) == true, "\(String(describing: error))")
         #expect(error?.description.contains("secret") == false)
-        if url != "packs/" { #expect(set.failure { $0.filesURL = .at(url) }?.exitStatus == .usage) }
+        if url != "packs/", !url.isEmpty { #expect(set.failure { $0.filesURL = url }?.exitStatus == .usage) }
     }
 
     @Test("A loose set has no packs, and one relative URL a file")
@@ -139,8 +139,8 @@ struct ChoiceTests {
         let error = set.failure { $0.isLoose = true }
         #expect(error?.exitStatus == .dataInvalid)
         #expect(error?.description.contains("--exclude manifest.json") == true)
-        try set.publish { ($0.isLoose, $0.filesURL) = (true, .at("files/")) }
-        try set.publish { ($0.isLoose, $0.filesURL, $0.exclude) = (true, .none, ["manifest.json"]) }
+        try set.publish { ($0.isLoose, $0.filesURL) = (true, "files/") }
+        try set.publish { ($0.isLoose, $0.filesURL, $0.exclude) = (true, "", ["manifest.json"]) }
         #expect(try set.manifest().files.indices.count == 4)
         try set.publish { $0.isLoose = false }
         #expect(try set.unpacked().paths.contains("manifest.json"))
@@ -214,7 +214,7 @@ struct ChoiceTests {
             }
         }
         #expect(failure { _ in }?.description.contains("--loose") == true)
-        #expect(failure { ($0.isLoose, $0.form) = (true, .parts) }?.exitStatus == .usage)
+        #expect(failure { ($0.isLoose, $0.isInParts) = (true, true) }?.exitStatus == .usage)
         try set.root.write("{\"name\":\"my app\"}", to: "in/manifest.json")
         for base in [PublishOptions.Base.none, .inOutput] {
             #expect(failure { ($0.isLoose, $0.base) = (true, base) }?.exitStatus == .dataInvalid)

@@ -119,7 +119,7 @@ struct DictionaryTests {
         var steps: [PublishProgress] = []
         var options = set.options
         (options.base, options.output) = (.none, set.root.path("other"))
-        let report = try Publisher(options).run(progress: { steps.append($0) })
+        let report = try options.publish(progress: { steps.append($0) })
         #expect(report.dictionaryBytes == 0 && report.storedBytes == never.storedBytes)
         // It was looked at: these files can be compressed.
         #expect(report.storedBytes * 10 < report.rawBytes * 9)
@@ -208,7 +208,7 @@ struct DictionaryTests {
     @Test("In parts, the entries name blobs of the dictionary, and the root names it")
     func parts() throws {
         let set = try Self.published()
-        try set.publish { $0.form = .parts }
+        try set.publish { $0.isInParts = true }
         let manifest = try set.manifest()
         #expect(manifest.dictionary != nil && !manifest.parts.isEmpty)
         #expect(try set.unpacked().nodes == Self.tree().nodes)

@@ -19,7 +19,7 @@ struct FailureTests {
         let full = set.root.path("in/\(path)")
         var done = false
         let error = #expect(throws: PublishError.self) {
-            try Publisher(set.options).run(progress: { step in
+            try set.options.publish(progress: { step in
                 guard step.step == .walking, step.files > 0, !done else { return }
                 done = true
                 switch how {
@@ -49,12 +49,12 @@ struct FailureTests {
         try set.replace(changed)
         var seen = 0
         let error = #expect(throws: PublishError.self) {
-            try Publisher(set.options).run(isCancelled: {
+            try set.options.publish(isCancelled: {
                 seen += 1
                 return seen > 3
             })
         }
-        #expect(error?.code == .cancelled)
+        #expect(error?.exitStatus == .interrupted)
         #expect(try set.bytes(below: "out") == before)
         try set.publish()
         #expect(try set.unpacked().nodes == changed.nodes)
@@ -75,7 +75,7 @@ struct FailureTests {
     func busy() throws {
         let set = try PublishedSet(Self.tree)
         var second: PublishError?
-        _ = try Publisher(set.options).run(progress: { _ in second = second ?? set.failure() })
+        _ = try set.options.publish(progress: { _ in second = second ?? set.failure() })
         #expect(second?.exitStatus == .busy)
         #expect(try set.unpacked().nodes == Self.tree.nodes)
     }

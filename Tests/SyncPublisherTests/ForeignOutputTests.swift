@@ -56,8 +56,8 @@ struct ForeignOutputTests {
         #expect(try set.bytes(below: "next/packs").isEmpty)
         #expect(try Self.names(key) == 1)
         // A dry run looks at the same files.
-        let preview = try Publisher(set.options).preview()
-        #expect(preview.report.files == 1)
+        let preview = try set.options.preview()
+        #expect(preview.files == 1)
     }
 
     @Test("A pack of the base gets a second name only if it is ours alone to write; otherwise it is copied")
@@ -82,7 +82,7 @@ struct ForeignOutputTests {
         let set = try PublishedSet(.manySmall(20))
         try set.publish {
             $0.output = set.root.path("old")
-            $0.form = .parts
+            $0.isInParts = true
         }
         let text = String(decoding: try #require(set.root.read("old/manifest.json")), as: UTF8.self)
         try set.root.write(text.replacing("\"packs/", with: "\"../away/"), to: "old/manifest.json")
@@ -117,10 +117,10 @@ struct ForeignOutputTests {
         let error = set.failure()
         #expect(error?.exitStatus == .refused)
         #expect(error?.summary.contains("out/\(folder) is a symbolic link") == true, "\(error?.summary ?? "")")
-        #expect(throws: PublishError.self) { try Publisher(set.options).preview() }
+        #expect(throws: PublishError.self) { try set.options.preview() }
         if folder == "trust" {
             let refreshed = SigningTests.error { () throws(PublishError) in
-                _ = try Publisher.refresh(set.root.path("out"), try SigningTests.fresh(keys, now: 9_000))
+                _ = try (try SigningTests.fresh(keys, now: 9_000)).refresh(set.root.path("out"))
             }
             #expect(refreshed?.exitStatus == .refused)
             #expect(throws: PublishError.self) { try KeyDirectory(published: set.root.path("out"), after: nil) }
@@ -128,7 +128,7 @@ struct ForeignOutputTests {
         if folder == "channels" {
             let pointed = SigningTests.error { () throws(PublishError) in
                 let channels = try Channels(set.root.path("out"))
-                _ = try channels.point("beta", at: .revision(1), signing: try SigningTests.fresh(keys, now: 9_000))
+                _ = try channels.point("beta", at: "1", signing: try SigningTests.fresh(keys, now: 9_000))
             }
             #expect(pointed?.exitStatus == .refused)
         }
@@ -164,7 +164,7 @@ struct ForeignOutputTests {
         try set.root.write("", to: "out/.publish.lock")
         #expect(chmod(set.root.path("out/.publish.lock"), 0o600) == 0)
         var modes: Set<Int> = []
-        _ = try Publisher(set.options).run(progress: { _ in
+        _ = try set.options.publish(progress: { _ in
             let found = try? FileManager.default.attributesOfItem(atPath: set.root.path("out/.publish.lock"))
             modes.insert(found?[.posixPermissions] as? Int ?? -1)
         })

@@ -151,19 +151,19 @@ struct IgnoreTests {
         var options = PublishOptions(directory: place.root.path("in"), output: place.root.path("out"))
         options.limits.patternBytes = 30_000_000
         func failure(_ isCancelled: () -> Bool = { false }) -> PublishError? {
-            SigningTests.error { () throws(PublishError) in _ = try Publisher(options).preview(isCancelled: isCancelled)
+            SigningTests.error { () throws(PublishError) in _ = try options.preview(isCancelled: isCancelled)
             }
         }
         #expect(failure()?.exitStatus == .dataInvalid)
         #expect(failure()?.summary.contains("tried on more than 30000000 bytes of paths") == true)
         // Deaf, it would get as far as before.
-        #expect(failure { true }?.code == .cancelled)
+        #expect(failure { true }?.exitStatus == .interrupted)
 
         // Those of the command line count as well.
         try place.ignore("", in: "")
         options.exclude = Array(repeating: String(repeating: "*a", count: 3_000) + "c", count: 40)
         #expect(failure()?.exitStatus == .dataInvalid)
-        #expect(failure { true }?.code == .cancelled)
+        #expect(failure { true }?.exitStatus == .interrupted)
     }
 
     @Test("Patterns that take too much memory are refused by their line, also those of many directories together")
@@ -223,20 +223,20 @@ private struct IgnoredTree {
         try root.write(text, to: "in/\(directory.isEmpty ? "" : directory + "/").syncignore")
     }
 
-    private func publisher(_ excludeFrom: [String]) -> Publisher {
+    private func options(_ excludeFrom: [String]) -> PublishOptions {
         var options = PublishOptions(directory: root.path("in"), output: root.path("out"))
         options.excludeFrom = excludeFrom
-        return Publisher(options)
+        return options
     }
 
     /// Without the directories of which only the files are left out.
     func published(excludeFrom: [String] = []) throws -> [String] {
-        try publisher(excludeFrom).preview().changes.map(\.path).filter { !$0.hasSuffix("/") }
+        try options(excludeFrom).preview().changes.map(\.path).filter { !$0.hasSuffix("/") }
     }
 
     func failure(excludeFrom: [String] = []) -> PublishError? {
         do throws(PublishError) {
-            _ = try publisher(excludeFrom).preview()
+            _ = try options(excludeFrom).preview()
             return nil
         } catch { return error }
     }

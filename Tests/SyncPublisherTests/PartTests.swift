@@ -20,7 +20,7 @@ struct PartTests {
 
     private static func published(_ tree: AssetTree) throws -> PublishedSet {
         var set = try PublishedSet(tree)
-        set.options.form = .parts
+        set.options.isInParts = true
         try set.publish()
         return set
     }
@@ -177,11 +177,11 @@ struct PartTests {
     @Test("A set changes its form in both directions, and its files are not packed again")
     func changesForm() throws {
         var set = try Self.published(Self.tree())
-        set.options.form = .oneText
+        set.options.isInParts = false
         let whole = try set.publish()
         #expect(!whole.unchanged && whole.newBytes == 0 && whole.packsDropped == 1)
         #expect(try set.manifest().parts.isEmpty)
-        set.options.form = .parts
+        set.options.isInParts = true
         let parts = try set.publish()
         #expect(parts.newBytes == 0 && parts.partsWritten == parts.parts)
         #expect(try set.unpacked().nodes == Self.tree().nodes)
@@ -209,7 +209,7 @@ struct PartTests {
             try FileManager.default.removeItem(atPath: set.root.path("out/\(pack.urls[0])"))
         }
         let error = try #require(set.failure())
-        #expect(error.code == .invalidBase)
+        #expect(error.exitStatus == .dataInvalid)
         #expect(error.description.contains("part 0") && error.description.contains(pack.sha256.hex))
     }
 }

@@ -13,16 +13,16 @@ struct PreviewTests {
         var tree = BaseTests.after
         tree.nodes["a link"] = .link("sheets/new")
         try set.replace(tree)
-        let preview = try Publisher(set.options).preview()
-        #expect(preview.baseRevision == 1 && preview.report.revision == 2 && !preview.report.unchanged)
-        #expect(preview.count(.new) == 2 && preview.count(.changed) == 3 && preview.count(.removed) == 1)
-        #expect(preview.count(.unchanged) == BaseTests.before.paths.count - 4)
+        let preview = try set.options.preview()
+        #expect(preview.baseRevision == 1 && preview.revision == 2 && !preview.unchanged)
+        #expect(preview.counts[.new] == 2 && preview.counts[.changed] == 3 && preview.counts[.removed] == 1)
+        #expect(preview.counts[.unchanged] == BaseTests.before.paths.count - 4)
         #expect(preview.changes.contains { $0.kind == .removed && $0.path == BaseTests.before.paths[100] })
         #expect(preview.changes.contains { $0.kind == .new && $0.path == "sheets/new" && $0.size == 3_000 })
         // Three changed files of one content, and one new one.
         #expect(preview.encodedBytes == 5_000)
         #expect(try set.publish().newBytes == 5_000)
-        #expect(try Publisher(set.options).preview().report.unchanged)
+        #expect(try set.options.preview().unchanged)
     }
 
     @Test("Of a large file only the chunks that are new are counted")
@@ -33,15 +33,15 @@ struct PreviewTests {
         try set.publish()
         bytes[500_000] ^= 1
         try set.root.write(bytes, to: "in/large")
-        let preview = try Publisher(set.options).preview()
-        #expect(preview.count(.changed) == 1)
+        let preview = try set.options.preview()
+        #expect(preview.counts[.changed] == 1)
         #expect(preview.encodedBytes > 0 && preview.encodedBytes <= 3 * UInt64(set.options.chunks.maximum))
     }
 
     @Test("A dry run writes nothing at all: no directory, no lock, no pack, no stamps")
     func writesNothing() throws {
         let set = try PublishedSet(AssetTree.manySmall(20))
-        #expect(try Publisher(set.options).preview().count(.new) == 20)
+        #expect(try set.options.preview().counts[.new] == 20)
         #expect(!FileManager.default.fileExists(atPath: set.root.path("out")))
         try set.publish()
         try set.root.write("new", to: "in/new")
@@ -56,11 +56,11 @@ struct PreviewTests {
         var options = set.options
         options.stampCache = set.root.path("stamps")
         options.now = .max / 2
-        _ = try Publisher(options).preview()
+        _ = try options.preview()
         // Packs beside a base elsewhere are not brought.
         options.output = set.root.path("other")
         options.base = .manifest(set.root.path("out/manifest.json"))
-        #expect(try Publisher(options).preview().count(.new) == 1)
+        #expect(try options.preview().counts[.new] == 1)
         #expect(try state() == before)
     }
 
@@ -69,11 +69,11 @@ struct PreviewTests {
         let set = try PublishedSet(AssetTree.manySmall(2))
         for name in ["b", "e\u{301}"] { #expect(mkdir(set.root.path("in/\(name)"), 0o755) == 0) }
         try set.publish()
-        #expect(try Publisher(set.options).preview().report.unchanged)
+        #expect(try set.options.preview().unchanged)
         for name in ["b", "e\u{301}"] { #expect(rmdir(set.root.path("in/\(name)")) == 0) }
         for name in ["a", "c", "\u{E9}"] { #expect(mkdir(set.root.path("in/\(name)"), 0o755) == 0) }
-        let preview = try Publisher(set.options).preview()
-        #expect(!preview.report.unchanged)
+        let preview = try set.options.preview()
+        #expect(!preview.unchanged)
         #expect(preview.changes.map(\.kind) == [.new, .removed, .new, .removed, .new])
         let paths = ["a/", "b/", "c/", "e\u{301}/", "\u{E9}/"]
         #expect(preview.changes.map { Array($0.path.utf8) } == paths.map { Array($0.utf8) })
@@ -83,6 +83,6 @@ struct PreviewTests {
     func refused() throws {
         let set = try PublishedSet(AssetTree.manySmall(2))
         try set.root.link("in/out", to: "/etc/passwd")
-        #expect(throws: PublishError.self) { try Publisher(set.options).preview() }
+        #expect(throws: PublishError.self) { try set.options.preview() }
     }
 }

@@ -39,7 +39,7 @@ struct PublishedSet {
     {
         var options = options
         change(&options)
-        return try Publisher(options).run()
+        return try options.publish()
     }
 
     /// The error a publish ends with.

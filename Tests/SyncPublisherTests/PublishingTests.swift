@@ -121,7 +121,7 @@ struct PublishingTests {
     func progress() throws {
         let set = try PublishedSet(.mixed())
         var steps: [PublishProgress] = []
-        let report = try Publisher(set.options).run(progress: { steps.append($0) })
+        let report = try set.options.publish(progress: { steps.append($0) })
         let last = try #require(steps.last)
         #expect(last.files == report.files && last.totalFiles == report.files)
         #expect(last.bytes == report.rawBytes && last.totalBytes == report.rawBytes)
@@ -143,7 +143,7 @@ struct PublishingTests {
         let set = try PublishedSet(.manySmall(700))
         var calls = 0
         let error = #expect(throws: PublishError.self) {
-            try Publisher(set.options).run(isCancelled: {
+            try set.options.publish(isCancelled: {
                 calls += 1
                 return calls > 1
             })

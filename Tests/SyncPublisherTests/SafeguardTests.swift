@@ -35,7 +35,7 @@ struct SafeguardTests {
             let left = try set.bytes(below: "out")
             #expect(left.isEmpty, "\(left.keys)")
         }
-        #expect(throws: PublishError.self) { try Publisher(set.options).preview() }
+        #expect(throws: PublishError.self) { try set.options.preview() }
         try set.publish { $0.permits = .privateKeys }
         #expect(try set.unpacked().bytes("deep/er/small") == Array((header + Self.body).utf8))
     }
@@ -75,7 +75,7 @@ struct SafeguardTests {
             #expect(
                 error?.summary.hasSuffix("less than half of the 6 of revision 1") == true, "\(error?.summary ?? "")")
             #expect(try set.bytes(below: "out") == before)
-            let warnings = try Publisher(set.options).preview().report.warnings
+            let warnings = try set.options.preview().warnings
             #expect(warnings.contains { $0.hasPrefix("publish would refuse this: ") })
         }
         try write(3)
@@ -102,7 +102,7 @@ struct SafeguardTests {
 
         // Roots that the keys continue from need not be at hand.
         let outcome = try first.rotated(.fresh, replacing: nil, by: nil, now: 0, until: 1_000_000)
-        guard case .signed(let rotated) = outcome else { throw PublishedSet.Wrong("keys that are pending") }
+        guard let rotated = outcome.keys else { throw PublishedSet.Wrong("keys that are pending") }
         try FileManager.default.removeItem(atPath: set.root.path("keys/1.root"))
         let newest = try KeyDirectory(set.root.path("keys"))
         #expect(rotated.newest.content.number == 2 && newest.roots.count == 1)
@@ -111,9 +111,8 @@ struct SafeguardTests {
         #expect(set.root.read("out/trust/2.root") != nil)
 
         let replaced = try set.publish {
-            $0.permits = .otherKeys
             // These keys have signed nothing here.
-            $0.acceptsBase = true
+            $0.permits = [.otherKeys, .foreignBase]
             $0.signing = try? SigningTests.signing(others)
         }
         #expect(replaced.fresh?.root == 1)

@@ -112,7 +112,7 @@ struct ServedBaseTests {
             tree.addText("notes/\(index).json", "{\"kind\":\"note\",\"number\":\(index),\"author\":\"somebody\"}\n")
         }
         var set = try PublishedSet(tree)
-        (set.options.form, set.options.dictionary) = (.parts, .always)
+        (set.options.isInParts, set.options.dictionary) = (true, .always)
         try set.publish()
         let manifest = try set.manifest()
         tree.addText("notes/new.json", "{\"kind\":\"note\",\"number\":1000,\"author\":\"somebody\"}\n")
@@ -165,7 +165,7 @@ struct ServedBaseTests {
             return [UInt8](repeating: 7, count: Int(range.upperBound - range.lowerBound))
         }
         func piece(_ start: UInt64, _ count: UInt64) -> ServedBase.Piece {
-            ServedBase.Piece(pack: pack, range: start..<(start + count))
+            (pack, start..<(start + count))
         }
         try base.hold([piece(2_000, 10), piece(0, 10), piece(5, 10)]) { false }
         #expect(server.requests == [0..<2_010])

@@ -56,7 +56,7 @@ struct SignedBaseTests {
         #expect(error?.exitStatus == .refused, "\(String(describing: error))")
         #expect(error?.description.contains("out/manifest.json") == true)
         #expect(error?.description.contains("--accept-base") == true, "\(String(describing: error))")
-        #expect(throws: PublishError.self) { try Publisher(set.options).preview() }
+        #expect(throws: PublishError.self) { try set.options.preview() }
         #expect(set.root.read("out/trust/fresh") == fresh)
         #expect(set.root.read("out/trust/2.release") == nil)
         // Without a base nothing of it is continued, and the numbers go on.
@@ -116,8 +116,8 @@ struct SignedBaseTests {
         try set.root.write(old, to: "out/trust/fresh")
         unlink(set.root.path("out/trust/2.release"))
         let error = SigningTests.error { () throws(PublishError) in
-            _ = try Publisher.refresh(
-                set.root.path("out"), try SigningTests.fresh(keys, now: 3_000, memory: set.options.signing?.memory))
+            _ = try (try SigningTests.fresh(keys, now: 3_000, memory: set.options.signing?.memory)).refresh(
+                set.root.path("out"))
         }
         #expect(error?.exitStatus == .refused, "\(String(describing: error))")
         #expect(error?.summary.contains("revision 2") == true, "\(error?.summary ?? "")")
@@ -142,15 +142,14 @@ struct SignedBaseTests {
             "beta", signing: try SigningTests.fresh(keys, now: 3_000, memory: memory))
         let removed = try #require(set.root.read("out/trust/beta.fresh"))
         // Renewed, it stays removed.
-        let kept = try Publisher.refresh(set.root.path("out"), try SigningTests.fresh(keys, now: 4_000, memory: memory))
+        let kept = try (try SigningTests.fresh(keys, now: 4_000, memory: memory)).refresh(set.root.path("out"))
         #expect(kept.refused.isEmpty && kept.statements.last?.fresh.isRemoved == true)
         // The statement of the removal may be an older one: it says the same.
         try set.root.write(removed, to: "out/trust/beta.fresh")
-        let same = try Publisher.refresh(set.root.path("out"), try SigningTests.fresh(keys, now: 5_000, memory: memory))
+        let same = try (try SigningTests.fresh(keys, now: 5_000, memory: memory)).refresh(set.root.path("out"))
         #expect(same.refused.isEmpty)
         try set.root.write(old, to: "out/trust/beta.fresh")
-        let refreshed = try Publisher.refresh(
-            set.root.path("out"), try SigningTests.fresh(keys, now: 6_000, memory: memory))
+        let refreshed = try (try SigningTests.fresh(keys, now: 6_000, memory: memory)).refresh(set.root.path("out"))
         #expect(refreshed.refused.count == 1)
         #expect(refreshed.refused.first?.exitStatus == .refused)
         #expect(set.root.read("out/trust/beta.fresh") == old)
@@ -168,14 +167,14 @@ struct SignedBaseTests {
         let refused = try #require(set.failure())
         #expect(
             refused.details == ["what would be signed with it: the group g with the hooks run; x-user-data of 10 B"])
-        set.options.acceptsBase = true
+        set.options.permits = .foreignBase
         let report = try set.publish()
         #expect(report.revision == 2)
         let warning = try #require(report.warnings.first)
         #expect(warning.contains("out/manifest.json was accepted as --accept-base says"), "\(warning)")
         #expect(warning.hasSuffix("signed with it: the group g with the hooks run; x-user-data of 10 B"))
         // From now on it is this machine's.
-        #expect(try set.publish { $0.acceptsBase = false }.warnings.isEmpty)
+        #expect(try set.publish { $0.permits = [] }.warnings.isEmpty)
 
         try Self.forge(set) { $0.replacing("\"revision\":2,", with: "\"revision\":1000003,") }
         let high = set.failure()
@@ -201,7 +200,7 @@ struct SignedBaseTests {
     @Test("With a new release key the numbers start again, and what the old key has signed is no base")
     func newReleaseKey() throws {
         var (set, keys) = try Self.signed()
-        guard case .signed(let newer) = try keys.rotated(.release, replacing: nil, by: nil, now: 1, until: 1_000_000)
+        guard let newer = try keys.rotated(.release, replacing: nil, by: nil, now: 1, until: 1_000_000).keys
         else { throw PublishedSet.Wrong("keys that are pending") }
         try set.root.write("new", to: "in/new")
         // Elsewhere nobody knows that it was good once.
@@ -223,7 +222,7 @@ struct SignedBaseTests {
             var options = set.options
             options.trustsStamps = trusting
             var most: UInt64 = 0
-            _ = try Publisher(options).run(progress: { step in
+            _ = try options.publish(progress: { step in
                 if step.step == .checking { most = max(most, step.bytes) }
             })
             return most
@@ -239,10 +238,10 @@ struct SignedBaseTests {
         #expect(try bytesRead() == pack.size)
         // A dry run writes nothing.
         unlink(set.root.path("stamps.packs"))
-        _ = try Publisher(set.options).preview()
+        _ = try set.options.preview()
         #expect(set.root.read("stamps.packs") == nil)
         // Whoever stops it is heard.
-        #expect(throws: PublishError.cancelled) { try Publisher(set.options).run(isCancelled: { true }) }
+        #expect(throws: PublishError.cancelled) { try set.options.publish(isCancelled: { true }) }
     }
 
     @Test("A dictionary in a pack that was damaged is not used for what is signed")

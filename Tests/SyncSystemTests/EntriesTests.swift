@@ -78,9 +78,9 @@ struct EntriesTests {
     func special() throws {
         try root.write("", to: "a")
         #expect(makeFIFO(root.path("fifo"), mode: 0o600) == nil)
-        #expect(SpecialFile("fifo", in: directory.raw) == .fifo)
-        #expect(SpecialFile("/dev/null") == .characterDevice)
-        #expect(SpecialFile("a", in: directory.raw) == nil && SpecialFile("none", in: directory.raw) == nil)
+        #expect(specialKind("fifo", in: directory.raw) == "fifo")
+        #expect(specialKind("/dev/null") == "character device")
+        #expect(specialKind("a", in: directory.raw) == nil && specialKind("none", in: directory.raw) == nil)
     }
 
     @Test("Rights are those of this process")

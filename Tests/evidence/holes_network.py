@@ -197,7 +197,7 @@ def large_part(place):
     for claim, pack in ((1_048_576_000, zstd_bomb(40) + bytes(40_000)), (60 << 20, zstd_bomb(480))):
         place.write(pack, "site/packs/a.pack")
         parts, more = part(claim, pack)
-        place.manifest(parts, version=2, **more)
+        place.manifest(parts, key="parts", **more)
         found = bounded(place.pull(seconds=60), (65,))
         if found:
             return found

@@ -195,9 +195,9 @@ class Place:
 
     # MARK: Manifests
 
-    def manifest(self, files, name="site/manifest.json", version=1, **more):
-        document = {"format": f"syncagent-manifest/{version}", "project": "holes", **more}
-        document["parts" if version == 2 else "files"] = files
+    def manifest(self, files, name="site/manifest.json", key="files", **more):
+        document = {"format": "syncagent-manifest/1", "project": "holes", **more}
+        document[key] = files
         return self.write(json.dumps(document), name)
 
     def entry(self, path, data, url=None):

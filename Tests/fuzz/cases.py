@@ -124,7 +124,7 @@ def hostile(case):
         if key == "hooks":
             return random.choice([["none"], ["none"] * 500, [f"n{n}" for n in range(1000)]])
         if key == "format":
-            return f"syncagent-manifest/{random.choice([0, 1, 2, 3, 4, 99])}"
+            return f"syncagent-manifest/{random.choice([0, 1, 2, 99])}"
         if key == "executable":
             return random.choice([True, False, 1])
         if isinstance(container, list) and isinstance(key, int) and isinstance(container[key], dict) \

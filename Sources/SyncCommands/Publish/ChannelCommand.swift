@@ -92,9 +92,8 @@ struct ChannelSetCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let name = ChannelName.meant(channel)
-        let target = UInt64(release).map { Channels.Target.revision($0) } ?? .channel(ChannelName.meant(release))
         let signer = try signing.signing(for: directory, [.fresh])
-        let move = try Channels(directory).point(name, at: target, signing: signer)
+        let move = try Channels(directory).point(name, at: release, signing: signer)
         let project = escaped(move.project)
         switch move.former {
         case move.revision: output.message("\(project): \(channel) already points at revision \(move.revision)")

@@ -110,7 +110,7 @@ struct PublishCommand: AsyncParsableCommand {
 
     @Option(
         help:
-            "Keep modification times, permissions or both: times,modes. Readers older than format version 4 refuse such a manifest.  (default: as in the base)"
+            "Keep modification times, permissions or both: times,modes.  (default: as in the base)"
             .taking("what"))
     var preserve: PublishOptions.KeptTraits?
 
@@ -186,6 +186,7 @@ struct PublishCommand: AsyncParsableCommand {
         }
         if verbose.verbose > 0, !isDryRun { throw ValidationError("-v lists what would be published; add --dry-run.") }
         if directory.isEmpty { throw ValidationError("DIRECTORY needs a path, not an empty string.") }
+        if filesURL?.isEmpty == true { throw ValidationError("--files-url needs a URL, not an empty string.") }
         if output.isEmpty { throw ValidationError("--to needs a directory, not an empty string.") }
         try requireLocal(output, "--to", "publish to a directory here and copy it there, as with rsync")
         if let base { try requireLocation(base, "--base") }
@@ -206,31 +207,36 @@ struct PublishCommand: AsyncParsableCommand {
     /// - Parameter elapsed: **Milliseconds**.
     static func tell(_ error: any Error, isDryRun: Bool, _ elapsed: Int64, _ output: Output) {
         let cause = PullEnd.cause(error) { "stopped; what was published before is unchanged" }
-        let line =
-            isDryRun
-            ? PublishPreview().json(time: now(), elapsed: elapsed, failure: cause)
-            : PublishReport().json(time: now(), elapsed: elapsed, failure: cause)
+        let line = PublishReport().json(isDryRun: isDryRun, time: now(), elapsed: elapsed, failure: cause)
         output.event(line, flushing: true)
     }
 
     private func publish(_ output: Output, _ start: ContinuousClock.Instant) async throws {
         let options = try publishOptions(environment: .ofProcess)
-        if isDryRun {
-            let preview = try await working(options, output) { options, isCancelled, progress throws(PublishError) in
-                try Publisher(options).preview(isCancelled: isCancelled, progress: progress)
-            }
-            let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
-            return tell(preview, milliseconds: elapsed, output)
+        let report = try await working(options, output) {
+            [isDryRun] options, isCancelled, progress throws(PublishError) in
+            isDryRun
+                ? try options.preview(isCancelled: isCancelled, progress: progress)
+                : try options.publish(isCancelled: isCancelled, progress: progress)
         }
-        let report = try await working(options, output) { options, isCancelled, progress throws(PublishError) in
-            try Publisher(options).run(isCancelled: isCancelled, progress: progress)
-        }
-        let elapsed = Int64((ContinuousClock.now - start) / .milliseconds(1))
+        let (time, elapsed) = (Self.now(), Int64((ContinuousClock.now - start) / .milliseconds(1)))
         for warning in report.warnings { output.warning(warning) }
-        if reporting.json { output.event(report.json(time: Self.now(), elapsed: elapsed), flushing: true) }
+        if verbose.detail.isWanted {
+            for change in report.changes {
+                if reporting.json {
+                    output.event(change.json(time: time))
+                } else {
+                    output.line(PublishText.line(change), flushing: false)
+                }
+            }
+            if !reporting.json { output.flush() }
+        }
+        if reporting.json {
+            output.event(report.json(isDryRun: isDryRun, time: time, elapsed: elapsed), flushing: true)
+        }
         if !report.kept.isEmpty { output.message(PublishText.kept(report.kept)) }
         if let text = PublishText.leftOut(report.usuallyLeftOut) { output.message(text) }
-        output.message(PublishText.summary(report, milliseconds: elapsed))
+        output.message(PublishText.summary(report, isDryRun: isDryRun, milliseconds: elapsed))
         if let fresh = report.fresh {
             output.message("Signed under root \(fresh.root); valid until \(timestamp(milliseconds: fresh.until)).")
         }
@@ -239,60 +245,39 @@ struct PublishCommand: AsyncParsableCommand {
         }
     }
 
-    private func tell(_ preview: PublishPreview, milliseconds: Int64, _ output: Output) {
-        for warning in preview.report.warnings { output.warning(warning) }
-        if reporting.json {
-            let time = Self.now()
-            if verbose.detail.isWanted {
-                for change in preview.changes { output.event(preview.json(change, time: time)) }
-            }
-            output.event(preview.json(time: time, elapsed: milliseconds), flushing: true)
-        } else if verbose.detail.isWanted {
-            for change in preview.changes { output.line(PublishText.line(change), flushing: false) }
-            output.flush()
-        }
-        if !preview.report.kept.isEmpty { output.message(PublishText.kept(preview.report.kept)) }
-        if let text = PublishText.leftOut(preview.report.usuallyLeftOut) { output.message(text) }
-        output.message(PublishText.summary(preview, milliseconds: milliseconds))
-    }
-
     func publishOptions(environment: EnvironmentPaths) throws -> PublishOptions {
         var options = PublishOptions(directory: directory, output: output)
-        let file = try settings()
-        options.project = project ?? file.project
+        try readFile(into: &options)
+        options.project = project ?? options.project
         options.revision = revision
-        let channel = channel ?? file.channel
-        (options.channel, options.keepsReleases) = (ChannelName.meant(channel), channel != nil)
+        if let channel { (options.channel, options.keepsReleases) = (ChannelName.meant(channel), true) }
         if let text = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"], !text.isEmpty, Self.epoch(text) == nil {
             throw CommandFailure(
                 .usage, "SOURCE_DATE_EPOCH is '\(escaped(text))'; it takes seconds since 1970, such as 1795140000.")
         }
         options.created = Self.now()
-        options.packSize = packSize?.bytes ?? file.packSize ?? options.packSize
-        options.level = level ?? file.level.map { Int32(clamping: $0) } ?? options.level
+        options.packSize = packSize?.bytes ?? options.packSize
+        options.level = level ?? options.level
         options.jobs = jobs ?? min(256, ProcessInfo.processInfo.activeProcessorCount)
-        options.groups = try chosenGroups(file)
-        options.mirrors = withoutMirrors ? [] : mirrors.isEmpty ? file.mirrors : mirrors
-        options.filesURL = withoutFilesURL ? .none : (filesURL ?? file.filesURL).map { .at($0) } ?? .asBase
-        options.isLoose = loose ?? file.isLoose
-        let preserved = file.preserve.flatMap { PublishOptions.KeptTraits(words: $0.map(\.rawValue)) }
-        options.preserve = withoutPreserve ? [] : preserve ?? preserved
+        let declared = try declaredGroups()
+        if withoutGroups || !declared.isEmpty { options.groups = declared }
+        if withoutMirrors || !mirrors.isEmpty { options.mirrors = mirrors }
+        options.filesURL = withoutFilesURL ? "" : filesURL ?? options.filesURL
+        options.isLoose = loose ?? options.isLoose
+        options.preserve = withoutPreserve ? [] : preserve ?? options.preserve
         options.repack = repack
-        options.deltas = !withoutDeltas && file.deltas != false
-        let word = file.dictionary.flatMap { PublishOptions.DictionaryUse(rawValue: $0.rawValue) }
-        options.dictionary = dictionary ?? word ?? options.dictionary
-        options.form = (manifestParts ?? file.manifestParts).map { $0 ? .parts : .oneText } ?? .automatic
-        options.exclude = file.exclude + excluded
-        options.givenPatterns = file.excludeFrom.map { ($0.path, $0.text) }
+        options.deltas = options.deltas && !withoutDeltas
+        options.dictionary = dictionary ?? options.dictionary
+        options.isInParts = manifestParts ?? options.isInParts
+        options.exclude += excluded
         options.excludeFrom = excludedFrom
-        options.permits = permitted.permits
-        options.ownNames = isConfigInDirectory ? [PublishFile.name] : []
-        options.leavesOutUnsafeLinks = safeLinks || file.safeLinks == true
+        options.permits = permitted.permits.union(acceptBase ? .foreignBase : [])
+        options.ownNames = isConfigInDirectory ? [PublishOptions.fileName] : []
+        options.leavesOutUnsafeLinks = safeLinks || options.leavesOutUnsafeLinks
         options.base = withoutBase ? .none : base.map { .manifest($0) } ?? .inOutput
         options.now = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         options.trustsStamps = !rehash
         options.stampCache = try stampCache(environment)
-        options.acceptsBase = acceptBase
         options.signing = try signing.signing(for: output, of: directory, [.release, .fresh], isDryRun: isDryRun)
         // The keys know whose they are.
         options.project = options.project ?? options.signing?.root.project
@@ -302,32 +287,23 @@ struct PublishCommand: AsyncParsableCommand {
     /// Whether `publish.json` in the directory is no file of the set.
     private var isConfigInDirectory: Bool { !withoutConfig && config == nil }
 
-    /// What does not change; nothing where there is no such file.
-    private func settings() throws -> PublishFile {
-        guard !withoutConfig else { return PublishFile() }
-        var place = (directory: try EnvironmentPaths.absolute(directory), name: PublishFile.name)
+    /// Takes what does not change; nothing where there is no such file.
+    private func readFile(into options: inout PublishOptions) throws {
+        guard !withoutConfig else { return }
+        var place = (directory: try EnvironmentPaths.absolute(directory), name: PublishOptions.fileName)
         if let config {
             let path = try Self.absolute(config)
             let slash = path.lastIndex(of: "/") ?? path.startIndex
             place = (String(path[...slash]), String(path[path.index(after: slash)...]))
         }
         do throws(SettingsError) {
-            let file = try PublishFile.read(place.name, in: place.directory, mayBeLink: config != nil)
-            if let file { return file }
+            if try options.read(place.name, in: place.directory, mayBeLink: config != nil) { return }
         } catch {
             let hint = config == nil ? "\nif it is a file of the set, publish with --no-config" : ""
             throw CommandFailure(.configuration, error.description + hint)
         }
-        guard let config else { return PublishFile() }
+        guard let config else { return }
         throw CommandFailure(.noInput, "there is no file \(escaped(config)), which --config names")
-    }
-
-    /// Those of the command line, else those of the file; `nil` leaves them to the base.
-    private func chosenGroups(_ file: PublishFile) throws -> [Manifest.Group]? {
-        if withoutGroups { return [] }
-        let declared = try declaredGroups()
-        guard declared.isEmpty else { return declared }
-        return file.groups?.map { Manifest.Group(name: $0.name, include: $0.include, hooks: $0.hooks) }
     }
 
     /// A file of the state directory, one for each pair of directories; `nil` where there can be none.

@@ -5,8 +5,9 @@ import SyncReport
 
 /// What `publish` says to people.
 enum PublishText {
-    /// What was done, in two lines.
-    static func summary(_ report: PublishReport, milliseconds: Int64) -> String {
+    /// What was done, or would be, in two lines.
+    static func summary(_ report: PublishReport, isDryRun: Bool = false, milliseconds: Int64) -> String {
+        if isDryRun { return preview(report, milliseconds) }
         let channel = report.channel.map { " of channel \($0)" } ?? ""
         let content = content(report)
         let first =
@@ -38,16 +39,15 @@ enum PublishText {
         return "\(first)\n\(second); manifest \(ByteCount(report.compressedManifestBytes)), \(seconds) s"
     }
 
-    /// What would be done, in two lines.
-    static func summary(_ preview: PublishPreview, milliseconds: Int64) -> String {
-        let report = preview.report
+    private static func preview(_ report: PublishReport, _ milliseconds: Int64) -> String {
         let first = "\(escaped(report.project)): \(content(report))"
         let seconds = ProgressText.seconds(milliseconds: milliseconds)
         if report.unchanged { return "\(first); nothing would change, revision \(report.revision) stays, \(seconds) s" }
         var second = "revision \(report.revision) would be published: "
-        second += PublishPreview.Change.Kind.allCases.map { "\(Figures.grouped(preview.count($0))) \($0.rawValue)" }
-            .joined(separator: ", ")
-        second += report.isLoose ? "; no packs" : "; \(ByteCount(preview.encodedBytes)) to compress and store"
+        second += PublishReport.Change.Kind.allCases.map {
+            "\(Figures.grouped(report.counts[$0] ?? 0)) \($0.rawValue)"
+        }.joined(separator: ", ")
+        second += report.isLoose ? "; no packs" : "; \(ByteCount(report.encodedBytes)) to compress and store"
         return "\(first)\n\(second); nothing was written, \(seconds) s"
     }
 
@@ -59,7 +59,7 @@ enum PublishText {
     }
 
     /// One file of a dry run.
-    static func line(_ change: PublishPreview.Change) -> String {
+    static func line(_ change: PublishReport.Change) -> String {
         "\(change.kind.rawValue.padding(toLength: 9, withPad: " ", startingAt: 0))\(escaped(change.path))"
     }
 

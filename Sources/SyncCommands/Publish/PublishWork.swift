@@ -43,7 +43,7 @@ extension PublishCommand {
     }
 
     private static func isStop(_ error: any Error) -> Bool {
-        (error as? PublishError)?.code == .cancelled || (error as? CommandFailure)?.status == .interrupted
+        (error as? PublishError)?.exitStatus == .interrupted || (error as? CommandFailure)?.status == .interrupted
     }
 
     /// What reads the base, if that is on a server: as `ls` does, with what the configuration says of it.

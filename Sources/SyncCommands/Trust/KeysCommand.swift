@@ -76,15 +76,14 @@ struct KeysNewCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output()
         let now = SystemTime.milliseconds()
-        var beginning = KeyDirectory.Beginning(project: project, now: now, until: now + until)
-        (beginning.rootKeys, beginning.threshold, beginning.mirrors) = (rootKeys, threshold, mirrors)
-        beginning.otherRoots = try otherRoots.map { try publicKey($0, option: "--root-public") }
-        if let after { beginning.number = try KeyDirectory.number(after: after, of: project) }
-        let made: KeyDirectory
-        switch try KeyDirectory.make(directory, beginning) {
-        case .pending(let pending): return PendingText.tell(pending, output)
-        case .signed(let keys): made = keys
-        }
+        let others = try otherRoots.map { try publicKey($0, option: "--root-public") }
+        let beginning = RootStatement(
+            project: project, number: try after.map { try KeyDirectory.number(after: $0, of: project) } ?? 1,
+            signed: now,
+            until: now + until, root: RoleKeys(keys: others, threshold: threshold), release: RoleKeys(),
+            fresh: RoleKeys(), mirrors: mirrors)
+        let (root, keys) = try KeyDirectory.make(directory, beginning, rootKeys: rootKeys)
+        guard let made = keys else { return PendingText.tell(root, output) }
         output.message("\(escaped(made.path)): keys of \(project), root \(made.newest.content.number)")
         output.message("Sign with:  syncagent publish … --sign \(escaped(made.path))")
         if after != nil {
@@ -144,7 +143,7 @@ struct KeysRefreshCommand: AsyncParsableCommand {
         guard FileManager.default.fileExists(atPath: out) else {
             throw CommandFailure(.noInput, "\(escaped(out)): there is no such directory")
         }
-        let refreshed = try Publisher.refresh(out, signed)
+        let refreshed = try signed.refresh(out)
         for (fresh, root) in refreshed.statements {
             if let channel = fresh.channel, fresh.isRemoved {
                 terminal.message("\(escaped(fresh.project)) channel \(channel) stays removed")
@@ -199,11 +198,7 @@ struct KeysRotateCommand: AsyncParsableCommand {
         let other = try by.map { try publicKey($0, option: "--by") }
         let outcome = try KeyDirectory(directory).rotated(
             role, replacing: replace, by: other, now: now, until: now + until)
-        let keys: KeyDirectory
-        switch outcome {
-        case .pending(let pending): return PendingText.tell(pending, output)
-        case .signed(let signed): keys = signed
-        }
+        guard let keys = outcome.keys else { return PendingText.tell(outcome.root, output) }
         output.message(
             "\(escaped(keys.path)): new \(role.rawValue) key, root \(keys.newest.content.number)"
                 + (keys.kept.map { "; the old key is kept as \(escaped($0))" } ?? ""))

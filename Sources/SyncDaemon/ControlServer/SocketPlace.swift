@@ -31,7 +31,7 @@ struct SocketPlace: Sendable {
         try rethrowing(checkPrivate(opened.raw, shown: directory), bad)
 
         guard case .success(_?) = status(currentDirectory, path) else { return }
-        guard SpecialFile(path) == .socket else { throw .inTheWay(path: path) }
+        guard specialKind(path) == "socket" else { throw .inTheWay(path: path) }
         if let code = removeFile(path), code != .noSuchFileOrDirectory { throw bad(path, code) }
     }
 

@@ -84,10 +84,9 @@ struct UpwardLinks {
     private func leadsOut(
         _ target: UnsafeBufferPointer<UInt8>, at path: UnsafeBufferPointer<UInt8>, _ isUnsafe: ([UInt8]) -> Bool
     ) -> Bool {
-        switch ManifestRules.judge(link: target, at: path) {
-        case .refused: true
-        case .allowed(let directories): directories.contains { !$0.isEmpty && isUnsafe($0) }
-        }
+        // A link that no manifest can have leads out.
+        guard let directories = try? ManifestRules.check(link: target, at: path) else { return true }
+        return directories.contains { !$0.isEmpty && isUnsafe($0) }
     }
 
     /// Whether the manifest has a link at a path, or at one above it.

@@ -193,7 +193,7 @@ final class Committer: Sendable {
             return max(newest, status.changed, status.modified)
         }
         var tries = 0
-        while tries < 25, Machine.fileTime <= newest {
+        while tries < 25, SystemTime.ofFiles <= newest {
             tries += 1
             pauseThread(milliseconds: 2)
         }

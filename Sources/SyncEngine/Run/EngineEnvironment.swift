@@ -172,13 +172,13 @@ package final class StopRequest: Sendable {
 /// Keeps the C heap small: one heap per processor, at most 8, and large blocks are returned when freed.
 ///
 /// To be called once, before there are threads. mallopt(3); without effect where the C library has no such thing.
-package func boundHeaps(processors: Int) { Heap.bound(arenas: min(max(processors, 1), 8), large: 1 << 20) }
+package func boundHeaps(processors: Int) { CurrentProcess.boundHeaps(min(max(processors, 1), 8), large: 1 << 20) }
 
 /// Returns memory of the last phase: free pages of the heaps, and code that has run. malloc_trim(3), madvise(2). Takes
 /// well below a millisecond.
 package func releaseMemory() {
-    Heap.trim()
-    Heap.releaseCode()
+    CurrentProcess.trimHeaps()
+    CurrentProcess.releaseCode()
 }
 
 extension EngineEnvironment {

@@ -1,26 +1,26 @@
 import SyncModel
 
-extension ManifestDecoder {
+extension ManifestAssembly {
     private static let deltasKey = Array("x-deltas".utf8)
     private static let chunkingKey = Array("x-chunking".utf8)
 
     /// Takes `x-deltas` or `x-user-data` of a file entry, or skips any other key that starts with `x-`.
     ///
     /// Values of such keys can be anything: one of another shape is ignored, as by a reader that does not know it.
-    mutating func readExtension(_ key: UnsafeBufferPointer<UInt8>, seen: inout Set<[UInt8]>) throws(ManifestFault)
+    mutating func readExtension(_ key: UnsafeBufferPointer<UInt8>, seen: inout Set<[UInt8]>) throws(ManifestError)
         -> [Delta]
     {
         guard key.elementsEqual(Self.deltasKey), !seen.contains(Self.deltasKey) else {
             if let text = try readUserData(key, isOfFile: true, seen: &seen) { files.userData[files.count] = text }
             return []
         }
-        return try readOrSkip(Self.deltasKey, &seen) { (decoder: inout Self) throws(ManifestFault) in
+        return try readOrSkip(Self.deltasKey, &seen) { (decoder: inout Self) throws(ManifestError) in
             try decoder.readDeltas()
         } ?? []
     }
 
     /// Takes `x-directories`, `x-chunking` or `x-user-data` of the top level, or skips any other key that starts with `x-`.
-    mutating func readTopExtension(_ key: UnsafeBufferPointer<UInt8>, seen: inout Set<[UInt8]>) throws(ManifestFault) {
+    mutating func readTopExtension(_ key: UnsafeBufferPointer<UInt8>, seen: inout Set<[UInt8]>) throws(ManifestError) {
         if key.elementsEqual(Self.directoriesKey) {
             try reader.insert(key, into: &seen)
             return try readDirectories()
@@ -30,25 +30,25 @@ extension ManifestDecoder {
             return
         }
         chunking =
-            try readOrSkip(Self.chunkingKey, &seen) { (decoder: inout Self) throws(ManifestFault) in
+            try readOrSkip(Self.chunkingKey, &seen) { (decoder: inout Self) throws(ManifestError) in
                 try decoder.readChunking()
             } ?? nil
     }
 
     /// Reads a value in our way, and again as anything; `nil` when it is not of our shape.
     mutating func readOrSkip<Value>(
-        _ key: [UInt8], _ seen: inout Set<[UInt8]>, _ read: (inout Self) throws(ManifestFault) -> Value
-    ) throws(ManifestFault) -> Value? {
+        _ key: [UInt8], _ seen: inout Set<[UInt8]>, _ read: (inout Self) throws(ManifestError) -> Value
+    ) throws(ManifestError) -> Value? {
         let start = reader
         var value: Value?
-        do throws(ManifestFault) { value = try read(&self) } catch { value = nil }
+        do throws(ManifestError) { value = try read(&self) } catch { value = nil }
         reader = start
-        try key.withUnsafeBufferPointer { (key) throws(ManifestFault) in try skipForeign(key, seen: &seen) }
+        try key.withUnsafeBufferPointer { (key) throws(ManifestError) in try skipForeign(key, seen: &seen) }
         return value
     }
 
     /// `{"method": "fastcdc-gear64-1", "minimum": n, "average": n, "maximum": n}`
-    private mutating func readChunking() throws(ManifestFault) -> ChunkParameters? {
+    private mutating func readChunking() throws(ManifestError) -> ChunkParameters? {
         var numbers: [String: UInt64] = [:]
         var isOurs = false
         try reader.beginObject()
@@ -71,7 +71,7 @@ extension ManifestDecoder {
     }
 
     /// `{"base": sha256, "blobs": [[blob, pack, offset, stored length, base offset, base length, base sha256], …]}`
-    private mutating func readDeltas() throws(ManifestFault) -> [Delta] {
+    private mutating func readDeltas() throws(ManifestError) -> [Delta] {
         var base: SHA256Digest?
         var deltas: [Delta] = []
         try reader.beginObject()
@@ -95,21 +95,21 @@ extension ManifestDecoder {
     }
 
     /// The next number of an array in our own way.
-    mutating func nextNumber() throws(ManifestFault) -> UInt64 {
-        guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
+    mutating func nextNumber() throws(ManifestError) -> UInt64 {
+        guard try reader.nextElement() else { throw ManifestError("too few members", "") }
         return try reader.integer()
     }
 
-    private mutating func readDelta() throws(ManifestFault) -> Delta {
+    private mutating func readDelta() throws(ManifestError) -> Delta {
         try reader.beginArray()
         let (blob, pack) = (try nextNumber(), try nextNumber())
         let (offset, stored) = (try nextNumber(), try nextNumber())
         let start = try nextNumber()
         let (end, overflow) = start.addingReportingOverflow(try nextNumber())
-        guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
+        guard try reader.nextElement() else { throw ManifestError("too few members", "") }
         let digest = try readDigest()
         guard try !reader.nextElement(), !overflow, let blob = UInt32(exactly: blob), let pack = UInt32(exactly: pack)
-        else { throw ManifestFault("not a delta", "") }
+        else { throw ManifestError("not a delta", "") }
         return Delta(
             blob: blob, pack: pack, offset: offset, storedLength: stored, baseFile: .zero, base: start..<end,
             baseDigest: digest)

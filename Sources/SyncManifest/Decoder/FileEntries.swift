@@ -50,8 +50,8 @@ struct FileKeys: OptionSet {
     }
 }
 
-extension ManifestDecoder {
-    mutating func readFiles() throws(ManifestFault) {
+extension ManifestAssembly {
+    mutating func readFiles() throws(ManifestError) {
         let part = partStarts.last
         if part == nil {
             // Entries are longer than this, so the columns grow at most once.
@@ -67,7 +67,7 @@ extension ManifestDecoder {
         }
     }
 
-    private mutating func readFile() throws(ManifestFault) {
+    private mutating func readFile() throws(ManifestError) {
         var row = FileTable.Pending(firstBlob: files.blobs.count, firstText: files.texts.count)
         var seen = FileKeys()
         var foreign: Set<[UInt8]> = []
@@ -105,19 +105,19 @@ extension ManifestDecoder {
         place.leaveMember()
         if row.kind != .link { files.deltaColumn.append(deltas, row: files.count) }
         guard files.append(row) else {
-            throw ManifestFault("the manifest is too large for this program", "split the set")
+            throw ManifestError("the manifest is too large for this program", "split the set")
         }
         try checkMemory()
     }
 
     /// Rules that need several keys of one file.
-    private mutating func finishFile(_ row: inout FileTable.Pending, _ seen: FileKeys) throws(ManifestFault) {
+    private mutating func finishFile(_ row: inout FileTable.Pending, _ seen: FileKeys) throws(ManifestError) {
         try require(.size, in: seen)
         try require(.sha256, in: seen)
         if let mode = row.traits.mode {
             place.enter("executable")
             guard !seen.contains(.executable) else {
-                throw ManifestFault("“mode” says it already", "leave out one of them")
+                throw ManifestError("“mode” says it already", "leave out one of them")
             }
             row.kind = mode & 0o100 != 0 ? .executable : .file
         }
@@ -125,31 +125,31 @@ extension ManifestDecoder {
         if row.size == 0 {
             place.enter("sha256")
             guard row.digest == Self.digestOfNothing else {
-                throw ManifestFault("the file is empty, but this is not the SHA-256 of nothing", "publish it again")
+                throw ManifestError("the file is empty, but this is not the SHA-256 of nothing", "publish it again")
             }
             place.enter("blobs")
-            guard blobs == 0 else { throw ManifestFault("an empty file has blobs", "leave “blobs” out") }
+            guard blobs == 0 else { throw ManifestError("an empty file has blobs", "leave “blobs” out") }
             return
         }
         guard blobs > 0 else {
             place.leaveMember()
             guard files.texts.count > row.firstText else {
-                throw ManifestFault("the file has neither blobs nor URLs", "add “blobs” or “urls”")
+                throw ManifestError("the file has neither blobs nor URLs", "add “blobs” or “urls”")
             }
             return
         }
         try checkBlobs(of: row)
     }
 
-    private mutating func finishLink(_ row: FileTable.Pending, _ seen: FileKeys) throws(ManifestFault) {
+    private mutating func finishLink(_ row: FileTable.Pending, _ seen: FileKeys) throws(ManifestError) {
         for member in [FileKeys.size, .sha256, .executable, .blobs, .urls, .mode] where seen.contains(member) {
             place.enter(member.name)
-            throw ManifestFault("a link has “\(member.name)”", "leave it out, or leave out “link”")
+            throw ManifestError("a link has “\(member.name)”", "leave it out, or leave out “link”")
         }
         place.enter("link")
         guard let target = files.texts.last else { return }
-        let directories = try files.arena.withUnsafeBufferPointer { arena throws(ManifestFault) in
-            try LinkRules.check(target: target.bytes(in: arena), of: row.path.bytes(in: arena))
+        let directories = try files.arena.withUnsafeBufferPointer { arena throws(ManifestError) in
+            try ManifestRules.check(link: target.bytes(in: arena), at: row.path.bytes(in: arena))
         }
         for directory in directories {
             otherBytes += 80 + directory.count
@@ -158,48 +158,45 @@ extension ManifestDecoder {
         try checkMemory()
     }
 
-    mutating func require(_ member: FileKeys, in seen: FileKeys) throws(ManifestFault) {
-        guard seen.contains(member) else {
-            place.enter(member.name)
-            throw ManifestFault("the key is missing", "add “\(member.name)”")
-        }
+    mutating func require(_ member: FileKeys, in seen: FileKeys) throws(ManifestError) {
+        guard seen.contains(member) else { throw missing(member.name) }
     }
 
-    private mutating func readPath() throws(ManifestFault) -> FileTable.Text { try store(try readCheckedPath()) }
+    private mutating func readPath() throws(ManifestError) -> FileTable.Text { try store(try readCheckedPath()) }
 
-    mutating func readCheckedPath() throws(ManifestFault) -> UnsafeBufferPointer<UInt8> {
+    mutating func readCheckedPath() throws(ManifestError) -> UnsafeBufferPointer<UInt8> {
         let path = try reader.string()
-        if try !PathRules.check(path) { hasWidePaths = true }
+        if try !ManifestRules.check(path: path) { hasWidePaths = true }
         return path
     }
 
-    private mutating func readLink() throws(ManifestFault) { files.texts.append(try store(try reader.string())) }
+    private mutating func readLink() throws(ManifestError) { files.texts.append(try store(try reader.string())) }
 
-    private mutating func readURLs() throws(ManifestFault) {
+    private mutating func readURLs() throws(ManifestError) {
         try reader.beginArray()
         while try reader.nextElement() {
             place.element += 1
             try check(place.element, below: limits.urlsPerFile, "URLs")
             let url = try reader.string()
-            try URLRules.check(url, limit: limits.urlBytes, schemes: limits.schemes)
+            try ManifestRules.check(url: url, limit: limits.urlBytes, schemes: limits.schemes)
             files.texts.append(try store(url))
         }
     }
 
-    mutating func readGroup(in table: WritableKeyPath<Self, FileTable>) throws(ManifestFault) -> UInt16 {
+    mutating func readGroup(in table: WritableKeyPath<Self, FileTable>) throws(ManifestError) -> UInt16 {
         let name = try readGroupName()
         guard let number = self[keyPath: table].groupNumber(name), Int(number) < limits.groups else {
-            throw ManifestFault("more than \(limits.groups) groups", "use fewer")
+            throw ManifestError("more than \(limits.groups) groups", "use fewer")
         }
         return number
     }
 
     mutating func store(_ text: UnsafeBufferPointer<UInt8>, in table: WritableKeyPath<Self, FileTable> = \.files)
-        throws(ManifestFault) -> FileTable.Text
+        throws(ManifestError) -> FileTable.Text
     {
         let length = files.arena.count + directories.arena.count + text.count
         guard length < limits.textBytes, let stored = self[keyPath: table].store(text) else {
-            throw ManifestFault(
+            throw ManifestError(
                 "paths and URLs together have more than \(limits.textBytes) bytes", "split the set, or raise the limit")
         }
         return stored
@@ -215,12 +212,12 @@ extension FileTable.Text {
     }
 }
 
-/// Directories that are named themselves, and what is kept of entries besides their content: version 4 of the format.
-extension ManifestDecoder {
+/// Directories that are named themselves, and what is kept of entries besides their content.
+extension ManifestAssembly {
     static let directoriesKey = Array("x-directories".utf8)
 
     /// `[{"path": "logs", "group": "…", "mode": "755", "mtime": "…"}, …]`
-    mutating func readDirectories() throws(ManifestFault) {
+    mutating func readDirectories() throws(ManifestError) {
         try reader.beginArray()
         while try reader.nextElement() {
             place.enter(section: "x-directories", entry: directories.count)
@@ -230,7 +227,7 @@ extension ManifestDecoder {
         place = JSONPosition()
     }
 
-    private mutating func readDirectory() throws(ManifestFault) {
+    private mutating func readDirectory() throws(ManifestError) {
         var row = FileTable.Pending(firstBlob: 0, firstText: 0)
         row.kind = .directory
         var seen = FileKeys()
@@ -254,33 +251,23 @@ extension ManifestDecoder {
         try require(.path, in: seen)
         place.leaveMember()
         guard directories.append(row) else {
-            throw ManifestFault("the manifest is too large for this program", "split the set")
+            throw ManifestError("the manifest is too large for this program", "split the set")
         }
         try checkMemory()
     }
 
-    mutating func readMode() throws(ManifestFault) -> UInt16 {
-        keepsTraits = keepsTraits ?? place
+    mutating func readMode() throws(ManifestError) -> UInt16 {
         let text = try reader.string()
         if let mode = FileTraits.mode(text) { return mode }
-        throw ManifestFault(
+        throw ManifestError(
             "the mode is \(quoted(text))", "write three octal digits, such as 644; set-id bits are never carried")
     }
 
-    mutating func readTime() throws(ManifestFault) -> Int64 {
-        keepsTraits = keepsTraits ?? place
+    mutating func readTime() throws(ManifestError) -> Int64 {
         let text = try reader.string()
         if let time = FileTraits.time(text) { return time }
-        throw ManifestFault(
+        throw ManifestError(
             "\(quoted(text)) is not a time that can be kept",
             "write UTC from 1678 to 2261, such as 2026-11-20T02:00:00Z, with at most nine digits of a fraction")
-    }
-
-    /// An older reader refuses the number instead of giving files other modes than their publisher wished.
-    mutating func checkTraits() throws(ManifestFault) {
-        guard version < 4, let keepsTraits else { return }
-        place = keepsTraits
-        throw ManifestFault(
-            "version \(version) has no “mode” and no “mtime”", "write “\(Self.formatName)4” in “format”")
     }
 }

@@ -6,30 +6,59 @@ package import SyncModel
 /// 2. Rows are put in ``PathOrder``, unless they stand so already.
 /// 3. Rules that need the whole are checked: duplicates, directories that are files, blobs against packs.
 ///
-/// A manifest of version 1 has no parts and is complete at once. Of parts, one text is looked at at a time, and
-/// nothing of it is kept but its rows. Either everything holds, or the first broken rule is thrown. The normative text is
-/// `Manifests/FORMAT.md`.
+/// A manifest without parts is complete at once. Of parts, one text is looked at at a time, and nothing of it is kept but its
+/// rows. Either everything holds, or the first broken rule is thrown. The normative text is `Manifests/FORMAT.md`.
 package struct ManifestAssembly {
-    private var decoder: ManifestDecoder
-    private var packs: [SHA256Digest: UInt32] = [:]
-    private let digest: SHA256Digest
+    var reader: JSONReader
+    let limits: ManifestLimits
+    var place = JSONPosition()
+    let digest: SHA256Digest
+
+    /// The project's name.
+    package private(set) var project = ""
+    var revision: UInt64 = 0
+    var created: String?
+    var packs: [Manifest.Pack] = []
+    var groups: [Manifest.Group] = []
+    var files = FileTable()
+    var directories = FileTable()
+    var chunking: ChunkParameters?
+    /// `x-user-data` of the top level.
+    var userData: String?
+    /// Whether some path has characters outside ASCII, so that normalisation matters.
+    var hasWidePaths = false
+    /// Directories that must be real ones, by the entry of the link that leads through them.
+    var linkedDirectories: [(entry: Int, directory: [UInt8])] = []
+
+    /// The parts to add, in this order; none when the manifest is one text.
+    package internal(set) var parts: [Manifest.Part] = []
+    /// The first row of each part read so far.
+    var partStarts: [Int] = []
+    /// The numbers of the packs that parts name by their digests.
+    private var packNumbers: [SHA256Digest: UInt32] = [:]
+    /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with.
+    package internal(set) var dictionary: Manifest.SharedDictionary?
+    /// Where a blob that needs a dictionary was read first.
+    var needsDictionary: (place: JSONPosition, codec: Codec)?
+    /// **Bytes** of memory of what is not in ``files``, about.
+    var otherBytes = 0
+
+    private static let format: StaticString = "syncagent-manifest/1"
 
     /// Reads the manifest's own text, uncompressed; `digest` is its SHA-256.
     package init(_ bytes: UnsafeRawBufferPointer, digest: SHA256Digest, limits: ManifestLimits = .standard)
         throws(ManifestError)
     {
-        self.digest = digest
-        var decoder = ManifestDecoder(bytes.assumingMemoryBound(to: UInt8.self), limits: limits)
-        do throws(ManifestFault) { try decoder.readDocument() } catch { throw decoder.error(error) }
-        do throws(ManifestFault) { if !decoder.parts.isEmpty { try decoder.checkParts() } } catch {
-            throw decoder.lateError(error)
+        (self.digest, self.limits) = (digest, limits)
+        reader = JSONReader(bytes.assumingMemoryBound(to: UInt8.self), limits: limits)
+        do throws(ManifestError) { try readDocument() } catch { throw placed(error) }
+        if !parts.isEmpty {
+            do throws(ManifestError) { try checkParts() } catch { throw error.placed(place.text) }
+            try Self.checkPacks(packs)
+            packNumbers.reserveCapacity(packs.count)
+            for (index, pack) in packs.enumerated() { packNumbers[pack.sha256] = UInt32(truncatingIfNeeded: index) }
         }
-        decoder.forgetText()
-        self.decoder = decoder
-        guard !decoder.parts.isEmpty else { return }
-        try TableChecks.checkPacks(decoder.packs)
-        packs.reserveCapacity(decoder.packs.count)
-        for (index, pack) in decoder.packs.enumerated() { packs[pack.sha256] = UInt32(truncatingIfNeeded: index) }
+        forgetText()
     }
 
     /// The same, of an array.
@@ -39,49 +68,281 @@ package struct ManifestAssembly {
         }
     }
 
-    /// The project's name.
-    package var project: String { decoder.project ?? "" }
+    package func pack(of part: Manifest.Part) -> Manifest.Pack { packs[Int(part.blob.pack)] }
 
-    /// The parts to add, in this order; none when the manifest is one text.
-    package var parts: [Manifest.Part] { decoder.parts }
+    package func pack(of dictionary: Manifest.SharedDictionary) -> Manifest.Pack { packs[Int(dictionary.blob.pack)] }
 
-    /// What blobs are decoded with, in version 3.
-    package var dictionary: Manifest.SharedDictionary? { decoder.dictionary }
-
-    package func pack(of part: Manifest.Part) -> Manifest.Pack { decoder.packs[Int(part.blob.pack)] }
-
-    package func pack(of dictionary: Manifest.SharedDictionary) -> Manifest.Pack {
-        decoder.packs[Int(dictionary.blob.pack)]
-    }
-
-    package func pack(of delta: Manifest.PartDelta) -> Manifest.Pack { decoder.packs[Int(delta.pack)] }
+    package func pack(of delta: Manifest.PartDelta) -> Manifest.Pack { packs[Int(delta.pack)] }
 
     /// Reads the text of the next part, uncompressed; the caller has checked its SHA-256. The JSON path of an error begins
     /// with the part, its line and column count in the part's text.
     package mutating func add(_ bytes: UnsafeRawBufferPointer) throws(ManifestError) {
-        guard decoder.partStarts.count < decoder.parts.count else {
-            throw ManifestError(path: "$.parts", reason: "one part too many", remedy: "report this as a bug")
+        guard partStarts.count < parts.count else {
+            throw ManifestError(at: "$.parts", "one part too many", "report this as a bug")
         }
-        let first = (blob: decoder.files.blobs.count, delta: decoder.files.deltaColumn.all.count)
+        let first = (blob: files.blobs.count, delta: files.deltaColumn.all.count)
         let numbers: [UInt32]
-        do throws(ManifestFault) {
-            numbers = try decoder.readPart(bytes.assumingMemoryBound(to: UInt8.self), packs)
-        } catch { throw decoder.error(error) }
-        do throws(ManifestFault) { try decoder.renumberPacks(numbers, from: first) } catch {
-            throw decoder.lateError(error)
-        }
-        decoder.forgetText()
+        do throws(ManifestError) {
+            numbers = try readPart(bytes.assumingMemoryBound(to: UInt8.self), packNumbers)
+        } catch { throw placed(error) }
+        do throws(ManifestError) { try renumberPacks(numbers, from: first) } catch { throw error.placed(place.text) }
+        forgetText()
     }
 
-    /// Checks the rules that need the whole.
-    ///
-    /// - Throws: ``ManifestError`` for the first rule that is broken, or when parts are missing.
-    package consuming func finish() throws(ManifestError) -> Manifest {
-        guard decoder.partStarts.count == decoder.parts.count else {
-            throw ManifestError(
-                path: "$.parts[\(decoder.partStarts.count)]",
-                reason: "the manifest is in parts, and this one is not here", remedy: "read it with its parts")
+    /// Lets go of the text that was read.
+    private mutating func forgetText() {
+        reader = JSONReader(UnsafeBufferPointer(start: nil, count: 0), limits: limits)
+    }
+
+    /// Reads the manifest's own text.
+    private mutating func readDocument() throws(ManifestError) {
+        try checkStart()
+        var seen: Set<String> = []
+        var foreign: Set<[UInt8]> = []
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            guard let member = Self.keys.first(where: { equals(key, $0) }) else {
+                place = JSONPosition()
+                try readTopExtension(key, seen: &foreign)
+                continue
+            }
+            place.enter(section: member)
+            guard seen.insert("\(member)").inserted else { throw reader.duplicateKey(key) }
+            try readMember("\(member)")
         }
-        return try TableChecks.finish(decoder, digest: digest)
+        place = JSONPosition()
+        try reader.end()
+        let required: [StaticString] = ["format", "project", seen.contains("parts") ? "parts" : "files"]
+        if let key = required.first(where: { !seen.contains("\($0)") }) { throw missing(key) }
+        if seen.contains("parts"), seen.contains("files") {
+            place.enter(section: "files")
+            throw ManifestError("the entries are in “parts” as well", "put the entries into one of them")
+        }
+        try checkDictionary()
+    }
+
+    /// The keys of the top level.
+    private static let keys: [StaticString] = [
+        "format", "project", "revision", "created", "packs", "files", "groups", "parts", "dictionary",
+    ]
+
+    /// Gives a fault its place.
+    private func placed(_ fault: ManifestError) -> ManifestError {
+        let before = reader.bytes.prefix(reader.position)
+        let lineStart = before.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0
+        var line = 1
+        for byte in before where byte == 0x0A { line += 1 }
+        return fault.placed(
+            place.text, offset: reader.position, line: line, column: reader.position - lineStart + 1)
+    }
+
+    /// Says plainly what was given in place of a manifest, where its first bytes show it.
+    private mutating func checkStart() throws(ManifestError) {
+        let bytes = reader.bytes
+        let most = min(limits.manifestBytes, limits.ownTextBytes)
+        guard bytes.count <= most else {
+            throw ManifestError(
+                "the manifest has \(bytes.count) bytes, above the limit of \(most)", ManifestLimits.remedy)
+        }
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
+            throw ManifestError("the text starts with a byte order mark", "save it as UTF-8 without one")
+        }
+        if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) || bytes.starts(with: [0x1F, 0x8B]) {
+            throw ManifestError("this is compressed data, not JSON", "name it with its ending, such as .zst")
+        }
+        switch reader.peek() {
+        case nil: throw ManifestError("the manifest is empty", "fetch or write it again")
+        case 0x3C: throw ManifestError("this is a web page, not JSON", "check the URL, and whether it requires a login")
+        default: break
+        }
+    }
+
+    private mutating func readMember(_ key: String) throws(ManifestError) {
+        switch key {
+        case "format": try readFormat()
+        case "project": project = try ManifestRules.check(identifier: try reader.string(), what: "project")
+        case "revision": revision = try reader.integer()
+        case "created": created = try ManifestRules.check(time: try reader.string())
+        case "packs": try readPacks()
+        case "files": try readFiles()
+        case "parts": try readParts()
+        case "dictionary": try readDictionary()
+        default: try readGroups()
+        }
+    }
+
+    private mutating func readFormat() throws(ManifestError) {
+        let name = try reader.string()
+        guard !equals(name, Self.format) else { return }
+        throw ManifestError(
+            "the format is \(quoted(name)), and this program reads “\(Self.format)”",
+            name.starts(with: "syncagent-manifest/".utf8) ? "use a newer syncagent" : "give it a syncagent manifest")
+    }
+
+    /// Skips a key that starts with `x-`; refuses any other that is not known.
+    mutating func skipForeign(_ key: UnsafeBufferPointer<UInt8>, seen: inout Set<[UInt8]>) throws(ManifestError) {
+        place.enter("")
+        place.foreign = Array(key.prefix(400))
+        guard key.starts(with: [0x78, 0x2D]) else {
+            throw ManifestError("unknown key \(quoted(key))", "remove it, or start it with “x-”")
+        }
+        try reader.insert(key, into: &seen)
+        try reader.skipValue()
+        place.foreign = nil
+    }
+
+    /// Reads a SHA-256.
+    mutating func readDigest() throws(ManifestError) -> SHA256Digest {
+        let text = try reader.string()
+        guard let digest = SHA256Digest(hex: text) else {
+            let what = text.count == 64 ? "has a character that is not a hexadecimal digit" : "has \(text.count) bytes"
+            throw ManifestError("the SHA-256 \(what)", "write 64 hexadecimal digits")
+        }
+        return digest
+    }
+
+    /// Counts what the manifest takes so far, and the text that is read, against ``ManifestLimits/memoryBytes``.
+    ///
+    /// - Parameter more: **Bytes** that are in neither table yet.
+    func checkMemory(adding more: Int = 0) throws(ManifestError) {
+        let used = reader.bytes.count + files.memoryBytes + directories.memoryBytes + otherBytes + more
+        guard used <= limits.memoryBytes else {
+            throw ManifestError(
+                "the manifest takes more than \(limits.memoryBytes >> 20) MiB of memory", ManifestLimits.remedy)
+        }
+    }
+
+    /// Counts one thing more against a limit.
+    func check(_ count: Int, below limit: Int, _ what: String) throws(ManifestError) {
+        guard count < limit else {
+            throw ManifestError("more than \(limit) \(what)", "split the set, or raise the limit")
+        }
+    }
+}
+
+extension ManifestAssembly {
+    private static let userDataKey = Array("x-user-data".utf8)
+    /// Most **bytes** at the top level and at a group, without white space.
+    private static let longest = 64 << 10
+    /// Most **bytes** at a file.
+    private static let longestOfFile = 4 << 10
+
+    /// Takes `x-user-data` as JSON text on one line, or skips any other key that starts with `x-` and gives `nil`.
+    mutating func readUserData(_ key: UnsafeBufferPointer<UInt8>, isOfFile: Bool = false, seen: inout Set<[UInt8]>)
+        throws(ManifestError) -> String?
+    {
+        let isOurs = key.elementsEqual(Self.userDataKey)
+        let start = reader.position
+        try skipForeign(key, seen: &seen)
+        guard isOurs else { return nil }
+        let text = Self.compact(reader.bytes[start..<reader.position])
+        let limit = isOfFile ? Self.longestOfFile : Self.longest
+        guard text.count <= limit else {
+            throw ManifestError(
+                "“x-user-data” has \(text.count) bytes, above the limit of \(limit)",
+                "shorten it, or put it elsewhere and give its URL here")
+        }
+        otherBytes += 80 + text.count
+        try checkMemory()
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// A JSON value, which was checked, without the white space between its tokens.
+    private static func compact(_ json: Slice<UnsafeBufferPointer<UInt8>>) -> [UInt8] {
+        var result: [UInt8] = []
+        var (isInString, isEscaped) = (false, false)
+        for byte in json {
+            if isInString {
+                if !isEscaped, byte == 0x22 { isInString = false }
+                isEscaped = !isEscaped && byte == 0x5C
+            } else if [0x20, 0x09, 0x0A, 0x0D].contains(byte) {
+                continue
+            } else if byte == 0x22 {
+                isInString = true
+            }
+            result.append(byte)
+        }
+        return result
+    }
+}
+
+extension ManifestAssembly {
+    mutating func readGroups() throws(ManifestError) {
+        var names: Set<String> = []
+        try reader.beginArray()
+        while try reader.nextElement() {
+            place.enter(section: "groups", entry: groups.count)
+            try check(groups.count, below: limits.groups, "groups")
+            let group = try readGroupEntry()
+            guard names.insert(group.name).inserted else {
+                place.enter("name")
+                throw ManifestError("the group \(quoted(group.name)) is declared twice", "declare it once")
+            }
+            groups.append(group)
+        }
+    }
+
+    private mutating func readGroupEntry() throws(ManifestError) -> Manifest.Group {
+        var name: String?
+        var include: [String]?
+        var hooks: [String]?
+        var userData: String?
+        var foreign: Set<[UInt8]> = []
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            if equals(key, "name") {
+                try enter("name", isFirst: name == nil)
+                name = try readGroupName()
+            } else if equals(key, "include") {
+                try enter("include", isFirst: include == nil)
+                include = try readPatterns()
+            } else if equals(key, "hooks") {
+                try enter("hooks", isFirst: hooks == nil)
+                hooks = try readHooks()
+            } else if let text = try readUserData(key, seen: &foreign) {
+                userData = text
+            }
+        }
+        place.leaveMember()
+        guard let name else { throw missing("name") }
+        return Manifest.Group(name: name, include: include ?? [], hooks: hooks ?? [], userData: userData)
+    }
+
+    /// A group's name. `all` is every run's own group.
+    mutating func readGroupName() throws(ManifestError) -> String {
+        let name = try ManifestRules.check(identifier: try reader.string(), what: "group name")
+        guard name != RunRecipe.groupOfAll else {
+            throw ManifestError("the group name “all” is taken: every run has it", "choose another name")
+        }
+        return name
+    }
+
+    private mutating func readPatterns() throws(ManifestError) -> [String] {
+        var patterns: [String] = []
+        try reader.beginArray()
+        while try reader.nextElement() {
+            place.element += 1
+            try check(patterns.count, below: limits.patternsPerGroup, "patterns in one group")
+            let pattern = try reader.string()
+            otherBytes += 32 + pattern.count
+            try checkMemory()
+            _ = try ManifestRules.check(path: pattern)
+            patterns.append(String(decoding: pattern, as: UTF8.self))
+        }
+        return patterns
+    }
+
+    /// Names that the local configuration resolves: never paths, never commands.
+    private mutating func readHooks() throws(ManifestError) -> [String] {
+        var hooks: [String] = []
+        try reader.beginArray()
+        while try reader.nextElement() {
+            place.element += 1
+            try check(hooks.count, below: limits.patternsPerGroup, "hooks of one group")
+            otherBytes += 64
+            try checkMemory()
+            hooks.append(try ManifestRules.check(identifier: try reader.string(), what: "hook name"))
+        }
+        return hooks
     }
 }

@@ -4,13 +4,13 @@ package import SyncModel
 ///
 /// The text never carries control or bidirectional characters from the manifest, and never a long run of it.
 package struct ManifestError: Error, Sendable, Hashable {
-    /// Where: a JSON path such as `$.files[17].path`. Indices count in the document, from 0.
-    package let path: String
-
     package let reason: String
 
     /// What to do about it.
     package let remedy: String
+
+    /// Where: a JSON path such as `$.files[17].path`. Indices count in the document, from 0. Empty as long as nobody knows.
+    package private(set) var path = ""
 
     /// Where reading stopped, in **bytes** from the start, or `nil` when the whole document was read first.
     package private(set) var offset: Int?
@@ -20,6 +20,17 @@ package struct ManifestError: Error, Sendable, Hashable {
 
     /// The column in **bytes**, from 1, when `offset` is known.
     package private(set) var column: Int?
+
+    init(at path: String = "", _ reason: String, _ remedy: String) {
+        (self.reason, self.remedy, self.path) = (reason, remedy, path)
+    }
+
+    /// The same with its place.
+    func placed(_ path: String, offset: Int? = nil, line: Int? = nil, column: Int? = nil) -> ManifestError {
+        var error = ManifestError(at: path, reason, remedy)
+        (error.offset, error.line, error.column) = (offset, line, column)
+        return error
+    }
 
     /// A broken manifest is broken data: 65.
     package var exitStatus: ExitStatus { .dataInvalid }
@@ -31,17 +42,6 @@ extension ManifestError: CustomStringConvertible {
         var place = path
         if let line, let column { place += " (line \(line), column \(column))" }
         return "manifest refused at \(place): \(reason); \(remedy)"
-    }
-}
-
-/// A rule that was broken, before anyone knows where; ``ManifestAssembly`` adds the place.
-package struct ManifestFault: Error {
-    package var reason: String
-    package var remedy: String
-
-    init(_ reason: String, _ remedy: String) {
-        self.reason = reason
-        self.remedy = remedy
     }
 }
 

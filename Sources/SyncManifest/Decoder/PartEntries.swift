@@ -1,8 +1,8 @@
 import SyncModel
 
-/// Manifests in parts, version 2 of the format: the root names texts that hold the entries.
-extension ManifestDecoder {
-    mutating func readParts() throws(ManifestFault) {
+/// Manifests in parts: the root names texts that hold the entries.
+extension ManifestAssembly {
+    mutating func readParts() throws(ManifestError) {
         try reader.beginArray()
         while try reader.nextElement() {
             place.enter(section: "parts", entry: parts.count)
@@ -14,7 +14,7 @@ extension ManifestDecoder {
     }
 
     /// `{"blob": [pack index, offset, stored length, raw length, codec, raw sha256], "files": n}`
-    private mutating func readReference() throws(ManifestFault) -> Manifest.Part {
+    private mutating func readReference() throws(ManifestError) -> Manifest.Part {
         var part: Manifest.Part?
         var files: Int?
         var delta: Manifest.PartDelta?
@@ -22,18 +22,16 @@ extension ManifestDecoder {
         try reader.beginObject()
         while let key = try reader.nextKey() {
             if equals(key, "x-delta"), delta == nil {
-                delta = try readOrSkip(Array(key), &foreign) { (decoder: inout Self) throws(ManifestFault) in
+                delta = try readOrSkip(Array(key), &foreign) { (decoder: inout Self) throws(ManifestError) in
                     try decoder.readPartDelta()
                 }
             } else if equals(key, "blob") {
-                place.enter("blob")
-                guard part == nil else { throw reader.duplicateKey(key) }
+                try enter("blob", isFirst: part == nil)
                 let refusal = "a part is made without the dictionary"
                 let (blob, digest) = try readOwnBlob("the part", refusal: refusal)
                 part = Manifest.Part(blob: blob, digest: digest, files: 0)
             } else if equals(key, "files") {
-                place.enter("files")
-                guard files == nil else { throw reader.duplicateKey(key) }
+                try enter("files", isFirst: files == nil)
                 files = try readCount()
             } else {
                 try skipForeign(key, seen: &foreign)
@@ -48,13 +46,13 @@ extension ManifestDecoder {
     }
 
     /// `[pack index, offset, stored length, sha256 of the former text]`
-    private mutating func readPartDelta() throws(ManifestFault) -> Manifest.PartDelta {
+    private mutating func readPartDelta() throws(ManifestError) -> Manifest.PartDelta {
         try reader.beginArray()
         let (pack, offset, stored) = (try nextNumber(), try nextNumber(), try nextNumber())
-        guard try reader.nextElement() else { throw ManifestFault("too few members", "") }
+        guard try reader.nextElement() else { throw ManifestError("too few members", "") }
         let base = try readDigest()
         guard try !reader.nextElement(), let pack = UInt32(exactly: pack) else {
-            throw ManifestFault("not a delta", "")
+            throw ManifestError("not a delta", "")
         }
         return Manifest.PartDelta(pack: pack, offset: offset, storedLength: stored, base: base)
     }
@@ -68,29 +66,29 @@ extension ManifestDecoder {
         return delta.offset <= size && delta.storedLength <= size - delta.offset
     }
 
-    private mutating func readCount() throws(ManifestFault) -> Int {
+    private mutating func readCount() throws(ManifestError) -> Int {
         let count = try reader.integer()
-        guard count > 0 else { throw ManifestFault("the part has no entries", "leave the part out") }
+        guard count > 0 else { throw ManifestError("the part has no entries", "leave the part out") }
         guard count <= UInt64(limits.entries) else {
-            throw ManifestFault("more than \(limits.entries) entries", "split the set, or raise the limit")
+            throw ManifestError("more than \(limits.entries) entries", "split the set, or raise the limit")
         }
         return Int(count)
     }
 
     /// What the root alone must be: its parts in its packs, and together within the limits.
-    mutating func checkParts() throws(ManifestFault) {
+    mutating func checkParts() throws(ManifestError) {
         var (entries, bytes) = (0, UInt64(reader.bytes.count))
         for (index, part) in parts.enumerated() {
             place.enter(section: "parts", entry: index)
             entries += part.files
             guard entries <= limits.entries else {
-                throw ManifestFault(
+                throw ManifestError(
                     "more than \(limits.entries) entries in all parts", "split the set, or raise the limit")
             }
             // Both forms of a text are held in memory, and nothing else says how long the stored one may be.
             let (sum, overflow) = bytes.addingReportingOverflow(max(part.blob.rawLength, part.blob.storedLength))
             guard !overflow, sum <= UInt64(limits.manifestBytes) else {
-                throw ManifestFault(
+                throw ManifestError(
                     "the texts together have more than \(limits.manifestBytes) bytes",
                     "split the set, or raise the limit")
             }
@@ -98,7 +96,7 @@ extension ManifestDecoder {
             place.enter("blob")
             let longest = max(part.blob.rawLength, part.blob.storedLength)
             guard longest <= UInt64(limits.partBytes) else {
-                throw ManifestFault(
+                throw ManifestError(
                     "the part has \(longest) bytes, above the limit of \(limits.partBytes)",
                     "publish the set again, or raise the limit with --max-manifest")
             }
@@ -114,7 +112,7 @@ extension ManifestDecoder {
     /// Reads the next part's text: `{"packs": ["sha256", …], "files": […]}`.
     ///
     /// - Returns: The numbers that the part's own packs have in the root, for ``renumberPacks(_:from:)``.
-    mutating func readPart(_ bytes: UnsafeBufferPointer<UInt8>, _ numbers: [SHA256Digest: UInt32]) throws(ManifestFault)
+    mutating func readPart(_ bytes: UnsafeBufferPointer<UInt8>, _ numbers: [SHA256Digest: UInt32]) throws(ManifestError)
         -> [UInt32]
     {
         place = JSONPosition()
@@ -146,11 +144,10 @@ extension ManifestDecoder {
         guard hasFiles else { throw missing("files") }
         try checkPartIsFull()
         try checkDictionaryIsHere()
-        try checkTraits()
         return packs
     }
 
-    private mutating func readPartPacks(_ numbers: [SHA256Digest: UInt32]) throws(ManifestFault) -> [UInt32] {
+    private mutating func readPartPacks(_ numbers: [SHA256Digest: UInt32]) throws(ManifestError) -> [UInt32] {
         var packs: [UInt32] = []
         var seen: Set<UInt32> = []
         try reader.beginArray()
@@ -158,10 +155,10 @@ extension ManifestDecoder {
             place.enter(section: "packs", entry: packs.count)
             try check(packs.count, below: limits.packs, "packs")
             guard let number = numbers[try readDigest()] else {
-                throw ManifestFault("“packs” of the manifest has no such pack", "publish the set again")
+                throw ManifestError("“packs” of the manifest has no such pack", "publish the set again")
             }
             guard seen.insert(number).inserted else {
-                throw ManifestFault("the pack is listed here twice", "keep one of them")
+                throw ManifestError("the pack is listed here twice", "keep one of them")
             }
             packs.append(number)
         }
@@ -175,31 +172,31 @@ extension ManifestDecoder {
         parts.indices.contains(partStarts.count - 1) ? parts[partStarts.count - 1].files : 0
     }
 
-    func checkPartHasRoom() throws(ManifestFault) {
+    func checkPartHasRoom() throws(ManifestError) {
         guard entriesHere < entriesPromised else {
-            throw ManifestFault(
+            throw ManifestError(
                 "the part has more entries than the \(entriesPromised) that the manifest says", "publish the set again")
         }
     }
 
-    private mutating func checkPartIsFull() throws(ManifestFault) {
+    private mutating func checkPartIsFull() throws(ManifestError) {
         guard entriesHere == entriesPromised else {
             place.enter(section: "files")
-            throw ManifestFault(
+            throw ManifestError(
                 "the part has \(entriesHere) of the \(entriesPromised) entries that the manifest says",
                 "publish the set again")
         }
     }
 
     /// In parts, entries stand in path order: nobody sorts a million of them.
-    mutating func checkOrder(_ row: FileTable.Pending) throws(ManifestFault) {
+    mutating func checkOrder(_ row: FileTable.Pending) throws(ManifestError) {
         guard files.count > 0 else { return }
         let isOrdered = files.arena.withUnsafeBufferPointer { arena in
             PathOrder.compare(files.path(files.count - 1, in: arena), row.path.bytes(in: arena)) <= 0
         }
         guard isOrdered else {
             place.enter("path")
-            throw ManifestFault(
+            throw ManifestError(
                 "the path sorts before that of the previous entry", "write the entries of all parts in path order")
         }
     }
@@ -207,7 +204,7 @@ extension ManifestDecoder {
     /// Blobs of a part count in its own packs; from here on in the manifest's.
     ///
     /// - Parameter first: How many blobs and deltas there were before the part.
-    mutating func renumberPacks(_ packs: [UInt32], from first: (blob: Int, delta: Int)) throws(ManifestFault) {
+    mutating func renumberPacks(_ packs: [UInt32], from first: (blob: Int, delta: Int)) throws(ManifestError) {
         files.deltaColumn.renumberPacks(from: first.delta, packs)
         let wrong = files.blobs.withUnsafeMutableBufferPointer { blobs -> Int? in
             for index in first.blob..<max(first.blob, blobs.count) {
@@ -224,7 +221,7 @@ extension ManifestDecoder {
         place.enter("blobs")
         place.element = wrong - files.blobs(row).startIndex
         place.part = 0
-        throw ManifestFault(
+        throw ManifestError(
             "pack \(files.blobs[wrong].pack) does not exist; “packs” of the part has \(packs.count)",
             "count packs of the part from 0")
     }

@@ -53,8 +53,7 @@ struct JSONPosition {
 
     /// Goes to a key of the top level, or to one of its entries.
     mutating func enter(section: StaticString, entry: Int = -1) {
-        self.section = section
-        self.entry = entry
+        (self.section, self.entry) = (section, entry)
         enter("")
     }
 }

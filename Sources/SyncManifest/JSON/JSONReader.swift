@@ -37,12 +37,12 @@ package struct JSONReader {
         return nil
     }
 
-    package mutating func beginObject() throws(ManifestFault) {
+    package mutating func beginObject() throws(ManifestError) {
         guard peek() == 0x7B else { throw expected("an object") }
         try open()
     }
 
-    package mutating func beginArray() throws(ManifestFault) {
+    package mutating func beginArray() throws(ManifestError) {
         guard peek() == 0x5B else { throw expected("an array") }
         try open()
     }
@@ -50,7 +50,7 @@ package struct JSONReader {
     /// The next key of the open object, or `nil` when it ends here.
     ///
     /// The bytes are valid until the next string is read.
-    package mutating func nextKey() throws(ManifestFault) -> UnsafeBufferPointer<UInt8>? {
+    package mutating func nextKey() throws(ManifestError) -> UnsafeBufferPointer<UInt8>? {
         guard try next(closedBy: 0x7D) else { return nil }
         guard peek() == 0x22 else { throw syntax("a key in double quotes") }
         let key = try string()
@@ -60,25 +60,25 @@ package struct JSONReader {
     }
 
     /// Whether the open array has one more element.
-    package mutating func nextElement() throws(ManifestFault) -> Bool { try next(closedBy: 0x5D) }
+    package mutating func nextElement() throws(ManifestError) -> Bool { try next(closedBy: 0x5D) }
 
     /// Makes sure that nothing but white space follows.
-    package mutating func end() throws(ManifestFault) {
+    package mutating func end() throws(ManifestError) {
         if peek() != nil {
-            throw ManifestFault("text follows the end of the JSON value", "remove everything after the last “}”")
+            throw ManifestError("text follows the end of the JSON value", "remove everything after the last “}”")
         }
     }
 
-    private mutating func open() throws(ManifestFault) {
+    private mutating func open() throws(ManifestError) {
         guard depth < maximumDepth else {
-            throw ManifestFault("more than \(maximumDepth) nested arrays and objects", "flatten the document")
+            throw ManifestError("more than \(maximumDepth) nested arrays and objects", "flatten the document")
         }
         depth += 1
         position += 1
         isFirst = true
     }
 
-    @inline(__always) private mutating func next(closedBy close: UInt8) throws(ManifestFault) -> Bool {
+    @inline(__always) private mutating func next(closedBy close: UInt8) throws(ManifestError) -> Bool {
         let byte = peek()
         if byte == close {
             position += 1
@@ -99,9 +99,9 @@ package struct JSONReader {
     // MARK: Scalars
 
     /// A whole number from 0 to 2⁶³ − 1. Fractions and exponents are refused, even `1.0`.
-    package mutating func integer() throws(ManifestFault) -> UInt64 {
+    package mutating func integer() throws(ManifestError) -> UInt64 {
         guard let first = peek() else { throw expected("an integer") }
-        if first == 0x2D { throw ManifestFault("a negative number", "write an integer of at least 0") }
+        if first == 0x2D { throw ManifestError("a negative number", "write an integer of at least 0") }
         guard first >= 0x30, first <= 0x39 else { throw expected("an integer") }
         let start = position
         var value: UInt64 = 0
@@ -114,19 +114,19 @@ package struct JSONReader {
             position += 1
         }
         if first == 0x30, position - start > 1 {
-            throw ManifestFault("a number that starts with 0", "write it without leading zeros")
+            throw ManifestError("a number that starts with 0", "write it without leading zeros")
         }
         if position < bytes.count {
             switch bytes[position] {
-            case 0x2E, 0x45, 0x65: throw ManifestFault("a number with a fraction or exponent", "write an integer")
+            case 0x2E, 0x45, 0x65: throw ManifestError("a number with a fraction or exponent", "write an integer")
             default: break
             }
         }
-        if isTooLarge { throw ManifestFault("a number above 9223372036854775807", "write an integer below 2^63") }
+        if isTooLarge { throw ManifestError("a number above 9223372036854775807", "write an integer below 2^63") }
         return value
     }
 
-    package mutating func bool() throws(ManifestFault) -> Bool {
+    package mutating func bool() throws(ManifestError) -> Bool {
         switch peek() {
         case 0x74 where take("true"): return true
         case 0x66 where take("false"): return false
@@ -146,7 +146,7 @@ package struct JSONReader {
     // MARK: Faults
 
     /// Another kind of value was wanted.
-    package mutating func expected(_ what: String) -> ManifestFault {
+    package mutating func expected(_ what: String) -> ManifestError {
         let found =
             switch peek() {
             case nil: "the end of the text"
@@ -158,12 +158,12 @@ package struct JSONReader {
             case 0x2D, .some(0x30...0x39): "a number"
             default: "something that is not JSON"
             }
-        return ManifestFault("expected \(what), found \(found)", "write \(what) here")
+        return ManifestError("expected \(what), found \(found)", "write \(what) here")
     }
 
-    mutating func syntax(_ what: String) -> ManifestFault {
+    mutating func syntax(_ what: String) -> ManifestError {
         let found = peek().map { quoted(CollectionOfOne($0)) } ?? "the end of the text"
-        return ManifestFault("not JSON: expected \(what), found \(found)", "write JSON as in RFC 8259")
+        return ManifestError("not JSON: expected \(what), found \(found)", "write JSON as in RFC 8259")
     }
 }
 
@@ -180,7 +180,7 @@ extension JSONReader {
     ///
     /// The bytes lie in the text itself, or in ``scratch`` when there are escapes; they are valid until the
     /// next string is read.
-    package mutating func string() throws(ManifestFault) -> UnsafeBufferPointer<UInt8> {
+    package mutating func string() throws(ManifestError) -> UnsafeBufferPointer<UInt8> {
         guard peek() == 0x22 else { throw expected("a string") }
         position += 1
         let start = position
@@ -198,7 +198,7 @@ extension JSONReader {
     }
 
     /// Goes past a string without decoding it.
-    mutating func skipString() throws(ManifestFault) {
+    mutating func skipString() throws(ManifestError) {
         guard peek() == 0x22 else { throw expected("a string") }
         position += 1
         while position < bytes.count {
@@ -221,12 +221,12 @@ extension JSONReader {
     private static let longestEscaped = 1 << 20
 
     /// The rest of a string that has an escape at `position`.
-    private mutating func escapedString(from start: Int) throws(ManifestFault) -> UnsafeBufferPointer<UInt8> {
+    private mutating func escapedString(from start: Int) throws(ManifestError) -> UnsafeBufferPointer<UInt8> {
         scratch.removeAll()
         scratch.append(UnsafeBufferPointer(rebasing: bytes[start..<position].prefix(Self.longestEscaped)))
         while position < bytes.count {
             guard scratch.contents.count < Self.longestEscaped else {
-                throw ManifestFault("a string of more than \(Self.longestEscaped) bytes", "shorten it")
+                throw ManifestError("a string of more than \(Self.longestEscaped) bytes", "shorten it")
             }
             let byte = bytes[position]
             switch byte {
@@ -246,23 +246,23 @@ extension JSONReader {
     }
 
     /// Goes past one character that stands for itself.
-    @inline(__always) private mutating func step(over byte: UInt8) throws(ManifestFault) {
+    @inline(__always) private mutating func step(over byte: UInt8) throws(ManifestError) {
         if byte < 0x80 {
             guard byte >= 0x20 else {
-                throw ManifestFault("a control character inside a string", "write it as an escape, such as \\n")
+                throw ManifestError("a control character inside a string", "write it as an escape, such as \\n")
             }
             position += 1
         } else {
             let length = utf8Length(bytes, at: position)
             guard length > 0 else {
-                throw ManifestFault("bytes that are not UTF-8 inside a string", "save the manifest as UTF-8")
+                throw ManifestError("bytes that are not UTF-8 inside a string", "save the manifest as UTF-8")
             }
             position += length
         }
     }
 
     /// Decodes what follows a backslash.
-    private mutating func appendEscape() throws(ManifestFault) {
+    private mutating func appendEscape() throws(ManifestError) {
         guard position < bytes.count else { throw unterminated }
         let letter = bytes[position]
         position += 1
@@ -278,12 +278,12 @@ extension JSONReader {
                 scratch.append(unit)
             }
         default:
-            throw ManifestFault("an unknown escape in a string", "use \\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX")
+            throw ManifestError("an unknown escape in a string", "use \\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX")
         }
     }
 
     /// The scalar of `\uXXXX`, or of two of them that are a surrogate pair.
-    private mutating func escapedScalar() throws(ManifestFault) -> Unicode.Scalar {
+    private mutating func escapedScalar() throws(ManifestError) -> Unicode.Scalar {
         let high = try hexadecimalUnit()
         if let scalar = Unicode.Scalar(high) { return scalar }
         guard high < 0xDC00, take("\\u") else { throw loneSurrogate }
@@ -294,12 +294,12 @@ extension JSONReader {
         return scalar
     }
 
-    private mutating func hexadecimalUnit() throws(ManifestFault) -> UInt32 {
+    private mutating func hexadecimalUnit() throws(ManifestError) -> UInt32 {
         guard bytes.count - position >= 4 else { throw unterminated }
         var value: UInt32 = 0
         for _ in 0..<4 {
             guard let digit = hexadecimalValue(bytes[position]) else {
-                throw ManifestFault("a broken \\u escape in a string", "write four hexadecimal digits after \\u")
+                throw ManifestError("a broken \\u escape in a string", "write four hexadecimal digits after \\u")
             }
             value = value << 4 | UInt32(digit)
             position += 1
@@ -307,12 +307,12 @@ extension JSONReader {
         return value
     }
 
-    private var unterminated: ManifestFault {
-        ManifestFault("the text ends inside a string", "fetch or write the manifest again, whole")
+    private var unterminated: ManifestError {
+        ManifestError("the text ends inside a string", "fetch or write the manifest again, whole")
     }
 
-    private var loneSurrogate: ManifestFault {
-        ManifestFault("half a surrogate pair in a string", "write both halves, or the character itself")
+    private var loneSurrogate: ManifestError {
+        ManifestError("half a surrogate pair in a string", "write both halves, or the character itself")
     }
 }
 
@@ -375,7 +375,7 @@ extension JSONReader {
     /// Reads one value of any kind and forgets it: well-formed, without duplicate keys, not too deep.
     ///
     /// Recursion is bounded by ``maximumDepth``.
-    package mutating func skipValue() throws(ManifestFault) {
+    package mutating func skipValue() throws(ManifestError) {
         switch peek() {
         case 0x22: try skipString()
         case 0x7B: try skipObject()
@@ -390,7 +390,7 @@ extension JSONReader {
         }
     }
 
-    private mutating func skipObject() throws(ManifestFault) {
+    private mutating func skipObject() throws(ManifestError) {
         try beginObject()
         var seen: Set<[UInt8]> = []
         while let key = try nextKey() {
@@ -403,22 +403,22 @@ extension JSONReader {
     private static let longestKey = 4_096
 
     /// Notes a key that was seen; refuses the second time, and too many.
-    func insert(_ key: UnsafeBufferPointer<UInt8>, into seen: inout Set<[UInt8]>) throws(ManifestFault) {
+    func insert(_ key: UnsafeBufferPointer<UInt8>, into seen: inout Set<[UInt8]>) throws(ManifestError) {
         guard seen.count < maximumExtensionMembers else {
-            throw ManifestFault("more than \(maximumExtensionMembers) extension keys in one object", "use fewer")
+            throw ManifestError("more than \(maximumExtensionMembers) extension keys in one object", "use fewer")
         }
         guard key.count <= Self.longestKey else {
-            throw ManifestFault("a key of more than \(Self.longestKey) bytes", "shorten it")
+            throw ManifestError("a key of more than \(Self.longestKey) bytes", "shorten it")
         }
         guard seen.insert(Array(key)).inserted else { throw duplicateKey(key) }
     }
 
     /// The same key twice in one object: two readers could see two documents.
-    func duplicateKey(_ key: some Collection<UInt8>) -> ManifestFault {
-        ManifestFault("the key \(quoted(key)) appears twice in one object", "keep one of them")
+    func duplicateKey(_ key: some Collection<UInt8>) -> ManifestError {
+        ManifestError("the key \(quoted(key)) appears twice in one object", "keep one of them")
     }
 
-    private mutating func skipNumber() throws(ManifestFault) {
+    private mutating func skipNumber() throws(ManifestError) {
         if bytes[position] == 0x2D { position += 1 }
         let start = position
         let whole = skipDigits()

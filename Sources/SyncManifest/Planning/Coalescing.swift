@@ -11,33 +11,24 @@ package struct CoalescingRule: Sendable, Equatable {
     package var wastePercent: UInt64
 
     package init(maximumGap: UInt64 = 256 << 10, spanLength: UInt64 = 16 << 20, wastePercent: UInt64 = 5) {
-        self.maximumGap = maximumGap
-        self.spanLength = spanLength
-        self.wastePercent = wastePercent
+        (self.maximumGap, self.spanLength, self.wastePercent) = (maximumGap, spanLength, wastePercent)
     }
-}
-
-/// Several wanted ranges of one object, fetched by one request.
-package struct CoalescedSpan: Sendable, Equatable {
-    /// What the request asks for, in **bytes** of the object.
-    package var range: Range<UInt64>
-    /// Positions of its ranges in the input.
-    package var members: Range<Int>
-    /// **Bytes** in `range` that nobody wants.
-    package var waste: UInt64
 }
 
 /// Merges the wanted ranges of one object into fewer, longer requests.
 ///
 /// - Parameter ranges: Half-open, in **bytes**, by ascending start, none empty. A range that overlaps the
 ///   one before starts a span of its own, so that every span's ranges follow one another.
-/// - Returns: Spans by ascending start; each input range is in exactly one.
+/// - Returns: Spans by ascending start, each fetched by one request: what it asks for, the positions of its ranges in the
+///   input, and the **bytes** of it that nobody wants. Each input range is in exactly one.
 /// - Complexity: O(*n* log *n*): the cheapest gaps are bridged first until the waste limit is used up.
-package func coalesce(_ ranges: [Range<UInt64>], rule: CoalescingRule) -> [CoalescedSpan] {
+package func coalesce(_ ranges: [Range<UInt64>], rule: CoalescingRule) -> [(
+    range: Range<UInt64>, members: Range<Int>, waste: UInt64
+)] {
     guard !ranges.isEmpty else { return [] }
     let bridged = bridgedGaps(ranges, rule: rule)
-    var spans: [CoalescedSpan] = []
-    var open = CoalescedSpan(range: ranges[0], members: 0..<1, waste: 0)
+    var spans: [(range: Range<UInt64>, members: Range<Int>, waste: UInt64)] = []
+    var open = (range: ranges[0], members: 0..<1, waste: UInt64(0))
     for index in ranges.indices.dropFirst() {
         let next = ranges[index]
         let length = next.upperBound.subtractingReportingOverflow(open.range.lowerBound)
@@ -47,7 +38,7 @@ package func coalesce(_ ranges: [Range<UInt64>], rule: CoalescingRule) -> [Coale
             open.members = open.members.lowerBound..<(index + 1)
         } else {
             spans.append(open)
-            open = CoalescedSpan(range: next, members: index..<(index + 1), waste: 0)
+            open = (next, index..<(index + 1), 0)
         }
     }
     spans.append(open)

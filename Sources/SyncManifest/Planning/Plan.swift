@@ -265,8 +265,7 @@ extension Plan {
         /// Makes a slot; targets and deltas are counted with 32 bits, as rows and blobs of a manifest are.
         package init(range: Range<UInt64>, rawLength: UInt64, codec: Codec, targets: Range<Int>, delta: Int? = nil) {
             (offset, storedLength) = (range.lowerBound, range.length)
-            self.rawLength = rawLength
-            self.codec = codec
+            (self.rawLength, self.codec) = (rawLength, codec)
             (firstTarget, targetCount) = (UInt32(clamping: targets.lowerBound), UInt32(clamping: targets.count))
             deltaNumber = delta.map { UInt32(clamping: $0) } ?? Plan.noDelta
         }
@@ -337,8 +336,7 @@ extension Plan {
         package var offset: UInt64
 
         package init(pack: Int, offset: UInt64) {
-            self.pack = pack
-            self.offset = offset
+            (self.pack, self.offset) = (pack, offset)
         }
     }
 

@@ -4,23 +4,26 @@
 /// directories above a link are real ones: no path of a manifest goes through a link. Behind a name, `..` would
 /// leave the directory that the name leads to, and the name can be another link. So a name that `..` follows
 /// must be a directory of the manifest, which only the whole table can tell.
-enum LinkRules {
+extension ManifestRules {
     /// Most places that a target may go up from again: each is looked up in the whole table.
     private static let mostTurns = 32
     private static let remedy = "point to a file inside the tree, relative to the link"
 
     /// - Returns: Directories, from the root of the tree, that must be real ones for the target to be safe.
-    static func check(target: UnsafeBufferPointer<UInt8>, of path: UnsafeBufferPointer<UInt8>) throws(ManifestFault)
-        -> [[UInt8]]
+    package static func check(link target: UnsafeBufferPointer<UInt8>, at path: UnsafeBufferPointer<UInt8>)
+        throws(ManifestError) -> [[UInt8]]
     {
-        guard !target.isEmpty else { throw ManifestFault("the link has no target", remedy) }
-        guard target.count <= PathRules.pathBytes else {
-            throw ManifestFault(
-                "the link's target has \(target.count) bytes, above the limit of \(PathRules.pathBytes)", remedy)
+        guard target.allSatisfy({ $0 < 0x80 }) || String(validating: target, as: UTF8.self) != nil else {
+            throw ManifestError("the link's target is not UTF-8", remedy)
         }
-        if target[0] == 0x2F { throw ManifestFault("the link's target \(quoted(target)) is absolute", remedy) }
-        if PathRules.hasUnsafeCharacter(target) {
-            throw ManifestFault(
+        guard !target.isEmpty else { throw ManifestError("the link has no target", remedy) }
+        guard target.count <= pathBytes else {
+            throw ManifestError(
+                "the link's target has \(target.count) bytes, above the limit of \(pathBytes)", remedy)
+        }
+        if target[0] == 0x2F { throw ManifestError("the link's target \(quoted(target)) is absolute", remedy) }
+        if hasUnsafeCharacter(target) {
+            throw ManifestError(
                 "the link's target \(quoted(target)) has a control or bidirectional formatting character", remedy)
         }
         /// Directories between the root of the tree and where the text leads so far.
@@ -39,7 +42,7 @@ enum LinkRules {
                     // What is above a real directory is one, too.
                     if followsName, mustBeReal.last != here {
                         guard mustBeReal.count < mostTurns else {
-                            throw ManifestFault(
+                            throw ManifestError(
                                 "the link's target \(quoted(target)) goes up again from more than \(mostTurns) places",
                                 remedy)
                         }
@@ -51,7 +54,7 @@ enum LinkRules {
                 here.removeLast(here.count - (here.lastIndex(of: 0x2F) ?? 0))
                 depth -= 1
                 guard depth >= 0 else {
-                    throw ManifestFault("the link's target \(quoted(target)) leaves the tree", remedy)
+                    throw ManifestError("the link's target \(quoted(target)) leaves the tree", remedy)
                 }
             } else if !component.isEmpty, !equals(component, ".") {
                 try check(component, of: target)
@@ -67,15 +70,15 @@ enum LinkRules {
     }
 
     private static func check(_ component: UnsafeBufferPointer<UInt8>, of target: UnsafeBufferPointer<UInt8>)
-        throws(ManifestFault)
+        throws(ManifestError)
     {
-        guard component.count <= PathRules.componentBytes else {
-            throw ManifestFault(
-                "a component of the link's target has \(component.count) bytes, above \(PathRules.componentBytes)",
+        guard component.count <= componentBytes else {
+            throw ManifestError(
+                "a component of the link's target has \(component.count) bytes, above \(componentBytes)",
                 remedy)
         }
-        if PathRules.isReserved(component) {
-            throw ManifestFault("the link's target \(quoted(target)) is under “.syncagent”", remedy)
+        if isReserved(component) {
+            throw ManifestError("the link's target \(quoted(target)) is under “.syncagent”", remedy)
         }
     }
 }

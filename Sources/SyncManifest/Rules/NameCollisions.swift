@@ -1,6 +1,6 @@
 import SyncModel
 
-extension TableChecks {
+extension ManifestAssembly {
     /// Refuses paths that are one path after Unicode normalisation, and paths that are a directory of another
     /// then: some file systems keep only one of them.
     ///
@@ -27,7 +27,7 @@ extension TableChecks {
                     guard length == path.count else { return }
                     guard let first = rows[hash] else { return rows[hash] = row }
                     guard text(files, row, length, form) == text(files, first, nil, form) else { return }
-                    result.append(PathCollision(first: first, second: row, isDirectory: false))
+                    result.append((first, row, false))
                 }
             }
         }
@@ -39,7 +39,7 @@ extension TableChecks {
                         text(files, row, length, form) == text(files, file, nil, form)
                     else { return }
                     found.insert(file)
-                    result.append(PathCollision(first: file, second: row, isDirectory: true))
+                    result.append((file, row, true))
                 }
             }
         }
@@ -90,15 +90,9 @@ extension TableChecks {
     }
 }
 
-/// Two paths of a manifest that one file system keeps apart and another does not.
-package struct PathCollision: Sendable, Equatable {
-    /// The row in ``FileTable``.
-    package let first: Int
-    /// The row in ``FileTable``.
-    package let second: Int
-    /// Whether the first would be a directory of the second.
-    package let isDirectory: Bool
-}
+/// Two paths of a manifest that one file system keeps apart and another does not: their rows in ``FileTable``, and whether the
+/// first would be a directory of the second.
+package typealias PathCollision = (first: Int, second: Int, isDirectory: Bool)
 
 extension Manifest {
     /// Paths that are one path where case is folded, such as `Read.me` and `README` on macOS, Windows or an ext4
@@ -108,7 +102,7 @@ extension Manifest {
     /// - Returns: Pairs of rows of ``allPaths``, each later one with the first it collides with; empty when the set is safe.
     package func caseCollisions() -> [PathCollision] {
         let all = allPaths
-        return TableChecks.collisions(in: all, all: true, form: caseFolded).filter { pair in
+        return ManifestAssembly.collisions(in: all, all: true, form: caseFolded).filter { pair in
             all.isConflict(pair) && !(all.kind(pair.first) == .directory && all.kind(pair.second) == .directory)
         }
     }

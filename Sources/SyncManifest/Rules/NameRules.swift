@@ -1,13 +1,13 @@
 /// What identifiers in a manifest may look like: they become file names, arguments and environment values.
-enum NameRules {
+extension ManifestRules {
     /// The longest identifier in **bytes**.
     static let identifierBytes = 255
 
     /// Checks a project, group or hook name: `[A-Za-z0-9._-]`, not starting with `.` or `-`.
-    static func check(_ name: UnsafeBufferPointer<UInt8>, what: String) throws(ManifestFault) -> String {
-        guard let first = name.first else { throw ManifestFault("the \(what) is empty", "give it a name") }
+    static func check(identifier name: UnsafeBufferPointer<UInt8>, what: String) throws(ManifestError) -> String {
+        guard let first = name.first else { throw ManifestError("the \(what) is empty", "give it a name") }
         guard name.count <= identifierBytes else {
-            throw ManifestFault(
+            throw ManifestError(
                 "the \(what) has \(name.count) bytes, above the limit of \(identifierBytes)", "shorten it")
         }
         let isPlain = name.allSatisfy { byte in
@@ -17,7 +17,7 @@ enum NameRules {
             }
         }
         guard isPlain, first != 0x2E, first != 0x2D else {
-            throw ManifestFault(
+            throw ManifestError(
                 "the \(what) \(quoted(name)) is not an identifier",
                 "use letters, digits, “.”, “_” and “-”, and start with a letter, a digit or “_”")
         }
@@ -25,7 +25,7 @@ enum NameRules {
     }
 
     /// Checks the shape of an RFC 3339 date and time, `2026-11-20T02:00:00Z`.
-    static func checkTime(_ text: UnsafeBufferPointer<UInt8>) throws(ManifestFault) -> String {
+    static func check(time text: UnsafeBufferPointer<UInt8>) throws(ManifestError) -> String {
         let pattern: StaticString = "0000-00-00T00:00:00"
         let length = pattern.utf8CodeUnitCount
         func matches() -> Bool {
@@ -47,7 +47,7 @@ enum NameRules {
                 && isDigit(text[index + 4]) && isDigit(text[index + 5])
         }
         guard matches() else {
-            throw ManifestFault(
+            throw ManifestError(
                 "\(quoted(text)) is not a date and time", "write it as in RFC 3339, such as 2026-11-20T02:00:00Z")
         }
         return String(decoding: text, as: UTF8.self)

@@ -1,7 +1,7 @@
 import SyncModel
 
 /// What a path in a manifest may look like. Nothing is repaired: a path is taken as it is or refused.
-enum PathRules {
+extension ManifestRules {
     /// The longest component in **bytes**: `NAME_MAX` of Linux, limits.h(0p).
     static let componentBytes = 255
     /// The longest path in **bytes**: `PATH_MAX` of Linux less its NUL, limits.h(0p).
@@ -10,13 +10,13 @@ enum PathRules {
     /// Checks one path.
     ///
     /// - Returns: Whether it is ASCII throughout.
-    static func check(_ path: UnsafeBufferPointer<UInt8>) throws(ManifestFault) -> Bool {
-        guard !path.isEmpty else { throw ManifestFault("the path is empty", "name a file below the destination") }
+    static func check(path: UnsafeBufferPointer<UInt8>) throws(ManifestError) -> Bool {
+        guard !path.isEmpty else { throw ManifestError("the path is empty", "name a file below the destination") }
         guard path.count <= pathBytes else {
-            throw ManifestFault("the path has \(path.count) bytes, above the limit of \(pathBytes)", "shorten it")
+            throw ManifestError("the path has \(path.count) bytes, above the limit of \(pathBytes)", "shorten it")
         }
         if path[0] == 0x2F {
-            throw ManifestFault("the path \(quoted(path)) is absolute", "write it relative to the destination")
+            throw ManifestError("the path \(quoted(path)) is absolute", "write it relative to the destination")
         }
         var start = 0
         var bits: UInt8 = 0
@@ -37,36 +37,36 @@ enum PathRules {
     }
 
     @inline(__always) private static func checkComponent(_ path: UnsafeBufferPointer<UInt8>, _ range: Range<Int>)
-        throws(ManifestFault)
+        throws(ManifestError)
     {
         let length = range.count
         guard length > 0 else {
             let isLast = range.lowerBound == path.count
-            throw ManifestFault(
+            throw ManifestError(
                 "the path \(quoted(path)) \(isLast ? "ends in “/”" : "has an empty component")",
                 "write single slashes, and none at the end")
         }
         guard length <= componentBytes else {
-            throw ManifestFault(
+            throw ManifestError(
                 "a component of the path \(quoted(path)) has \(length) bytes, above the limit of \(componentBytes)",
                 "shorten it")
         }
         let component = UnsafeBufferPointer(rebasing: path[range])
         guard component[0] == 0x2E || component[0] >= 0x80 else { return }
         if length == 1 || length == 2 && component[1] == 0x2E, component[0] == 0x2E {
-            throw ManifestFault(
+            throw ManifestError(
                 "the path \(quoted(path)) has the component \(quoted(component))", "write the path without “.” and “..”"
             )
         }
         if isReserved(component) {
-            throw ManifestFault(
+            throw ManifestError(
                 "the path \(quoted(path)) is under “.syncagent”", "leave out this directory, which belongs to the agent"
             )
         }
     }
 
-    private static func unsafeCharacter(_ path: UnsafeBufferPointer<UInt8>) -> ManifestFault {
-        ManifestFault("\(quoted(path)) has a control or bidirectional formatting character", "rename it")
+    private static func unsafeCharacter(_ path: UnsafeBufferPointer<UInt8>) -> ManifestError {
+        ManifestError("\(quoted(path)) has a control or bidirectional formatting character", "rename it")
     }
 
     /// Whether a component is the agent's own directory, on any file system: in any case, also with characters

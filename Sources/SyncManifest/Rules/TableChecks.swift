@@ -1,45 +1,51 @@
 import SyncModel
 
 /// Steps 2 and 3 of ``ManifestAssembly``: order, and the rules that need the whole manifest.
-enum TableChecks {
-    static func finish(_ decoder: ManifestDecoder, digest: SHA256Digest) throws(ManifestError) -> Manifest {
-        var files = decoder.files
+extension ManifestAssembly {
+    /// Checks the rules that need the whole.
+    ///
+    /// - Throws: ``ManifestError`` for the first rule that is broken, or when parts are missing.
+    package consuming func finish() throws(ManifestError) -> Manifest {
+        guard partStarts.count == parts.count else {
+            throw ManifestError(
+                at: "$.parts[\(partStarts.count)]", "the manifest is in parts, and this one is not here",
+                "read it with its parts")
+        }
+        var files = files
         var order: [UInt32]?
-        if !isOrdered(files) {
-            let sorted = pathOrder(of: files)
+        if !Self.isOrdered(files) {
+            let sorted = Self.pathOrder(of: files)
             files = files.reordered(sorted)
             order = sorted
         }
-        let entry = EntryPlaces(order: order, partStarts: decoder.partStarts)
-        try checkNeighbours(files, entry)
-        let directories = try checkDirectories(decoder.directories, files)
-        if decoder.hasWidePaths {
-            try checkNormalisation(files, entry)
-            if directories.count > 0 { try checkNormalisation(of: directories, with: files) }
+        let entry = EntryPlaces(order: order, partStarts: partStarts)
+        try Self.checkNeighbours(files, entry)
+        let directories = try Self.checkDirectories(directories, files)
+        if hasWidePaths {
+            try Self.checkNormalisation(files, entry)
+            if directories.count > 0 { try Self.checkNormalisation(of: directories, with: files) }
         }
-        try checkPacks(decoder.packs)
-        try checkBlobs(files, decoder.packs, entry)
+        try Self.checkPacks(packs)
+        try Self.checkBlobs(files, packs, entry)
         guard let total = files.totalSize, total <= UInt64(Int64.max) else {
-            throw ManifestError(path: "$.files", reason: "the sizes add up to more than 2^63", remedy: "correct them")
+            throw ManifestError(at: "$.files", "the sizes add up to more than 2^63", "correct them")
         }
-        for (index, directory) in decoder.linkedDirectories
+        for (index, directory) in linkedDirectories
         where !files.hasDirectory(directory) && !directories.names(directory) {
             throw ManifestError(
-                path: entry.path(number: index) + ".link",
-                reason: "the target goes up from \(quoted(directory)), which is not a directory of this manifest",
-                remedy: "write “..” only at the front")
+                at: entry.path(number: index) + ".link",
+                "the target goes up from \(quoted(directory)), which is not a directory of this manifest",
+                "write “..” only at the front")
         }
-        try checkPatterns([files, directories], decoder.groups, decoder.limits)
-        files.dropUselessDeltas(decoder.packs)
+        try Self.checkPatterns([files, directories], groups, limits)
+        files.dropUselessDeltas(packs)
         files.sortGroups()
-        let declared = Set(decoder.groups.map(\.name))
+        let declared = Set(groups.map(\.name))
         let implied = Set(files.impliedGroups + directories.impliedGroups).subtracting(declared).sorted()
         return Manifest(
-            project: decoder.project ?? "", revision: decoder.revision, created: decoder.created, digest: digest,
-            packs: decoder.packs,
-            groups: decoder.groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) }, files: files,
-            directories: directories, chunking: decoder.chunking, userData: decoder.userData, parts: decoder.parts,
-            dictionary: decoder.dictionary)
+            project: project, revision: revision, created: created, digest: digest, packs: packs,
+            groups: groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) }, files: files,
+            directories: directories, chunking: chunking, userData: userData, parts: parts, dictionary: dictionary)
     }
 
     static func isOrdered(_ files: FileTable) -> Bool {
@@ -84,16 +90,16 @@ enum TableChecks {
     {
         let (first, second) = entry.number(row) < entry.number(other) ? (row, other) : (other, row)
         return ManifestError(
-            path: entry.path(second) + ".path", reason: "\(quoted(files.path(row))) \(how) \(entry.path(first)).path",
-            remedy: "keep one of them")
+            at: entry.path(second) + ".path", "\(quoted(files.path(row))) \(how) \(entry.path(first)).path",
+            "keep one of them")
     }
 
     static func directory(_ files: FileTable, _ entry: EntryPlaces, _ row: Int, _ other: Int) -> ManifestError {
         let what = files.kind(row) == .link ? "a link" : "a file"
         return ManifestError(
-            path: entry.path(row) + ".path",
-            reason: "\(quoted(files.path(row))) is \(what), and \(entry.path(other)).path needs a directory there",
-            remedy: "rename one of them")
+            at: entry.path(row) + ".path",
+            "\(quoted(files.path(row))) is \(what), and \(entry.path(other)).path needs a directory there",
+            "rename one of them")
     }
 
     static func checkPacks(_ packs: [Manifest.Pack]) throws(ManifestError) {
@@ -101,8 +107,8 @@ enum TableChecks {
         for (index, pack) in packs.enumerated() {
             if let other = first.updateValue(index, forKey: pack.sha256) {
                 throw ManifestError(
-                    path: "$.packs[\(index)].sha256", reason: "the pack is the same as $.packs[\(other)]",
-                    remedy: "keep one, with all its URLs in “urls”")
+                    at: "$.packs[\(index)].sha256", "the pack is the same as $.packs[\(other)]",
+                    "keep one, with all its URLs in “urls”")
             }
         }
     }
@@ -116,15 +122,15 @@ enum TableChecks {
             for (index, blob) in files.blobs(row).enumerated() {
                 guard blob.pack < limits.count else {
                     throw ManifestError(
-                        path: "\(entry.path(row)).blobs[\(index)][0]",
-                        reason: "pack \(blob.pack) does not exist; “packs” has \(limits.count)",
-                        remedy: "count packs from 0")
+                        at: "\(entry.path(row)).blobs[\(index)][0]",
+                        "pack \(blob.pack) does not exist; “packs” has \(limits.count)",
+                        "count packs from 0")
                 }
                 guard blob.range.upperBound <= limits[Int(blob.pack)] else {
                     throw ManifestError(
-                        path: "\(entry.path(row)).blobs[\(index)]",
-                        reason: "the blob ends at byte \(blob.range.upperBound), and pack \(blob.pack) has "
-                            + "\(limits[Int(blob.pack)])", remedy: "correct the offset, the length or the pack's size")
+                        at: "\(entry.path(row)).blobs[\(index)]",
+                        "the blob ends at byte \(blob.range.upperBound), and pack \(blob.pack) has "
+                            + "\(limits[Int(blob.pack)])", "correct the offset, the length or the pack's size")
                 }
             }
         }
@@ -145,8 +151,8 @@ enum TableChecks {
                 }
                 guard let reason else { continue }
                 throw ManifestError(
-                    path: "$.groups[\(index)].include[\(number)]", reason: reason,
-                    remedy: "begin patterns with a directory, or use “group” in the files")
+                    at: "$.groups[\(index)].include[\(number)]", reason,
+                    "begin patterns with a directory, or use “group” in the files")
             }
         }
     }
@@ -172,7 +178,7 @@ struct EntryPlaces {
     }
 }
 
-extension TableChecks {
+extension ManifestAssembly {
     /// Puts named directories in ``PathOrder``, and refuses one that is named twice, is a file, or is below a file.
     static func checkDirectories(_ named: FileTable, _ files: FileTable) throws(ManifestError) -> FileTable {
         guard named.count > 0 else { return named }
@@ -207,7 +213,7 @@ extension TableChecks {
     }
 
     private static func refusal(_ table: FileTable, _ row: Int, _ reason: String, _ remedy: String) -> ManifestError {
-        ManifestError(path: "$.x-directories", reason: "\(quoted(table.path(row))) \(reason)", remedy: remedy)
+        ManifestError(at: "$.x-directories", "\(quoted(table.path(row))) \(reason)", remedy)
     }
 }
 

@@ -22,13 +22,8 @@ package struct Delta: Sendable, Equatable {
         blob: UInt32, pack: UInt32, offset: UInt64, storedLength: UInt64, baseFile: SHA256Digest, base: Range<UInt64>,
         baseDigest: SHA256Digest
     ) {
-        self.blob = blob
-        self.pack = pack
-        self.offset = offset
-        self.storedLength = storedLength
-        self.baseFile = baseFile
-        self.base = base
-        self.baseDigest = baseDigest
+        (self.blob, self.pack, self.offset, self.storedLength) = (blob, pack, offset, storedLength)
+        (self.baseFile, self.base, self.baseDigest) = (baseFile, base, baseDigest)
     }
 
     /// Most **bytes** of a prefix; longer ones are ignored, so that memory stays bounded.

@@ -33,10 +33,10 @@ package struct Manifest: Sendable {
     /// What its publisher wants handed on to hooks and programs, `x-user-data`: JSON text on one line.
     package let userData: String?
 
-    /// The texts that hold the entries, in path order; empty when the manifest is one text, as in version 1.
+    /// The texts that hold the entries, in path order; empty when the manifest is one text.
     package let parts: [Part]
 
-    /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with; `nil` below version 3.
+    /// What blobs of the codec ``Codec/zstdDictionary`` are decoded with.
     package let dictionary: SharedDictionary?
 
     /// The same manifest, where rows that have only URLs take the blobs of a row with the same content: both of `rows`.
@@ -54,8 +54,7 @@ package struct Manifest: Sendable {
         package var digest: SHA256Digest
 
         package init(blob: Blob, digest: SHA256Digest) {
-            self.blob = blob
-            self.digest = digest
+            (self.blob, self.digest) = (blob, digest)
         }
 
         /// The most raw **bytes** it may have: whoever reads a set keeps all of them in memory.
@@ -74,10 +73,7 @@ package struct Manifest: Sendable {
         package var delta: PartDelta?
 
         package init(blob: Blob, digest: SHA256Digest, files: Int, delta: PartDelta? = nil) {
-            self.blob = blob
-            self.digest = digest
-            self.files = files
-            self.delta = delta
+            (self.blob, self.digest, self.files, self.delta) = (blob, digest, files, delta)
         }
     }
 
@@ -94,10 +90,7 @@ package struct Manifest: Sendable {
         package var base: SHA256Digest
 
         package init(pack: UInt32, offset: UInt64, storedLength: UInt64, base: SHA256Digest) {
-            self.pack = pack
-            self.offset = offset
-            self.storedLength = storedLength
-            self.base = base
+            (self.pack, self.offset, self.storedLength, self.base) = (pack, offset, storedLength, base)
         }
 
         /// Most **bytes** of the former text and the new one together: the window of the frame.
@@ -114,9 +107,7 @@ package struct Manifest: Sendable {
         package var sha256: SHA256Digest
 
         package init(urls: [String], size: UInt64, sha256: SHA256Digest) {
-            self.urls = urls
-            self.size = size
-            self.sha256 = sha256
+            (self.urls, self.size, self.sha256) = (urls, size, sha256)
         }
     }
 
@@ -130,10 +121,7 @@ package struct Manifest: Sendable {
         package var userData: String?
 
         package init(name: String, include: [String], hooks: [String], userData: String? = nil) {
-            self.userData = userData
-            self.name = name
-            self.include = include
-            self.hooks = hooks
+            (self.userData, self.name, self.include, self.hooks) = (userData, name, include, hooks)
         }
     }
 }
@@ -155,12 +143,8 @@ package struct Blob: Sendable, Equatable {
     package init(
         pack: UInt32, codec: Codec, digestIndex: UInt32? = nil, offset: UInt64, storedLength: UInt64, rawLength: UInt64
     ) {
-        self.pack = pack
-        self.codec = codec
-        self.digestIndex = digestIndex
-        self.offset = offset
-        self.storedLength = storedLength
-        self.rawLength = rawLength
+        (self.pack, self.codec, self.digestIndex, self.offset) = (pack, codec, digestIndex, offset)
+        (self.storedLength, self.rawLength) = (storedLength, rawLength)
     }
 
     /// The bytes in the pack. ``ManifestAssembly`` has checked that the end does not overflow.

@@ -15,35 +15,25 @@ package struct ManifestWriter: Sendable {
     private var isFirst = true
     private let isInParts: Bool
 
-    /// Starts a manifest. A revision of 0 is left out, and so is what is `nil`. The version of the format is the lowest that
-    /// has parts, a dictionary, or modes and times.
+    /// Starts a manifest. A revision of 0 is left out, and so is what is `nil`.
     package init(
         project: String, revision: UInt64, created: String?, chunking: ChunkParameters? = nil, isInParts: Bool = false,
-        dictionary: Manifest.SharedDictionary? = nil, userData: String? = nil, keepsTraits: Bool = false
+        dictionary: Manifest.SharedDictionary? = nil, userData: String? = nil
     ) {
         self.isInParts = isInParts
-        put("{\"format\":\"syncagent-manifest/")
-        put(keepsTraits ? "4" : dictionary != nil ? "3" : isInParts ? "2" : "1")
-        put("\",\"project\":")
-        quote(project)
+        put("{\"format\":\"syncagent-manifest/1\",\"project\":", project)
         if revision > 0 {
-            put(",\"revision\":")
-            put(revision)
+            put(",\"revision\":", revision)
         }
         if let created {
-            put(",\"created\":")
-            quote(created)
+            put(",\"created\":", created)
         }
         put(userData: userData)
         if let chunking {
-            put(",\"x-chunking\":{\"method\":")
-            quote(ChunkCutter.method)
-            put(",\"minimum\":")
-            put(UInt64(chunking.minimum))
-            put(",\"average\":")
-            put(UInt64(chunking.average))
-            put(",\"maximum\":")
-            put(UInt64(chunking.maximum))
+            put(",\"x-chunking\":{\"method\":", ChunkCutter.method)
+            put(",\"minimum\":", UInt64(chunking.minimum))
+            put(",\"average\":", UInt64(chunking.average))
+            put(",\"maximum\":", UInt64(chunking.maximum))
             put("}")
         }
         if let dictionary {
@@ -78,8 +68,7 @@ package struct ManifestWriter: Sendable {
     {
         if isFirst { put(",\n\"x-directories\":[") }
         next()
-        put("{\"path\":")
-        quote(path)
+        put("{\"path\":", path)
         put(traits)
         put(group: group)
         put("}")
@@ -91,15 +80,12 @@ package struct ManifestWriter: Sendable {
         next()
         put("{")
         if pack.urls.count == 1, let url = pack.urls.first {
-            put("\"url\":")
-            quote(url)
+            put("\"url\":", url)
         } else {
             list("urls", pack.urls)
         }
-        put(",\"size\":")
-        put(pack.size)
-        put(",\"sha256\":")
-        put(pack.sha256)
+        put(",\"size\":", pack.size)
+        put(",\"sha256\":", pack.sha256)
         put("}")
     }
 
@@ -112,12 +98,9 @@ package struct ManifestWriter: Sendable {
     ) {
         enter(.files)
         next()
-        put("{\"path\":")
-        quote(path)
-        put(",\"size\":")
-        put(size)
-        put(",\"sha256\":")
-        put(digest)
+        put("{\"path\":", path)
+        put(",\"size\":", size)
+        put(",\"sha256\":", digest)
         if executable, traits.mode == nil { put(",\"executable\":true") }
         put(traits)
         if !blobs.isEmpty {
@@ -143,8 +126,7 @@ package struct ManifestWriter: Sendable {
     /// All of them have the first one's base.
     private mutating func put(_ deltas: some Collection<Delta>) {
         guard let first = deltas.first else { return }
-        put(",\"x-deltas\":{\"base\":")
-        put(first.baseFile)
+        put(",\"x-deltas\":{\"base\":", first.baseFile)
         put(",\"blobs\":[")
         var needsComma = false
         for delta in deltas {
@@ -170,10 +152,8 @@ package struct ManifestWriter: Sendable {
     ) {
         enter(.files)
         next()
-        put("{\"path\":")
-        quote(path)
-        put(",\"link\":")
-        quote(target)
+        put("{\"path\":", path)
+        put(",\"link\":", target)
         put(traits)
         put(group: group)
         put("}")
@@ -185,8 +165,7 @@ package struct ManifestWriter: Sendable {
         next()
         put("{\"blob\":")
         put(part.blob, own: part.digest)
-        put(",\"files\":")
-        put(UInt64(part.files))
+        put(",\"files\":", UInt64(part.files))
         if let delta = part.delta {
             put(",\"x-delta\":[")
             for number in [UInt64(delta.pack), delta.offset, delta.storedLength] {
@@ -206,8 +185,7 @@ package struct ManifestWriter: Sendable {
             enter(.groups)
             for group in groups {
                 next()
-                put("{\"name\":")
-                quote(group.name)
+                put("{\"name\":", group.name)
                 put(",")
                 list("include", group.include)
                 if !group.hooks.isEmpty {
@@ -280,19 +258,16 @@ package struct ManifestWriter: Sendable {
 
     private mutating func put(_ traits: FileTraits) {
         if let mode = traits.mode {
-            put(",\"mode\":")
-            quote(FileTraits.text(mode: mode))
+            put(",\"mode\":", FileTraits.text(mode: mode))
         }
         if let time = traits.modified {
-            put(",\"mtime\":")
-            quote(FileTraits.text(time: time))
+            put(",\"mtime\":", FileTraits.text(time: time))
         }
     }
 
     private mutating func put(group: String?) {
         guard let group else { return }
-        put(",\"group\":")
-        quote(group)
+        put(",\"group\":", group)
     }
 
     private mutating func put(userData: String?) {
@@ -303,6 +278,26 @@ package struct ManifestWriter: Sendable {
 
     private mutating func put(_ text: StaticString) {
         bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    private mutating func put(_ key: StaticString, _ number: UInt64) {
+        put(key)
+        put(number)
+    }
+
+    private mutating func put(_ key: StaticString, _ digest: SHA256Digest) {
+        put(key)
+        put(digest)
+    }
+
+    private mutating func put(_ key: StaticString, _ text: String) {
+        put(key)
+        quote(text)
+    }
+
+    private mutating func put(_ key: StaticString, _ text: UnsafeBufferPointer<UInt8>) {
+        put(key)
+        quote(text)
     }
 
     private mutating func put(_ number: UInt64) {

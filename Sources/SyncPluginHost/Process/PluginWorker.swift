@@ -197,7 +197,7 @@ final class PluginWorker {
     private func wait() {
         let hasInput = queueStart < queue.count
         var entries = [
-            PollEntry(inbox.pipe.reader), PollEntry(hasInput ? child?.input ?? -1 : -1, for: .writing),
+            PollEntry(inbox.pipe.reader), PollEntry(hasInput ? child?.input ?? -1 : -1, isForWriting: true),
             PollEntry(outputIsClosed ? -1 : child?.output ?? -1), PollEntry(errorIsClosed ? -1 : child?.error ?? -1),
             PollEntry(child?.program.ended ?? -1),
         ]

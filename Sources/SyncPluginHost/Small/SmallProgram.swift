@@ -64,8 +64,8 @@ package struct SmallProgram: Sendable {
         guard !isStopped() else { return .trouble(Self.stopped) }
         var start = ProgramStart(arguments, variables: environment + variables)
         start.input = input
-        let (end, output, errors) = BriefProgram.run(
-            start, deadline: limit, keeping: Self.kept, keepsErrors: true, isStopped: isStopped)
+        let (end, output, errors) = start.run(
+            deadline: limit, keeping: Self.kept, keepsErrors: true, isStopped: isStopped)
         switch end {
         case .exited(0): return .yes
         case .exited(1): return .no(Self.firstLine(output) ?? Self.firstLine(errors))

@@ -21,15 +21,6 @@ struct BlobEncoder: ~Copyable {
     /// Blobs up to this many **bytes** are tried with the dictionary even if they do not shrink without it.
     static let shortSize = 1 << 10
 
-    /// How a blob is stored.
-    struct Encoded {
-        /// **Bytes**.
-        var length: Int
-        var codec: Codec
-        /// **Bytes** saved by the dictionary.
-        var saved = 0
-    }
-
     /// Makes an encoder for one level, and a dictionary that has its own.
     init(level: Int32, dictionary: EncodingDictionary? = nil) throws(PublishError) {
         let hasher = try calling { try SHA256Hasher() }
@@ -60,9 +51,10 @@ struct BlobEncoder: ~Copyable {
 
     /// Compresses `raw` into `target`, which has room for as many bytes.
     ///
-    /// - Returns: How it is stored, or `nil` when storing it as it is costs little more.
+    /// - Returns: Its stored **bytes**, how they are made, and how many **bytes** the dictionary saves; `nil` when storing it
+    ///   as it is costs little more.
     mutating func compress(_ raw: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer)
-        throws(PublishError) -> Encoded?
+        throws(PublishError) -> (length: Int, codec: Codec, saved: Int)?
     {
         let limit = Self.limit(raw.count)
         guard limit > 0, target.count >= limit else { return nil }
@@ -73,9 +65,10 @@ struct BlobEncoder: ~Copyable {
             let length = try encodeWithDictionary(raw, most: plain.map { $0 - max($0 / 32, 8) } ?? limit)
         {
             target.copyMemory(from: UnsafeRawBufferPointer(rebasing: other[..<length]))
-            return Encoded(length: length, codec: codec, saved: (plain ?? raw.count) - length)
+            return (length, codec, (plain ?? raw.count) - length)
         }
-        return plain.map { Encoded(length: $0, codec: compressor.codec) }
+        guard let plain else { return nil }
+        return (plain, compressor.codec, 0)
     }
 
     /// Encodes into ``other``; `nil` without a dictionary, and if the frame would exceed `most` **bytes**.

@@ -4,28 +4,12 @@ import SyncSystem
 
 /// Runs jobs until there are no more: reads small files, hashes, compresses.
 struct EncodeWorker: ~Copyable {
-    private let source: Source
+    private let source: SourceReading
     private var encoder: BlobEncoder
     /// One small file at a time.
     private let raw: UnsafeMutableRawBufferPointer
 
-    /// What all workers and the reader share.
-    struct Source: Sendable {
-        let root: SourceRoot
-        let tree: SourceTree
-        let catalogue: Catalogue
-        let pipeline: Pipeline
-        /// Buffers for results of workers, and for bytes from the reader.
-        let results: JobBuffers
-        let segments: JobBuffers
-        let options: PublishOptions
-        let dictionary: SetDictionary?
-        let purpose: Collector.Purpose
-        /// Files that must not be published.
-        let privateKeys = FoundKeys()
-    }
-
-    private init(_ source: Source, _ encoder: consuming BlobEncoder) {
+    private init(_ source: SourceReading, _ encoder: consuming BlobEncoder) {
         self.source = source
         self.encoder = encoder
         raw = .allocate(byteCount: source.results.size, alignment: 64)
@@ -34,9 +18,9 @@ struct EncodeWorker: ~Copyable {
     deinit { raw.deallocate() }
 
     /// The body of a worker's thread.
-    static func run(_ source: Source) {
+    static func run(_ source: SourceReading) {
         do throws(PublishError) {
-            let encoder = try BlobEncoder(level: source.options.level, dictionary: source.dictionary?.encoding)
+            let encoder = try BlobEncoder(level: source.options.level, dictionary: source.dictionary)
             var worker = EncodeWorker(source, encoder)
             while let (number, job) = source.pipeline.take() {
                 source.pipeline.finish(number, try worker.work(number, job))

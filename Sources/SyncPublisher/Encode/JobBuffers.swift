@@ -6,12 +6,7 @@ import SyncSystem
 final class JobBuffers: Sendable {
     /// **Bytes** of each buffer.
     let size: Int
-    private let state = Mutex(State())
-
-    private struct State: ~Copyable {
-        var free: [Memory] = []
-        var made = 0
-    }
+    private let state = Mutex<(free: [Memory], made: Int)>(([], 0))
 
     /// An address that may change hands: it has one owner, the pool or a ``PooledBuffer``. It is in `free` only while no
     /// buffer has it, since `take` removes it and `give`, called when the buffer goes, puts it back, both under the mutex.
@@ -50,8 +45,7 @@ final class PooledBuffer: @unchecked Sendable {  // Safe: filled before a lock h
     private let pool: JobBuffers
 
     fileprivate init(start: UnsafeMutableRawPointer, pool: JobBuffers) {
-        self.start = start
-        self.pool = pool
+        (self.start, self.pool) = (start, pool)
     }
 
     deinit { pool.give(start) }

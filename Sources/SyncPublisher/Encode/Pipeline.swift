@@ -5,15 +5,10 @@ import SyncSystem
 /// At most ``window`` jobs are between `submit` and `collect`, which bounds the memory of all stages, and lets a slow
 /// disk slow down the reader.
 final class Pipeline: Sendable {
-    private enum Slot {
-        case empty
-        case waiting(EncodeJob)
-        case running
-        case done(EncodeResult)
-    }
-
     private struct State {
-        var slots: [Slot]
+        /// Jobs that wait for a worker, and results that wait for their turn; by number, within the window.
+        var jobs: [EncodeJob?]
+        var results: [EncodeResult?]
         var submitted = 0
         var taken = 0
         var collected = 0
@@ -31,7 +26,9 @@ final class Pipeline: Sendable {
 
     init(window: Int) {
         self.window = window
-        state = Monitor(State(slots: Array(repeating: .empty, count: window)), conditions: 3)
+        state = Monitor(
+            State(jobs: Array(repeating: nil, count: window), results: Array(repeating: nil, count: window)),
+            conditions: 3)
     }
 
     /// Adds a job; blocks while the window is full.
@@ -41,7 +38,7 @@ final class Pipeline: Sendable {
         let isOpen = state.wait(for: Self.room) { state -> Bool? in
             guard state.failure == nil else { return false }
             guard state.submitted - state.collected < window else { return nil }
-            state.slots[state.submitted % window] = .waiting(job)
+            state.jobs[state.submitted % window] = job
             state.submitted += 1
             return true
         }
@@ -57,9 +54,10 @@ final class Pipeline: Sendable {
         state.wait(for: Self.work) { state -> (number: Int, job: EncodeJob)?? in
             if state.failure == nil, state.taken == state.submitted, !state.closed { return nil }
             let number = state.taken
-            guard state.failure == nil, number < state.submitted, case .waiting(let job) = state.slots[number % window]
-            else { return .some(nil) }
-            state.slots[number % window] = .running
+            guard state.failure == nil, number < state.submitted, let job = state.jobs[number % window] else {
+                return .some(nil)
+            }
+            state.jobs[number % window] = nil
             state.taken += 1
             return (number, job)
         }
@@ -68,7 +66,7 @@ final class Pipeline: Sendable {
     /// Hands in a job's result.
     func finish(_ number: Int, _ result: EncodeResult) {
         let isNext = state.withLock { state in
-            state.slots[number % window] = .done(result)
+            state.results[number % window] = result
             return number == state.collected
         }
         if isNext { state.signal(Self.ready) }
@@ -84,8 +82,8 @@ final class Pipeline: Sendable {
     func collect() throws(PublishError) -> EncodeResult? {
         let result = state.wait(for: Self.ready) { state -> Result<EncodeResult?, PublishError>? in
             if let failure = state.failure { return .failure(failure) }
-            if case .done(let result) = state.slots[state.collected % window] {
-                state.slots[state.collected % window] = .empty
+            if let result = state.results[state.collected % window] {
+                state.results[state.collected % window] = nil
                 state.collected += 1
                 return .success(result)
             }

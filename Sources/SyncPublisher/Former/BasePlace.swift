@@ -16,54 +16,37 @@ struct BasePlace {
     let output: OutputDirectory
     /// The manifest in the output; `nil` for one elsewhere.
     private let inOutput: (folder: OutputDirectory.Folder, name: String)?
-    /// `packs/` and `trust/` elsewhere; `nil` where there is none.
-    private let packs, trust: SharedDescriptor?
+    /// The published directory elsewhere that has it; `nil` for the output, and for one on a server.
+    private let elsewhere: OutputDirectory?
     /// The base on a server; `nil` for one here.
     let served: ServedBase?
-
-    /// Elsewhere others may have put anything.
-    private static let foreign = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
 
     /// A manifest of the output directory.
     init(_ folder: OutputDirectory.Folder, _ name: String, of output: OutputDirectory) {
         path = output.display(folder, name)
-        (self.output, inOutput, packs, trust, served) = (output, (folder, name), nil, nil, nil)
+        (self.output, inOutput, elsewhere, served) = (output, (folder, name), nil, nil)
     }
 
     /// A manifest that the user named. Its path may contain links.
-    init(elsewhere path: String, _ output: OutputDirectory) {
+    init(elsewhere path: String, _ output: OutputDirectory) throws(PublishError) {
         (self.path, self.output, inOutput, served) = (path, output, nil, nil)
-        if let directory = openDirectory(path.lastIndex(of: "/").map { String(path[...$0]) } ?? ".") {
-            packs = SharedDescriptor(openDirectory("packs", in: directory.raw, .noFollow))
-            trust = SharedDescriptor(openDirectory("trust", in: directory.raw, .noFollow))
-        } else {
-            (packs, trust) = (nil, nil)
-        }
+        elsewhere = try OutputDirectory(parent(of: path), isReadOnly: true)
     }
 
     /// One that a server has.
     init(_ served: ServedBase, _ output: OutputDirectory) {
-        (path, self.output, inOutput, packs, trust) = (served.shown, output, nil, nil, nil)
-        self.served = served
+        (path, self.output, inOutput, elsewhere, self.served) = (served.shown, output, nil, nil, served)
     }
 
     /// Whether the base is somewhere else; its packs may stay where that is served.
     var isElsewhere: Bool { inOutput == nil }
 
     /// Opens a pack elsewhere; `nil` if it is not there.
-    func openElsewhere(_ pack: SHA256Digest) -> Descriptor? {
-        guard let packs else { return nil }
-        return try? openFile(pack.hex + ".pack", in: packs.raw, trust: Self.foreign)
-    }
+    func openElsewhere(_ pack: SHA256Digest) -> Descriptor? { elsewhere?.open(.packs, pack.hex + ".pack") }
 
     /// The statement that says which manifest a revision is, whoever signed it; `nil` if there is none that can be read.
-    func release(_ revision: UInt64) -> SignedOutput.Known? {
-        guard isElsewhere else { return output.release(revision) }
-        if let served { return served.release.flatMap(SignedOutput.Known.init) }
-        guard let trust else { return nil }
-        let limit = Role.release.limit
-        return (try? readFile("\(revision).release", in: trust.raw, trust: Self.foreign, limit: limit)).flatMap(
-            SignedOutput.Known.init)
+    func release(_ revision: UInt64) -> SignedRelease? {
+        served.map { $0.release.flatMap(signedRelease) } ?? (elsewhere ?? output).release(revision)
     }
 
     /// Reads the manifest, with its parts.
@@ -80,7 +63,7 @@ struct BasePlace {
         } catch {
             if error.isMissing { throw .notFound("there is no base manifest \(shown(path))", remedy) }
             guard let remark = error.remark else { throw .reading(path, "open the base manifest", code: error.code) }
-            throw .invalidBase("the base manifest \(shown(path)) cannot be used: \(remark)", remedy)
+            throw .invalid("the base manifest \(shown(path)) cannot be used: \(remark)", remedy)
         }
         do {
             if bytes.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) {
@@ -95,7 +78,7 @@ struct BasePlace {
             }
             return try assembly.finish()
         } catch let error where error is ManifestError || error is CompressionError {
-            throw .invalidBase("\(shown(path)): \(error)", remedy)
+            throw .invalid("\(shown(path)): \(error)", remedy)
         } catch { return try calling { throw error } }
     }
 
@@ -106,7 +89,7 @@ struct BasePlace {
         -> [UInt8]
     {
         guard let stored = stored(blob, pack) else {
-            throw .invalidBase(
+            throw .invalid(
                 "\(shown(path)): \(what) is in the pack \(pack.sha256.hex), which is not here",
                 "bring the packs of the base into the output directory, or publish with --no-base")
         }
@@ -117,7 +100,7 @@ struct BasePlace {
         let raw = decoded ?? []
         let found = try calling { try sha256(raw) }
         guard UInt64(raw.count) == blob.rawLength, found == digest else {
-            throw .invalidBase(
+            throw .invalid(
                 "\(shown(path)): \(what) is not what the manifest says; its pack is \(pack.sha256.hex)",
                 "repair the pack, or publish with --no-base")
         }
@@ -128,7 +111,7 @@ struct BasePlace {
         if let file = output.open(.packs, pack.sha256.hex + ".pack"), let bytes = Self.read(file.raw, blob) {
             return bytes
         }
-        if let served { return served.bytes(ServedBase.Piece(pack: pack, range: blob.range)) }
+        if let served { return served.bytes((pack, blob.range)) }
         guard let file = openElsewhere(pack.sha256) else { return nil }
         return Self.read(file.raw, blob)
     }

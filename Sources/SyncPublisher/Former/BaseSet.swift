@@ -39,7 +39,7 @@ struct BaseSet {
             return try BaseSet(place.manifest(remedy: remedy), at: place, options, ownPlace)
         case .served(let served): return try BaseSet(served.manifest, at: BasePlace(served, output), options, ownPlace)
         case .manifest(let path):
-            let place = BasePlace(elsewhere: path, output)
+            let place = try BasePlace(elsewhere: path, output)
             let manifest = try place.manifest(remedy: "name a manifest that this program can read")
             return try BaseSet(manifest, at: place, options, ownPlace)
         }
@@ -190,7 +190,7 @@ struct BaseSet {
 
 extension PublishError {
     static var tooManyBlobs: Self {
-        .refusedEntries(
+        .invalid(
             "the source has more than 4294967295 different blobs",
             "publish it as several projects, or raise the chunk size")
     }

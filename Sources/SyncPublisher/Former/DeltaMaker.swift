@@ -15,7 +15,21 @@ struct DeltaMaker {
     let base: BaseSet
     let options: PublishOptions
     let output: OutputDirectory
+    /// Of files whose former name is a guess: how many had no delta that pays, and the blobs of ``triedFile``.
+    private var vain = (files: 0, blobs: 0)
+    private var triedFile: Int?
 
+    init(
+        root: SourceRoot, tree: SourceTree, places: [Catalogue.Entry], base: BaseSet, options: PublishOptions,
+        output: OutputDirectory
+    ) {
+        (self.root, self.tree, self.places) = (root, tree, places)
+        (self.base, self.options, self.output) = (base, options, output)
+    }
+
+    /// After this many files without a delta that pays, no more are tried where the former name is a guess; likewise blobs,
+    /// within a file. Otherwise a set whose files are all new, with names much like the old ones, would be compressed twice.
+    private static let mostVain = (files: 64, blobs: 16)
     /// The most that a file's deltas may take of what its new blobs take, in percent, since they are stored
     /// additionally. If all together stay below, even deltas that save nothing are stored, so that an update finds
     /// everything in one place; otherwise each must stay below by itself.
@@ -26,9 +40,11 @@ struct DeltaMaker {
     /// Makes and writes deltas.
     ///
     /// - Returns: Deltas by index in the tree, their packs counted as the catalogue does; and their **bytes**.
-    func run(_ tasks: [DeltaPlan.Task], _ writer: PackWriter, isCancelled: () -> Bool) throws(PublishError) -> (
-        deltas: [Int: [Delta]], bytes: UInt64
-    ) {
+    mutating func run(_ tasks: [DeltaPlan.Task], _ writer: PackWriter, isCancelled: () -> Bool) throws(PublishError)
+        -> (
+            deltas: [Int: [Delta]], bytes: UInt64
+        )
+    {
         var deltas: [Int: [Delta]] = [:]
         var bytes: UInt64 = 0
         guard !tasks.isEmpty else { return (deltas, bytes) }
@@ -39,38 +55,46 @@ struct DeltaMaker {
         let dictionary = base.dictionary?.withUnsafeBytes { try? DecodingDictionary($0) }
         let count = max(1, min(options.jobs, tasks.count))
         for _ in 0..<count {
-            let reader = try BaseReader(
-                base.manifest, dictionary: dictionary, output, served: base.place.served, readers: count)
-            encoders.append(try DeltaEncoder(reader, level: options.level))
+            encoders.append(
+                try DeltaEncoder(
+                    base.manifest, dictionary: dictionary, output, served: base.place.served, level: options.level,
+                    readers: count))
         }
         var regions = FormerRegions()
-        var trials = RenameTrials()
         var waiting: [DeltaPlan.Task] = []
         var start = 0
         while true {
             if isCancelled() { throw .cancelled }
             while waiting.count < Self.batch, start < tasks.count {
-                if trials.isWorthMaking(tasks[start]) { waiting.append(tasks[start]) }
+                if isWorthMaking(tasks[start]) { waiting.append(tasks[start]) }
                 start += 1
             }
             guard !waiting.isEmpty else { break }
-            let batch = Array(waiting.prefix(regions.prepare(waiting, encoders[0].reader)))
+            let batch = Array(waiting.prefix(regions.prepare(waiting, encoders[0])))
             waiting.removeFirst(batch.count)
             for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) {
-                trials.note(task, pays: made != nil)
+                note(task, pays: made != nil)
                 guard let made else { continue }
-                let place = try writer.append(made.bytes)
-                guard let blob = UInt32(exactly: task.blob) else { throw .tooManyBlobs }
-                bytes += UInt64(made.bytes.count)
-                deltas[task.file, default: []].append(
-                    Delta(
-                        blob: blob, pack: place.pack, offset: place.offset, storedLength: UInt64(made.bytes.count),
-                        baseFile: base.manifest.files.digest(task.former.row), base: made.base,
-                        baseDigest: made.baseDigest))
+                var delta = made.delta
+                (delta.pack, delta.offset) = try writer.append(made.bytes)
+                bytes += delta.storedLength
+                deltas[task.file, default: []].append(delta)
             }
         }
         try writer.cut()
         return (deltas, bytes)
+    }
+
+    /// Whether a delta is worth trying; always if the former name is no guess.
+    private func isWorthMaking(_ task: DeltaPlan.Task) -> Bool {
+        guard task.former.isGuess else { return true }
+        return task.file == triedFile ? vain.blobs < Self.mostVain.blobs : vain.files < Self.mostVain.files
+    }
+
+    private mutating func note(_ task: DeltaPlan.Task, pays: Bool) {
+        guard task.former.isGuess else { return }
+        if task.file != triedFile { (triedFile, vain) = (task.file, (vain.files + 1, 0)) }
+        if pays { vain = (0, 0) } else { vain.blobs += 1 }
     }
 
     /// Fetches what the tasks read of a base on a server, so far as its packs are not here. Of a file whose former name is a guess
@@ -95,7 +119,7 @@ struct DeltaMaker {
                 }
                 last = (task.former.row, offset)
                 bytes += blob.storedLength
-                pieces.append(ServedBase.Piece(pack: base.manifest.packs[Int(blob.pack)], range: blob.range))
+                pieces.append((base.manifest.packs[Int(blob.pack)], blob.range))
             }
         }
         try served.hold(pieces, isCancelled: isCancelled)
@@ -166,30 +190,4 @@ func carriedDeltas(_ tree: SourceTree, _ ledger: Ledger, _ places: [Catalogue.En
         if !kept.isEmpty { found[index] = Array(kept) }
     }
     return found
-}
-
-/// Tracks whether deltas pay for files whose former name is a guess, so that useless guesses cost little.
-///
-/// Otherwise a set whose files are all new, with names much like the old ones, would be compressed twice.
-struct RenameTrials {
-    /// After this many files without a delta that pays, no more are tried; likewise blobs, within a file.
-    private static let most = (files: 64, blobs: 16)
-
-    private var vain = (files: 0, blobs: 0)
-    private var file: Int?
-
-    /// Whether a delta is worth trying; always if the former name is no guess.
-    func isWorthMaking(_ task: DeltaPlan.Task) -> Bool {
-        guard task.former.isGuess else { return true }
-        return task.file == file ? vain.blobs < Self.most.blobs : vain.files < Self.most.files
-    }
-
-    mutating func note(_ task: DeltaPlan.Task, pays: Bool) {
-        guard task.former.isGuess else { return }
-        if task.file != file {
-            file = task.file
-            vain = (vain.files + 1, 0)
-        }
-        if pays { vain = (0, 0) } else { vain.blobs += 1 }
-    }
 }

@@ -26,7 +26,7 @@ struct FormerRegions: Sendable {
     /// Prepares for the first of `tasks` and as many more as fit in memory.
     ///
     /// - Returns: How many tasks that is; at least one if there is one.
-    mutating func prepare(_ tasks: [DeltaPlan.Task], _ reader: BaseReader) -> Int {
+    mutating func prepare(_ tasks: [DeltaPlan.Task], _ reader: DeltaEncoder) -> Int {
         var wanted: Set<Region> = []
         var size = 0
         var count = 0
@@ -44,7 +44,7 @@ struct FormerRegions: Sendable {
         return count
     }
 
-    private static func index(_ region: Region, _ reader: BaseReader) -> SimilarityIndex {
+    private static func index(_ region: Region, _ reader: DeltaEncoder) -> SimilarityIndex {
         var index = SimilarityIndex(length: region.length)
         for start in stride(from: region.range.lowerBound, to: region.range.upperBound, by: Int(piece)) {
             let end = min(region.range.upperBound, start + piece)

@@ -7,12 +7,8 @@ import SyncModel
 /// A directory or file with a version or digest in its name has another name in every release, with nearly the same
 /// content. Only paths are compared here; whether a delta pays is seen when it is made.
 struct FormerVersions {
-    struct Version {
-        /// Row of the base manifest.
-        var row: Int
-        /// Whether it has another path.
-        var isGuess: Bool
-    }
+    /// A row of the base manifest, and whether it has another path.
+    typealias Version = (row: Int, isGuess: Bool)
 
     private let tree: SourceTree
     private let files: FileTable
@@ -24,16 +20,15 @@ struct FormerVersions {
     }
 
     init(_ tree: SourceTree, _ files: FileTable) {
-        self.tree = tree
-        self.files = files
+        (self.tree, self.files) = (tree, files)
     }
 
     /// The former version, with content, of the file at `path`, judging by paths.
     ///
     /// - Complexity: O(log *n*) for *n* files, and O(*n* log *n*) once, at the first path that is new.
     mutating func version(of path: UnsafeBufferPointer<UInt8>) -> Version? {
-        guard let row = files.row(of: path) else { return row(likest: path).map { Version(row: $0, isGuess: true) } }
-        return hasContent(row) ? Version(row: row, isGuess: false) : nil
+        guard let row = files.row(of: path) else { return row(likest: path).map { ($0, true) } }
+        return hasContent(row) ? (row, false) : nil
     }
 
     private func hasContent(_ row: Int) -> Bool { files.kind(row) != .link && !files.blobs(row).isEmpty }

@@ -12,10 +12,7 @@ package final class ServedBase: Sendable, Equatable {
     package typealias Fetch = @Sendable (Manifest.Pack, Range<UInt64>) throws -> [UInt8]
 
     /// What is to be fetched.
-    struct Piece {
-        var pack: Manifest.Pack
-        var range: Range<UInt64>
-    }
+    typealias Piece = (pack: Manifest.Pack, range: Range<UInt64>)
 
     /// Most requests of one publish.
     static let mostRequests = 256

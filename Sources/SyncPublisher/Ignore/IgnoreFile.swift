@@ -14,33 +14,27 @@ struct IgnoreFile: Sendable {
     /// **Bytes** of the directory's path, with its `/`, that patterns do not see.
     private let base: Int
 
-    /// A line that is refused, counted from 1, and why.
-    struct Refusal: Error {
-        let line: Int
-        let reason: String
-        let remedy: String
-    }
-
     /// - Parameters:
+    ///   - name: Of the file, for people.
     ///   - directory: Of the file, relative to the tree; empty at its top, and for a file from elsewhere.
     ///   - mostMemory: Most **bytes** that its patterns may take.
-    init(_ text: some Collection<UInt8>, directory: [UInt8] = [], mostMemory: Int) throws(Refusal) {
+    init(_ text: some Collection<UInt8>, _ name: String, directory: [UInt8] = [], mostMemory: Int) throws(PublishError)
+    {
         base = directory.isEmpty ? 0 : directory.count + 1
         // A byte order mark is no part of the first pattern.
         let rest = text.starts(with: [0xEF, 0xBB, 0xBF]) ? text.dropFirst(3) : text.dropFirst(0)
         for (index, line) in rest.split(separator: 0x0A, omittingEmptySubsequences: false).enumerated() {
             guard line.count <= Self.longestPattern else {
-                throw Refusal(
-                    line: index + 1, reason: "the pattern is longer than 8,192 bytes",
-                    remedy: "shorten it; no path is that long")
+                throw .invalid(
+                    "\(name):\(index + 1): the pattern is longer than 8,192 bytes", "shorten it; no path is that long")
             }
             guard let pattern = IgnorePattern(line: Array(line)) else { continue }
             patterns.append(pattern)
             memory += pattern.memory
             guard memory <= mostMemory else {
-                throw Refusal(
-                    line: index + 1, reason: "the patterns take too much memory, with those of the directories above",
-                    remedy: "use fewer wildcards, or leave out whole directories by their names")
+                throw .invalid(
+                    "\(name):\(index + 1): the patterns take too much memory, with those of the directories above",
+                    "use fewer wildcards, or leave out whole directories by their names")
             }
         }
     }

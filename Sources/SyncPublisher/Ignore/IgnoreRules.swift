@@ -17,20 +17,16 @@ struct IgnoreRules {
 
     /// Reads the files of `--exclude-from`.
     init(_ options: PublishOptions) throws(PublishError) {
-        for (name, text) in options.givenPatterns { try add(text, shown(name)) }
+        for (name, text) in options.givenPatterns { named.append(try parse(text, [], shown(name))) }
         for path in options.excludeFrom {
             let bytes: [UInt8]
             do throws(FileError) { bytes = try readFile(path, trust: .input, limit: IgnoreFile.maximumSize) } catch {
                 throw PublishError(
-                    error.isMissing ? .notFound : .cannotRead, "the pattern file \(shown(path)): \(error.reason)",
+                    error.isMissing ? .noInput : .ioError, "the pattern file \(shown(path)): \(error.reason)",
                     "name a text file with one pattern per line")
             }
-            try add(bytes, shown(path))
+            named.append(try parse(bytes, [], shown(path)))
         }
-    }
-
-    private mutating func add(_ text: [UInt8], _ name: String) throws(PublishError) {
-        named.append(try parse(text, [], name))
     }
 
     /// Descends into a directory; `file` is its `.syncignore`, open.
@@ -65,10 +61,7 @@ struct IgnoreRules {
     private mutating func parse(_ bytes: [UInt8], _ directory: [UInt8], _ name: String) throws(PublishError)
         -> IgnoreFile
     {
-        let file: IgnoreFile
-        do throws(IgnoreFile.Refusal) {
-            file = try IgnoreFile(bytes, directory: directory, mostMemory: Self.mostMemory - memory)
-        } catch { throw .refusedEntries("\(name):\(error.line): \(error.reason)", error.remedy) }
+        let file = try IgnoreFile(bytes, name, directory: directory, mostMemory: Self.mostMemory - memory)
         memory += file.memory
         return file
     }
@@ -77,7 +70,7 @@ struct IgnoreRules {
 extension PublishError {
     /// ``PatternBudget``
     static func tooMuchMatching(_ reason: String) -> Self {
-        .refusedEntries(
+        .invalid(
             "the patterns of what is left out take too long: \(reason)",
             "use fewer wildcards, or leave out whole directories by their names")
     }

@@ -8,8 +8,9 @@ struct ManifestEntries {
     let places: [Catalogue.Entry]
     /// By index in the tree; packs counted as in the catalogue.
     let deltas: [Int: [Delta]]
-    /// Where loose files can be fetched.
-    let urls: FileURLs
+    /// Where loose files can be fetched: URLs that end in `/`, best first, to which their paths are appended. Relative ones
+    /// resolve against the manifest's own, and the empty one is its directory.
+    let prefixes: [String]
 
     /// SHA-256 of the empty string. FIPS 180-4.
     static let digestOfNothing =
@@ -53,8 +54,20 @@ struct ManifestEntries {
             writer.file(
                 path: path, size: entry.stamp.size, digest: digest, executable: entry.kind == .executable, blobs: blobs,
                 // Empty files need no URL.
-                urls: entry.stamp.size > 0 ? try urls.urls(of: path) : [], traits: tree.traits(index), deltas: deltas)
+                urls: entry.stamp.size > 0 ? try urls(of: path) : [], traits: tree.traits(index), deltas: deltas)
         }
+    }
+
+    /// The URLs of a loose file, one for each prefix.
+    ///
+    /// - Throws: ``PublishError`` when one is longer than a manifest may have it.
+    private func urls(of path: UnsafeBufferPointer<UInt8>) throws(PublishError) -> [String] {
+        guard !prefixes.isEmpty else { return [] }
+        let urls = prefixes.map { [encoded = percentEncoded(bytes: path)] in $0 + encoded }
+        guard let reason = urls.lazy.compactMap({ ManifestRules.objection(url: $0) }).first else { return urls }
+        throw .invalid(
+            "\(shown(Array(path))) cannot be reached by a URL: \(reason)",
+            "shorten its name, or publish without file URLs")
     }
 
     /// The packs that some entries need, by the catalogue's numbers, in the order of first use.

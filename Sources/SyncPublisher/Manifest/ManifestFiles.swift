@@ -30,7 +30,7 @@ struct ManifestFiles {
     ) throws(PublishError) {
         var writer = ManifestWriter(
             project: project, revision: revision, created: created, chunking: chunking, isInParts: parts != nil,
-            dictionary: dictionary, userData: userData, keepsTraits: !entries.tree.kept.isEmpty)
+            dictionary: dictionary, userData: userData)
         for directory in entries.tree.directories {
             directory.path.withUnsafeBufferPointer { writer.directory(path: $0, traits: directory.traits) }
             if writer.pending >= 256 << 10 { try writer.drain(take) }

@@ -4,15 +4,11 @@ import SyncModel
 
 /// The parts of a manifest, and where each is stored.
 struct MadeParts {
-    struct One {
-        /// Its pack is an index into ``MadeParts/packs`` if it is new, else into the base's.
-        var part: Manifest.Part
-        var isNew: Bool
-    }
-
-    var all: [One] = []
-    /// Packs that hold new parts.
-    var packs: [PackWriter.Finished] = []
+    /// The pack of a new part is an index into ``packs``, that of another into the base's.
+    var all: [(part: Manifest.Part, isNew: Bool)] = []
+    /// Packs that hold new parts, and the **bytes** of each; 0 where the same pack existed already.
+    var packs: [Manifest.Pack] = []
+    var written: [UInt64] = []
 
     /// **Bytes** of parts that stay where they are, by the base's pack.
     var kept: [Int: UInt64] {
@@ -39,22 +35,14 @@ struct PartMaker: ~Copyable {
     private var hasher: SHA256Hasher
     private var compressor: ZstdCompressor
 
-    /// A part whose digest is known.
-    private struct Draft {
-        var rows: Range<Int>
-        var digest: SHA256Digest
-        /// The base's part with the same text.
-        var known: Int?
-    }
+    /// A part whose digest is known, and the base's part with the same text.
+    private typealias Draft = (rows: Range<Int>, digest: SHA256Digest, known: Int?)
 
     init(_ entries: ManifestEntries, packs: [SHA256Digest], _ base: BaseSet?, deltas: Bool) throws(PublishError) {
         let hasher = try calling { try SHA256Hasher() }
         compressor = try calling { try ZstdCompressor(level: ManifestFiles.level) }
         self.hasher = hasher
-        self.entries = entries
-        self.packs = packs
-        self.base = base
-        self.deltas = deltas
+        (self.entries, self.packs, self.base, self.deltas) = (entries, packs, base, deltas)
     }
 
     /// Makes all parts. `moves` gets the **bytes** that are needed of each of the base's packs, and says which are written anew.
@@ -70,9 +58,9 @@ struct PartMaker: ~Copyable {
         for draft in drafts {
             if let known = draft.known, var part = base?.manifest.parts[known] {
                 if let delta = part.delta, base?.usable[Int(delta.pack)] != true { part.delta = nil }
-                made.all.append(MadeParts.One(part: part, isNew: false))
+                made.all.append((part, false))
             } else {
-                made.all.append(MadeParts.One(part: try write(draft, writer), isNew: true))
+                made.all.append((try write(draft, writer), true))
             }
         }
         // After all parts, so that readers that need only deltas, or none, need few requests.
@@ -82,7 +70,7 @@ struct PartMaker: ~Copyable {
             }
         }
         try writer.finish()
-        made.packs = writer.finished
+        (made.packs, made.written) = (writer.packs, writer.written)
         return made
     }
 
@@ -132,7 +120,7 @@ struct PartMaker: ~Copyable {
         for rows in borders() {
             let text = try text(of: rows)
             let digest = try calling { try text.withUnsafeBytes { try hasher.digest(of: $0) } }
-            drafts.append(Draft(rows: rows, digest: digest, known: known[digest]))
+            drafts.append((rows, digest, known[digest]))
         }
         return drafts
     }
@@ -177,16 +165,12 @@ struct PartMaker: ~Copyable {
 extension PublishRun {
     /// Whether the manifest's entries are split into parts.
     func isInParts(_ tree: SourceTree) -> Bool {
-        switch options.form {
-        case .automatic: tree.count > PublishOptions.mostEntriesOfOneText
-        case .parts: true
-        case .oneText: false
-        }
+        options.isInParts ?? (tree.count > PublishOptions.mostEntriesOfOneText)
     }
 
     /// Makes the parts and puts their packs in place.
     mutating func makeParts(_ entries: ManifestEntries, _ writer: PackWriter) throws(PublishError) -> MadeParts {
-        let packs = (base?.packs ?? []).map(\.sha256) + writer.finished.map(\.sha256)
+        let packs = (base?.packs ?? []).map(\.sha256) + writer.packs.map(\.sha256)
         var maker = try PartMaker(entries, packs: packs, base, deltas: options.deltas)
         let (options, base) = (options, base)
         let made = try maker.run(try PackWriter(output, packSize: options.packSize)) { live in

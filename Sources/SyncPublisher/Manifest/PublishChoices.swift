@@ -27,7 +27,7 @@ struct PublishChoices: Sendable, Equatable {
         preserve = options.preserve ?? former.preserve
         if let given = options.mirrors {
             for url in given {
-                let mirror = try FileURLs.prefix(url, option: "the mirror", mayBeRelative: false)
+                let mirror = try PublishOptions.prefix(url, option: "the mirror", mayBeRelative: false)
                 if !mirrors.contains(mirror) { mirrors.append(mirror) }
             }
             guard mirrors.count < ManifestLimits.standard.urlsPerFile else {
@@ -37,11 +37,12 @@ struct PublishChoices: Sendable, Equatable {
         } else {
             mirrors = former.mirrors
         }
-        switch options.filesURL {
-        case .asBase: filesURL = former.filesURL
-        case .none: filesURL = nil
-        case .at(let url): filesURL = try FileURLs.prefix(url, option: "the files' URL", mayBeRelative: true)
-        }
+        filesURL =
+            switch options.filesURL {
+            case nil: former.filesURL
+            case "": nil
+            case let url?: try PublishOptions.prefix(url, option: "the files' URL", mayBeRelative: true)
+            }
         differsFromBase =
             base != nil
             && (groups != former.groups || mirrors != former.mirrors || filesURL != former.filesURL
@@ -54,7 +55,7 @@ struct PublishChoices: Sendable, Equatable {
         if options.mirrors == nil, !mirrors.isEmpty {
             kept.append(mirrors.count == 1 ? "1 mirror" : "\(mirrors.count) mirrors")
         }
-        if options.filesURL == .asBase, filesURL != nil { kept.append("the files' URL") }
+        if options.filesURL == nil, filesURL != nil { kept.append("the files' URL") }
     }
 
     private init() {}
@@ -104,41 +105,38 @@ struct PublishChoices: Sendable, Equatable {
     /// The URLs of a pack with this name in `packs/`.
     func packURLs(_ name: String) -> [String] { [name] + mirrors.map { $0 + name } }
 
-    /// The URLs that entries of files get.
-    func fileURLs(ownPlace: String) -> FileURLs {
-        guard isLoose else { return FileURLs(prefixes: filesURL.map { [$0] } ?? []) }
-        if let filesURL { return FileURLs(prefixes: [filesURL] + mirrors) }
-        return FileURLs(prefixes: [ownPlace] + mirrors.map { $0 + ownPlace })
+    /// What the URLs of files begin with, best first.
+    func filePrefixes(ownPlace: String) -> [String] {
+        guard isLoose else { return filesURL.map { [$0] } ?? [] }
+        if let filesURL { return [filesURL] + mirrors }
+        return [ownPlace] + mirrors.map { $0 + ownPlace }
     }
 }
 
-/// Chooses the project's name.
-enum ProjectName {
-    /// The requested one, the base's, or the directory's own, with characters that are not allowed replaced by `-`.
-    static func choose(_ options: PublishOptions, base: Manifest?) throws(PublishError) -> String {
-        if let wanted = options.project {
-            if let reason = ManifestRules.objection(identifier: wanted, what: "project") {
+extension PublishOptions {
+    /// The project's name: the requested one, the base's, or the directory's own, with characters that are not allowed replaced
+    /// by `-`.
+    func projectName(base: Manifest?) throws(PublishError) -> String {
+        if let project {
+            if let reason = ManifestRules.objection(identifier: project, what: "project") {
                 throw .usage(reason, "choose a name such as com.example.tower")
             }
-            if options.base == .inOutput, let base, base.project != wanted, !options.permits.contains(.otherProject) {
+            if self.base == .inOutput, let base, base.project != project, !permits.contains(.otherProject) {
                 throw .usage(
-                    "\(shown(options.output)) holds the project \(shown(base.project)), not \(shown(wanted))",
+                    "\(shown(output)) holds the project \(shown(base.project)), not \(shown(project))",
                     "name another output directory, or give the set its new name with --rename")
             }
-            return wanted
+            return project
         }
         if let base { return base.project }
-        let name = options.directory.split(separator: "/").last { $0 != "." && $0 != ".." } ?? ""
+        let name = directory.split(separator: "/").last { $0 != "." && $0 != ".." } ?? ""
         let plain = name.utf8.prefix(100).map { byte -> UInt8 in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: byte
-            default: 0x2D
-            }
+            isAlphanumeric(byte) || byte == 0x2D || byte == 0x2E || byte == 0x5F ? byte : 0x2D
         }
         let text = String(decoding: plain.drop { $0 == 0x2E || $0 == 0x2D }, as: UTF8.self)
         guard ManifestRules.objection(identifier: text, what: "project") == nil else {
             throw .usage(
-                "cannot make a project name from \(shown(options.directory))",
+                "cannot make a project name from \(shown(directory))",
                 "name it with --project, such as com.example.tower")
         }
         return text
@@ -158,23 +156,20 @@ extension PublishRun {
             "the set is called \(project) from now on, and no longer \(shown(former)): a directory into which \(shown(former)) "
                 + "was pulled takes it once its .syncagent is removed; the files stay, and are not fetched again")
     }
-}
 
-/// Warnings about groups, since a hook that never runs is noticed too late.
-enum GroupWarnings {
-    /// One line for each group that selects nothing, and one for groups of the base that are no longer declared.
+    /// One line for each group that selects nothing, and one for groups of the base that are no longer declared, since a hook
+    /// that never runs is noticed too late.
     ///
     /// - Throws: ``PublishError`` when readers would refuse so many patterns, and after a stop request.
-    static func make(
-        _ groups: [Manifest.Group], base: [Manifest.Group], _ tree: SourceTree, _ limits: ManifestLimits,
-        isCancelled: () -> Bool
-    ) throws(PublishError) -> [String] {
+    func groupWarnings(_ tree: SourceTree, isCancelled: () -> Bool) throws(PublishError) -> [String] {
         var lines: [String] = []
-        var budget = PatternBudget(limits)
-        for group in groups where try !selectsAnything(group, tree, &budget, isCancelled) {
+        var budget = PatternBudget(options.limits)
+        for group in choices.groups where try !selectsAnything(group, tree, &budget, isCancelled) {
             lines.append("group \(shown(group.name)) has no files")
         }
-        let lost = base.map(\.name).filter { name in !groups.contains { $0.name == name } }
+        let lost = (base?.manifest.groups ?? []).map(\.name).filter { name in
+            !choices.groups.contains { $0.name == name }
+        }
         if !lost.isEmpty {
             lines.append("the base declares groups that this manifest does not: \(shown(lost.joined(separator: ", ")))")
         }
@@ -182,7 +177,7 @@ enum GroupWarnings {
     }
 
     /// As a reader of the manifest counts what its patterns cost: what is refused there must not be published.
-    private static func selectsAnything(
+    private func selectsAnything(
         _ group: Manifest.Group, _ tree: SourceTree, _ budget: inout PatternBudget, _ isCancelled: () -> Bool
     ) throws(PublishError) -> Bool {
         var selects = false
@@ -195,7 +190,7 @@ enum GroupWarnings {
                     + directories.reduce(0) { $0 + tree.directories[$1].path.count }
             }
             if let reason {
-                throw .refusedEntries(
+                throw .invalid(
                     "group \(shown(group.name)), \(shown(pattern)): \(reason)",
                     "begin patterns with a directory: no reader would take this manifest")
             }

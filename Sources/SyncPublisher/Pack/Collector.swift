@@ -31,11 +31,7 @@ struct Collector {
     }
 
     init(_ tree: SourceTree, _ catalogue: Catalogue, _ writer: PackWriter, _ base: Manifest?, for purpose: Purpose) {
-        self.tree = tree
-        self.catalogue = catalogue
-        self.writer = writer
-        self.purpose = purpose
-        self.base = base
+        (self.tree, self.catalogue, self.writer, self.purpose, self.base) = (tree, catalogue, writer, purpose, base)
         ledger = Ledger(count: tree.count)
     }
 

@@ -18,7 +18,7 @@ final class OutputDirectory {
     /// Those that are open.
     private var folders: [Folder: SharedDescriptor] = [:]
     let path: String
-    let access: Access
+    let isReadOnly: Bool
     private let lock: OutputLock?
     private var temporaries = 0
     /// Packs that this run has placed; removed again if it fails.
@@ -28,14 +28,11 @@ final class OutputDirectory {
     private static let suffix = ".tmp"
     private static let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: false)
 
-    enum Access { case publishing, reading }
-
     /// Opens the directory. For publishing it is created if missing, locked, and cleared of leftovers; for reading
     /// nothing is changed, and a missing one has no files. The path itself may be a link: the user named it.
-    init(_ path: String, for access: Access = .publishing) throws(PublishError) {
-        self.path = path
-        self.access = access
-        guard access == .publishing else {
+    init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
+        (self.path, self.isReadOnly) = (path, isReadOnly)
+        guard !isReadOnly else {
             lock = nil
             folders[.top] = SharedDescriptor(openDirectory(path))
             return
@@ -100,7 +97,7 @@ final class OutputDirectory {
     }
 
     /// Creates `packs/`, if it is missing.
-    func makePacks() throws(PublishError) { if access == .publishing { _ = try made(.packs) } }
+    func makePacks() throws(PublishError) { if !isReadOnly { _ = try made(.packs) } }
 
     // MARK: Signatures
 
@@ -296,7 +293,7 @@ final class OutputDirectory {
 
     /// After a failure: removes all temporary files and new packs.
     func clear() {
-        guard access == .publishing else { return }
+        guard !isReadOnly else { return }
         removeTemporaries(descriptor(.top))
         removeTemporaries(descriptor(.packs))
         for name in placed { removeFile(name, in: descriptor(.packs)) }
@@ -336,7 +333,7 @@ final class OutputDirectory {
     ///
     /// - Returns: Whether it is here now, with the digest it should have.
     func adopt(_ file: Int32, asPack digest: SHA256Digest) throws(PublishError) -> Bool {
-        guard access == .publishing else { return try Self.digest(file) == digest }
+        guard !isReadOnly else { return try Self.digest(file) == digest }
         let packs = try made(.packs)
         let name = digest.hex + ".pack"
         if isOurs(file), status(file)?.device == status(packs)?.device {

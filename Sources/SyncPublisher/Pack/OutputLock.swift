@@ -17,7 +17,7 @@ struct OutputLock: ~Copyable {
     private let lock: FileLock?
 
     /// - Parameter path: Of the directory, for messages.
-    /// - Throws: ``PublishError/Code/busy`` if somebody else has it.
+    /// - Throws: ``PublishError`` if somebody else has it.
     init(_ directory: SharedDescriptor, path: String) throws(PublishError) {
         self.directory = directory
         for _ in 0..<Self.mostTries {
@@ -52,14 +52,13 @@ struct OutputLock: ~Copyable {
             guard error.code == .permissionDenied, case .success(_?) = status(directory, name) else {
                 throw .cannotCreate("\(error)", "name a directory that this user may write to")
             }
-            throw PublishError(
-                .busy, "another user is publishing to \(shown(path)), or was killed while doing so",
+            throw .busy(
+                "another user is publishing to \(shown(path)), or was killed while doing so",
                 "wait for that; if nobody is publishing there, remove \(name) in it")
         }
     }
 
     private static func busy(_ path: String) -> PublishError {
-        PublishError(
-            .busy, "another publish is writing to \(shown(path))", "wait for it, or name another output directory")
+        .busy("another publish is writing to \(shown(path))", "wait for it, or name another output directory")
     }
 }

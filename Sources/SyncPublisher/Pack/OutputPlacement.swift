@@ -10,7 +10,7 @@ enum OutputPlacement: Equatable {
     /// The source is below the output; its path from there.
     case below(String)
 
-    /// - Throws: ``PublishError/Code/usage`` when the output is in the source, or the source in `packs/`.
+    /// - Throws: ``PublishError`` when the output is in the source, or the source in `packs/`.
     static func find(source: SourceRoot, output: String) throws(PublishError) -> OutputPlacement {
         guard let root = status(source.raw) else { throw .reading(source.path, "look at", code: .last) }
         if let there = openDirectory(output), status(there.raw)?.isSameFile(as: root) == true { return .same }

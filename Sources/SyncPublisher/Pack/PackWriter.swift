@@ -9,14 +9,6 @@ import SyncSystem
 /// Packs get their names when they are closed; their data is made durable later: writing goes on meanwhile, and the
 /// disk has started on the older ones.
 final class PackWriter {
-    /// A closed pack.
-    struct Finished: Sendable {
-        var sha256: SHA256Digest
-        var size: UInt64
-        /// Whether the same pack existed already.
-        var wasThere: Bool
-    }
-
     private let output: OutputDirectory
     private let packSize: UInt64
     private let firstPack: Int
@@ -28,7 +20,10 @@ final class PackWriter {
     private var size: UInt64 = 0
     /// Closed packs without their final names.
     private var waiting: [(file: TemporaryFile, name: String)] = []
-    private(set) var finished: [Finished] = []
+    /// The closed packs, without URLs.
+    private(set) var packs: [Manifest.Pack] = []
+    /// **Bytes** of each; 0 where the same pack existed already.
+    private(set) var written: [UInt64] = []
 
     /// Most packs whose data may still be on its way to the disk.
     private static let mostWaiting = 8
@@ -36,9 +31,7 @@ final class PackWriter {
     /// - Parameter firstPack: The number of its first pack.
     init(_ output: OutputDirectory, packSize: UInt64, firstPack: Int = 0) throws(PublishError) {
         hasher = try calling { try SHA256Hasher() }
-        self.output = output
-        self.packSize = packSize
-        self.firstPack = firstPack
+        (self.output, self.packSize, self.firstPack) = (output, packSize, firstPack)
         buffer = .allocate(byteCount: 256 << 10, alignment: 64)
     }
 
@@ -50,7 +43,7 @@ final class PackWriter {
     func append(_ bytes: UnsafeRawBufferPointer) throws(PublishError) -> (pack: UInt32, offset: UInt64) {
         if size > 0, size + UInt64(bytes.count) > packSize { try closePack() }
         if current == nil { current = try output.makeTemporary(.packs) }
-        guard let pack = UInt32(exactly: firstPack + finished.count) else { throw .tooManyBlobs }
+        guard let pack = UInt32(exactly: firstPack + packs.count) else { throw .tooManyBlobs }
         let place = (pack, size)
         if buffered + bytes.count > buffer.count { try flush() }
         if bytes.count > buffer.count {
@@ -86,7 +79,7 @@ final class PackWriter {
     /// Starts a new pack with the next blob.
     func cut() throws(PublishError) { if size > 0 { try closePack() } }
 
-    private var written: UInt64 { size - UInt64(buffered) }
+    private var flushed: UInt64 { size - UInt64(buffered) }
 
     private func flush() throws(PublishError) {
         guard buffered > 0 else { return }
@@ -98,7 +91,7 @@ final class PackWriter {
     private func write(_ bytes: UnsafeRawBufferPointer) throws(PublishError) {
         try calling { try hasher.update(bytes) }
         guard let raw = current?.descriptor.raw else { return }
-        if let code = writeAll(bytes, to: raw, at: written) {
+        if let code = writeAll(bytes, to: raw, at: flushed) {
             throw .writing("\(output.path)/packs", "write to", code: code)
         }
     }
@@ -111,7 +104,8 @@ final class PackWriter {
         let name = digest.hex + ".pack"
         // A damaged one is replaced. Packs that exist already are rare, so reading them costs little.
         let wasThere = output.size(.packs, name) == size ? try output.digest(.packs, name) == digest : false
-        finished.append(Finished(sha256: digest, size: size, wasThere: wasThere))
+        packs.append(Manifest.Pack(urls: [], size: size, sha256: digest))
+        written.append(wasThere ? 0 : size)
         size = 0
         if wasThere { return output.discard(file) }
         // The disk can start; fsync(2) waits later. sync_file_range(2).

@@ -5,46 +5,9 @@ import SyncSystem
 
 /// Moves what is still needed from small or mostly unused packs into new ones, in path order.
 ///
-/// Stored bytes are copied unchanged; the old pack is first checked against the digest in its name.
+/// Stored bytes are copied unchanged. Each old pack is opened when its first blob is moved, and first checked against the
+/// digest in its name; only a few are open at once.
 struct Repacker {
-    let output: OutputDirectory
-    let catalogue: Catalogue
-    let writer: PackWriter
-
-    func repack(_ usage: PackUsage, _ base: BaseSet?, _ ledger: Ledger) throws(PublishError) {
-        guard let base, !usage.worthRepacking.isEmpty else { return }
-        var packs = OldPacks(worthRepacking: usage.worthRepacking, packs: base.packs, output: output)
-        let places = catalogue.places
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
-        defer { buffer.deallocate() }
-        for number in ledger.blobsInOrder(count: places.count) {
-            let place = places[Int(number)]
-            guard let pack = try packs.open(place.pack) else { continue }
-            let new = try copy(place, from: pack, buffer)
-            catalogue.move(number, toPack: new.pack, offset: new.offset)
-        }
-    }
-
-    /// - Returns: The new place.
-    private func copy(_ place: Catalogue.Entry, from pack: SharedDescriptor, _ buffer: UnsafeMutableRawBufferPointer)
-        throws(PublishError) -> (pack: UInt32, offset: UInt64)
-    {
-        let length = Int(place.storedLength)
-        let large = length > buffer.count
-        let target =
-            large
-            ? UnsafeMutableRawBufferPointer.allocate(byteCount: length, alignment: 16)
-            : UnsafeMutableRawBufferPointer(rebasing: buffer[..<length])
-        defer { if large { target.deallocate() } }
-        guard readFully(pack.raw, into: target, at: place.offset) == length else {
-            throw .writing("\(output.path)/packs", "read back", code: .last)
-        }
-        return try writer.append(UnsafeRawBufferPointer(target))
-    }
-}
-
-/// The packs to be rewritten. Each is opened when its first blob is moved, and only a few are open at once.
-struct OldPacks {
     /// Most packs open at once.
     static let mostOpen = 64
 
@@ -55,6 +18,30 @@ struct OldPacks {
     private(set) var files: [UInt32: SharedDescriptor] = [:]
     /// Whether the packs opened so far have the digest in their name.
     private(set) var isWhole: [UInt32: Bool] = [:]
+
+    /// Moves blobs by their numbers in the catalogue.
+    mutating func repack(_ blobs: [UInt32], of catalogue: Catalogue, to writer: PackWriter) throws(PublishError) {
+        guard !worthRepacking.isEmpty else { return }
+        let places = catalogue.places
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
+        defer { buffer.deallocate() }
+        for number in blobs {
+            let place = places[Int(number)]
+            guard let pack = try open(place.pack) else { continue }
+            let length = Int(place.storedLength)
+            let large = length > buffer.count
+            let target =
+                large
+                ? UnsafeMutableRawBufferPointer.allocate(byteCount: length, alignment: 16)
+                : UnsafeMutableRawBufferPointer(rebasing: buffer[..<length])
+            defer { if large { target.deallocate() } }
+            guard readFully(pack.raw, into: target, at: place.offset) == length else {
+                throw .writing("\(output.path)/packs", "read back", code: .last)
+            }
+            let new = try writer.append(UnsafeRawBufferPointer(target))
+            catalogue.move(number, toPack: new.pack, offset: new.offset)
+        }
+    }
 
     /// A pack of the base; `nil` if it stays as it is, as a missing or damaged one does.
     mutating func open(_ index: UInt32) throws(PublishError) -> SharedDescriptor? {

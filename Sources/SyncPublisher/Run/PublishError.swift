@@ -4,39 +4,8 @@ import SyncSystem
 /// Why nothing was published: what happened, to what, and what to do. The old manifest is still in place, unless the
 /// details say otherwise.
 package struct PublishError: Error, Sendable, Equatable {
-    /// The kind of failure, which decides the exit status.
-    package enum Code: Sendable, Equatable {
-        /// Options that make no sense together.
-        case usage
-        /// The source directory or the base manifest does not exist.
-        case notFound
-        /// Entries that no manifest can carry; ``PublishError/details`` names them.
-        case refusedEntries
-        /// The base manifest breaks the format.
-        case invalidBase
-        /// A file was written to while it was read.
-        case changedWhileRead
-        /// Reading the source failed.
-        case cannotRead
-        /// The output directory cannot be made or opened.
-        case cannotCreate
-        /// Writing the output failed, or the disk is full.
-        case cannotWrite
-        /// Another publish has the output directory.
-        case busy
-        /// A key is missing, or does not count.
-        case cannotSign
-        /// What is in the output, or the base, may be somebody else's work; or what is asked for is probably a mistake. An
-        /// option says otherwise.
-        case refused
-        /// The caller asked to stop.
-        case cancelled
-        /// OpenSSL, zstd or the system refused something that cannot be refused.
-        case internalError
-    }
-
-    /// The kind of failure.
-    package let code: Code
+    /// The status the command ends with.
+    package let exitStatus: ExitStatus
 
     /// What happened, and to what; safe for a terminal.
     package let summary: String
@@ -47,26 +16,8 @@ package struct PublishError: Error, Sendable, Equatable {
     /// What to do about it.
     package let remedy: String
 
-    package init(_ code: Code, _ summary: String, details: [String] = [], _ remedy: String) {
-        self.code = code
-        self.summary = summary
-        self.details = details
-        self.remedy = remedy
-    }
-
-    /// The status the command ends with.
-    package var exitStatus: ExitStatus {
-        switch code {
-        case .usage: .usage
-        case .notFound: .noInput
-        case .refusedEntries, .invalidBase: .dataInvalid
-        case .changedWhileRead, .cannotRead, .cannotWrite: .ioError
-        case .cannotCreate: .cannotCreate
-        case .busy: .busy
-        case .cannotSign, .refused: .refused
-        case .cancelled: .interrupted
-        case .internalError: .internalError
-        }
+    package init(_ exitStatus: ExitStatus, _ summary: String, details: [String] = [], _ remedy: String) {
+        (self.exitStatus, self.summary, self.details, self.remedy) = (exitStatus, summary, details, remedy)
     }
 }
 
@@ -75,18 +26,25 @@ extension PublishError: CustomStringConvertible {
     package var description: String { ([summary] + details.map { "  " + $0 } + [remedy]).joined(separator: "\n") }
 }
 
-/// Errors by code: what happened, and what to do.
+/// Errors by kind: what happened, and what to do.
 extension PublishError {
+    /// Options that make no sense together.
     static func usage(_ what: String, _ todo: String) -> Self { Self(.usage, what, todo) }
-    static func notFound(_ what: String, _ todo: String) -> Self { Self(.notFound, what, todo) }
-    static func refusedEntries(_ what: String, _ todo: String) -> Self { Self(.refusedEntries, what, todo) }
-    static func invalidBase(_ what: String, _ todo: String) -> Self { Self(.invalidBase, what, todo) }
-    static func cannotRead(_ what: String, _ todo: String) -> Self { Self(.cannotRead, what, todo) }
+    /// The source directory or the base manifest does not exist.
+    static func notFound(_ what: String, _ todo: String) -> Self { Self(.noInput, what, todo) }
+    /// What no manifest can carry, or a base manifest that breaks the format.
+    static func invalid(_ what: String, _ todo: String) -> Self { Self(.dataInvalid, what, todo) }
+    /// Reading the source failed.
+    static func cannotRead(_ what: String, _ todo: String) -> Self { Self(.ioError, what, todo) }
+    /// The output directory cannot be made or opened.
     static func cannotCreate(_ what: String, _ todo: String) -> Self { Self(.cannotCreate, what, todo) }
-    static func cannotSign(_ what: String, _ todo: String) -> Self { Self(.cannotSign, what, todo) }
+    /// A key is missing, or does not count; or what is there may be somebody else's work, or what is asked for is probably a
+    /// mistake, and an option says otherwise.
     static func refused(_ what: String, details: [String] = [], _ todo: String) -> Self {
         Self(.refused, what, details: details, todo)
     }
+    /// Another publish has the output directory.
+    static func busy(_ what: String, _ todo: String) -> Self { Self(.busy, what, todo) }
     static func bug(_ what: String) -> Self { Self(.internalError, what, "report this as a bug") }
 
     /// A read of the source that failed with an errno.
@@ -101,7 +59,7 @@ extension PublishError {
     /// A write to the output that failed with an errno.
     static func writing(_ path: String, _ attempt: String, code: Errno?) -> Self {
         Self(
-            .cannotWrite, "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
+            .ioError, "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
             code == .noSpace || code == .diskQuotaExceeded
                 ? "free space in the output directory; the published set is unchanged"
                 : "check the output directory; the published set is unchanged")
@@ -110,13 +68,13 @@ extension PublishError {
     /// A file that is not what it was when the walk saw it.
     static func changed(_ path: String) -> Self {
         Self(
-            .changedWhileRead, "\(escaped(path)) changed while it was being published",
+            .ioError, "\(escaped(path)) changed while it was being published",
             "publish again when nothing writes there, or publish a snapshot")
     }
 
     /// The caller asked to stop.
     static var cancelled: Self {
-        Self(.cancelled, "stopped before the end", "the published set is unchanged; run it again")
+        Self(.interrupted, "stopped before the end", "the published set is unchanged; run it again")
     }
 
     /// pthread_create(3) failed.
@@ -127,7 +85,9 @@ extension PublishError {
     /// The same error, of a signature for something that is in place already.
     func unsigned(_ change: String, _ todo: String) -> Self {
         let note = "\(change), but this is not signed: pinned machines stay at what was signed before"
-        return Self(code, summary, details: details + [note], code == .cannotSign ? "\(remedy); then \(todo)" : todo)
+        return Self(
+            exitStatus, summary, details: details + [note],
+            exitStatus == .refused ? "\(remedy); then \(todo)" : todo)
     }
 }
 

@@ -45,8 +45,8 @@ package struct PublishOptions: Sendable {
     /// Whether blobs are made with a dictionary.
     package var dictionary = DictionaryUse.automatic
 
-    /// Whether the manifest names parts in place of its entries.
-    package var form = ManifestForm.automatic
+    /// Whether the manifest names parts in place of its entries; `nil` for above ``mostEntriesOfOneText`` entries.
+    package var isInParts: Bool?
 
     /// Workers that hash and compress.
     package var jobs = 1
@@ -57,8 +57,9 @@ package struct PublishOptions: Sendable {
     /// URLs under which the output directory can be had, too; `nil` for those of the base.
     package var mirrors: [String]?
 
-    /// Where each file can be had as it is.
-    package var filesURL = FilesURL.asBase
+    /// Where each file can be had as it is, a URL to which the paths of files are appended: absolute, or relative to the
+    /// manifest. Empty for nowhere; `nil` for what the base says.
+    package var filesURL: String?
 
     /// Whether files stay as they are: no packs, and a URL for each file. `nil` for what the base does.
     package var isLoose: Bool?
@@ -102,9 +103,6 @@ package struct PublishOptions: Sendable {
     /// Who signs it; `nil` for an unsigned release.
     package var signing: Signing?
 
-    /// Whether to sign what a base says that is neither one this machine has signed nor one whose signature it can check.
-    package var acceptsBase = false
-
     /// The channel that points at it from now on; `nil` for the default one, `manifest.json`.
     package var channel: String?
 
@@ -114,8 +112,7 @@ package struct PublishOptions: Sendable {
     /// The prefix of `<sha256>.pack` in a pack's URL; relative to the manifest's own.
     package var packURLPrefix = "packs/"
 
-    /// What a manifest can keep of files and directories besides their content, which takes a reader of version 4 of the
-    /// format.
+    /// What a manifest can keep of files and directories besides their content.
     package struct KeptTraits: OptionSet, Sendable {
         package let rawValue: UInt8
         package static let times = KeptTraits(rawValue: 1)
@@ -155,29 +152,13 @@ package struct PublishOptions: Sendable {
         package static let fewerFiles = Permits(rawValue: 16)
         /// Another project's name for the set in the output.
         package static let otherProject = Permits(rawValue: 32)
+        /// To sign what a base says that is neither one this machine has signed nor one whose signature it can check.
+        package static let foreignBase = Permits(rawValue: 64)
 
         package init(rawValue: UInt8) { self.rawValue = rawValue }
     }
 
-    /// How the entries of the manifest are written.
-    package enum ManifestForm: Sendable, Equatable {
-        /// In parts above ``mostEntriesOfOneText`` entries.
-        case automatic
-        /// In parts, version 2 of the format.
-        case parts
-        /// One text, version 1 of the format.
-        case oneText
-    }
-
-    /// A URL to which the paths of files are appended.
-    package enum FilesURL: Sendable, Equatable {
-        case asBase
-        case none
-        /// Absolute, or relative to the manifest.
-        case at(String)
-    }
-
-    /// When blobs are made with a dictionary, which takes a reader of version 3 of the format.
+    /// When blobs are made with a dictionary.
     package enum DictionaryUse: String, Sendable, Equatable, CaseIterable {
         /// The base's; a new one where it saves 4 MiB and 4 %.
         case automatic = "auto"
@@ -187,8 +168,8 @@ package struct PublishOptions: Sendable {
         case never
     }
 
-    /// Up to this many entries the manifest is one text, which every reader understands: about **10 MB** at most,
-    /// **3 MB** compressed, which every update reads again.
+    /// Up to this many entries the manifest is one text: about **10 MB** at most, **3 MB** compressed, which every update reads
+    /// again.
     package static let mostEntriesOfOneText = 50_000
 
     /// The manifest whose packs are reused.
@@ -205,8 +186,7 @@ package struct PublishOptions: Sendable {
 
     /// Options with defaults for one directory.
     package init(directory: String, output: String) {
-        self.directory = directory
-        self.output = output
+        (self.directory, self.output) = (directory, output)
     }
 
     /// The largest revision: a signed 64-bit number, as every JSON reader that keeps integers has it.
@@ -251,8 +231,10 @@ package struct PublishOptions: Sendable {
                     "write it relative to the directory, without “.” and “..” and without a “/” at either end")
             }
         }
-        for url in mirrors ?? [] { _ = try FileURLs.prefix(url, option: "the mirror", mayBeRelative: false) }
-        if case .at(let url) = filesURL { _ = try FileURLs.prefix(url, option: "the files' URL", mayBeRelative: true) }
+        for url in mirrors ?? [] { _ = try Self.prefix(url, option: "the mirror", mayBeRelative: false) }
+        if let filesURL, !filesURL.isEmpty {
+            _ = try Self.prefix(filesURL, option: "the files' URL", mayBeRelative: true)
+        }
         try checkGroups()
     }
 
@@ -277,5 +259,28 @@ package struct PublishOptions: Sendable {
             for hook in group.hooks { reason = reason ?? ManifestRules.objection(identifier: hook, what: "hook name") }
             if let reason { throw .usage(reason, "correct the group") }
         }
+    }
+
+    /// Checks a user's URL for the place of files, and adds a final `/`. A relative one resolves against the manifest's.
+    static func prefix(_ url: String, option: String, mayBeRelative: Bool) throws(PublishError) -> String {
+        func refusal(_ reason: String, _ remedy: String) -> PublishError {
+            .usage("\(option) \(redacted(url: url)): \(reason)", remedy)
+        }
+        let example = "https://mirror.example.net/tower/"
+        guard !url.isEmpty else { throw refusal("the URL is empty", "write one such as \(example)") }
+        if url.contains("?") {
+            throw refusal(
+                "a query cannot be followed by the path of a file",
+                "leave it out; machines that pull can add one with --rewrite")
+        }
+        let prefix = url.hasSuffix("/") ? url : url + "/"
+        if let reason = ManifestRules.objection(url: prefix + "x") {
+            throw refusal(reason, "write one such as \(example)")
+        }
+        let isAbsolute = ["//", "http://", "https://"].contains { prefix.lowercased().hasPrefix($0) }
+        guard mayBeRelative || isAbsolute else {
+            throw refusal("a mirror is on another server, and this URL has no host", "write one such as \(example)")
+        }
+        return prefix
     }
 }

@@ -16,6 +16,7 @@ package struct PublishProgress: Sendable, Equatable {
     package var totalBytes: UInt64 = 0
 }
 
+/// What a publish did, or what it would do: then there are no packs and no manifest, but ``changes``.
 package struct PublishReport: Sendable, Equatable {
     package var project = ""
     package var revision: UInt64 = 0
@@ -76,20 +77,51 @@ package struct PublishReport: Sendable, Equatable {
     package var fresh: FreshStatement?
     /// The most **bytes** of pooled buffers in use at once.
     package var bufferBytes = 0
+    /// The base's revision; `nil` without a base.
+    package var baseRevision: UInt64?
+    /// **Bytes** that would be compressed: content not in the base's packs, each counted once.
+    package var encodedBytes: UInt64 = 0
+    /// Files and links by how they would change against the base.
+    package var counts: [Change.Kind: Int] = [:]
+    /// Files, links and directories that would differ from the base, in path order.
+    package var changes: [Change] = []
     /// One line each, safe for a terminal.
     package var warnings: [String] = []
 
+    /// How one file or link would change.
+    package struct Change: Sendable, Equatable {
+        package enum Kind: String, Sendable, CaseIterable { case new, changed, unchanged, removed }
+
+        package let kind: Kind
+        package let path: String
+        /// **Bytes**; 0 for links; for removed files their former size.
+        package let size: UInt64
+
+        /// One line of `publish --dry-run --json -v`.
+        package func json(time: String) -> JSONLine {
+            JSONLine.event(.publishFile) { line in
+                line.field("time", time)
+                line.field("path", path)
+                line.field("change", kind.rawValue)
+                line.field("size", size)
+            }
+        }
+    }
+
     package init() {}
 
-    /// The last line of `publish --json`; `elapsed` in **milliseconds**.
+    /// The last line of `publish --json`, or of a dry run; `elapsed` in **milliseconds**.
     ///
     /// - Parameter failure: What the process exits with, and why; `nil` when all went well.
-    package func json(time: String, elapsed: Int64, failure: (status: Int32, message: String)? = nil) -> JSONLine {
-        JSONLine.event(.publishFinished) { line in
+    package func json(
+        isDryRun: Bool, time: String, elapsed: Int64, failure: (status: Int32, message: String)? = nil
+    ) -> JSONLine {
+        JSONLine.event(isDryRun ? .publishPlanned : .publishFinished) { line in
             line.field("time", time)
             line.result(failure)
             line.field("project", project)
             line.field("revision", revision)
+            if isDryRun { line.field("base_revision", optional: baseRevision) }
             line.field("channel", optional: channel)
             line.field("unchanged", unchanged)
             line.field("files", files)
@@ -99,48 +131,62 @@ package struct PublishReport: Sendable, Equatable {
             line.field("loose", isLoose)
             line.field("kept", kept)
             line.field("unread", unreadFiles)
-            line.object("bytes") { bytes in
-                bytes.field("raw", rawBytes)
-                bytes.field("unique", uniqueBytes)
-                bytes.field("stored", storedBytes)
-                bytes.field("new", newBytes)
-                bytes.field("deltas", deltaBytes)
-                bytes.field("dead", deadBytes)
-                bytes.field("dictionary", dictionaryBytes)
-                bytes.field("saved_by_dictionary", savedBytes)
-                bytes.field("tried_for_dictionary", trialBytes)
-                bytes.field("manifest", manifestBytes)
-                bytes.field("manifest_zst", compressedManifestBytes)
-            }
-            if let fresh {
-                line.object("signed") { line in
-                    line.field("root", fresh.root)
-                    line.field("serial", fresh.serial)
-                    line.time("until", fresh.until)
-                }
-            }
-            line.object("packs") { packs in
-                packs.field("written", packsWritten)
-                packs.field("reused", packsReused)
-                packs.field("dropped", packsDropped)
-            }
-            line.object("parts") { line in
-                line.field("total", parts)
-                line.field("written", partsWritten)
-                line.field("bytes", partBytes)
-            }
-            line.field("deltas", deltas)
-            line.field("repack_pays", repackPays)
-            line.field("manifest_sha256", optional: manifestDigest?.hex)
+            if isDryRun { writeChanges(to: &line) } else { writePacks(to: &line) }
             line.field("warnings", warnings)
             line.field("elapsed_ms", elapsed)
         }
+    }
+
+    private func writeChanges(to line: inout JSONLine) {
+        line.object("changes") { line in
+            for kind in Change.Kind.allCases { line.field(kind.rawValue, counts[kind] ?? 0) }
+        }
+        line.object("bytes") { line in
+            line.field("raw", rawBytes)
+            line.field("encoded", encodedBytes)
+        }
+    }
+
+    private func writePacks(to line: inout JSONLine) {
+        line.object("bytes") { bytes in
+            bytes.field("raw", rawBytes)
+            bytes.field("unique", uniqueBytes)
+            bytes.field("stored", storedBytes)
+            bytes.field("new", newBytes)
+            bytes.field("deltas", deltaBytes)
+            bytes.field("dead", deadBytes)
+            bytes.field("dictionary", dictionaryBytes)
+            bytes.field("saved_by_dictionary", savedBytes)
+            bytes.field("tried_for_dictionary", trialBytes)
+            bytes.field("manifest", manifestBytes)
+            bytes.field("manifest_zst", compressedManifestBytes)
+        }
+        if let fresh {
+            line.object("signed") { line in
+                line.field("root", fresh.root)
+                line.field("serial", fresh.serial)
+                line.time("until", fresh.until)
+            }
+        }
+        line.object("packs") { packs in
+            packs.field("written", packsWritten)
+            packs.field("reused", packsReused)
+            packs.field("dropped", packsDropped)
+        }
+        line.object("parts") { line in
+            line.field("total", parts)
+            line.field("written", partsWritten)
+            line.field("bytes", partBytes)
+        }
+        line.field("deltas", deltas)
+        line.field("repack_pays", repackPays)
+        line.field("manifest_sha256", optional: manifestDigest?.hex)
     }
 }
 
 extension JSONLine {
     /// `result`, and `error` after a failure.
-    mutating func result(_ failure: (status: Int32, message: String)?) {
+    fileprivate mutating func result(_ failure: (status: Int32, message: String)?) {
         field("result", failure == nil ? "ok" : "failed")
         guard let failure else { return }
         object("error") { line in

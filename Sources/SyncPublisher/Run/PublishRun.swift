@@ -5,7 +5,16 @@ import SyncModel
 import SyncSystem
 import SyncTrust
 
-/// One publish: the state that its steps share.
+/// One publish: makes a set that any static web server can serve out of a directory. It has the state that the steps share.
+///
+/// 1. Walk the source; refuse what no manifest can carry, all of it by name. Make a dictionary, where one pays.
+/// 2. Read in path order; large files are cut into chunks. Workers hash and compress.
+/// 3. Collect in path order and write packs; content that has a place already is not written again.
+/// 4. Count what of the base's packs is still needed; repack if asked to.
+/// 5. Packs durable and named, then the manifest, then the statements that sign it.
+///
+/// Memory is bounded by the pipeline's window, about **16 MiB** and a few for each worker, besides about
+/// **200 bytes** for each file and blob. Making a dictionary takes about **80 MiB** more.
 struct PublishRun {
     let options: PublishOptions
     let output: OutputDirectory
@@ -16,23 +25,21 @@ struct PublishRun {
     let choices: PublishChoices
     var report = PublishReport()
     /// The dictionary for new blobs.
-    private var dictionary: SetDictionary?
+    private var dictionary: EncodingDictionary?
     /// A new dictionary's place; its pack counts as in the catalogue.
     private(set) var madeDictionary: Manifest.SharedDictionary?
 
     init(_ options: PublishOptions, _ output: OutputDirectory, _ placement: OutputPlacement) throws(PublishError) {
-        self.options = options
-        self.output = output
-        self.placement = placement
+        (self.options, self.output, self.placement) = (options, output, placement)
         let base = try BaseSet.load(options, output, ownPlace: placement.ownPlace)
         self.base = base
         choices = try PublishChoices(options, base: base?.manifest, ownPlace: placement.ownPlace)
         if !choices.isLoose { try output.checkFolders() }
-        project = try ProjectName.choose(options, base: base?.manifest)
+        project = try options.projectName(base: base?.manifest)
         try check()
         try checkRename()
         if let keys = options.signing?.root.project, keys != project {
-            throw .cannotSign(
+            throw .refused(
                 "the keys are for project \(keys), but this is \(shown(project))",
                 "use the keys of this project, or --project")
         }
@@ -65,7 +72,7 @@ struct PublishRun {
 
     /// Checks that the options fit the place.
     private func check() throws(PublishError) {
-        if choices.isLoose, options.form == .parts {
+        if choices.isLoose, options.isInParts == true {
             throw .usage(
                 "manifest parts are stored in packs, and a loose set has none", "leave out --manifest-parts or --loose")
         }
@@ -91,7 +98,7 @@ struct PublishRun {
             inOutput.base = .inOutput
             for name in ["manifest.json", "manifest.json.zst"] where output.size(.top, name) != nil {
                 guard name == "manifest.json", (try? BaseSet.load(inOutput, output, ownPlace: "")) != nil else {
-                    throw .refusedEntries(
+                    throw .invalid(
                         "\(shown(options.output))/\(name) is a file of the set, and would be replaced",
                         "name another output directory")
                 }
@@ -123,12 +130,13 @@ struct PublishRun {
         }
         var usage = used()
         if options.repack {
-            try Repacker(output: output, catalogue: catalogue, writer: writer).repack(usage, base, ledger)
+            var repacker = Repacker(worthRepacking: usage.worthRepacking, packs: base?.packs ?? [], output: output)
+            try repacker.repack(ledger.blobsInOrder(count: catalogue.places.count), of: catalogue, to: writer)
             usage = used()
         }
         if options.deltas, !choices.isLoose, let base, deltas.isEmpty {
             let plan = DeltaPlan(tree, ledger, catalogue.places, base)
-            let maker = DeltaMaker(
+            var maker = DeltaMaker(
                 root: root, tree: tree, places: catalogue.places, base: base, options: options, output: output)
             (deltas, report.deltaBytes) = try maker.run(plan.tasks, writer, isCancelled: isCancelled)
         }
@@ -136,13 +144,13 @@ struct PublishRun {
         report.deltas = deltas.values.reduce(0) { $0 + $1.count }
         let entries = ManifestEntries(
             tree: tree, ledger: ledger, places: catalogue.places, deltas: deltas,
-            urls: choices.fileURLs(ownPlace: placement.ownPlace))
+            prefixes: choices.filePrefixes(ownPlace: placement.ownPlace))
         let parts = try isInParts(tree) ? makeParts(entries, writer) : nil
         usage = used(parts?.kept ?? [:])
         fill(tree, collector)
-        fill(usage, writer.finished + (parts?.packs ?? []))
+        fill(usage, written: writer.written + (parts?.written ?? []))
         let files = manifestFiles(entries, usage, writer, parts: parts)
-        let hasNewPacks = !writer.finished.isEmpty || !(parts?.packs ?? []).isEmpty
+        let hasNewPacks = !writer.packs.isEmpty || !(parts?.packs ?? []).isEmpty
         try writeManifest(files, mayBeUnchanged: !hasNewPacks && usage.droppedPacks == 0)
         keepStamps(entries)
         report.warnings += [base?.place.served?.warning].compactMap(\.self)
@@ -151,7 +159,7 @@ struct PublishRun {
 
     /// What ``run(_:isCancelled:progress:)`` would do. Nothing is written.
     mutating func preview(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
-        throws(PublishError) -> PublishPreview
+        throws(PublishError) -> PublishReport
     {
         try prepareBase(isPreview: true, isCancelled: isCancelled, progress: progress)
         let tree = try walk(root, isCancelled: isCancelled, progress: progress)
@@ -163,9 +171,11 @@ struct PublishRun {
         if isCancelled() { throw .cancelled }
         fill(tree, collector)
         report.revision = try nextRevision()
-        return PublishPreview(
-            report, hasOtherChoices: choices.differsFromBase || options.revision != nil, tree, collector, base?.manifest
-        )
+        report.encodedBytes = collector.unplaced
+        report.compare(
+            tree, collector.ledger.digests, with: base?.manifest,
+            hasOtherChoices: choices.differsFromBase || options.revision != nil)
+        return report
     }
 
     private mutating func walk(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)
@@ -182,17 +192,16 @@ struct PublishRun {
         if choices.isLoose, choices.filesURL == nil, placement == .apart,
             let name = names.first(where: { name in walk.tree.entries.indices.contains { walk.tree.path($0) == name } })
         {
-            throw .refusedEntries(
+            throw .invalid(
                 "\(name) of the set would take the place of the manifest itself",
                 "leave it out with --exclude \(name), or say with --files-url where the files are")
         }
         report.excluded = walk.notes.excluded
         report.usuallyLeftOut = walk.notes.usuallyLeftOut.sorted()
         report.warnings += walk.notes.warnings + (base?.warnings ?? [])
-        report.warnings += try GroupWarnings.make(
-            choices.groups, base: base?.manifest.groups ?? [], walk.tree, options.limits, isCancelled: isCancelled)
+        report.warnings += try groupWarnings(walk.tree, isCancelled: isCancelled)
         if let loss = loss(walk.tree) {
-            guard output.access == .reading else { throw loss }
+            guard output.isReadOnly else { throw loss }
             report.warnings.append("publish would refuse this: \(loss.summary)")
         }
         report.isLoose = choices.isLoose
@@ -221,26 +230,24 @@ struct PublishRun {
         guard options.dictionary != .never else { return }
         if base?.manifest.dictionary != nil {
             dictionary = try base?.dictionary.map { bytes throws(PublishError) in
-                try SetDictionary(bytes, level: options.level)
+                try DictionaryMaker.encoding(bytes, level: options.level)
             }
             return
         }
         let (made, effort) = try withoutActuallyEscaping(progress) { progress throws(PublishError) in
-            func told(_ step: PublishProgress.Step) -> (UInt64, UInt64) -> Void {
-                { done, total in
-                    progress(PublishProgress(step: step, files: tree.count, bytes: done, totalBytes: total))
-                }
+            var maker = DictionaryMaker(root: root, tree: tree, base: base, options: options) { step, done, total in
+                progress(PublishProgress(step: step, files: tree.count, bytes: done, totalBytes: total))
             }
-            let samples = DictionarySamples(
-                root: root, tree: tree, base: base, level: options.level, onLook: told(.sampling))
-            var maker = DictionaryMaker(options: options, samples: samples, onTrial: told(.training))
             return (try maker.make(), maker.effort)
         }
         report.trialBytes = effort
         guard let made else { return }
-        dictionary = made.dictionary
-        madeDictionary = try made.write(to: writer)
-        report.dictionaryBytes = UInt64(made.storedSize)
+        dictionary = made.encoding
+        // A pack of its own, where it stays whatever happens to the blobs.
+        let blob = try writer.append(made.frame, of: made.bytes)
+        try writer.cut()
+        madeDictionary = Manifest.SharedDictionary(blob: blob, digest: try calling { try sha256(made.bytes) })
+        report.dictionaryBytes = blob.storedLength
     }
 
     private mutating func fill(_ tree: SourceTree, _ collector: Collector) {
@@ -253,14 +260,15 @@ struct PublishRun {
         report.rawBytes = tree.totalSize
     }
 
-    private mutating func fill(_ usage: PackUsage, _ packs: [PackWriter.Finished]) {
+    /// - Parameter written: **Bytes** of each pack that was not there before; 0 for one that was.
+    private mutating func fill(_ usage: PackUsage, written: [UInt64]) {
         report.uniqueBytes = usage.uniqueBytes
         report.storedBytes = usage.liveBytes
         report.deadBytes = usage.deadBytes
-        let written = packs.reduce(0) { $0 + ($1.wasThere ? 0 : $1.size) }
-        report.newBytes = written - min(written, report.deltaBytes + report.partBytes)
-        report.packsWritten = packs.count { !$0.wasThere }
-        report.packsReused = usage.keptPacks.count + packs.count { $0.wasThere }
+        let bytes = written.reduce(0, +)
+        report.newBytes = bytes - min(bytes, report.deltaBytes + report.partBytes)
+        report.packsWritten = written.count { $0 > 0 }
+        report.packsReused = usage.keptPacks.count + written.count { $0 == 0 }
         report.packsDropped = usage.droppedPacks
         report.repackPays = !usage.worthRepacking.isEmpty
     }
@@ -283,7 +291,7 @@ extension PublishRun {
             let name = options.packURLPrefix + pack.sha256.hex + ".pack"
             if pack.urls == [name] { packs[packs.count - 1].urls = choices.packURLs(name) }
         }
-        for pack in writer.finished {
+        for pack in writer.packs {
             indices.append(UInt32(packs.count))
             packs.append(named(pack))
         }
@@ -308,9 +316,10 @@ extension PublishRun {
             }, dictionary: dictionary)
     }
 
-    private func named(_ pack: PackWriter.Finished) -> Manifest.Pack {
-        let name = options.packURLPrefix + pack.sha256.hex + ".pack"
-        return Manifest.Pack(urls: choices.packURLs(name), size: pack.size, sha256: pack.sha256)
+    private func named(_ pack: Manifest.Pack) -> Manifest.Pack {
+        var pack = pack
+        pack.urls = choices.packURLs(options.packURLPrefix + pack.sha256.hex + ".pack")
+        return pack
     }
 
     /// Writes the manifest, unless it would equal the base; that is only possible with the base's packs and no others.
@@ -337,7 +346,7 @@ extension PublishRun {
         let signed = options.signing?.known?.lastRevision ?? 0
         let (next, overflow) = max(base?.manifest.revision ?? 0, signed).addingReportingOverflow(1)
         guard !overflow, next <= PublishOptions.lastRevision else {
-            throw .invalidBase("the base has the highest possible revision", "publish under another project name")
+            throw .invalid("the base has the highest possible revision", "publish under another project name")
         }
         return next
     }
@@ -386,5 +395,67 @@ extension PublishRun {
         }
         guard let code else { return }
         report.warnings.append("cannot write \(shown(path)): \(code); the next publish reads every file again")
+    }
+}
+
+/// Publishing, from its start to its end.
+extension PublishOptions {
+    /// Publishes. `isCancelled` and `progress` are called on this thread, between pieces.
+    ///
+    /// - Throws: ``PublishError``; the old manifest is in place then, and nothing new, unless only the signing failed.
+    package func publish(isCancelled: () -> Bool = { false }, progress: (PublishProgress) -> Void = { _ in })
+        throws(PublishError) -> PublishReport
+    {
+        try check()
+        let root = try SourceRoot(directory)
+        let placement = try OutputPlacement.find(source: root, output: output)
+        let output = try OutputDirectory(output)
+        if let objection = try output.objection(to: signing, permits) { throw objection }
+        do throws(PublishError) {
+            var run = try PublishRun(self, output, placement)
+            var report = try run.run(root, isCancelled: isCancelled, progress: progress)
+            report.channel = channel
+            if signing == nil, let word = output.word(channel), word.fresh.revision != report.revision {
+                report.warnings.append(
+                    "revision \(word.fresh.revision) was signed, and revision \(report.revision) is not: machines that are "
+                        + "pinned do not get it; publish again with --sign")
+            }
+            if let signing {
+                report.fresh = try sign(report, output, signing)
+                if permits.contains(.otherKeys) { try output.removeOtherRoots(than: signing) }
+            }
+            return report
+        } catch {
+            output.clear()
+            throw error
+        }
+    }
+
+    private func sign(_ report: PublishReport, _ output: OutputDirectory, _ signing: Signing) throws(PublishError)
+        -> FreshStatement?
+    {
+        guard let digest = report.manifestDigest else { return nil }
+        do throws(PublishError) {
+            return try SignedOutput(output: output, signing: signing).publish(
+                project: report.project, revision: report.revision, digest: digest, size: report.manifestBytes,
+                frame: channel == nil ? (.top, "manifest.json.zst") : (.channels, "\(report.revision).json.zst"),
+                channel: channel)
+        } catch { throw error.unsigned("revision \(report.revision) is published", "publish again with --sign") }
+    }
+
+    /// Says what ``publish(isCancelled:progress:)`` would do, and writes nothing at all: the source is read, and of the output
+    /// what the base names.
+    package func preview(isCancelled: () -> Bool = { false }, progress: (PublishProgress) -> Void = { _ in })
+        throws(PublishError) -> PublishReport
+    {
+        try check()
+        let root = try SourceRoot(directory)
+        let placement = try OutputPlacement.find(source: root, output: output)
+        let output = try OutputDirectory(output, isReadOnly: true)
+        var run = try PublishRun(self, output, placement)
+        if let objection = try output.objection(to: signing, permits) {
+            run.report.warnings.append("publish would refuse this: \(objection.summary)")
+        }
+        return try run.preview(root, isCancelled: isCancelled, progress: progress)
     }
 }

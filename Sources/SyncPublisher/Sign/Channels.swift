@@ -14,29 +14,16 @@ package struct Channels {
     /// The list for people, in `channels/`.
     private static let index = "index.json"
 
-    /// What a channel is made to point at.
-    package enum Target: Sendable, Equatable {
-        case revision(UInt64)
-        /// The release of another channel; `nil` for the default one.
-        case channel(String?)
-    }
-
-    /// The result of a change.
-    package struct Move: Sendable {
-        package let project: String
-        package let revision: UInt64
-        /// The revision it pointed at before; `nil` for a new channel.
-        package let former: UInt64?
-        /// The statement of it; `nil` if unsigned.
-        package let fresh: FreshStatement?
-    }
+    /// The result of a change: the revision that the channel pointed at before, `nil` for a new one, and the statement of it,
+    /// `nil` if unsigned.
+    package typealias Move = (project: String, revision: UInt64, former: UInt64?, fresh: FreshStatement?)
 
     /// Opens a published directory.
     package init(_ path: String, isReadOnly: Bool = false) throws(PublishError) {
         guard openDirectory(path) != nil else {
             throw .notFound("\(shown(path)): there is no such directory", "check the path")
         }
-        output = try OutputDirectory(path, for: isReadOnly ? .reading : .publishing)
+        output = try OutputDirectory(path, isReadOnly: isReadOnly)
     }
 
     init(_ output: OutputDirectory) { self.output = output }
@@ -49,16 +36,17 @@ package struct Channels {
 
     /// Points a channel at a release published before; nothing is published anew.
     ///
+    /// - Parameter release: Its revision, or the name of a channel that points at it.
     /// - Throws: ``PublishError``, also for a release that is older than what the channel points at: machines that follow it
     ///   do not go back.
-    package func point(_ channel: String?, at target: Target, signing: Signing?) throws(PublishError) -> Move {
+    package func point(_ channel: String?, at release: String, signing: Signing?) throws(PublishError) -> Move {
         let signed = signing.map { SignedOutput(output: output, signing: $0) }
-        let revision = try revision(target, signed)
+        let revision = try revision(release, signed)
         try requireSigner(signing)
         let kept = try kept(revision)
-        let release = try signed?.signed(revision)
-        if let release, release.content.manifest != kept.manifest.digest {
-            throw .cannotSign(
+        let known = try signed?.signed(revision)
+        if let known, known.content.manifest != kept.manifest.digest {
+            throw .refused(
                 "\(shown(output.display(kept.folder, kept.name))) is not the manifest that was signed",
                 "publish the files again with --sign")
         }
@@ -81,13 +69,13 @@ package struct Channels {
             try output.replaceManifest(with: kept.text, from: file)
         }
         var fresh: FreshStatement?
-        if let signed, let release {
-            do throws(PublishError) { fresh = try signed.point(channel, at: release) } catch {
+        if let signed, let known {
+            do throws(PublishError) { fresh = try signed.point(channel, at: known) } catch {
                 let name = channel ?? ChannelName.ofDefault
                 throw error.unsigned("\(name) points at revision \(revision)", "run the same command again")
             }
         }
-        return Move(project: kept.manifest.project, revision: revision, former: former, fresh: fresh)
+        return (kept.manifest.project, revision, former, fresh)
     }
 
     /// Removes a channel; the releases stay.
@@ -95,7 +83,7 @@ package struct Channels {
     /// - Returns: The statement of it; `nil` if unsigned.
     package func remove(_ channel: String, signing: Signing?) throws(PublishError) -> FreshStatement? {
         try requireSigner(signing)
-        _ = try revision(.channel(channel), nil)
+        _ = try revision(channel, nil)
         let fresh = try signing.map { signing throws(PublishError) in
             try SignedOutput(output: output, signing: signing).remove(channel)
         }
@@ -141,7 +129,7 @@ package struct Channels {
         {
             return index
         }
-        throw .invalidBase(
+        throw .invalid(
             "\(shown(output.display(.channels, Self.index))) cannot be read, or is damaged",
             "restore it, or remove it: channels are listed again as they are published")
     }
@@ -156,23 +144,22 @@ package struct Channels {
         return try BasePlace(.top, "manifest.json", of: output).manifest(remedy: "publish again").revision
     }
 
-    private func revision(_ target: Target, _ signed: SignedOutput?) throws(PublishError) -> UInt64 {
-        switch target {
-        case .revision(let revision): return revision
-        case .channel(let name):
-            // Only a channel's keys prove what it is: the index is for people.
-            let isSigned = try output.statementNames().contains(FreshStatement.name(name))
-            if let signed, isSigned {
-                let word = try signed.said(name).fresh
-                if !word.isRemoved { return word.revision }
-            } else if let found = try current(name) {
-                return found
-            }
-            let names = try list().map { $0.channel ?? ChannelName.ofDefault }
-            throw .notFound(
-                "\(shown(output.path)) has no channel \(name ?? ChannelName.ofDefault)",
-                names.isEmpty ? "publish first" : "there are \(names.joined(separator: ", "))")
+    /// The revision that is meant by its number, or by the name of a channel that points at it.
+    private func revision(_ release: String, _ signed: SignedOutput?) throws(PublishError) -> UInt64 {
+        if let revision = UInt64(release) { return revision }
+        let name = ChannelName.meant(release)
+        // Only a channel's keys prove what it is: the index is for people.
+        let isSigned = try output.statementNames().contains(FreshStatement.name(name))
+        if let signed, isSigned {
+            let word = try signed.said(name).fresh
+            if !word.isRemoved { return word.revision }
+        } else if let found = try current(name) {
+            return found
         }
+        let names = try list().map { $0.channel ?? ChannelName.ofDefault }
+        throw .notFound(
+            "\(shown(output.path)) has no channel \(release)",
+            names.isEmpty ? "publish first" : "there are \(names.joined(separator: ", "))")
     }
 
     /// Keeps releases from now on, starting with the one in `manifest.json`.
@@ -185,7 +172,7 @@ package struct Channels {
             guard frame.revision == revision else { return }
         } catch {
             // A damaged one is not kept.
-            guard error.code == .invalidBase else { throw error }
+            guard error.exitStatus == .dataInvalid else { throw error }
             return
         }
         try output.give("manifest.json.zst", "\(revision).json.zst", in: .channels, replacing: false)
@@ -199,7 +186,7 @@ package struct Channels {
         for (folder, name) in files where output.size(folder, name) != nil {
             let manifest = try BasePlace(folder, name, of: output).manifest(remedy: "publish it again")
             guard let text = output.text(ofFrame: name, in: folder), manifest.revision == revision else {
-                throw .invalidBase(
+                throw .invalid(
                     "\(shown(output.display(folder, name))) is not revision \(revision)", "publish it again")
             }
             return (manifest, text, folder, name)

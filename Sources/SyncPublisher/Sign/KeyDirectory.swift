@@ -16,7 +16,7 @@ package struct KeyDirectory {
 
     package var newest: TrustPin.Root { roots[roots.count - 1] }
 
-    /// Opens a directory; ``PublishError/Code/notFound`` when there is no root in it.
+    /// Opens a directory; ``ExitStatus/noInput`` when there is no root in it.
     package init(_ path: String) throws(PublishError) {
         (self.path, hasKeys) = (path, true)
         roots = []
@@ -56,7 +56,7 @@ package struct KeyDirectory {
     package init(published output: String, after known: TrustPin?) throws(PublishError) {
         (path, hasKeys) = (output + "/trust", false)
         roots = []
-        let published = try OutputDirectory(output, for: .reading)
+        let published = try OutputDirectory(output, isReadOnly: true)
         for number in Self.numbers(try published.statementNames()) {
             let root = try Self.root(number, in: published)
             if let known, number <= known.root.content.number {
@@ -146,7 +146,7 @@ package struct KeyDirectory {
         let file = output.display(.trust, name)
         let bytes: [UInt8]
         do throws(FileError) { bytes = try output.contents(.trust, name, limit: Role.root.limit) } catch {
-            throw PublishError(error.isMissing ? .notFound : .cannotRead, "\(error)", "check the path")
+            throw PublishError(error.isMissing ? .noInput : .ioError, "\(error)", "check the path")
         }
         return try checked(number, try root(bytes, file), file)
     }
@@ -180,9 +180,9 @@ package struct KeyDirectory {
                 : try readFile(path, trust: .input, limit: Role.root.limit)
         } catch {
             guard isOwn, error.isRefusal else {
-                throw PublishError(error.isMissing ? .notFound : .cannotRead, "\(error)", "check the path")
+                throw PublishError(error.isMissing ? .noInput : .ioError, "\(error)", "check the path")
             }
-            throw .cannotSign("\(error)", "it says which keys count")
+            throw .refused("\(error)", "it says which keys count")
         }
     }
 
@@ -244,7 +244,7 @@ package struct KeyDirectory {
     }
 
     static func unusable(_ file: String, _ reason: String) -> PublishError {
-        .cannotSign("\(shown(file)): \(reason)", "nothing was signed")
+        .refused("\(shown(file)): \(reason)", "nothing was signed")
     }
 
     private static func refusal(_ path: String, _ error: any Error) -> PublishError {
@@ -253,36 +253,18 @@ package struct KeyDirectory {
 
     // MARK: Making
 
-    /// Settings of a new project.
-    package struct Beginning {
-        package var project: String
-        /// Of the first root: 1, or ``number(after:of:)`` where the keys of those before it are lost.
-        package var number: UInt64 = 1
-        /// How many root keys there are, and how many must sign a change of keys.
-        package var rootKeys = 1
-        package var threshold = 1
-        /// Root keys created elsewhere.
-        package var otherRoots: [PublicKey] = []
-        package var mirrors: [String] = []
-        /// **Milliseconds** since 1970.
-        package var now: Int64
-        package var until: Int64
-
-        package init(project: String, now: Int64, until: Int64) {
-            (self.project, self.now, self.until) = (project, now, until)
-        }
-    }
-
-    /// The result of a change.
-    package enum Outcome {
-        /// The directory has a new root.
-        case signed(KeyDirectory)
-        /// Keys elsewhere have to sign it first.
-        case pending(PendingRoot)
-    }
+    /// The result of a change: the new root, and the directory that has it; `nil` if keys elsewhere have to sign it first.
+    package typealias Outcome = (root: PendingRoot, keys: KeyDirectory?)
 
     /// Creates a directory with new keys and their first root; never overwrites anything.
-    package static func make(_ path: String, _ beginning: Beginning) throws(PublishError) -> Outcome {
+    ///
+    /// - Parameters:
+    ///   - beginning: The root with the root keys created elsewhere; its number is 1, or ``number(after:of:)`` where the keys
+    ///     of those before it are lost.
+    ///   - rootKeys: How many root keys to create.
+    package static func make(_ path: String, _ beginning: RootStatement, rootKeys count: Int) throws(PublishError)
+        -> Outcome
+    {
         do throws(FileError) { _ = try openPrivateDirectory(path, create: true) } catch {
             throw .cannotCreate("\(error)", "name a directory that only you may write to")
         }
@@ -297,17 +279,15 @@ package struct KeyDirectory {
                 try PrivateKey(comment: "\(beginning.project) \(name)")
             }
             var rootKeys: [(name: String, key: PrivateKey)] = []
-            for number in 1...max(1, beginning.rootKeys) {
+            for number in 1...max(1, count) {
                 let name = number == 1 ? "root" : "root-\(number)"
                 rootKeys.append((name, try key(name)))
             }
             let (release, fresh) = (try key("release"), try key("fresh"))
-            func role(_ keys: [PrivateKey]) -> RoleKeys { RoleKeys(keys: keys.map(\.publicKey), threshold: 1) }
-            let statement = RootStatement(
-                project: beginning.project, number: beginning.number, signed: beginning.now, until: beginning.until,
-                root: RoleKeys(
-                    keys: rootKeys.map(\.key.publicKey) + beginning.otherRoots, threshold: beginning.threshold),
-                release: role([release]), fresh: role([fresh]), mirrors: beginning.mirrors)
+            var statement = beginning
+            statement.root.keys = rootKeys.map(\.key.publicKey) + statement.root.keys
+            statement.release = RoleKeys(keys: [release.publicKey], threshold: 1)
+            statement.fresh = RoleKeys(keys: [fresh.publicKey], threshold: 1)
             for (name, key) in rootKeys + [("release", release), ("fresh", fresh)] {
                 try write(key, to: "\(path)/\(name).key")
             }
@@ -317,8 +297,7 @@ package struct KeyDirectory {
 
     private static func outcome(_ pending: PendingRoot) throws(PublishError) -> Outcome {
         _ = try pending.write()
-        guard pending.isComplete else { return .pending(pending) }
-        return .signed(try KeyDirectory(pending.folder))
+        return (pending, pending.isComplete ? try KeyDirectory(pending.folder) : nil)
     }
 
     /// Replaces a key by a new one and writes the new root. An old key found here is kept as `NAME.key.1`.
@@ -360,7 +339,7 @@ package struct KeyDirectory {
             let beside = besideName(role, number)
             if let made { try Self.write(made, to: beside) }
             // From here on the new key is valid, under its present name; a killed rotation leaves nothing to repair.
-            guard case .signed(var keys) = try Self.outcome(pending) else { return .pending(pending) }
+            guard var keys = try Self.outcome(pending).keys else { return (pending, nil) }
             let usual = "\(path)/\(role.rawValue).key"
             if made != nil, let name = file ?? (exists(usual) ? nil : usual) {
                 if file != nil {
@@ -370,7 +349,7 @@ package struct KeyDirectory {
                 }
                 try Self.move(beside, to: name, beside, number)
             }
-            return .signed(keys)
+            return (pending, keys)
         } catch { throw Self.refusal(path, error) }
     }
 

@@ -15,13 +15,8 @@ package struct PendingRoot {
 
     package static let ending = ".pending"
 
-    /// How many keys of a root have signed, and how many must.
-    package struct Count: Equatable {
-        package let root: UInt64
-        package let signed: Int
-        package let needed: Int
-        package let missing: [PublicKey]
-    }
+    /// How many keys of a root have signed, how many must, and which have not.
+    package typealias Count = (root: UInt64, signed: Int, needed: Int, missing: [PublicKey])
 
     /// A new one in a key directory, not yet written.
     init(_ content: RootStatement, signedBy keys: [PrivateKey], after before: TrustPin.Root?, in directory: String)
@@ -95,7 +90,7 @@ package struct PendingRoot {
     private static func chain(
         from known: (root: TrustPin.Root, file: String), to content: RootStatement, beside path: String
     ) throws(PublishError) -> TrustPin.Root {
-        let folder = Self.folder(of: path)
+        let folder = parent(of: path)
         var newest = known.root
         let beside = "\(folder)/\(newest.content.number).root"
         if exists(beside) {
@@ -126,16 +121,12 @@ package struct PendingRoot {
         return newest
     }
 
-    private static func folder(of path: String) -> String {
-        path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-    }
-
     /// The directory that it is in.
-    package var folder: String { Self.folder(of: path) }
+    package var folder: String { parent(of: path) }
 
     /// The directory of a key that is named by its file, or by the directory itself.
     package static func keyDirectory(_ place: String) -> String {
-        KeyDirectory.isDirectory(place) ? place : folder(of: place)
+        KeyDirectory.isDirectory(place) ? place : parent(of: place)
     }
 
     /// The signatures so far, by root: the previous one, and its own if its keys differ.
@@ -148,9 +139,7 @@ package struct PendingRoot {
         }
         return roots.map { number, keys in
             let signers = statement.signers(.root, of: keys)
-            return Count(
-                root: number, signed: signers.count, needed: keys.threshold,
-                missing: keys.keys.filter { !signers.contains($0) })
+            return (number, signers.count, keys.threshold, keys.keys.filter { !signers.contains($0) })
         }
     }
 

@@ -19,7 +19,7 @@ extension PublishRun {
         let manifest = shown(base.place.path)
         let carried = carried(from: base.manifest)
         let parts = carried.isEmpty ? "nothing but its packs" : carried.joined(separator: "; ")
-        guard options.acceptsBase else {
+        guard options.permits.contains(.foreignBase) else {
             throw PublishError(
                 .refused, "\(manifest) is not signed again: \(reason)",
                 details: ["what would be signed with it: \(parts)"],
@@ -74,7 +74,7 @@ extension PublishRun {
             }
         }
         if options.mirrors == nil { parts += choices.mirrors.map { "the mirror \(shown($0))" } }
-        if options.filesURL == .asBase, let url = choices.filesURL { parts.append("the files' URL \(shown(url))") }
+        if options.filesURL == nil, let url = choices.filesURL { parts.append("the files' URL \(shown(url))") }
         if let data = base.userData { parts.append("x-user-data of \(ByteCount(UInt64(data.utf8.count)))") }
         return parts
     }

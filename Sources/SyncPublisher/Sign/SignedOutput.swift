@@ -20,24 +20,6 @@ struct SignedOutput {
     let output: OutputDirectory
     let signing: Signing
 
-    /// A published release statement.
-    struct Known {
-        let statement: SignedStatement
-        let content: ReleaseStatement
-
-        init(statement: SignedStatement, content: ReleaseStatement) {
-            (self.statement, self.content) = (statement, content)
-        }
-
-        /// `nil` for bytes that are none.
-        init?(_ bytes: [UInt8]) {
-            guard let statement = try? SignedStatement(bytes, limit: Role.release.limit),
-                let content = try? ReleaseStatement(json: statement.json)
-            else { return nil }
-            self.init(statement: statement, content: content)
-        }
-    }
-
     /// Signs a manifest that is in place, with its frame, and the channel pointing at it. The project is that of the keys.
     func publish(
         project: String, revision: UInt64, digest: SHA256Digest, size: UInt64,
@@ -49,11 +31,11 @@ struct SignedOutput {
         }
         let content = ReleaseStatement(
             project: project, revision: revision, signed: signing.now, manifest: digest, size: size)
-        return try finish(Known(statement: try signing.sign(content.json, .release), content: content), channel)
+        return try finish((try signing.sign(content.json, .release), content), channel)
     }
 
     /// Points a channel at a release signed before, as returned by ``signed(_:)``.
-    func point(_ channel: String?, at release: Known) throws(PublishError) -> FreshStatement {
+    func point(_ channel: String?, at release: SignedRelease) throws(PublishError) -> FreshStatement {
         try output.give(
             "\(release.content.revision).json.zst", from: .channels, "\(release.content.manifest).json.zst",
             in: .manifests, replacing: false)
@@ -70,7 +52,7 @@ struct SignedOutput {
         var refreshed = Refreshed()
         for channel in channels where names.contains(FreshStatement.name(channel)) {
             let word: (fresh: FreshStatement, root: UInt64)
-            var known: Known?
+            var known: SignedRelease?
             do throws(PublishError) {
                 word = try said(channel)
                 if !word.fresh.isRemoved { known = try signed(word.fresh) }
@@ -131,7 +113,7 @@ struct SignedOutput {
     }
 
     /// The exact release that a statement names.
-    private func signed(_ fresh: FreshStatement) throws(PublishError) -> Known {
+    private func signed(_ fresh: FreshStatement) throws(PublishError) -> SignedRelease {
         let known = try signed(fresh.revision)
         guard known.statement.digest == fresh.release else {
             throw unsigned(
@@ -141,7 +123,7 @@ struct SignedOutput {
     }
 
     /// A published release that is signed by currently valid keys.
-    func signed(_ revision: UInt64) throws(PublishError) -> Known {
+    func signed(_ revision: UInt64) throws(PublishError) -> SignedRelease {
         let name = "trust/\(revision).release"
         guard let known = output.release(revision) else { throw unsigned("\(name) is not there, or cannot be read") }
         guard known.content.project == signing.root.project, known.content.revision == revision else {
@@ -155,12 +137,12 @@ struct SignedOutput {
     }
 
     private func unsigned(_ reason: String) -> PublishError {
-        .cannotSign(
+        .refused(
             "\(shown(output.path)): \(reason)",
             "publish the files again with --sign where release.key is; an unverified release is not signed")
     }
 
-    private func finish(_ release: Known, _ channel: String?) throws(PublishError) -> FreshStatement {
+    private func finish(_ release: SignedRelease, _ channel: String?) throws(PublishError) -> FreshStatement {
         try say(release.content.revision, release.statement.digest, of: channel, with: release.statement)
     }
 
@@ -173,7 +155,7 @@ struct SignedOutput {
         // without a valid key, and have forgotten those of a revoked key.
         let serial = max(lastSerial(channel) + 1, UInt64(clamping: signing.now / 1000))
         guard serial <= UInt64(Int64.max) else {
-            throw .cannotSign(
+            throw .refused(
                 "the last serial that a fresh key has signed is the highest possible one: somebody else has that key",
                 "change it with 'syncagent keys rotate --role fresh'")
         }
@@ -190,7 +172,7 @@ struct SignedOutput {
         return fresh
     }
 
-    private func isSigned(_ release: Known) -> Bool {
+    private func isSigned(_ release: SignedRelease) -> Bool {
         release.content.project == signing.root.project
             && release.statement.isSigned(.release, by: signing.root.release)
     }
@@ -219,7 +201,18 @@ extension OutputDirectory {
     }
 
     /// The same of a revision's release.
-    func release(_ revision: UInt64) -> SignedOutput.Known? {
-        read(.trust, "\(revision).release", limit: Role.release.limit).flatMap(SignedOutput.Known.init)
+    func release(_ revision: UInt64) -> SignedRelease? {
+        read(.trust, "\(revision).release", limit: Role.release.limit).flatMap(signedRelease)
     }
+}
+
+/// A release statement with what it says.
+typealias SignedRelease = (statement: SignedStatement, content: ReleaseStatement)
+
+/// Reads a release statement, whoever signed it; `nil` for bytes that are none.
+func signedRelease(_ bytes: [UInt8]) -> SignedRelease? {
+    guard let statement = try? SignedStatement(bytes, limit: Role.release.limit),
+        let content = try? ReleaseStatement(json: statement.json)
+    else { return nil }
+    return (statement, content)
 }

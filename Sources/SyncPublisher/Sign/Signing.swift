@@ -33,8 +33,7 @@ package struct Signing: Sendable {
         var keys: [Role: [PrivateKey]] = [:]
         // A signing program signs for every key that has no file here, or one with a passphrase.
         for role in roles { keys[role] = try directory.keys(role, leavesLocked: program != nil) }
-        self.keys = keys
-        self.program = program
+        (self.keys, self.program) = (keys, program)
         (self.now, self.validity) = (now, validity)
         for role in roles { try requireEnough(role, in: directory) }
     }
@@ -49,18 +48,18 @@ package struct Signing: Sendable {
         guard counting.count < root[role].threshold else { return }
         let folder = shown(directory.path)
         guard !here.isEmpty else {
-            throw .cannotSign(
+            throw .refused(
                 "there is no \(folder)/\(role.rawValue).key",
                 "put it there, or name a program that signs with --signer; if it is lost: "
                     + "syncagent keys rotate \(folder) --role \(role.rawValue)")
         }
         guard counting.isEmpty else {
-            throw .cannotSign(
+            throw .refused(
                 "root \(root.number) requires \(root[role].threshold) \(role.rawValue) keys, and \(folder) has "
                     + "\(counting.count) of them", "put the others there, or name a program that signs with --signer")
         }
         let names = try KeyDirectory.names(role, in: directory.path).map { "\(folder)/\(shown($0))" }
-        throw .cannotSign(
+        throw .refused(
             "root \(root.number) does not name \(names.joined(separator: ", ")) as \(role.rawValue) keys",
             "use the key that the root names, or change the root with 'syncagent keys rotate'")
     }
@@ -83,7 +82,7 @@ package struct Signing: Sendable {
                 )
             }
             return statement
-        } catch { throw .cannotSign("cannot sign: \(error.reason)", "what was signed before stays valid") }
+        } catch { throw .refused("cannot sign: \(error.reason)", "what was signed before stays valid") }
     }
 
     /// The signatures that a program makes: it gets the namespace as its argument and the bytes on standard input, and writes
@@ -99,7 +98,7 @@ package struct Signing: Sendable {
             throw TrustFault("cannot run \(name): \(error.reason)")
         }
         start.input = text.raw
-        let (end, output, _) = BriefProgram.run(start, deadline: patience)
+        let (end, output, _) = start.run(deadline: patience)
         switch end {
         case .exited(0): break
         case .exited(let status): throw TrustFault("\(name) exited with status \(status)")

@@ -32,7 +32,7 @@ package struct SigningMemory: Sendable {
             throw .cannotRead("\(error)", Self.remedy)
         }
         do throws(TrustFault) { return try TrustPin(file: bytes) } catch {
-            throw .cannotSign("\(shown(path)) is damaged, or a newer syncagent wrote it: \(error.reason)", Self.remedy)
+            throw .refused("\(shown(path)) is damaged, or a newer syncagent wrote it: \(error.reason)", Self.remedy)
         }
     }
 
@@ -81,7 +81,7 @@ package struct SigningMemory: Sendable {
         pin.note(made: manifest)
         do throws(FileError) { try write(pin) } catch {
             throw PublishError(
-                .cannotWrite, "cannot remember what is signed: \(error)",
+                .ioError, "cannot remember what is signed: \(error)",
                 "free space, or set XDG_STATE_HOME to another directory; the published set is unchanged")
         }
     }
@@ -101,6 +101,11 @@ package struct SigningMemory: Sendable {
 }
 
 extension Signing {
+    /// Says once more that what an output directory has is the newest.
+    package func refresh(_ path: String) throws(PublishError) -> Refreshed {
+        try SignedOutput(output: OutputDirectory(path), signing: self).refresh()
+    }
+
     /// What this machine has signed before, as far as it counts under the newest root; `nil` if it does not know.
     var known: TrustPin? { memory?.known(under: root) }
 

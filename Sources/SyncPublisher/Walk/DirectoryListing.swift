@@ -1,3 +1,4 @@
+import SyncManifest
 import SyncModel
 import SyncSystem
 
@@ -79,7 +80,7 @@ struct DirectoryListing {
             }
             entry.linkTarget = target
         } else if status.kind == .other {
-            entry.specialKind = Self.specialKind(descriptor, name)
+            entry.specialKind = specialKind(name, in: descriptor).map { "a \($0)" } ?? "not a file, directory or link"
         }
         names.append(contentsOf: UnsafeRawBufferPointer(start: name, count: length))
         entries.append(entry)
@@ -91,14 +92,50 @@ struct DirectoryListing {
         names.append(contentsOf: UnsafeRawBufferPointer(start: name, count: length))
         entries.append(entry)
     }
+}
 
-    private static func specialKind(_ directory: Int32, _ name: UnsafePointer<CChar>) -> String {
-        switch SpecialFile(name, in: directory) {
-        case .fifo: "a fifo"
-        case .socket: "a socket"
-        case .blockDevice: "a block device"
-        case .characterDevice: "a character device"
-        case nil: "not a file, directory or link"
+/// Names of one directory that some file systems consider equal.
+extension DirectoryListing {
+    /// Reports each name that clashes with one before it, in name order, with the first name that it equals: in the same text
+    /// after Unicode normalisation, which is refused everywhere, or if case is ignored, which is legal on Linux.
+    func forEachClash(_ report: (_ name: String, _ first: String, _ isSameText: Bool) -> Void) {
+        guard count > 1 else { return }
+        let isASCII = (0..<count).allSatisfy { withName($0) { $0.allSatisfy { $0 < 0x80 } } }
+        // String equality is canonical equivalence, which is what NFC decides. Bytes differ: one directory.
+        let sameText = isASCII ? [:] : repeats(isASCII: false) { $0 }
+        let sameLetters = repeats(isASCII: isASCII, form: caseFolded)
+        guard !sameText.isEmpty || !sameLetters.isEmpty else { return }
+        for index in 0..<count {
+            guard let first = sameText[index] ?? sameLetters[index] else { continue }
+            report(withName(index, shown), withName(first, shown), sameText[index] != nil)
         }
+    }
+
+    /// The names that equal one before them in some form, each with the first of those.
+    private func repeats(isASCII: Bool, form: (String) -> String) -> [Int: Int] {
+        func formed(_ index: Int) -> String { form(withName(index) { String(decoding: $0, as: UTF8.self) }) }
+        var hashed = (0..<count).map { index in
+            (hash: isASCII ? withName(index, Self.asciiHash) : formed(index).hashValue, index: index)
+        }
+        hashed.sort { ($0.hash, $0.index) < ($1.hash, $1.index) }
+        var repeats: [Int: Int] = [:]
+        var start = 0
+        for (position, (hash, index)) in hashed.enumerated() {
+            if hash != hashed[start].hash { start = position }
+            guard start < position else { continue }
+            let name = formed(index)
+            repeats[index] = hashed[start..<position].first { formed($0.index) == name }?.index
+        }
+        return repeats
+    }
+
+    /// The same hash for names that are equal if case is ignored. FNV-1a, 64 bits.
+    private static func asciiHash(_ name: UnsafeBufferPointer<UInt8>) -> Int {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in name {
+            let lower = byte &- 0x41 < 26 ? byte | 0x20 : byte
+            hash = (hash ^ UInt64(lower)) &* 0x100_0000_01B3
+        }
+        return Int(truncatingIfNeeded: hash)
     }
 }

@@ -8,7 +8,7 @@ import SyncSystem
 ///
 /// Large files are read here, hashed whole and cut; chunks share the buffer that they were read into.
 struct SourceReader: ~Copyable {
-    private let source: EncodeWorker.Source
+    private let source: SourceReading
     private let cutter: ChunkCutter
     private var hasher: SHA256Hasher
     /// Length of the first chunk of zeros only; 0 before there was one.
@@ -18,14 +18,14 @@ struct SourceReader: ~Copyable {
     /// Least **bytes** read at once from a large file.
     static let segmentSize = 2 << 20
 
-    private init(_ source: EncodeWorker.Source, _ hasher: consuming SHA256Hasher) {
+    private init(_ source: SourceReading, _ hasher: consuming SHA256Hasher) {
         self.source = source
         self.hasher = hasher
         cutter = ChunkCutter(source.options.chunks)
     }
 
     /// The body of the reader's thread.
-    static func run(_ source: EncodeWorker.Source) {
+    static func run(_ source: SourceReading) {
         do throws(PublishError) {
             var reader = SourceReader(source, try calling { try SHA256Hasher() })
             _ = try reader.readAll()

@@ -42,12 +42,21 @@ final class SourceRoot: Sendable {
     ///
     /// `O_NONBLOCK`: if a fifo has taken its place, opening it must not wait for a writer. open(2).
     func openFile(_ tree: SourceTree, _ index: Int) throws(PublishError) -> Descriptor {
-        let raw = tree.withPath(index) { open($0, .unwaiting) }
+        try Self.opened(tree.withPath(index) { open($0, .unwaiting) }, tree.path(index))
+    }
+
+    /// Takes what ``open(_:_:)`` gave.
+    ///
+    /// - Throws: ``PublishError`` that says whether it is not what the walk saw, or cannot be opened.
+    static func opened(_ raw: Int32, _ path: @autoclosure () -> String, _ attempt: String = "open")
+        throws(PublishError) -> Descriptor
+    {
+        let code = Errno.last
         if let opened = Descriptor(opened: raw) { return opened }
-        switch Errno.last {
+        switch code {
         case .noSuchFileOrDirectory, .tooManySymbolicLinkLevels, .notDirectory, .noSuchAddressOrDevice:
-            throw .changed(tree.path(index))
-        case let code: throw .reading(tree.path(index), "open", code: code)
+            throw .changed(path())
+        default: throw .reading(path(), attempt, code: code)
         }
     }
 

@@ -1,4 +1,5 @@
 import SyncFiles
+import SyncManifest
 import SyncModel
 
 /// The files and links found, in path order, by column; about **100 bytes** per entry with its path.
@@ -7,7 +8,7 @@ struct SourceTree: Sendable {
     struct Entry: Sendable {
         var pathStart: UInt32
         var pathLength: UInt16
-        var kind: Kind
+        var kind: FileTable.Kind
         /// 0...0o7777.
         var permissions: UInt16
         /// The base's row with certainly the same content; -1 if the file must be read.
@@ -19,8 +20,6 @@ struct SourceTree: Sendable {
         var isRead: Bool { kind != .link && baseRow < 0 }
     }
 
-    enum Kind: UInt8, Sendable { case file, executable, link }
-
     /// What must be unchanged after a file has been read; times are **nanoseconds** since 1970.
     struct FileStamp: Sendable, Equatable {
         var size: UInt64
@@ -29,15 +28,9 @@ struct SourceTree: Sendable {
         var changed: Int64
     }
 
-    /// A directory that the manifest names.
-    struct Directory: Sendable, Equatable {
-        var path: [UInt8]
-        var traits: FileTraits
-    }
-
     private(set) var entries: [Entry] = []
-    /// Empty directories, or all if modes or times are kept; in path order.
-    var directories: [Directory] = []
+    /// The directories that the manifest names: empty ones, or all if modes or times are kept; in path order.
+    var directories: [(path: [UInt8], traits: FileTraits)] = []
     /// What is kept of entries besides their content.
     let kept: PublishOptions.KeptTraits
 
@@ -58,7 +51,7 @@ struct SourceTree: Sendable {
     /// - Parameter unstatedSize: The **bytes** of a file of which the file system says that it has none.
     /// - Returns: `false` when there are 4 GiB of paths already, or sizes do not add up in 64 bits.
     mutating func append(
-        path: UnsafeBufferPointer<UInt8>, kind: Kind, stamp: FileStamp, permissions: UInt16 = 0,
+        path: UnsafeBufferPointer<UInt8>, kind: FileTable.Kind, stamp: FileStamp, permissions: UInt16 = 0,
         linkTarget: [UInt8]? = nil, unstatedSize: UInt64 = 0
     ) -> Bool {
         guard let start = UInt32(exactly: arena.count), let length = UInt16(exactly: path.count) else { return false }
@@ -117,7 +110,7 @@ struct SourceTree: Sendable {
         let emptied = parents.filter { !hasDirectory($0) }
         guard !emptied.isEmpty else { return }
         // If modes or times are kept, all directories are named already.
-        directories += emptied.map { Directory(path: $0, traits: .none) }
+        directories += emptied.map { ($0, .none) }
         directories.sort { one, other in
             one.path.withUnsafeBufferPointer { one in other.path.withUnsafeBufferPointer { PathOrder.precedes(one, $0) }
             }
@@ -141,19 +134,23 @@ struct SourceTree: Sendable {
         // `/` ranks lowest and NUL next, so everything below the path stands before the path with a NUL.
         return path.withUnsafeBufferPointer { start in
             (path + [0]).withUnsafeBufferPointer { end in
-                func entry(_ wanted: UnsafeBufferPointer<UInt8>) -> Int {
-                    entries.indices.partitioningIndex { withPath($0) { !PathOrder.precedes($0, wanted) } }
-                }
-                func directory(_ wanted: UnsafeBufferPointer<UInt8>) -> Int {
-                    directories.indices.partitioningIndex { index in
-                        directories[index].path.withUnsafeBufferPointer { !PathOrder.precedes($0, wanted) }
-                    }
-                }
-                return (
-                    entry(start)..<max(entry(start), entry(end)),
-                    directory(start)..<max(directory(start), directory(end))
+                (
+                    firstEntry(notBefore: start)..<max(firstEntry(notBefore: start), firstEntry(notBefore: end)),
+                    firstDirectory(
+                        notBefore: start)..<max(
+                            firstDirectory(notBefore: start), firstDirectory(notBefore: end))
                 )
             }
+        }
+    }
+
+    private func firstEntry(notBefore path: UnsafeBufferPointer<UInt8>) -> Int {
+        entries.indices.partitioningIndex { withPath($0) { !PathOrder.precedes($0, path) } }
+    }
+
+    private func firstDirectory(notBefore path: UnsafeBufferPointer<UInt8>) -> Int {
+        directories.indices.partitioningIndex { index in
+            directories[index].path.withUnsafeBufferPointer { !PathOrder.precedes($0, path) }
         }
     }
 
@@ -163,15 +160,9 @@ struct SourceTree: Sendable {
     func hasDirectory(_ directory: [UInt8]) -> Bool {
         if directory.isEmpty { return true }
         let prefix = directory + [0x2F]
-        let first = prefix.withUnsafeBufferPointer { wanted in
-            (0..<count).partitioningIndex { withPath($0) { !PathOrder.precedes($0, wanted) } }
-        }
+        let first = prefix.withUnsafeBufferPointer(firstEntry)
         if first < count, withPath(first, { $0.starts(with: prefix) }) { return true }
-        let named = directory.withUnsafeBufferPointer { wanted in
-            directories.indices.partitioningIndex { index in
-                directories[index].path.withUnsafeBufferPointer { !PathOrder.precedes($0, wanted) }
-            }
-        }
+        let named = directory.withUnsafeBufferPointer(firstDirectory)
         guard named < directories.count else { return false }
         return directories[named].path == directory || directories[named].path.starts(with: prefix)
     }

@@ -110,7 +110,7 @@ struct TreeWalk: ~Copyable {
     }
 
     private mutating func append(
-        _ kind: SourceTree.Kind, _ stamp: SourceTree.FileStamp, _ status: FileStatus, target: [UInt8]? = nil,
+        _ kind: FileTable.Kind, _ stamp: SourceTree.FileStamp, _ status: FileStatus, target: [UInt8]? = nil,
         unstatedSize: UInt64 = 0
     ) throws(PublishError) {
         noteLosses(status)
@@ -120,7 +120,7 @@ struct TreeWalk: ~Copyable {
                 unstatedSize: unstatedSize)
         }
         guard fits else {
-            throw .refusedEntries(
+            throw .invalid(
                 "the source has more than 4 GiB of path names, or more bytes than 64 bits can count",
                 "publish it as several projects")
         }
@@ -130,7 +130,7 @@ struct TreeWalk: ~Copyable {
         guard let status else { return }
         noteLosses(status)
         let traits = tree.traits(status.permissions, status.modified)
-        tree.directories.append(SourceTree.Directory(path: path, traits: traits))
+        tree.directories.append((path, traits))
     }
 
     /// Notes attributes that a manifest cannot keep.
@@ -143,23 +143,16 @@ struct TreeWalk: ~Copyable {
         _ root: SourceRoot, _ status: FileStatus? = nil, progress: (Int) throws(PublishError) -> Void
     ) throws(PublishError) {
         let length = path.count
-        let raw = open(root, .directory)
-        let code = Errno.last
         let text = shownPath()
-        guard let opened = Descriptor(opened: raw) else {
-            switch code {
-            case .tooManySymbolicLinkLevels, .noSuchFileOrDirectory, .notDirectory: throw .changed(text)
-            default: throw .reading(text, "open the directory", code: code)
-            }
-        }
+        let opened = try SourceRoot.opened(open(root, .directory), text, "open the directory")
         var listing = try DirectoryListing(opened, path: text)
         try readIgnoreFile(root, &listing)
         try leaveOut(&listing, progress)
-        NameClashes.find(in: listing) { clash in
-            switch clash {
-            case .sameText(let a, let b):
-                notes.refuse(path, inDirectory: a, "is the same as \(b) after Unicode normalisation")
-            case .sameLetters(let a, let b): notes.warnCase(path, a, b)
+        listing.forEachClash { name, first, isSameText in
+            if isSameText {
+                notes.refuse(path, inDirectory: name, "is the same as \(first) after Unicode normalisation")
+            } else {
+                notes.warnCase(path, first, name)
             }
         }
         for index in 0..<listing.count {
@@ -207,14 +200,7 @@ struct TreeWalk: ~Copyable {
         throws(PublishError) -> UInt64
     {
         let raw = open(root, .unwaiting)
-        let code = Errno.last
-        guard let opened = Descriptor(opened: raw) else {
-            switch code {
-            case .tooManySymbolicLinkLevels, .noSuchFileOrDirectory, .notDirectory, .noSuchAddressOrDevice:
-                throw .changed(shownPath())
-            default: throw .reading(shownPath(), "open", code: code)
-            }
-        }
+        let opened = try SourceRoot.opened(raw, shownPath())
         if scratch.isEmpty { scratch = Array(repeating: 0, count: 256 << 10) }
         var size: UInt64 = 0
         while true {
@@ -289,14 +275,15 @@ struct TreeWalk: ~Copyable {
     }
 
     private func linkObjection(_ index: Int, _ target: [UInt8]) -> String? {
-        let verdict = tree.withPath(index) { path in
-            target.withUnsafeBufferPointer { ManifestRules.judge(link: $0, at: path) }
-        }
-        switch verdict {
-        case .refused(let reason): return reason
-        case .allowed(let directories):
-            guard let first = directories.first(where: { !tree.hasDirectory($0) }) else { return nil }
-            return "the link goes up again from \(shown(first)), which is not a directory of the set"
-        }
+        do throws(ManifestError) {
+            let directories = try tree.withPath(index) { path throws(ManifestError) in
+                try target.withUnsafeBufferPointer { target throws(ManifestError) in
+                    try ManifestRules.check(link: target, at: path)
+                }
+            }
+            return directories.first { !tree.hasDirectory($0) }.map {
+                "the link goes up again from \(shown($0)), which is not a directory of the set"
+            }
+        } catch { return error.reason }
     }
 }

@@ -65,7 +65,7 @@ struct WalkNotes: Sendable {
         let count = refusedCount == 1 ? "1 entry" : "\(refusedCount) entries"
         let forLinks = refusesLinks ? "--safe-links for links that leave the tree, " : ""
         return PublishError(
-            .refusedEntries, "\(count) of the source cannot be published:",
+            .dataInvalid, "\(count) of the source cannot be published:",
             details: refused + (more > 0 ? ["and \(more) more"] : []),
             "rename, replace or remove them, or leave them out: \(forLinks)--exclude for any; "
                 + "nothing was published")

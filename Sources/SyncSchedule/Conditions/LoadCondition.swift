@@ -17,7 +17,7 @@ package final class LoadCondition: Condition {
         /// proc_pid_task(5) of this process.
         package var ownThreads = "/proc/self/task"
         /// Processors of the machine that are on.
-        package var cores = Machine.processors
+        package var cores = processorCount
 
         package init() {}
     }
@@ -72,7 +72,7 @@ package final class LoadCondition: Condition {
         if let line = systemLine(places.loadAverage) {
             return line.split(separator: " ").first.flatMap { Double($0) }.flatMap { $0 >= 0 ? $0 : nil }
         }
-        return exists(places.loadAverage) ? nil : Machine.load
+        return exists(places.loadAverage) ? nil : loadAverage
     }
 
     /// Threads in the states R and D, proc_pid_stat(5).

@@ -43,7 +43,7 @@ package struct SystemBus: Sendable {
         let start = ProgramStart(
             try arguments(property), variables: ["LC_ALL=C"] + (address.map { ["DBUS_SYSTEM_BUS_ADDRESS=\($0)"] } ?? [])
         )
-        let (end, output, _) = BriefProgram.run(start, deadline: deadline)
+        let (end, output, _) = start.run(deadline: deadline)
         switch end {
         case .exited(0): break
         case .exited: throw Failure(reason: Self.complaint(output))

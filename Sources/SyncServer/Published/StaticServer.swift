@@ -74,7 +74,7 @@ package struct StaticServer: Sendable {
             // A request for a file has none; one that has is answered all the same.
             bodyLength: 0, stopTimeout: options.stopTimeout,
             // Each may wait for a disk; a client waits only for those that its thread has.
-            threads: max(4, Machine.processors))
+            threads: max(4, processorCount))
         limits.maximumPerAddress = options.maximumPerAddress
         limits.stallTimeout = options.timeout
         let responder = StaticFileResponder(tree: tree, load: load, log: log)

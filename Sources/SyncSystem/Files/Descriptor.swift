@@ -93,7 +93,7 @@ package func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> 
         let code = count == 0 ? .ioError : Errno.last
         guard code.isTransient else { return code }
         // Whoever has made it not wait, as ssh(1) does, has done so for everyone who writes there.
-        var entries = [PollEntry(descriptor, for: .writing)]
+        var entries = [PollEntry(descriptor, isForWriting: true)]
         if code != .interrupted { waitForAny(of: &entries, atMost: -1) }
     }
     return nil
@@ -117,4 +117,12 @@ package func readFully(_ descriptor: Int32, into target: UnsafeMutableRawBufferP
         done += count
     }
     return done
+}
+
+/// Whether two memories hold the same bytes. memcmp(3)
+package func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+    guard left.count == right.count, let start = left.baseAddress, let other = right.baseAddress else {
+        return left.count == right.count
+    }
+    return memcmp(start, other, left.count) == 0
 }

@@ -21,11 +21,7 @@ package struct FileError: Error, Equatable, Sendable {
     }
 
     package init(step: String, path: String, code: Errno? = nil, remark: String? = nil, trouble: Trouble? = nil) {
-        self.step = step
-        self.path = path
-        self.code = code
-        self.remark = remark
-        self.trouble = trouble
+        (self.step, self.path, self.code, self.remark, self.trouble) = (step, path, code, remark, trouble)
     }
 
     /// The error of the call that just failed, as ``Errno/last`` has it.

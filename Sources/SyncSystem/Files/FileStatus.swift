@@ -91,20 +91,17 @@ package func owner(following path: UnsafePointer<CChar>) -> UInt32? {
     return stat(path, &buffer) == 0 ? buffer.st_uid : nil
 }
 
-/// What is neither a file nor a directory nor a link. inode(7)
-package enum SpecialFile: Sendable {
-    case fifo, socket, blockDevice, characterDevice
-
-    /// - Returns: `nil` for anything else, or when nothing has that name.
-    package init?(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory) {
-        var buffer = stat()
-        guard fstatat(directory, name, &buffer, AT_SYMLINK_NOFOLLOW) == 0 else { return nil }
-        switch buffer.st_mode & mode_t(S_IFMT) {
-        case mode_t(S_IFIFO): self = .fifo
-        case mode_t(S_IFSOCK): self = .socket
-        case mode_t(S_IFBLK): self = .blockDevice
-        case mode_t(S_IFCHR): self = .characterDevice
-        default: return nil
-        }
+/// What something is that is neither a file nor a directory nor a link, such as `socket`. inode(7)
+///
+/// - Returns: `nil` for anything else, or when nothing has that name.
+package func specialKind(_ name: UnsafePointer<CChar>, in directory: Int32 = currentDirectory) -> String? {
+    var buffer = stat()
+    guard fstatat(directory, name, &buffer, AT_SYMLINK_NOFOLLOW) == 0 else { return nil }
+    return switch buffer.st_mode & mode_t(S_IFMT) {
+    case mode_t(S_IFIFO): "fifo"
+    case mode_t(S_IFSOCK): "socket"
+    case mode_t(S_IFBLK): "block device"
+    case mode_t(S_IFCHR): "character device"
+    default: nil
     }
 }

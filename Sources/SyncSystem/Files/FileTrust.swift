@@ -21,9 +21,7 @@ package struct FileTrust: Sendable {
     package let hasOneName: Bool
 
     package init(owner: Owner, forbidden: FileMode, followsLinks: Bool, hasOneName: Bool = false) {
-        self.owner = owner
-        self.forbidden = forbidden
-        self.followsLinks = followsLinks
+        (self.owner, self.forbidden, self.followsLinks) = (owner, forbidden, followsLinks)
         self.hasOneName = hasOneName
     }
 

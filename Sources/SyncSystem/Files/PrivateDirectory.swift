@@ -146,7 +146,8 @@ private func systemTrust(of status: stat, forbidden: FileMode) -> FileTrust {
     return FileTrust(owner: isRoots ? .anyone : .userOrRoot, forbidden: forbidden, followsLinks: true)
 }
 
-private func parent(of path: String) -> String {
+/// The directory that a path is in, as text.
+package func parent(of path: String) -> String {
     guard let slash = path.lastIndex(of: "/") else { return "." }
     return slash == path.startIndex ? "/" : String(path[..<slash])
 }

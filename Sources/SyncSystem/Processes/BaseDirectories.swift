@@ -10,8 +10,7 @@ package struct BaseDirectories: Sendable {
     ///   - fallback: The home directory where `HOME` is missing.
     ///   - lookup: The value of a variable.
     package init(home fallback: String? = nil, lookup: @escaping @Sendable (String) -> String?) {
-        self.fallback = fallback
-        self.lookup = lookup
+        (self.fallback, self.lookup) = (fallback, lookup)
     }
 
     /// A variable that holds an absolute path.

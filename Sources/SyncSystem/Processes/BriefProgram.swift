@@ -1,9 +1,9 @@
 /// A program that is run for a few lines of output, and never longer than its deadline.
 ///
 /// It leads a session of its own; what it leaves running in its group ends with it.
-package enum BriefProgram {
+extension ProgramStart {
     /// How it ended.
-    package enum End: Sendable, Equatable {
+    package enum BriefEnd: Sendable, Equatable {
         /// By itself.
         case exited(Int32)
         /// Ended by a signal, not ours.
@@ -16,6 +16,15 @@ package enum BriefProgram {
         case notRun(String)
         /// It ran, but somebody else has taken its exit status, or nobody can.
         case unknown
+
+        fileprivate init(_ end: StartedProgram.End) {
+            self =
+                switch end {
+                case .exited(let status): .exited(status)
+                case .signalled(let number): .signalled(number)
+                case .unknown: .unknown
+                }
+        }
     }
 
     /// How often to ask whether to stop.
@@ -24,19 +33,17 @@ package enum BriefProgram {
     /// Runs it; blocks until it has ended.
     ///
     /// - Parameters:
-    ///   - start: Its standard output is not looked at.
     ///   - deadline: From now.
     ///   - limit: How many of the first **bytes** that it writes are kept; far more than a value of a property has.
     ///   - keepsErrors: Whether what it writes to standard error is kept by itself.
     ///   - isStopped: Asked several times a second.
     /// - Returns: How it ended, and what it wrote first.
-    package static func run(
-        _ start: ProgramStart, deadline: Duration, keeping limit: Int = 16 << 10, keepsErrors: Bool = false,
-        isStopped: () -> Bool = { false }
-    ) -> (end: End, output: String, errors: String) {
+    package func run(
+        deadline: Duration, keeping limit: Int = 16 << 10, keepsErrors: Bool = false, isStopped: () -> Bool = { false }
+    ) -> (end: BriefEnd, output: String, errors: String) {
         let last = ContinuousClock.now + deadline
         guard let out = Pipe(), let err = Pipe() else { return (.notRun(errnoText), "", "") }
-        var start = start
+        var start = self
         start.output = out.writer.raw
         if keepsErrors { start.error = err.writer.raw }
         let program: StartedProgram
@@ -45,9 +52,9 @@ package enum BriefProgram {
         } catch { return (.notRun(error.reason), "", "") }
         var output = Stream(out.reader, limit)
         var errors = Stream(err.reader, limit)
-        var end: End?
+        var end: BriefEnd?
         while end == nil {
-            end = program.reap().map(Self.end)
+            end = program.reap().map(BriefEnd.init)
             guard end == nil else { break }
             let left = last - .now
             if left <= .zero { end = .timedOut } else if isStopped() { end = .stopped }
@@ -58,7 +65,7 @@ package enum BriefProgram {
                 break
             }
             // Without a descriptor that tells of its end, it is looked at again and again.
-            let most = program.ended < 0 ? Duration.milliseconds(5) : min(left, tick)
+            let most = program.ended < 0 ? Duration.milliseconds(5) : min(left, Self.tick)
             var entries = [output.entry, errors.entry, PollEntry(program.ended)]
             waitForAny(of: &entries, atMost: Int32(clamping: most.milliseconds + 1))
             output.take()
@@ -68,14 +75,6 @@ package enum BriefProgram {
         output.take()
         errors.take()
         return (end ?? .timedOut, output.text, errors.text)
-    }
-
-    private static func end(_ end: StartedProgram.End) -> End {
-        switch end {
-        case .exited(let status): .exited(status)
-        case .signalled(let number): .signalled(number)
-        case .unknown: .unknown
-        }
     }
 
     /// The first bytes of what comes out of a pipe; the rest is read and dropped.

@@ -76,6 +76,18 @@ package enum CurrentProcess {
         return nil
     }
 
+    /// At most so many heaps of the C library; what has `large` **bytes** or more goes back to the system when it is freed.
+    /// mallopt(3)
+    package static func boundHeaps(_ most: Int, large: Int) {
+        sa_bound_heaps(Int32(clamping: most), Int32(clamping: large))
+    }
+
+    /// Free pages of the heaps go back to the system. malloc_trim(3)
+    package static func trimHeaps() { sa_trim_heaps() }
+
+    /// So do pages of programs and libraries that were read: they come back from the page cache. madvise(2)
+    package static func releaseCode() { sa_release_code() }
+
     /// Ends it now: nothing is flushed, and no handler runs. _exit(2)
     package static func exit(_ status: Int32) -> Never { _exit(status) }
 
@@ -137,4 +149,13 @@ extension Signal: CustomStringConvertible {
 /// Sends a signal to a process. kill(2)
 @discardableResult package func send(_ signal: Signal, to process: Int32) -> Errno? {
     failure(kill(process, signal.rawValue))
+}
+
+/// Processors that are switched on, at least one. sysconf(3), _SC_NPROCESSORS_ONLN
+package var processorCount: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
+
+/// How many tasks wanted a processor over the last minute, on average. getloadavg(3)
+package var loadAverage: Double? {
+    var average = 0.0
+    return getloadavg(&average, 1) == 1 ? average : nil
 }

@@ -15,9 +15,7 @@ package struct ProgramStart: Sendable {
         let descriptors: UInt64
 
         package init(addressSpace: UInt64, data: UInt64, processorTime: UInt64, descriptors: UInt64) {
-            self.addressSpace = addressSpace
-            self.data = data
-            self.processorTime = processorTime
+            (self.addressSpace, self.data, self.processorTime) = (addressSpace, data, processorTime)
             self.descriptors = descriptors
         }
     }
@@ -42,8 +40,7 @@ package struct ProgramStart: Sendable {
     /// - Parameter arguments: The program's absolute path first.
     package init(_ arguments: [String], variables: [String]) {
         program = arguments.first ?? ""
-        self.arguments = arguments
-        self.variables = variables
+        (self.arguments, self.variables) = (arguments, variables)
     }
 
     /// Starts it. A program that was just written can be busy for a moment, while another fork holds its descriptor.

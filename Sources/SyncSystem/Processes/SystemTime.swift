@@ -10,6 +10,13 @@ package enum SystemTime {
         return Int64(now.tv_sec) &* 1_000 &+ Int64(now.tv_nsec) / 1_000_000
     }
 
+    /// The time that file systems write, as exact as that: **nanoseconds** since 1970. clock_gettime(2), CLOCK_REALTIME_COARSE
+    package static var ofFiles: Int64 {
+        var now = timespec()
+        guard clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 else { return 0 }
+        return Int64(now.tv_sec) &* 1_000_000_000 &+ Int64(now.tv_nsec)
+    }
+
     /// How many **seconds** this machine's clock on the wall is ahead of UTC at **seconds** since 1970, by its time zone as
     /// it is now: tzset(3) looks whether it has been changed. 0 where that is unknown. localtime_r(3)
     package static func localOffset(at seconds: Int64) -> Int64 {

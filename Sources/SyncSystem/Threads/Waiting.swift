@@ -4,12 +4,11 @@ import struct Synchronization.Atomic
 
 /// A descriptor that is waited for; one that is negative is never ready. poll(2)
 package struct PollEntry {
-    package enum Event: Sendable { case reading, writing }
-
     private var entry: pollfd
 
-    package init(_ descriptor: Int32, for event: Event = .reading) {
-        entry = pollfd(fd: descriptor, events: Int16(event == .reading ? POLLIN : POLLOUT), revents: 0)
+    /// - Parameter isForWriting: Whether it is to be written, not read.
+    package init(_ descriptor: Int32, isForWriting: Bool = false) {
+        entry = pollfd(fd: descriptor, events: Int16(isForWriting ? POLLOUT : POLLIN), revents: 0)
     }
 
     /// Whether it can be read or written, or its other end is closed, or it has failed.

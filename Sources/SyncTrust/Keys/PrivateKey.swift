@@ -29,7 +29,7 @@ package struct PrivateKey: Sendable {
     ) {
         let lines = text.split(separator: "\n").map { $0.hasSuffix("\r") ? $0.dropLast() : $0 }
         guard lines.count >= 3, lines.first == begin[...], lines.last == end[...],
-            let blob = Base64.bytes(lines.dropFirst().dropLast().joined().utf8)
+            let blob = Crypto.bytes(base64: lines.dropFirst().dropLast().joined().utf8)
         else { throw TrustFault("not a private key in OpenSSH's format; make one with ssh-keygen -t ed25519") }
         var reader = WireReader(blob)
         guard try reader.bytes(magic.count) == magic else { throw TrustFault("not a private key in OpenSSH's format") }
@@ -94,6 +94,6 @@ package struct PrivateKey: Sendable {
         writer.uint32(1)
         writer.string(publicKey.blob)
         writer.string(secret.bytes)
-        return Base64.block(writer.bytes, from: Self.begin, to: Self.end)
+        return Crypto.block(writer.bytes, from: Self.begin, to: Self.end)
     }
 }

@@ -54,7 +54,7 @@ package struct SSHSignature: Sendable, Hashable {
 
     /// Reads the lines of Base64 between the first and the last line of a block.
     init(lines: some Sequence<UInt8>) throws(TrustFault) {
-        guard let blob = Base64.bytes(lines.filter { $0 != 0x0A }) else {
+        guard let blob = Crypto.bytes(base64: lines.filter { $0 != 0x0A }) else {
             throw TrustFault("the signature is not Base64")
         }
         try self.init(blob: blob)
@@ -82,7 +82,7 @@ package struct SSHSignature: Sendable, Hashable {
         inner.string(PublicKey.kind)
         inner.string(signature)
         writer.string(inner.bytes)
-        return Base64.block(writer.bytes, from: Self.begin, to: Self.end)
+        return Crypto.block(writer.bytes, from: Self.begin, to: Self.end)
     }
 
     /// What is really signed: the message's digest with what it is for.

@@ -20,7 +20,7 @@ struct StatementReader {
             limits.depth = 8
             var reader = StatementReader(reader: JSONReader(bytes, limits: limits))
             try reader.object(required: required, member)
-            try reader.call { reader throws(ManifestFault) in try reader.end() }
+            try reader.call { reader throws(ManifestError) in try reader.end() }
         }
     }
 
@@ -29,14 +29,14 @@ struct StatementReader {
     {
         let outer = seen
         seen = []
-        try call { reader throws(ManifestFault) in try reader.beginObject() }
+        try call { reader throws(ManifestError) in try reader.beginObject() }
         while let key = try key() {
             guard seen.insert(key).inserted else { throw TrustFault("the key \(quoted(key)) appears twice") }
             if try member(key, &self) { continue }
             guard key.hasPrefix("x-") else {
                 throw TrustFault("the key \(quoted(key)) is not known; a newer syncagent may know it")
             }
-            try call { reader throws(ManifestFault) in try reader.skipValue() }
+            try call { reader throws(ManifestError) in try reader.skipValue() }
         }
         if let missing = required.first(where: { !seen.contains($0) }) {
             throw TrustFault("the key \(quoted(missing)) is missing")
@@ -45,18 +45,18 @@ struct StatementReader {
     }
 
     private mutating func key() throws(TrustFault) -> String? {
-        try call { reader throws(ManifestFault) in try reader.nextKey().map { String(decoding: $0, as: UTF8.self) } }
+        try call { reader throws(ManifestError) in try reader.nextKey().map { String(decoding: $0, as: UTF8.self) } }
     }
 
     mutating func string() throws(TrustFault) -> String {
-        try call { reader throws(ManifestFault) in String(decoding: try reader.string(), as: UTF8.self) }
+        try call { reader throws(ManifestError) in String(decoding: try reader.string(), as: UTF8.self) }
     }
 
     mutating func integer() throws(TrustFault) -> UInt64 {
-        try call { reader throws(ManifestFault) in try reader.integer() }
+        try call { reader throws(ManifestError) in try reader.integer() }
     }
 
-    mutating func bool() throws(TrustFault) -> Bool { try call { reader throws(ManifestFault) in try reader.bool() } }
+    mutating func bool() throws(TrustFault) -> Bool { try call { reader throws(ManifestError) in try reader.bool() } }
 
     /// A number from 1 to 2⁶³ − 1.
     mutating func number(_ key: String) throws(TrustFault) -> UInt64 {
@@ -68,9 +68,9 @@ struct StatementReader {
     mutating func array<E>(most: Int, _ element: (inout StatementReader) throws(TrustFault) -> E) throws(TrustFault)
         -> [E]
     {
-        try call { reader throws(ManifestFault) in try reader.beginArray() }
+        try call { reader throws(ManifestError) in try reader.beginArray() }
         var elements: [E] = []
-        while try call({ reader throws(ManifestFault) in try reader.nextElement() }) {
+        while try call({ reader throws(ManifestError) in try reader.nextElement() }) {
             guard elements.count < most else { throw TrustFault("a list with more than \(most) elements") }
             elements.append(try element(&self))
         }
@@ -111,7 +111,7 @@ struct StatementReader {
         return digest
     }
 
-    private mutating func call<R>(_ read: (inout JSONReader) throws(ManifestFault) -> R) throws(TrustFault) -> R {
-        do throws(ManifestFault) { return try read(&reader) } catch { throw TrustFault(error.reason) }
+    private mutating func call<R>(_ read: (inout JSONReader) throws(ManifestError) -> R) throws(TrustFault) -> R {
+        do throws(ManifestError) { return try read(&reader) } catch { throw TrustFault(error.reason) }
     }
 }

@@ -26,8 +26,8 @@ struct ExhaustionTests {
         return frame
     }
 
-    private func document(_ members: String, version: Int = 1) -> Data {
-        Data("{\"format\":\"syncagent-manifest/\(version)\",\"project\":\"p\",\"revision\":1,\(members)}".utf8)
+    private func document(_ members: String) -> Data {
+        Data("{\"format\":\"syncagent-manifest/1\",\"project\":\"p\",\"revision\":1,\(members)}".utf8)
     }
 
     /// Runs a command to its end, and tells the most memory it took, in **KiB**.
@@ -78,7 +78,7 @@ struct ExhaustionTests {
                 """
                 "packs":[{"url":"packs/a.pack","size":\(pack.count + 40_000),"sha256":"\(digest)"}],\
                 "parts":[{"blob":[0,0,\(claim > 100 << 20 ? 40_000 : pack.count),\(claim),"zstd","\(digest)"],"files":5000000}]
-                """, version: 2)
+                """)
             let path = try scratch.write(root, to: "m.json").path
             let end = try run(["pull", path, "--into", "out"])
             #expect(end.status == 65, "\(end.error)")

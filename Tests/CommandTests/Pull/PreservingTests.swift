@@ -242,7 +242,7 @@ struct PreservingTests {
     @Test("Directories of a set in parts come, too; a set without empty ones has today's bytes")
     func parts() throws {
         try publish("--manifest-parts")
-        #expect(try !manifest().contains("x-directories") && manifest().contains("manifest/2\""))
+        #expect(try !manifest().contains("x-directories") && manifest().contains("\"parts\""))
         try makeDirectory("in/logs")
         try publish("--manifest-parts")
         try pull()
@@ -288,11 +288,10 @@ struct PreservingTests {
         try shell("diff wanted had; diff -r --exclude=.syncagent in \(destination)")
     }
 
-    @Test("With --preserve a tree has its times and modes again, under any umask, and it is version 4")
+    @Test("With --preserve a tree has its times and modes again, under any umask")
     func preserved() throws {
         try shell(Self.odd)
         try publish("--preserve", "times,modes")
-        #expect(try manifest().contains("manifest/4\""))
         try shell(
             "umask 077; HOME=\(scratch.path) \(Tool.url.path) pull site/manifest.json --into dest --session dest -q")
         try compare()

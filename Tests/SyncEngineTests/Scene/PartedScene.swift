@@ -48,7 +48,7 @@ extension Scene {
             bytes += raw
         }
         amend(&parts)
-        root["format"] = "syncagent-manifest/2"
+        root["format"] = "syncagent-manifest/1"
         root["files"] = nil
         root["parts"] = parts
         let digest = try Self.digest(bytes)

@@ -81,7 +81,7 @@ public struct ManifestBuilder: Sendable {
         for path in paths { if let bytes = tree.bytes(path) { fileDigests[path] = try digest(bytes) } }
         let dictionaryDigest = dictionary.isEmpty ? nil : try digest(dictionary)
         let json = JSONLine.object { line in
-            line.field("format", "syncagent-manifest/\(dictionary.isEmpty ? 1 : 3)")
+            line.field("format", "syncagent-manifest/1")
             line.field("project", project)
             line.field("revision", revision)
             line.field("created", "2026-11-20T02:00:00Z")

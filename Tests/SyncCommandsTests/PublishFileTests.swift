@@ -1,15 +1,25 @@
+import SyncManifest
+import SyncPublisher
+import SyncSettings
 import SyncTestKit
 import Testing
 
-@testable import SyncSettings
+@testable import SyncCommands
 
 @Suite(.timeLimit(.minutes(10)))
 struct PublishFileTests {
-    private func parse(_ text: String) throws -> PublishFile {
-        try PublishFile.parse(Array(text.utf8), shown: "publish.json") { path throws(SettingsError) in
+    private func parse(_ text: String) throws -> PublishOptions {
+        var options = PublishOptions(directory: "in", output: "out")
+        try options.take(Array(text.utf8), shown: "publish.json") { path throws(SettingsError) in
             if path == "none" { throw SettingsError("it is not there") }
             return Array("of \(path)".utf8)
         }
+        return options
+    }
+
+    private func read(_ name: String, in directory: String, mayBeLink: Bool) throws -> PublishOptions? {
+        var options = PublishOptions(directory: "in", output: "out")
+        return try options.read(name, in: directory, mayBeLink: mayBeLink) ? options : nil
     }
 
     @Test("Every key reaches its place")
@@ -20,26 +30,28 @@ struct PublishFileTests {
               "channel": "beta", "groups": { "maps": ["maps/**"], "sheets": { "include": ["s/*"], "hooks": ["reindex"] } },
               "mirrors": ["https://m.example/"], "files_url": "files/", "loose": false,
               "exclude": ["**/*.tmp"], "exclude_from": ["list", "lists/one"],
-              "pack_size": "16M", "level": 9, "dictionary": "never", "deltas": false,
+              "pack_size": "16M", "preserve": ["times", "modes"], "level": 9, "dictionary": "never", "deltas": false,
               "manifest_parts": true, "safe_links": true }
             """)
-        var wanted = PublishFile()
-        (wanted.project, wanted.channel) = ("com.example.tower", "beta")
-        wanted.groups = [
-            PublishFile.Group(name: "maps", include: ["maps/**"], hooks: []),
-            PublishFile.Group(name: "sheets", include: ["s/*"], hooks: ["reindex"]),
-        ]
-        (wanted.mirrors, wanted.filesURL, wanted.isLoose) = (["https://m.example/"], "files/", false)
-        wanted.exclude = ["**/*.tmp"]
-        wanted.excludeFrom = ["list", "lists/one"].map {
-            PublishFile.PatternFile(path: $0, text: Array("of \($0)".utf8))
-        }
-        (wanted.packSize, wanted.level, wanted.dictionary) = (16 << 20, 9, .never)
-        (wanted.deltas, wanted.manifestParts, wanted.safeLinks) = (false, true, true)
-        #expect(file == wanted)
-        #expect(try parse("{}") == PublishFile())
+        #expect(file.project == "com.example.tower" && file.channel == "beta" && file.keepsReleases)
+        #expect(
+            file.groups == [
+                Manifest.Group(name: "maps", include: ["maps/**"], hooks: []),
+                Manifest.Group(name: "sheets", include: ["s/*"], hooks: ["reindex"]),
+            ])
+        #expect(file.mirrors == ["https://m.example/"] && file.filesURL == "files/" && file.isLoose == false)
+        #expect(file.preserve == [.times, .modes] && file.exclude == ["**/*.tmp"])
+        #expect(file.givenPatterns.map(\.name) == ["list", "lists/one"])
+        #expect(file.givenPatterns.map(\.text) == ["list", "lists/one"].map { Array("of \($0)".utf8) })
+        #expect(file.packSize == 16 << 20 && file.level == 9 && file.dictionary == .never && !file.deltas)
+        #expect(file.isInParts == true && file.leavesOutUnsafeLinks)
+        let empty = try parse("{}")
+        #expect(empty.project == nil && empty.channel == nil && !empty.keepsReleases && empty.groups == nil)
+        #expect(empty.mirrors == nil && empty.filesURL == nil && empty.isLoose == nil && empty.preserve == nil)
+        #expect(empty.exclude.isEmpty && empty.givenPatterns.isEmpty && empty.isInParts == nil && empty.deltas)
         #expect(try parse("{groups: {}}").groups == [])
-        #expect(try parse("{channel: 'default'}").channel == "default")
+        let named = try parse("{channel: 'default'}")
+        #expect(named.channel == nil && named.keepsReleases)
     }
 
     @Test("No link leads to publish.json or to a file of patterns, and nothing else but a file is read")
@@ -49,11 +61,11 @@ struct PublishFileTests {
         try root.write("*.o", to: "set/lists/good")
         try root.link("set/linked", to: root.path("elsewhere/list"))
         try root.link("set/away", to: root.path("elsewhere"))
-        func read(_ list: String) throws -> PublishFile? {
+        func read(_ list: String) throws -> PublishOptions? {
             try root.write("{exclude_from: ['\(list)']}", to: "set/publish.json")
-            return try PublishFile.read("publish.json", in: root.path("set"), mayBeLink: false)
+            return try self.read("publish.json", in: root.path("set"), mayBeLink: false)
         }
-        #expect(try read("lists/good")?.excludeFrom.map(\.text) == [Array("*.o".utf8)])
+        #expect(try read("lists/good")?.givenPatterns.map(\.text) == [Array("*.o".utf8)])
         for (list, words) in [
             ("linked", "symbolic link"), ("away/list", "symbolic link"), ("lists", "not a regular file"),
             ("none", "No such file"),
@@ -65,11 +77,11 @@ struct PublishFileTests {
         try root.write("{level: 9}", to: "elsewhere/settings")
         try root.link("other/publish.json", to: root.path("elsewhere/settings"))
         let error = #expect(throws: SettingsError.self) {
-            try PublishFile.read("publish.json", in: root.path("other"), mayBeLink: false)
+            try self.read("publish.json", in: root.path("other"), mayBeLink: false)
         }
         #expect(error?.description.contains("symbolic link") == true)
-        #expect(try PublishFile.read("publish.json", in: root.path("other"), mayBeLink: true)?.level == 9)
-        #expect(try PublishFile.read("publish.json", in: root.path("none"), mayBeLink: false) == nil)
+        #expect(try self.read("publish.json", in: root.path("other"), mayBeLink: true)?.level == 9)
+        #expect(try self.read("publish.json", in: root.path("none"), mayBeLink: false)?.level == nil)
     }
 
     static let refusals = [

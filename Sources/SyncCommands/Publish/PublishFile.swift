@@ -1,0 +1,121 @@
+import SyncManifest
+import SyncModel
+import SyncPublisher
+import SyncSettings
+import SyncSystem
+
+/// `publish.json`: what does not change from one publish of a directory to the next. JSON5, as the configuration file.
+///
+/// It lies in a tree that many may write to, so it names no programs and no keys, and no files but those beside and below it.
+extension PublishOptions {
+    /// The name of the file in the published directory.
+    static let fileName = "publish.json"
+
+    private static let keys = [
+        "project", "channel", "groups", "mirrors", "files_url", "loose", "exclude", "exclude_from", "pack_size",
+        "level", "dictionary", "deltas", "manifest_parts", "safe_links", "preserve",
+    ]
+    private static let mostPatternFiles = 64
+    /// Largest file of patterns, in **bytes**.
+    private static let largestPatternFile = 1 << 20
+
+    /// Takes what a file says, and the files of patterns that it names.
+    ///
+    /// - Parameters:
+    ///   - directory: Its directory. Files of patterns are there or below, and no link leads to them.
+    ///   - mayBeLink: Whether it may be a symbolic link: somebody has named it.
+    /// - Returns: `false` when there is no such file.
+    /// - Throws: ``SettingsError`` with path, line and key.
+    mutating func read(_ name: String, in directory: String, mayBeLink: Bool) throws(SettingsError) -> Bool {
+        let path = directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)"
+        guard let folder = openDirectory(directory) else { return false }
+        let trust = FileTrust(owner: .anyone, forbidden: 0, followsLinks: mayBeLink)
+        let bytes: [UInt8]
+        do throws(FileError) {
+            bytes = try readFile(name, in: folder.raw, trust: trust, limit: ConfigurationFile.maximumSize, shown: path)
+        } catch {
+            if error.isMissing { return false }
+            throw SettingsError(error)
+        }
+        let raw = folder.raw
+        try take(bytes, shown: escaped(path)) { path throws(SettingsError) in try Self.patterns(path, in: raw) }
+        return true
+    }
+
+    /// The text of a file of patterns below a directory; no link leads to it.
+    private static func patterns(_ path: String, in directory: Int32) throws(SettingsError) -> [UInt8] {
+        guard let file = openBeneath(directory, path, .unwaiting) else {
+            switch Errno.last {
+            case .tooManySymbolicLinkLevels: throw SettingsError("there is a symbolic link in it")
+            case let code: throw SettingsError("cannot open it: \(code)")
+            }
+        }
+        guard status(file.raw)?.kind == .file else { throw SettingsError("it is not a regular file") }
+        do throws(FileError) { return try readFile(file.raw, limit: largestPatternFile, shown: path) } catch {
+            throw SettingsError(error.reason)
+        }
+    }
+
+    /// Takes what the text of a file says. The names of the project and of groups are checked when it is published.
+    ///
+    /// - Parameters:
+    ///   - shown: The file's name for messages.
+    ///   - patterns: Reads a file of patterns by its path, which is relative, without `..`.
+    mutating func take(_ bytes: [UInt8], shown: String, patterns: (String) throws(SettingsError) -> [UInt8])
+        throws(SettingsError)
+    {
+        let root = try StrictObject(text: bytes, keys: Self.keys, shown: shown)
+        project = try root.text("project", "the project's name") ?? project
+        if let name = try root.text("channel", "a channel's name"), let node = root.node("channel") {
+            (channel, keepsReleases) = (ChannelName.meant(name), true)
+            if let reason = channel.flatMap(ChannelName.objection) { throw root.fault(node, "channel", reason) }
+        }
+        mirrors = try root.texts("mirrors", "URLs")?.map(\.text) ?? mirrors
+        filesURL = try root.text("files_url", "a URL") ?? filesURL
+        isLoose = try root.flag("loose") ?? isLoose
+        for (text, place) in try root.texts("preserve", "words") ?? [] {
+            guard let kept = KeptTraits(words: [text]) else {
+                throw place.fault("it can be “times” and “modes”, not “\(escaped(text))”")
+            }
+            preserve = preserve?.union(kept) ?? kept
+        }
+        exclude += try root.texts("exclude", "patterns")?.map(\.text) ?? []
+        for (text, place) in try root.texts("exclude_from", "paths of files") ?? [] {
+            guard givenPatterns.count < Self.mostPatternFiles else {
+                throw place.fault("at most \(Self.mostPatternFiles) files of patterns can be named")
+            }
+            guard !text.hasPrefix("/"), !text.hasPrefix("~"), !text.contains("\0"),
+                !text.split(separator: "/").contains("..")
+            else {
+                throw place.fault(
+                    "“\(escaped(text))” is not beside this file or below it; name others with --exclude-from")
+            }
+            givenPatterns.append((text, try place.reading(try patterns(text))))
+        }
+        packSize = try root.byteCount("pack_size") ?? packSize
+        level = try root.integer("level", in: 1...19).map { Int32(clamping: $0) } ?? level
+        dictionary = try root.word("dictionary") ?? dictionary
+        deltas = try root.flag("deltas") ?? deltas
+        isInParts = try root.flag("manifest_parts") ?? isInParts
+        leavesOutUnsafeLinks = try root.flag("safe_links") ?? leavesOutUnsafeLinks
+        guard root.node("groups") != nil else { return }
+        let inner = try root.inner("groups")
+        groups = try root.named("groups").map { group throws(SettingsError) in
+            try Self.group(group.name, group.node, inner)
+        }
+    }
+
+    /// `["maps/**"]`, or an object with `include` and `hooks`.
+    private static func group(_ name: String, _ node: ConfigurationNode, _ groups: StrictObject) throws(SettingsError)
+        -> Manifest.Group
+    {
+        if case .list = node.value {
+            let patterns = try groups.texts(name, "patterns")?.map(\.text) ?? []
+            return Manifest.Group(name: name, include: patterns, hooks: [])
+        }
+        let object = try groups.element(node, name, keys: ["include", "hooks"])
+        return Manifest.Group(
+            name: name, include: try object.texts("include", "patterns")?.map(\.text) ?? [],
+            hooks: try object.texts("hooks", "names of hooks")?.map(\.text) ?? [])
+    }
+}

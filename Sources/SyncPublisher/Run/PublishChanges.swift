@@ -1,0 +1,81 @@
+import SyncManifest
+import SyncModel
+
+/// What a publish would change against its base.
+extension PublishReport {
+    /// - Parameters:
+    ///   - tree: What would be published.
+    ///   - digests: Those of the files that were read, by index in the tree.
+    ///   - hasOtherChoices: Whether it would differ from the base also with the same files.
+    mutating func compare(
+        _ tree: SourceTree, _ digests: [Int: SHA256Digest], with base: Manifest?, hasOtherChoices: Bool
+    ) {
+        let former = base?.files ?? FileTable()
+        // Both are in path order.
+        var row = 0
+        for index in tree.entries.indices {
+            tree.withPath(index) { path in
+                while row < former.count, former.withPath(row, { PathOrder.precedes($0, path) }) {
+                    tell(.removed, former.path(row), former.size(row))
+                    row += 1
+                }
+            }
+            let size = tree.entries[index].kind == .link ? 0 : tree.entries[index].stamp.size
+            guard row < former.count, former.withPath(row, { $0.elementsEqual(tree.path(index).utf8) }) else {
+                tell(.new, tree.path(index), size)
+                continue
+            }
+            let isSame = Self.isSame(tree, index, digests[index], former, row)
+            tell(isSame ? .unchanged : .changed, tree.path(index), size)
+            row += 1
+        }
+        for row in row..<max(row, former.count) { tell(.removed, former.path(row), former.size(row)) }
+        let hasOtherDirectories = compare(tree.directories, base?.directories ?? FileTable())
+        guard let base else { return }
+        baseRevision = base.revision
+        guard changes.isEmpty, !hasOtherChoices, !hasOtherDirectories else { return }
+        (unchanged, revision) = (true, base.revision)
+    }
+
+    private mutating func tell(_ kind: Change.Kind, _ path: String, _ size: UInt64) {
+        counts[kind, default: 0] += 1
+        if kind != .unchanged { changes.append(Change(kind: kind, path: path, size: size)) }
+    }
+
+    /// Adds directories that appear and disappear, with a final `/`. Both are in path order.
+    ///
+    /// - Returns: Whether anything of directories is not as in the base.
+    private mutating func compare(_ directories: [(path: [UInt8], traits: FileTraits)], _ former: FileTable) -> Bool {
+        var isOther = false
+        func change(_ kind: Change.Kind, _ path: String) -> Change { Change(kind: kind, path: path + "/", size: 0) }
+        var row = 0
+        for directory in directories {
+            let isKnown = directory.path.withUnsafeBufferPointer { path in
+                while row < former.count, former.withPath(row, { PathOrder.precedes($0, path) }) {
+                    changes.append(change(.removed, former.path(row)))
+                    row += 1
+                }
+                return row < former.count && former.withPath(row) { $0.elementsEqual(path) }
+            }
+            guard isKnown else {
+                changes.append(change(.new, String(decoding: directory.path, as: UTF8.self)))
+                continue
+            }
+            if former.traits(row) != directory.traits { isOther = true }
+            row += 1
+        }
+        for row in row..<former.count { changes.append(change(.removed, former.path(row))) }
+        return isOther
+    }
+
+    private static func isSame(
+        _ tree: SourceTree, _ index: Int, _ digest: SHA256Digest?, _ former: FileTable, _ row: Int
+    ) -> Bool {
+        guard tree.traits(index) == former.traits(row) else { return false }
+        return switch (tree.entries[index].kind, former.kind(row)) {
+        case (.link, .link): former.withLinkTarget(row) { $0.elementsEqual(tree.linkTargets[index] ?? []) } ?? false
+        case (.file, .file), (.executable, .executable): digest == former.digest(row)
+        default: false
+        }
+    }
+}
