@@ -98,8 +98,14 @@ static inline int sa_folds_case(int directory) {
     return ioctl(directory, FS_IOC_GETFLAGS, &flags) == 0 && (flags & 0x40000000) != 0;
 }
 
-/* syncfs(2): writes everything of one filesystem to its disk. */
-static inline int sa_syncfs(int fd) { return (int)syscall(SYS_syncfs, fd); }
+/* syncfs(2): writes everything of one filesystem to its disk. Sandboxes and file systems that do not have it get sync(2),
+   which on Linux waits, too. */
+static inline int sa_syncfs(int fd) {
+    int result = (int)syscall(SYS_syncfs, fd);
+    if (result == 0 || (errno != ENOSYS && errno != EOPNOTSUPP && errno != EINVAL)) return result;
+    sync();
+    return 0;
+}
 
 /* sync_file_range(2), SYNC_FILE_RANGE_WRITE: the disk begins with what is there; a hint, nobody waits. */
 static inline void sa_start_writeback(int fd) { (void)syscall(SYS_sync_file_range, fd, 0L, 0L, 2U); }

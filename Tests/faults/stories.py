@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import time
 
-import checks
+import place as places
 
+checks = places.checks
 STORIES = {}
+HANGS_AGENT = 60  # Seconds until an agent that was told to stop counts as hanging.
 
 
 def story(kind):
@@ -247,15 +249,15 @@ class PublishSigned(Publish):
 
     def prepare(self, place):
         # Below the same name as it was made, since what was signed there is remembered by name.
-        shutil.copytree(f"{place.base.root}/signed-1", place.out)
-        shutil.copytree(f"{place.base.root}/keys", f"{place.root}/keys")
-        place.must("publish", f"{place.base.root}/set-1", "--to", place.out, "--sign", f"{place.root}/keys", "--accept-base")
+        shutil.copytree(f"{place.base.root}/signed-1", place.out, dirs_exist_ok=True)
+        shutil.copytree(f"{place.base.root}/keys", place.keys)
+        place.must("publish", f"{place.base.root}/set-1", "--to", place.out, "--sign", place.keys, "--accept-base")
 
     def arguments(self, place):
-        return [*super().arguments(place), "--sign", f"{place.root}/keys"]
+        return [*super().arguments(place), "--sign", place.keys]
 
     def judge_readers(self, place, is_done):
-        pin = ("--trust", f"{place.root}/keys/1.root")
+        pin = ("--trust", f"{place.keys}/1.root")
         read, revision = self.read(place, f"{place.out}/manifest.json", *pin)
         if read.status != 0 or revision is None:
             yield f"published: it is neither release: {read}"
@@ -269,10 +271,10 @@ class Refresh(PublishSigned):
     name = "refresh"
 
     def arguments(self, place):
-        return ["keys", "refresh", place.out, "--sign", f"{place.root}/keys"]
+        return ["keys", "refresh", place.out, "--sign", place.keys]
 
     def judge_readers(self, place, _=False):
-        pin = ("--trust", f"{place.root}/keys/1.root")
+        pin = ("--trust", f"{place.keys}/1.root")
         for moment in ("published", "next"):
             read, revision = self.read(place, f"{place.out}/manifest.json", *pin)
             if read.status != 0 or revision != "one":
@@ -284,6 +286,23 @@ class Refresh(PublishSigned):
         left = [name for _, folders, names in os.walk(place.out) for name in folders + names if name.startswith(".")]
         if left:
             yield f"next: left over: {left[:3]}"
+
+
+@story
+class Rotate(PublishSigned):
+    """Another key. Whatever is there afterwards, the next release can be signed, and who has the first root reads it."""
+
+    name = "rotate"
+
+    def arguments(self, place):
+        # The release that is there was signed with the key that has gone.
+        return [*super().arguments(place), "--accept-base"]
+
+    def act(self, place, wrap):
+        return place.run("keys", "rotate", place.keys, "--role", "release", wrap=wrap)
+
+    def judge_readers(self, place, _=False):
+        yield from self.judge_next(place, "--trust", f"{place.base.root}/keys/1.root")
 
 
 @story
@@ -346,7 +365,7 @@ class Agent(Pull):
                 status = ours.wait(HANGS_AGENT)
             except subprocess.TimeoutExpired:
                 status = None
-            if status is not None and status > 128 and status - 128 < 65 and status not in place_documented():
+            if status is not None and status > 128 and status - 128 < 65 and status not in places.DOCUMENTED | {124, 125}:
                 status = 128 - status
             waited.status = waited.status if status in (0, 75) else status
             if status not in (0, 75):
@@ -382,14 +401,6 @@ class Agent(Pull):
 
     def settle(self, place):
         place.run("agent", "stop")
-
-
-HANGS_AGENT = 30
-
-
-def place_documented():
-    import place
-    return place.DOCUMENTED | {124, 125}
 
 
 @story

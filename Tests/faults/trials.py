@@ -100,7 +100,7 @@ class Trials:
         guessed = [one[1:] for one in where if one.startswith("~")]
         where = [one for one in where if not one.startswith("~")]
         # [F098] What ends by a signal has told nothing that is not so, either, and the next run goes on.
-        if done.status is not None and done.status < 0 and (call in calls.MEMORY or is_loading(where) or self.is_runtime(where)):
+        if done.status is not None and done.status < 0 and (call in calls.MEMORY or is_loading(where) or self.is_runtime(where, guessed)):
             # Neither the C library nor the runtime of Swift goes on without memory, threads or queues.
             kept = [line for line in wrong if not line.startswith("signal:")]
             self.tally[name]["ended by the loader or the runtime"] += len(kept) < len(wrong)
@@ -126,9 +126,9 @@ class Trials:
                 print(json.dumps([name, call, error, position, str(done), round(done.seconds, 2), wrong, where]), file=file)
         return reached
 
-    def is_runtime(self, where):
+    def is_runtime(self, where, guessed):
         """Whether a call is made by libdispatch or the runtime of Swift, which end the program when it fails."""
-        callers = [one for one in self.symbols(where) if not one.startswith("libc.so")]
+        callers = [one for one in self.symbols(where) if not one.startswith("libc.so")] or self.symbols(guessed[:1])
         return bool(callers) and callers[0].lstrip("_").startswith(("libdispatch", "libswift", "dispatch_", "swift_", "libFoundation"))
 
     def symbols(self, where):
@@ -149,10 +149,14 @@ class Trials:
         if self.options.sites:
             return [(call, error, positions[0]) for (call, _), positions in places.items() for error in errors[call]]
         # For each a place by chance, and not a call: the loader makes the most calls, all at one place.
-        chosen = [(call, error, self.chance.choice(positions)) for (call, _), positions in places.items() for error in errors[call]]
+        module = os.path.basename(self.base.program) + "+"
+        chosen = [(call, error, self.chance.choice(positions), module in where)
+                  for (call, where), positions in places.items() for error in errors[call]]
         self.chance.shuffle(chosen)
-        # Most of what the runtime asks for memory comes last: little of it is the program's to decide.
-        return sorted(chosen, key=lambda one: one[0] in calls.MEMORY and self.chance.random() > 0.15)
+        # Most of what the loader, the runtime and libraries ask for by themselves comes last, above all memory: little of it is
+        # the program's to decide.
+        chosen.sort(key=lambda one: (one[0] in calls.MEMORY or not one[3]) and self.chance.random() > 0.2)
+        return [one[:3] for one in chosen]
 
     def run(self):
         options = self.options

@@ -131,7 +131,32 @@ final class Placement {
         guard gathered[number]?.count == whole.count else { return }
         guard move(whole) else { return result.add(dissolve(number)) }
         closed.insert(number)
-        result.records += gathered.removeValue(forKey: number) ?? []
+        let members = gathered.removeValue(forKey: number) ?? []
+        // Somebody who empties staging takes files out of a directory without anybody noticing: one look at all names.
+        guard nameCount(in: whole) < members.count else { return result.records += members }
+        for member in members {
+            if isThere(member.row) {
+                result.records.append(member)
+            } else {
+                let path = manifest.files.path(member.row)
+                result.failures.append((member.row, FileError(step: "place", path: path, code: .noSuchFileOrDirectory)))
+            }
+        }
+    }
+
+    /// How many files a directory has that has been moved into place.
+    private func nameCount(in whole: WholeDirectories.Whole) -> Int {
+        manifest.files.withPath(whole.firstRow) { path in
+            guard let raw = try? directories.descriptor(path.parentPath, create: false) else { return 0 }
+            return (try? directoryEntries(raw))?.count ?? 0
+        }
+    }
+
+    private func isThere(_ row: Int) -> Bool {
+        let found = manifest.files.withPath(row) { path in
+            try? directories.withLeaf(of: path) { directory, leaf in (try? status(directory, leaf).get()) != nil }
+        }
+        return found == true
     }
 
     /// - Returns: Whether the directory is in place; anything already there is left as it is.

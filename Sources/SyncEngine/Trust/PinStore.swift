@@ -119,12 +119,9 @@ package struct PinStore: Sendable {
                 for mark in marks.subtracting(marked) {
                     _ = try openFile("\(directory)/\(mark)", [.writeOnly, .create], trust: .ownState)
                 }
+                // With its name: if a power cut removed the pin, this machine would trust anyone.
                 try replaceFile(path, with: pin.file)
                 for mark in marked.subtracting(marks) { removeFile("\(directory)/\(mark)") }
-                // Sync the name, too: if a power cut removed the pin, this machine would trust anyone.
-                guard let folder = openDirectory(directory), synchronize(folder.raw) == nil else {
-                    throw .last("sync", directory)
-                }
             } catch { throw EngineError(cannotUse: error, "cannot keep what is trusted: ") }
             return true
         }

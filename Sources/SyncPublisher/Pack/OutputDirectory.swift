@@ -123,7 +123,7 @@ final class OutputDirectory {
                 try replace(name, with: try readFile(file.raw, limit: .max, shown: source), in: directory)
             }
         } catch { throw .writing(display(folder, name), "write", code: error.code) }
-        if let code = synchronize(directory) { throw .writing(display(folder), "sync", code: code) }
+        if let code = synchronizeDirectory(directory) { throw .writing(display(folder), "sync", code: code) }
     }
 
     /// Whether a file may get a second name: it is this user's, and not for everybody to write to.
@@ -138,7 +138,7 @@ final class OutputDirectory {
         do throws(FileError) { try replace(name, with: bytes, in: directory) } catch {
             throw .writing(display(folder, name), error.step, code: error.code)
         }
-        if let code = synchronize(directory) { throw .writing(display(folder), "sync", code: code) }
+        if let code = synchronizeDirectory(directory) { throw .writing(display(folder), "sync", code: code) }
     }
 
     /// Writes a file under a temporary name, which the next publish removes if left behind, and renames it.
@@ -162,7 +162,7 @@ final class OutputDirectory {
         if let code = removeFile(name, in: directory), code != .noSuchFileOrDirectory {
             throw .writing(display(folder, name), "remove", code: code)
         }
-        if let code = synchronize(directory) { throw .writing(display(folder), "sync", code: code) }
+        if let code = synchronizeDirectory(directory) { throw .writing(display(folder), "sync", code: code) }
     }
 
     /// A whole file.
@@ -288,7 +288,7 @@ final class OutputDirectory {
     /// Makes the names in a folder durable.
     func syncNames(_ folder: Folder) throws(PublishError) {
         guard let directory = try found(folder) else { return }
-        if let code = synchronize(directory.raw) { throw .writing(display(folder), "sync", code: code) }
+        if let code = synchronizeDirectory(directory.raw) { throw .writing(display(folder), "sync", code: code) }
     }
 
     /// After a failure: removes all temporary files and new packs.

@@ -168,10 +168,7 @@ package func makeDirectories(
         var mask = umask
         if umask.bits != 0, let opened = openDirectory(above) { mask = umask.holding(in: opened.raw) }
         guard let code = makeDirectory(prefix, mode: mask.less(mode)) else {
-            // EINVAL of fsync(2): a file system that syncs no directories.
-            if isDurable, let opened = openDirectory(above), let code = synchronize(opened.raw),
-                code != .invalidArgument
-            {
+            if isDurable, let opened = openDirectory(above), let code = synchronizeDirectory(opened.raw) {
                 throw FileError(step: "sync", path: above, code: code)
             }
             continue

@@ -50,7 +50,13 @@ package func synchronize(_ descriptor: Int32) -> Errno? {
     retryingOnInterrupt { Int(fsync(descriptor)) } == 0 ? nil : .last
 }
 
-/// The same, without what is not needed to read it back, such as times. fdatasync(2)
+/// The same for a directory: its names. Some file systems sync none, and say so with EINVAL; nothing more can be done there.
+package func synchronizeDirectory(_ descriptor: Int32) -> Errno? {
+    let code = synchronize(descriptor)
+    return code == .invalidArgument ? nil : code
+}
+
+/// As ``synchronize(_:)``, without what is not needed to read it back, such as times. fdatasync(2)
 package func synchronizeData(_ descriptor: Int32) -> Errno? {
     retryingOnInterrupt { Int(fdatasync(descriptor)) } == 0 ? nil : .last
 }

@@ -218,12 +218,13 @@ package func systemLine(_ path: String) -> Substring? {
 ///
 /// - Parameters:
 ///   - mode: What it has in the end, whatever the umask.
-///   - isDurable: Whether to fsync(2) before the rename.
-/// - Throws: ``FileError``; the former file is then as it was. With ``FileError/Trouble/unwritten`` the new one
-///   could be made.
-package func replaceFile(_ path: String, with bytes: [UInt8], mode: FileMode = 0o600, isDurable: Bool = true)
-    throws(FileError)
-{
+///   - isDurable: Whether to fsync(2) it before the rename …
+///   - isNameDurable: … and its directory after it: else a power cut may bring the former one back.
+/// - Throws: ``FileError``; the former file is then as it was, unless it is the directory that could not be synced. With
+///   ``FileError/Trouble/unwritten`` the new one could be made.
+package func replaceFile(
+    _ path: String, with bytes: [UInt8], mode: FileMode = 0o600, isDurable: Bool = true, isNameDurable: Bool = true
+) throws(FileError) {
     // systemd, cron and our own readers pass over names with a dot first.
     let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
     // Others here may be replacing it as well.
@@ -239,7 +240,11 @@ package func replaceFile(_ path: String, with bytes: [UInt8], mode: FileMode = 0
     if code == nil, let closed, closed != .interrupted { (step, code) = ("write", closed) }
     let isWritten = code == nil
     if isWritten { (step, code) = ("replace", renameEntry(temporary, to: path)) }
-    guard let code else { return }
+    guard let code else {
+        guard isDurable, isNameDurable, let folder = openDirectory(parent(of: path)) else { return }
+        if let code = synchronizeDirectory(folder.raw) { throw FileError(step: "sync", path: path, code: code) }
+        return
+    }
     removeFile(temporary)
     throw FileError(step: step, path: path, code: code, trouble: isWritten ? nil : .unwritten)
 }

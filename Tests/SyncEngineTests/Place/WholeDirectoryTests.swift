@@ -119,6 +119,23 @@ struct WholeDirectoryTests {
         #expect(asked <= all)
     }
 
+    @Test("A file that somebody takes out of a directory in staging fails by name, and the next pull brings it [F082]")
+    func emptied() throws {
+        let tree = Self.tree()
+        try scene.publish(tree)
+        let staging = scene.root.path("dest/.syncagent/staging")
+        let outcome = try scene.pull(
+            disk: Scene.Disk { _ in
+                let names = (try? FileManager.default.contentsOfDirectory(atPath: staging)) ?? []
+                for name in names where name.hasPrefix("dir-") { _ = unlink("\(staging)/\(name)/f3") }
+            })
+        let lost = Set(outcome.values("path", of: "task.failed"))
+        #expect(outcome.status == .ioError && !lost.isEmpty && lost.isSubset(of: ["a/f3", "b/deep/f3", "c/below/f3"]))
+        #expect(lost.isDisjoint(with: outcome.values("path", of: "task.installed")))
+        #expect(try scene.pull().status == .done)
+        #expect(scene.problems(tree) == [] && scene.staged == [])
+    }
+
     @Test("A stopped run places what it has, and the next one asks for the rest only")
     func stopped() throws {
         let tree = Self.tree()
