@@ -109,7 +109,7 @@ inside_systemd() {
   await 10 "systemd runs" systemctl --user show-environment || { tail -5 "$WORK/home/log" >&2; skipped "systemd does not start"; exit 77; }
   leave_minute
   "$SYNCAGENT" schedule add "$URL" --into "$HOME/by systemd" --interactive --name tower --nightly "$(soon)" --window 1h --hook "$WORK/hook"
-  "$SYNCAGENT" schedule add "$URL" --into "$HOME/slow" --interactive --name slow --session slow --nightly "$(soon)" --window 1m --max-rate 20K
+  "$SYNCAGENT" schedule add "$URL" --into "$HOME/slow" --interactive --name slow --session slow --nightly "$(soon)" --window 1m --limit-rate 20K
   systemctl --user list-timers --no-pager >&2
   expect "the timer is enabled" systemctl --user is-enabled "$timer"
   await 80 "systemd has started the schedule" test -s "$HOME/by systemd/calls"

@@ -107,7 +107,8 @@ struct ManifestCache: Sendable {
     }
 
     private func write(_ bytes: [UInt8], to name: String) -> Bool {
-        (try? replaceFile("\(directory)/\(name)", with: bytes, isNameDurable: false)) != nil  // Then it is fetched again.
+        // Then it is fetched again.
+        (try? replaceFile("\(directory)/\(name)", with: bytes, isNameDurable: false)) != nil
     }
 }
 

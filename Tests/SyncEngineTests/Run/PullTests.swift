@@ -1,5 +1,6 @@
 import Foundation
 import SyncEngine
+import SyncManifest
 import SyncModel
 import SyncStore
 import SyncSystem
@@ -204,7 +205,7 @@ struct PullTests {
         tree.nodes["z"] = tree.nodes["a"]
         tree.addFile("c", size: size, seed: 2)
         try scene.publish(tree) { $0.looseAbove = -1 }
-        #expect(try scene.engine().plan(scene.options()).looseBytes == UInt64(2 * size))
+        #expect(try scene.engine().plan(scene.options()).fetch.looseBytes == UInt64(2 * size))
         // The first one's own URL is dead.
         scene.transport.remove(Scene.base + "files/a")
         let outcome = try scene.pull()
