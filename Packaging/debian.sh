@@ -55,6 +55,8 @@ documents=$tree/usr/share/doc/syncagent
 mkdir -p "$documents" "$tree/DEBIAN"
 cp "$root/README.md" "$root/CONTRIBUTING.md" "$root/SECURITY.md" "$documents/"
 cp -R "$root/Documentation" "$root/Examples" "$root/Manifests" "$documents/"
+# A sample of an empty file says nothing to a reader, and lintian takes it for a mistake.
+find "$documents" -type f -empty -delete
 rm -rf "$documents/Examples/quickstart.sh" "$documents/Examples/watch-session"
 gzip -9nc "$root/CHANGELOG.md" >"$documents/CHANGELOG.md.gz"
 printf 'syncagent (%s) stable; urgency=medium\n\n  * CHANGELOG.md.gz says what is new.\n\n -- %s  %s\n' "$version" "$MAINTAINER" \
