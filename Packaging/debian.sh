@@ -101,6 +101,9 @@ set -e
 if [ "$1" = configure ]; then
     systemd-sysusers syncagent.conf
     if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create syncagent.conf || true; fi
+    # Where there is none: containers.
+    [ -d /var/lib/syncagent ] || install -d -o syncagent -g syncagent -m 0700 /var/lib/syncagent
+    [ -d /srv/syncagent ] || install -d -o syncagent -g syncagent -m 0755 /srv/syncagent
     if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 fi
 END
