@@ -4,7 +4,7 @@
 # usage: Packaging/build.sh [SCRATCH]     prints the path of the program; SCRATCH is .build otherwise
 #
 # Foundation brings ICU with the words, sort orders and character sets of every language, 34 MB. syncagent asks it for time
-# zones only: icu-data.py takes those, and what names of hosts need, from the toolchain's own library. 74 MB become 39.
+# zones only: icu-data.py takes those, and what names of hosts need, from the toolchain's own library. 76 MB become 41.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)

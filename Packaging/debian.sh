@@ -55,6 +55,8 @@ documents=$tree/usr/share/doc/syncagent
 mkdir -p "$documents" "$tree/DEBIAN"
 cp "$root/README.md" "$root/CONTRIBUTING.md" "$root/SECURITY.md" "$documents/"
 cp -R "$root/Documentation" "$root/Examples" "$root/Manifests" "$documents/"
+# A sample of an empty file says nothing to a reader, and lintian takes it for a mistake.
+find "$documents" -type f -empty -delete
 rm -rf "$documents/Examples/quickstart.sh" "$documents/Examples/watch-session"
 gzip -9nc "$root/CHANGELOG.md" >"$documents/CHANGELOG.md.gz"
 printf 'syncagent (%s) stable; urgency=medium\n\n  * CHANGELOG.md.gz says what is new.\n\n -- %s  %s\n' "$version" "$MAINTAINER" \
@@ -99,6 +101,9 @@ set -e
 if [ "$1" = configure ]; then
     systemd-sysusers syncagent.conf
     if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create syncagent.conf || true; fi
+    # Where there is none: containers.
+    [ -d /var/lib/syncagent ] || install -d -o syncagent -g syncagent -m 0700 /var/lib/syncagent
+    [ -d /srv/syncagent ] || install -d -o syncagent -g syncagent -m 0755 /srv/syncagent
     if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 fi
 END

@@ -243,6 +243,8 @@ def judge_output(case, status, before):
     if "--channel" in case.arguments:
         return complaints  # The default channel's manifest stays as it was.
     try:
+        if not stat.S_ISREG(os.lstat(os.path.join(site, "manifest.json")).st_mode):
+            raise OSError("it is not a file")
         with open(os.path.join(site, "manifest.json"), "rb") as file:
             document = json.load(file)
     except (OSError, ValueError) as error:

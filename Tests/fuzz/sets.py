@@ -219,5 +219,9 @@ def change_index(data, destination, change):
 
 
 def manifest(case):
-    with open(os.path.join(case, "site", "manifest.json"), "rb") as file:
+    path = os.path.join(case, "site", "manifest.json")
+    # An earlier mutation of the case may have put something else there.
+    if not os.path.isfile(path) or os.path.getsize(path) > 64 << 20:
+        raise OSError(f"{path} is no small file any more")
+    with open(path, "rb") as file:
         return json.loads(file.read())

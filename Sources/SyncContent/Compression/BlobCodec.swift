@@ -9,6 +9,11 @@ package typealias BlobDecoder = ZstdDecompressor
 /// Compresses blobs, one context for all of them.
 package typealias BlobCompressor = ZstdCompressor
 
+extension BlobCompressor {
+    /// Which blobs it makes.
+    package var codec: Codec { dictionary == nil ? .zstd : .zstdDictionary }
+}
+
 extension BlobDecoder {
     /// Decodes one whole blob into `target`, which must be exactly filled.
     ///

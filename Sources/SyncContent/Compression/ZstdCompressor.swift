@@ -8,9 +8,7 @@ package import SyncModel
 package struct ZstdCompressor: ~Copyable {
     private let context: OpaquePointer
     /// What ``context`` points to, if anything.
-    private var dictionary: EncodingDictionary?
-    /// Which blobs it makes.
-    package let codec: Codec
+    private(set) var dictionary: EncodingDictionary?
 
     /// Makes a context for one level, 1...19. The same level and input give the same frame with one libzstd.
     package init(level: Int32) throws(CompressionError) {
