@@ -1,5 +1,4 @@
 import CZstd
-package import SyncModel
 
 /// Makes zstd frames, one context for all of them.
 ///
@@ -13,7 +12,6 @@ package struct ZstdCompressor: ~Copyable {
     /// Makes a context for one level, 1...19. The same level and input give the same frame with one libzstd.
     package init(level: Int32) throws(CompressionError) {
         context = try Self.context { [ZSTD_CCtx_setParameter($0, ZSTD_c_compressionLevel, level)] }
-        codec = .zstd
     }
 
     /// Makes a context whose frames are made with a dictionary, at the dictionary's level. They do not name it: the
@@ -28,7 +26,6 @@ package struct ZstdCompressor: ~Copyable {
             return [ZSTD_CCtx_setParameter($0, ZSTD_c_dictIDFlag, 0), ZSTD_CCtx_refCDict($0, dictionary.raw)]
         }
         self.dictionary = dictionary
-        codec = .zstdDictionary
     }
 
     static func context(_ set: (OpaquePointer) -> [Int]) throws(CompressionError) -> OpaquePointer {
