@@ -18,8 +18,8 @@ LIST = ROOT / "Sources" / "SyncModel" / "EventName.swift"
 LISTED = re.compile(rf'\bcase (\w+) = "{NAME}"')
 # A name that the sources still write as text would be missing in the list.
 WRITTEN = re.compile(rf'\b(?:SyncEvent\(|field\(\s*"event",|ObservedEvent\(\s*name:)\s*"{NAME}"')
-# Made-up events for plugins and tests.
-LEFT_OUT = {"Checks"}
+# Has made-up events, with which plugins are checked.
+LEFT_OUT = ROOT / "Sources" / "SyncPluginHost" / "Points" / "Observer.swift"
 
 
 def main():
@@ -27,7 +27,7 @@ def main():
     problems, said = [], set()
     for path in sorted((ROOT / "Sources").rglob("*.swift")):
         where = path.relative_to(ROOT)
-        if LEFT_OUT.intersection(where.parts) or path == LIST:
+        if path in (LIST, LEFT_OUT):
             continue
         # Comments show events, too.
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -27,9 +27,7 @@ EXAMPLES = [
         r"\ballow_older\b|\ballows?Older\b",
         2,
         ["SyncEngine/Look/Refusals", "SyncEngine/Run/PullEngine"],
-        {
-            "the Swift API names it, too": ["SyncKit/PullSetup", "SyncKit/Sync"],
-        },
+        {},
     ),
     (
         "setting with a key",
@@ -47,7 +45,7 @@ EXAMPLES = [
         "option of a run, and its key",
         "--max-delete",
         r"\bmaxDelete\b|\bmax_delete\b",
-        2,
+        3,
         ["SyncDaemon/RunEntry", "SyncEngine/Place/Removal"],
         {},
     ),
@@ -119,8 +117,8 @@ WALKS = {
     ),
     "a background pull": (
         30,
-        "PullCommand TargetOptions BackgroundOptions BackgroundPull RunRecipe RunConfiguration EngineRequest PluginSet RunSettings KeptSettings TransferSettings RunKey "
-        "KeyedOptions EngineCall EngineTuning EngineAssembly EngineEnvironment EngineNeeds EngineClient EngineHandle AssembledEngine "
+        "PullCommand TargetOptions BackgroundOptions BackgroundPull RunRecipe RunConfiguration EngineRequest PluginSet RunSettings "
+        "KeptSettings TransferSettings RunKey KeyedOptions EngineCall EngineTuning EngineAssembly EngineEnvironment EngineNeeds EngineClient EngineHandle AssembledEngine "
         "EnginePlugins PluginAssembly TransportConfiguration TrustChoice EnqueueReply AgentReach AgentCall "
         "AgentLauncher LaunchedAgent AgentPlace ControlClient ControlJSON ControlRequest ControlKeys StrictJSON Route ControlResponder "
         "ControlServer AgentControl Agent AgentEnvironment SessionJob JobWork RunConditionCheck LiveSessions RunStart StartedRun "

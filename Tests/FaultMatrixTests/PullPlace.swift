@@ -1,4 +1,5 @@
 import SyncCurl
+import SyncModel
 import SyncTestKit
 import SyncTransfer
 

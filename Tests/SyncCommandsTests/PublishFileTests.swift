@@ -1,6 +1,6 @@
+import SyncAssembly
 import SyncManifest
 import SyncPublisher
-import SyncAssembly
 import SyncTestKit
 import Testing
 

@@ -78,7 +78,9 @@ struct PluginSettingsTests {
     @Test("Hooks may be programs, webhooks and plugins; nothing else")
     func hookPrograms() throws {
         let words = ["/opt/a", "https://chat.example/x", "http://10.0.0.1/", "plugin:reindex"]
-        for word in words { #expect(try parse("{ hooks: { a: { program: '\(word)' } } }").hooks["a"]?.arguments.first == word) }
+        for word in words {
+            #expect(try parse("{ hooks: { a: { program: '\(word)' } } }").hooks["a"]?.arguments.first == word)
+        }
         for word in ["a", "./a", "plugin:", "ftp://a", ""] {
             #expect(throws: SettingsError.self) { try parse("{ hooks: { a: { program: '\(word)' } } }") }
         }

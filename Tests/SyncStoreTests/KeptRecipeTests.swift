@@ -36,15 +36,16 @@ struct KeptRecipeTests {
     func others(change: Int) throws {
         let store = try StateDirectory().open()
         var start = towerRun("r1")
-        (start.recipe.prune, start.recipe.connections, start.facts.revision) = (true, 4, 42)
+        (start.recipe.prune, start.recipe.settings.connections, start.facts.revision) = (true, 4, 42)
         try store.begin(start, now: 1)
         start.recipe.label = "again"
-        (start.recipe.settings, start.recipe.conditions.power, start.recipe.origin) = ("{}", true, .schedule)
+        (start.recipe.settings.http2, start.recipe.configuration) = (.always, RunConfiguration(file: "/c", hooks: [:]))
+        (start.recipe.conditions.power, start.recipe.origin) = (true, .schedule)
         (start.recipe.notBefore, start.recipe.deadlineSeconds) = (WallTime(milliseconds: 7), 9)
         #expect(try store.openRun(like: start)?.identifier == "r1")
         switch change {
         case 0: start.recipe.prune = false
-        case 1: start.recipe.connections = nil
+        case 1: start.recipe.settings.connections = nil
         case 2: start.facts.revision = 43
         case 3: start.recipe.groups = ["sheets"]
         default: start.recipe.hooks = []

@@ -1,7 +1,7 @@
+import SyncAssembly
 import SyncManifest
 import SyncModel
 import SyncPublisher
-import SyncAssembly
 import SyncSystem
 
 /// `publish.json`: what does not change from one publish of a directory to the next. JSON5, as the configuration file.

@@ -1,4 +1,5 @@
 import Foundation
+import SyncModel
 import SyncPlugins
 import SyncTestKit
 import SyncTransfer

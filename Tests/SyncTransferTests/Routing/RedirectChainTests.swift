@@ -1,4 +1,5 @@
 import SyncCurl
+import SyncModel
 import SyncTransfer
 import Testing
 

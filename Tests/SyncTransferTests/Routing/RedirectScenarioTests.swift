@@ -1,4 +1,5 @@
 import SyncCurl
+import SyncModel
 import SyncPlugins
 import SyncTestKit
 import SyncTransfer
