@@ -87,10 +87,10 @@ struct ControlResponder: Sendable {
 
     private func body<Value: ControlRequest>(_ type: Value.Type, of request: HTTPRequest) throws(ControlError) -> Value
     {
-        switch request.body {
-        case .bytes(let bytes): return try ControlJSON.decodeRequest(type, from: bytes)
-        case .tooLong: throw ControlError(.invalid, "The request's body is longer than 1 MiB.", exitStatus: .usage)
+        guard let bytes = request.body else {
+            throw ControlError(.invalid, "The request's body is longer than 1 MiB.", exitStatus: .usage)
         }
+        return try ControlJSON.decodeRequest(type, from: bytes)
     }
 }
 
