@@ -1,5 +1,6 @@
 import Foundation
 import SyncAssembly
+import SyncCurl
 import SyncModel
 import SyncPluginHost
 package import SyncPlugins
@@ -58,15 +59,16 @@ package enum BuiltInPlugins {
         let use = needs.use
         let settings = try settings(RewriteSettings.self, of: use, "{ rules: [\"PREFIX REPLACEMENT\"] }")
         var rules: [RewriteRule] = []
-        do throws(RewriteRule.SyntaxError) { for text in settings.rules { rules.append(try RewriteRule(text)) } } catch
-        { throw refused(use, error.description) }
+        do throws(SyncCurl.URLError) { for text in settings.rules { rules.append(try RewriteRule(text)) } } catch {
+            throw refused(use, error.description)
+        }
         return RewriteResolver(rules)
     }
 
     private static func credentialsFile(_ needs: Needs) throws(PluginError) -> any CredentialProvider {
         let use = needs.use
         let settings = try settings(FileSettings.self, of: use, "{ path: \"/absolute/path\" }")
-        return try rethrowing(CredentialsFile.read(path: settings.path)) { (refusal: CredentialsFile.Refusal) in
+        return try rethrowing(Credentials.read(path: settings.path)) { (refusal: Credentials.Refusal) in
             refused(use, refusal.description)
         }
     }
