@@ -160,7 +160,15 @@ static inline int sa_lease(int fd, int kind) { return fcntl(fd, 1024, kind); }
 
 /* rtnetlink(7): a socket that tells of changed links, addresses and routes; not blocking. -1 with errno set. */
 static inline int sa_route_socket(void) {
-    return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0 /* NETLINK_ROUTE */);
+    /* struct sockaddr_nl, with port 0 for "choose one", and of linux/rtnetlink.h RTMGRP_LINK, RTMGRP_IPV4_IFADDR,
+       RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_IFADDR, RTMGRP_IPV6_ROUTE. */
+    struct { uint16_t family, padding; uint32_t port, groups; } address = {AF_NETLINK, 0, 0, 0x1 | 0x10 | 0x40 | 0x100 | 0x400};
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0 /* NETLINK_ROUTE */);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)(void *)&address, sizeof address) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
 }
 
 /* PR_SET_NAME, prctl(2): the calling thread's name, 15 bytes at most. */

@@ -134,7 +134,7 @@ struct PlannedRoute: Sendable {
         if let tls = explanation.tls {
             add(
                 "TLS",
-                "\(tls.minimumVersion) or later, trusting \(tls.authorities.map(escaped) ?? "the system's authorities")"
+                "\(tls.minimumVersion.rawValue) or later, trusting \(tls.authorities.map(escaped) ?? "the system's authorities")"
                     + (tls.certificate.map { ", presenting \(escaped($0))" } ?? ""))
         }
         // The rule for the place itself has been told.
@@ -162,7 +162,7 @@ struct PlannedRoute: Sendable {
             if let credentials = explanation.credentials { line.field("credentials", credentials) }
             line.field("headers", explanation.headers)
             if let proxy = explanation.proxy { line.field("proxy", proxy.url) }
-            if let tls = explanation.tls { line.field("tls", tls.minimumVersion) }
+            if let tls = explanation.tls { line.field("tls", tls.minimumVersion.rawValue) }
             line.list("hops", hops) { hop, line in
                 line.field("reason", hop.reason)
                 switch hop.reason {

@@ -47,12 +47,11 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output()
-        let options = StaticServer.Options(
-            directory: directory, address: bind, port: port,
-            maximumConnections: min(maxConnections, DescriptorLimit.raisedForConnections()),
-            maximumPerAddress: maxPerAddress, timeout: timeout)
-        let log: @Sendable (AccessRecord) -> Void = { output.message(Self.line($0)) }
-        let server = try StaticServer(options, idle: { releaseMemory() }, log: verbose ? log : nil)
+        var server = try StaticServer(directory: directory, idle: { releaseMemory() })
+        (server.address, server.port, server.timeout) = (bind, port, timeout)
+        server.maximumConnections = min(maxConnections, StaticServer.connectionsThatFit())
+        server.maximumPerAddress = maxPerAddress
+        if verbose { server.log = { output.message(Self.line($0)) } }
         let path = server.serves("/manifest.json") ? "/manifest.json" : "/"
         try await server.run(
             listening: { [bind, directory] port in

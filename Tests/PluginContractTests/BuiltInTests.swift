@@ -91,7 +91,7 @@ struct BuiltInTests {
             """
         try root.write(text, to: "credentials")
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: root.path("credentials"))
-        let provider = try CredentialsFile.read(path: root.path("credentials"))
+        let provider = try Credentials.read(path: root.path("credentials"))
         let now = Int64(Date().timeIntervalSince1970)
         for host in ["basic.example.com", "bearer.example.com", "bucket.s3.eu-central-1.amazonaws.com", "none.example"]
         {

@@ -25,7 +25,7 @@ struct HTTPMessageTests {
         ])
     func paths(target: String, path: String) {
         let request = HTTPRequest(
-            method: "GET", target: target, headers: [:], body: .bytes([]), client: "-", peerUser: nil)
+            method: "GET", target: target, headers: [:], body: [], client: "-", peerUser: nil)
         #expect(request.path == path)
     }
 }

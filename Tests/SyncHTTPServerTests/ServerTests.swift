@@ -86,7 +86,7 @@ func serving<R: Sendable>(
 /// Says what it was asked.
 private let echo = HTTPServer.Answering.later { request in
     await Task.yield()
-    guard case .bytes(let bytes) = request.body else { return HTTPResponse(status: 413) }
+    guard let bytes = request.body else { return HTTPResponse(status: 413) }
     let text = "\(request.method) \(request.target) \(request.headers["x-a".name] ?? "-") "
     return HTTPResponse(status: 200, body: .bytes(Array(text.utf8) + bytes))
 }

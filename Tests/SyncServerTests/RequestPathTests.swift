@@ -18,20 +18,20 @@ struct RequestPathTests {
             "/..", "/../etc/passwd", "/%2e%2e/etc/passwd", "/a/%2E%2E/b", "/a/../b", "/.git/config", "/a/.x", "/.", "/",
             "//", "/a//b", "/a/", "/" + String(repeating: "a", count: 256), String(repeating: "/a", count: 129),
         ])
-    func notServed(path: String) { #expect(throws: RequestPath.Refusal.notServed) { try RequestPath(path) } }
+    func notServed(path: String) { #expect(throws: Unserved.notFound) { try RequestPath(path) } }
 
     @Test(
         "Disguised slashes, NULs and broken escapes are malformed [V27]",
         arguments: ["", "a", "/%", "/%2", "/%zz", "/%2G", "/a%2fb", "/a%00b", "/%+1"])
-    func malformed(path: String) { #expect(throws: RequestPath.Refusal.malformed) { try RequestPath(path) } }
+    func malformed(path: String) { #expect(throws: Unserved.malformed) { try RequestPath(path) } }
 
     @Test("Only a pack that bears its digest may be cached for ever")
     func cachePolicy() throws {
         let digest = String(repeating: "5f", count: 32)
-        #expect(CachePolicy.isPack(try RequestPath("/packs/\(digest).pack")))
-        #expect(CachePolicy.isPack(try RequestPath("/tower/packs/\(digest).pack")))
+        #expect(try RequestPath("/packs/\(digest).pack").isPack)
+        #expect(try RequestPath("/tower/packs/\(digest).pack").isPack)
         for other in ["/packs/x.pack", "/\(digest).pack", "/packs/\(digest).zip", "/manifest.json"] {
-            #expect(!CachePolicy.isPack(try RequestPath(other)), "\(other)")
+            #expect(try !RequestPath(other).isPack, "\(other)")
         }
     }
 }

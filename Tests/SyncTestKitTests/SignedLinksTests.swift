@@ -20,19 +20,4 @@ struct SignedLinksTests {
         #expect(RawAnswer(port: server.port, "/a?X-Amz-Signature=test-99")?.status == 403)
         #expect(links.issued == 2)
     }
-
-    @Test("A link ends with its time, or when all are ended")
-    func lifetime() throws {
-        let clock = TestClock()
-        let links = SignedLinks(lifetime: .seconds(60), clock: clock)
-        let server = try serverAsking(links)
-        let target = links.sign("/a")
-        clock.advance(by: .milliseconds(59_999))
-        #expect(RawAnswer(port: server.port, target)?.status == 200)
-        clock.advance(by: .milliseconds(1))
-        #expect(RawAnswer(port: server.port, target)?.status == 403)
-        let second = links.sign("/a")
-        links.expireAll()
-        #expect(RawAnswer(port: server.port, second)?.status == 403)
-    }
 }

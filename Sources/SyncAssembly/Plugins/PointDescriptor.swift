@@ -1,3 +1,4 @@
+import SyncCurl
 import SyncEngine
 import SyncManifest
 import SyncModel
@@ -170,7 +171,7 @@ extension PluginSettings.Use {
             var rules: [RewriteRule] = []
             for text in texts {
                 rules.append(
-                    try rethrowing(RewriteRule(text)) { (error: RewriteRule.SyntaxError) in refused(error.description) }
+                    try rethrowing(RewriteRule(text)) { (error: SyncCurl.URLError) in refused(error.description) }
                 )
             }
             return RewriteResolver(rules)
@@ -180,7 +181,7 @@ extension PluginSettings.Use {
     fileprivate var credentials: any CredentialProvider {
         get throws(PluginError) {
             let path = try setting("path", "{ path: \"/absolute/path\" }") { $0.string }
-            return try rethrowing(CredentialsFile.read(path: path)) { (refusal: CredentialsFile.Refusal) in
+            return try rethrowing(Credentials.read(path: path)) { (refusal: Credentials.Refusal) in
                 refused(refusal.description)
             }
         }

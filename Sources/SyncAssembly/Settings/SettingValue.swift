@@ -57,7 +57,7 @@ package enum SettingValue {
 
     /// A rewriting rule. Its text is not shown: it can hold a signed URL.
     package static func rule(_ text: String) throws(SettingsError) -> String {
-        try rethrowing(RewriteRule(text).description) { (error: RewriteRule.SyntaxError) in
+        try rethrowing(RewriteRule(text).description) { (error: SyncCurl.URLError) in
             SettingsError(escaped(error.description))
         }
     }

@@ -83,7 +83,7 @@ struct TransferKey: Sendable {
         }.putting { said, configuration throws(SettingsError) in
             configuration.rewriteRules = []
             for text in said.rewrite {
-                let rule = try rethrowing(RewriteRule(text)) { (error: RewriteRule.SyntaxError) in
+                let rule = try rethrowing(RewriteRule(text)) { (error: URLError) in
                     SettingsError("a rewriting rule: " + escaped("\(error)"))
                 }
                 configuration.rewriteRules.append(rule)
@@ -91,8 +91,8 @@ struct TransferKey: Sendable {
         },
         one("credentials_file", \.credentialsFile, path).putting { said, configuration throws(SettingsError) in
             guard let path = said.credentialsFile else { return }
-            configuration.credentials = try rethrowing(CredentialsFile.read(path: path)) {
-                (refusal: CredentialsFile.Refusal) in SettingsError(escaped("\(refusal)"))
+            configuration.credentials = try rethrowing(Credentials.read(path: path)) {
+                (refusal: Credentials.Refusal) in SettingsError(escaped("\(refusal)"))
             }
         },
         list("headers", \.headers, "lines \"Name: value\"") { text, base throws(SettingsError) in

@@ -31,7 +31,7 @@ struct CheckedServer: Sendable {
 
     /// Serves the object on 127.0.0.1 while `body` works.
     func whileServed<R: Sendable>(_ body: @escaping @Sendable (String) async throws -> R) async throws -> R {
-        let server = try StaticServer(StaticServer.Options(directory: directory, port: 0, maximumConnections: 64))
+        let server = try StaticServer(directory: directory)
         let (ports, port) = AsyncStream.makeStream(of: Int.self)
         let (stops, stop) = AsyncStream.makeStream(of: Void.self)
         return try await withThrowingTaskGroup(of: R?.self) { group in

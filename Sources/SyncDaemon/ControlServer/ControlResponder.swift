@@ -81,10 +81,10 @@ extension ControlServer {
     private func body<Value: Decodable>(_ type: Value.Type, _ keys: ControlKeys, of request: HTTPRequest)
         throws(ControlError) -> Value
     {
-        switch request.body {
-        case .bytes(let bytes): return try ControlJSON.decodeRequest(type, keys, from: bytes)
-        case .tooLong: throw ControlError(.invalid, "The request's body is longer than 1 MiB.", exitStatus: .usage)
+        guard let bytes = request.body else {
+            throw ControlError(.invalid, "The request's body is longer than 1 MiB.", exitStatus: .usage)
         }
+        return try ControlJSON.decodeRequest(type, keys, from: bytes)
     }
 }
 

@@ -6,11 +6,7 @@ final class Connection: Sendable {
     /// The client's IP address, `-` on a Unix socket.
     let client: String
     let peerUser: UInt32?
-    private struct Current {
-        var exchange: ServerExchange?
-        var isCutOff = false
-    }
-    private let current = Mutex(Current())
+    private let current = Mutex((exchange: ServerExchange?.none, isCutOff: false))
 
     init(descriptor: Int32, client: String, peerUser: UInt32?) {
         self.descriptor = descriptor
@@ -20,7 +16,7 @@ final class Connection: Sendable {
 
     /// The request that is read or answered.
     var exchange: ServerExchange? {
-        get { current.withLock(\.exchange) }
+        get { current.withLock { $0.exchange } }
         set {
             let isCutOff = current.withLock { current in
                 current.exchange = newValue
@@ -42,23 +38,10 @@ final class Connection: Sendable {
 
 /// Every connection, with its phase and how long that may last: a connection that keeps others waiting is closed.
 final class ConnectionTable: Sendable {
-    /// What a connection is at.
-    private enum Phase {
-        /// Nothing has come yet; libmicrohttpd does not know of it.
-        case silent
-        /// A request comes.
-        case asking
-        /// It is thought about.
-        case atWork
-        /// The answer goes out.
-        case answering
-        /// Everything is answered; another request may come.
-        case idle
-    }
-
     private struct Entry {
         let connection: Connection
-        var phase = Phase.silent
+        /// Whether nothing is asked: the head of a request has not come.
+        var isIdle = true
         /// When it is cut off.
         var deadline: ContinuousClock.Instant?
         /// When it is looked whether the file that is sent is still as long as was promised.
@@ -75,7 +58,6 @@ final class ConnectionTable: Sendable {
         var entries: [Int32: Entry] = [:]
         /// Those that are not cut off.
         var count = 0
-        var addresses: [String: Int] = [:]
         var clock: UInt64 = 0
         /// When ``ConnectionTable/expire()`` is due at the latest.
         var nextDeadline: ContinuousClock.Instant?
@@ -100,23 +82,13 @@ final class ConnectionTable: Sendable {
 // MARK: For the thread that accepts and watches
 
 extension ConnectionTable {
-    /// What to wait for.
-    struct Watch {
-        /// Whether another connection may be accepted.
-        var hasRoom: Bool
-        /// Connections nothing has come on, or whose client may go at any time.
-        var descriptors: [Int32]
-        var deadline: ContinuousClock.Instant?
-        var isEmpty: Bool
-    }
-
-    var watch: Watch {
+    /// What to wait for: whether another connection may be accepted, the descriptors of those whose client may go at any time,
+    /// until when, and whether there are none at all.
+    var watch: (hasRoom: Bool, descriptors: [Int32], deadline: ContinuousClock.Instant?, isEmpty: Bool) {
         state.withLock { state in
             state.isFull = !hasRoom(state)
-            return Watch(
-                hasRoom: !state.isFull,
-                descriptors: state.entries.values.lazy.filter(\.isWatched).map(\.connection.descriptor),
-                deadline: state.nextDeadline, isEmpty: state.entries.isEmpty)
+            let watched = state.entries.values.lazy.filter(\.isWatched).map(\.connection.descriptor)
+            return (!state.isFull, Array(watched), state.nextDeadline, state.entries.isEmpty)
         }
     }
 
@@ -129,15 +101,8 @@ extension ConnectionTable {
     }
 
     /// Takes a place for a connection, if need be that of the one that has waited longest for its client.
-    ///
-    /// - Returns: `false` when its address has all it may have.
-    func add(_ connection: Connection) -> Bool {
+    func add(_ connection: Connection) {
         state.withLock { state in
-            if let most = limits.maximumPerAddress {
-                let count = state.addresses[connection.client, default: 0]
-                guard count < most else { return false }
-                state.addresses[connection.client] = count + 1
-            }
             // Somebody else's descriptor by now: libmicrohttpd has closed it without a word.
             forget(connection.descriptor, in: &state)
             if limits.makesRoom { makeRoom(in: &state, limit: limits.maximumConnections - 1) }
@@ -147,21 +112,7 @@ extension ConnectionTable {
             arm(&entry, limits.idleTimeout, in: &state)
             state.entries[connection.descriptor] = entry
             state.count += 1
-            return true
         }
-    }
-
-    /// The first bytes have come: libmicrohttpd gets it.
-    func beginsToAsk(_ connection: Connection) {
-        change(connection) { entry, state in
-            entry.phase = .asking
-            arm(&entry, limits.requestTimeout, in: &state)
-        }
-    }
-
-    /// Which connection has this descriptor, and whether something is to come on it first.
-    func lookUp(_ descriptor: Int32) -> (connection: Connection, isSilent: Bool)? {
-        state.withLock { state in state.entries[descriptor].map { ($0.connection, $0.phase == .silent) } }
     }
 
     /// The client has gone, or says that no more comes: it is no longer looked for.
@@ -171,7 +122,7 @@ extension ConnectionTable {
     func stopWatching(_ connection: Connection) {
         change(connection) { entry, state in
             entry.isWatched = false
-            if entry.phase == .asking { arm(&entry, min(.seconds(1), limits.requestTimeout), in: &state) }
+            if entry.waitsSince != nil { arm(&entry, min(.seconds(1), limits.requestTimeout), in: &state) }
         }
     }
 
@@ -205,9 +156,7 @@ extension ConnectionTable {
     func stop() {
         state.withLock { state in
             state.isStopping = true
-            for (descriptor, entry) in state.entries where entry.phase == .silent || entry.phase == .idle {
-                cut(descriptor, in: &state)
-            }
+            for (descriptor, entry) in state.entries where entry.isIdle { cut(descriptor, in: &state) }
         }
     }
 
@@ -223,14 +172,13 @@ extension ConnectionTable {
 // MARK: For the threads that serve
 
 extension ConnectionTable {
-    /// The connection with this descriptor, which libmicrohttpd has taken up.
+    /// The connection with this descriptor.
     func connection(_ descriptor: Int32) -> Connection? { state.withLock { $0.entries[descriptor]?.connection } }
 
     /// The head of a request is there; its body may take so long as a request may.
     func hasHead(_ connection: Connection) {
         change(connection) { entry, state in
-            guard entry.phase != .asking else { return }
-            entry.phase = .asking
+            entry.isIdle = false
             arm(&entry, limits.requestTimeout, in: &state)
         }
     }
@@ -238,7 +186,6 @@ extension ConnectionTable {
     /// A request has come whole.
     func isAtWork(_ connection: Connection) {
         change(connection) { entry, _ in
-            entry.phase = .atWork
             entry.isWatched = false
             entry.deadline = nil
             entry.waitsSince = nil
@@ -248,7 +195,6 @@ extension ConnectionTable {
     /// An answer goes out; a stream's client is looked for, and it may be as slow as it likes.
     func answers(_ connection: Connection, isStream: Bool, isFile: Bool) {
         change(connection) { entry, state in
-            entry.phase = .answering
             if isStream {
                 entry.isWatched = true
                 wake()
@@ -266,7 +212,7 @@ extension ConnectionTable {
     /// The kernel has all of the answer.
     func hasAnswered(_ connection: Connection) {
         change(connection) { entry, state in
-            entry.phase = .idle
+            entry.isIdle = true
             entry.isWatched = false
             entry.fileCheck = nil
             state.clock += 1
@@ -340,11 +286,6 @@ extension ConnectionTable {
     }
 
     private func forget(_ descriptor: Int32, in state: inout State) {
-        guard let entry = state.entries.removeValue(forKey: descriptor) else { return }
-        if !entry.isCut { state.count -= 1 }
-        guard limits.maximumPerAddress != nil else { return }
-        let client = entry.connection.client
-        let count = state.addresses[client, default: 0] - 1
-        state.addresses[client] = count > 0 ? count : nil
+        if let entry = state.entries.removeValue(forKey: descriptor), !entry.isCut { state.count -= 1 }
     }
 }

@@ -2,7 +2,7 @@ import CMicroHTTPD
 import CPosix
 import SyncSystem
 
-/// The thread that accepts connections, waits for their first bytes, and lets those go that take too long.
+/// The thread that accepts connections for libmicrohttpd, and lets those go that take too long.
 ///
 /// It sleeps in poll(2) until something comes or a deadline is due: a server that nobody asks does not wake.
 final class ConnectionWatch: Sendable {
@@ -20,7 +20,6 @@ final class ConnectionWatch: Sendable {
     private let limits: HTTPServer.Limits
     private let bell = WakePipe()
     private let table: ConnectionTable
-    private let service: Service
     private let daemon: Daemon
 
     /// Bytes of an answer that the kernel may hold unsent.
@@ -40,9 +39,7 @@ final class ConnectionWatch: Sendable {
         self.limits = limits
         guard bell.reader >= 0 else { throw HTTPServerError(reason: errnoText) }
         table = ConnectionTable(limits) { [bell] in bell.wake() }
-        service = Service(table: table, answering: answering, limits: limits, start: start)
-        guard let daemon = Daemon.start(for: service, limits) else { throw HTTPServerError(reason: errnoText) }
-        self.daemon = daemon
+        daemon = try Daemon(table, answering, limits, start: start)
     }
 
     /// Starts the thread.
@@ -72,11 +69,7 @@ final class ConnectionWatch: Sendable {
         state.withLock { $0.listener = nil }
         table.stop()
         finish()
-        for connection in table.cutAll() {
-            connection.cutOff()
-            // libmicrohttpd does not know of it.
-            if table.lookUp(connection.descriptor)?.isSilent == true { close(connection) }
-        }
+        for connection in table.cutAll() { connection.cutOff() }
         daemon.stop()
         let waiters = state.withLock { state in
             state.hasEnded = true
@@ -110,17 +103,13 @@ final class ConnectionWatch: Sendable {
         }
     }
 
-    /// Sleeps until something comes, then sees to the connections it has come on.
+    /// Sleeps until something comes, then sees to the connections whose clients have gone.
     ///
     /// - Returns: Whether there is a connection to accept.
     private func wait(_ watched: [Int32], _ listener: Int32?, until deadline: ContinuousClock.Instant?) -> Bool {
         var polls = [pollfd(fd: bell.reader, events: Int16(POLLIN), revents: 0)]
         polls.append(pollfd(fd: listener ?? -1, events: Int16(POLLIN), revents: 0))
-        for descriptor in watched {
-            // Where a client may go, bytes it sends do not matter.
-            let isSilent = table.lookUp(descriptor)?.isSilent ?? false
-            polls.append(pollfd(fd: descriptor, events: isSilent ? Int16(POLLIN) : SA_POLL_GONE, revents: 0))
-        }
+        polls += watched.map { pollfd(fd: $0, events: SA_POLL_GONE, revents: 0) }
         var timeout: Int32 = -1
         if let deadline {
             let left = max(.zero, deadline - .now)
@@ -128,35 +117,12 @@ final class ConnectionWatch: Sendable {
         }
         guard poll(&polls, nfds_t(polls.count), timeout) > 0 else { return false }
         if polls[0].revents != 0 { bell.drain() }
-        for found in polls.dropFirst(2) where found.revents != 0 { see(found.fd) }
-        return polls[1].revents != 0
-    }
-
-    /// Something has come on a connection, or its client has gone.
-    private func see(_ descriptor: Int32) {
-        guard let (connection, isSilent) = table.lookUp(descriptor) else { return }
-        guard isSilent else {
+        for found in polls.dropFirst(2) where found.revents != 0 {
+            guard let connection = table.connection(found.fd) else { continue }
             table.stopWatching(connection)
             connection.exchange?.clientIsGone()
-            return
         }
-        handOver(connection)
-    }
-
-    /// Gives a connection to libmicrohttpd, as soon as something is to be read there.
-    private func handOver(_ connection: Connection) {
-        let found = peek(connection.descriptor)
-        if found == .nothing { return }
-        let address = SocketAddress.filled { getpeername(connection.descriptor, $0, $1) == 0 }
-        guard case .bytes = found, let address else { return close(connection) }
-        table.beginsToAsk(connection)
-        // Where that fails the descriptor is closed already.
-        if !daemon.add(connection.descriptor, from: address) { table.remove(connection) }
-    }
-
-    private func close(_ connection: Connection) {
-        table.remove(connection)
-        CPosix.close(connection.descriptor)
+        return polls[1].revents != 0
     }
 
     /// Accepts everybody who waits, while there is room.
@@ -179,11 +145,9 @@ final class ConnectionWatch: Sendable {
             }
             let peer = isUnix ? peerUser(of: descriptor) : nil
             let connection = Connection(descriptor: descriptor, client: client, peerUser: peer)
-            guard table.add(connection) else {
-                CPosix.close(descriptor)
-                continue
-            }
-            handOver(connection)
+            table.add(connection)
+            // Where that fails, as where the client's address has all it may have, the descriptor is closed already.
+            if !daemon.add(descriptor, from: address) { table.remove(connection) }
         } while table.hasRoom
         return true
     }

@@ -1,55 +1,48 @@
 import CMicroHTTPD
+import SyncSystem
 
 /// libmicrohttpd's threads, and what is done when they call.
 ///
 /// What comes from them is looked at, never trusted: a connection that nobody knows is refused.
 final class Daemon: Sendable {
-    private let handle: Handle
+    let table: ConnectionTable
+    fileprivate let answering: HTTPServer.Answering
+    fileprivate let limits: HTTPServer.Limits
+    /// Runs what it is given in a task.
+    fileprivate let start: @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
+    /// `nil` until its threads are there.
+    private let handle = Mutex(Handle?.none)
 
-    private init(_ raw: OpaquePointer) { handle = Handle(raw: raw) }
-
-    /// Starts the threads; `service` must live until ``stop()`` has returned.
+    /// Starts the threads; it must live until ``stop()`` has returned.
     ///
-    /// - Returns: `nil` where there is no memory, or no more threads are allowed.
-    static func start(for service: Service, _ limits: HTTPServer.Limits) -> Daemon? {
+    /// - Throws: Where there is no memory, or no more threads are allowed.
+    init(
+        _ table: ConnectionTable, _ answering: HTTPServer.Answering, _ limits: HTTPServer.Limits,
+        start: @escaping @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
+    ) throws(HTTPServerError) {
+        (self.table, self.answering, self.limits, self.start) = (table, answering, limits, start)
         let stall = limits.stallTimeout.map { UInt32(clamping: $0.components.seconds + 1) } ?? 0
         let raw = sa_http_start(
             UInt32(clamping: max(1, limits.threads)),
             // Those that have been let go take a moment to be closed.
-            UInt32(clamping: min(max(0, limits.maximumConnections), 1 << 20) * 2 + 256), stall, answer, begun,
-            completed, changed, Unmanaged.passUnretained(service).toOpaque())
-        return raw.map(Daemon.init)
+            UInt32(clamping: min(max(0, limits.maximumConnections), 1 << 20) * 2 + 256),
+            UInt32(clamping: limits.maximumPerAddress ?? 0), stall, answer, begun, completed, changed,
+            Unmanaged.passUnretained(self).toOpaque())
+        guard let raw else { throw HTTPServerError(reason: errnoText) }
+        handle.withLock { $0 = Handle(raw: raw) }
     }
 
     /// Hands a connection over; where that fails it has been closed.
     func add(_ descriptor: Int32, from address: SocketAddress) -> Bool {
-        address.withSockaddr { pointer, length in MHD_add_connection(handle.raw, descriptor, pointer, length) == .YES }
+        guard let raw = handle.withLock(\.self)?.raw else { return false }
+        return address.withSockaddr { MHD_add_connection(raw, descriptor, $0, $1) == .YES }
     }
 
     /// Closes every connection and waits for the threads. Nothing may sleep any more.
-    func stop() { MHD_stop_daemon(handle.raw) }
-}
+    func stop() { if let raw = handle.withLock({ $0.take() })?.raw { MHD_stop_daemon(raw) } }
 
-/// What the callbacks of a ``Daemon`` need.
-final class Service: Sendable {
-    let table: ConnectionTable
-    let answering: HTTPServer.Answering
-    let limits: HTTPServer.Limits
-    /// Runs what it is given in a task.
-    let start: @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
-
-    init(
-        table: ConnectionTable, answering: HTTPServer.Answering, limits: HTTPServer.Limits,
-        start: @escaping @Sendable (_ work: @escaping @Sendable () async -> Void) -> Void
-    ) {
-        self.start = start
-        self.table = table
-        self.answering = answering
-        self.limits = limits
-    }
-
-    fileprivate static func from(_ context: UnsafeMutableRawPointer?) -> Service? {
-        context.map { Unmanaged<Service>.fromOpaque($0).takeUnretainedValue() }
+    fileprivate static func from(_ context: UnsafeMutableRawPointer?) -> Daemon? {
+        context.map { Unmanaged<Daemon>.fromOpaque($0).takeUnretainedValue() }
     }
 
     /// Hands the answer over; `.NO` closes the connection.
@@ -126,15 +119,15 @@ private func connection(of raw: OpaquePointer?) -> Connection? {
 
 /// A connection is taken up, or has been closed.
 private let changed: MHD_NotifyConnectionCallback = { context, raw, place, event in
-    guard let service = Service.from(context), let raw, let place else { return }
+    guard let daemon = Daemon.from(context), let raw, let place else { return }
     switch event {
     case .CONNECTION_NOTIFY_STARTED:
-        guard let connection = service.table.connection(sa_http_descriptor(raw)) else { return }
+        guard let connection = daemon.table.connection(sa_http_descriptor(raw)) else { return }
         place.pointee = Unmanaged.passRetained(connection).toOpaque()
     case .CONNECTION_NOTIFY_CLOSED:
         guard let held = place.pointee else { return }
         place.pointee = nil
-        service.table.remove(Unmanaged<Connection>.fromOpaque(held).takeRetainedValue())
+        daemon.table.remove(Unmanaged<Connection>.fromOpaque(held).takeRetainedValue())
     @unknown default: return
     }
 }
@@ -148,46 +141,44 @@ private let begun: sa_http_begun = { _, target, raw in
 
 /// The head is there; then each piece of the body; then that there is no more; then that the connection was woken.
 private let answer: MHD_AccessHandlerCallback = { context, raw, target, method, version, bytes, count, _ in
-    guard let service = Service.from(context), let raw, let connection = connection(of: raw),
+    guard let daemon = Daemon.from(context), let raw, let connection = connection(of: raw),
         let exchange = connection.exchange, let count
     else { return .NO }
     var objection: String?
     let isFirst = exchange.begin {
         let lines = lines(of: raw)
         let isWhole = sa_http_first_line_is_whole(method, target, exchange.targetLength, version) != 0
-        let head = RequestHead(
-            method: method.map { String(cString: $0) } ?? "", target: exchange.target,
-            version: version.map { String(cString: $0) } ?? "", fields: lines.fields, isWhole: isWhole && lines.areWhole
-        )
-        objection = head.objection
-        return HTTPRequest(
-            method: head.method, target: head.target, headers: head.fields, body: .bytes([]), client: connection.client,
-            peerUser: connection.peerUser)
+        let request = HTTPRequest(
+            method: method.map { String(cString: $0) } ?? "", target: exchange.target, headers: lines.fields, body: [],
+            client: connection.client, peerUser: connection.peerUser)
+        objection = request.objection(
+            version: version.map { String(cString: $0) } ?? "", isWhole: isWhole && lines.areWhole)
+        return request
     }
     if isFirst {
-        service.table.hasHead(connection)
+        daemon.table.hasHead(connection)
         guard let objection else { return .YES }
         // At once: where its body ends is not known.
-        return service.send(HTTPResponse(refusing: objection), exchange, connection, raw)
+        return daemon.send(HTTPResponse(refusing: objection), exchange, connection, raw)
     }
     if count.pointee > 0 {
         exchange.take(
             UnsafeRawBufferPointer(start: bytes, count: bytes == nil ? 0 : count.pointee),
-            limit: service.limits.bodyLength)
+            limit: daemon.limits.bodyLength)
         count.pointee = 0
         return .YES
     }
     switch exchange.next() {
     case .wait: return .YES
-    case .answer(let response): return service.send(response, exchange, connection, raw)
+    case .answer(let response): return daemon.send(response, exchange, connection, raw)
     case .think(let request):
-        service.table.isAtWork(connection)
-        switch service.answering {
-        case .atOnce(let respond): return service.send(respond(request), exchange, connection, raw)
+        daemon.table.isAtWork(connection)
+        switch daemon.answering {
+        case .atOnce(let respond): return daemon.send(respond(request), exchange, connection, raw)
         case .later(let respond):
             let handle = Handle(raw: raw)
-            guard exchange.think(handle, start: service.start, { await respond(request) }) else {
-                return service.send(HTTPResponse(status: 503), exchange, connection, raw)
+            guard exchange.think(handle, start: daemon.start, { await respond(request) }) else {
+                return daemon.send(HTTPResponse(status: 503), exchange, connection, raw)
             }
             return .YES
         }
@@ -196,13 +187,13 @@ private let answer: MHD_AccessHandlerCallback = { context, raw, target, method, 
 
 /// The answer is with the kernel, or the connection has ended before.
 private let completed: MHD_RequestCompletedCallback = { context, raw, _, reason in
-    guard let service = Service.from(context), let connection = connection(of: raw) else { return }
+    guard let daemon = Daemon.from(context), let connection = connection(of: raw) else { return }
     let exchange = connection.exchange
     connection.exchange = nil
     exchange?.end(isComplete: reason == .REQUEST_TERMINATED_COMPLETED_OK) {
         sa_http_acknowledged(connection.descriptor)
     }
-    service.table.hasAnswered(connection)
+    daemon.table.hasAnswered(connection)
 }
 
 /// The lines of a request's head, and whether each came as it is told here.

@@ -1,5 +1,5 @@
 /// The header fields of a message, in their order. RFC 9110 §5.
-package struct HTTPFields: Sendable, Equatable, ExpressibleByDictionaryLiteral {
+package struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
     /// A field's name; spelled as it is written, compared without regard to case. RFC 9110 §5.1.
     package struct Name: Sendable, Equatable {
         package let text: String
@@ -14,19 +14,12 @@ package struct HTTPFields: Sendable, Equatable, ExpressibleByDictionaryLiteral {
         private static func lowercased(_ byte: UInt8) -> UInt8 { (0x41...0x5A).contains(byte) ? byte | 0x20 : byte }
     }
 
-    private struct Line: Sendable, Equatable {
-        let name: Name
-        var value: String
-    }
+    private var lines: [(name: Name, value: String)]
 
-    private var lines: [Line] = []
-
-    package init(dictionaryLiteral elements: (Name, String)...) {
-        lines = elements.map { Line(name: $0.0, value: $0.1) }
-    }
+    package init(dictionaryLiteral elements: (Name, String)...) { lines = elements.map { (name: $0.0, value: $0.1) } }
 
     /// Adds a line, also where the name is there already.
-    mutating func append(_ name: Name, _ value: String) { lines.append(Line(name: name, value: value)) }
+    mutating func append(_ name: Name, _ value: String) { lines.append((name, value)) }
 
     /// The value of a field; of several lines with this name their values, joined as RFC 9110 §5.3 has it.
     ///
@@ -39,7 +32,7 @@ package struct HTTPFields: Sendable, Equatable, ExpressibleByDictionaryLiteral {
         }
         set {
             lines.removeAll { $0.name == name }
-            if let newValue { lines.append(Line(name: name, value: newValue)) }
+            if let newValue { lines.append((name, newValue)) }
         }
     }
 

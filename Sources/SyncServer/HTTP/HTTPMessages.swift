@@ -4,19 +4,13 @@ import struct Synchronization.Atomic
 
 /// A request that has come whole.
 package struct HTTPRequest: Sendable {
-    /// What came after the head.
-    package enum Body: Sendable, Equatable {
-        case bytes([UInt8])
-        /// More than ``HTTPServer/Limits/bodyLength``; none of it is kept.
-        case tooLong
-    }
-
     /// As it came; foreign text, as is everything else here but the client's address and user.
     package let method: String
     /// As it came: percent-encoded, with its query.
     package let target: String
     package let headers: HTTPFields
-    package internal(set) var body: Body
+    /// What came after the head; `nil` for more than ``HTTPServer/Limits/bodyLength``, of which nothing is kept.
+    package internal(set) var body: [UInt8]?
     /// The client's IP address; `-` on a Unix socket.
     package let client: String
     /// The user behind a Unix socket, as the kernel says.

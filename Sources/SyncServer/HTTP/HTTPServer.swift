@@ -3,8 +3,8 @@ import CMicroHTTPD
 /// An HTTP/1.1 server on a TCP port or a Unix socket: libmicrohttpd reads requests and sends answers, this module says
 /// who may connect, for how long, and what is answered.
 ///
-/// 1. One thread of its own accepts connections, keeps each until its first bytes come, and watches every deadline
-///    (``ConnectionWatch``); then libmicrohttpd's threads have it.
+/// 1. One thread of its own accepts connections, hands them to libmicrohttpd's threads, and watches every deadline
+///    (``ConnectionWatch``).
 /// 2. A request that a client has started must be complete in time, even if single bytes keep coming (``ConnectionTable``).
 /// 3. Answers are bytes, a range of a file, which the kernel sends by itself (sendfile(2)), or a stream
 ///    (``BodyStream``). While a task thinks of one, or a stream has nothing to say, the connection sleeps.
@@ -81,35 +81,24 @@ package struct HTTPServer: Sendable {
     package func run(
         listening: @Sendable (_ port: Int?) async -> Void, until stop: @escaping @Sendable () async -> Void
     ) async throws(HTTPServerError) {
-        let (works, start) = AsyncStream.makeStream(of: Work.self)
-        let watch = try ConnectionWatch(address, limits, answering) { start.yield(.answer($0)) }
+        // What there is to do in tasks.
+        let (works, start) = AsyncStream.makeStream(of: (@Sendable () async -> Void).self)
+        let watch = try ConnectionWatch(address, limits, answering) { start.yield($0) }
         try watch.start()
         await listening(watch.port)
         await withDiscardingTaskGroup { group in
             group.addTask {
                 await stop()
-                start.yield(.stop)
-            }
-            // Ends as well when the task is cancelled.
-            for await work in works {
-                switch work {
-                case .answer(let answer): group.addTask { await answer() }
-                case .stop:
-                    group.addTask {
-                        await watch.stop()
-                        start.finish()
-                    }
+                start.yield {
+                    await watch.stop()
+                    start.finish()
                 }
             }
+            // Ends as well when the task is cancelled.
+            for await work in works { group.addTask { await work() } }
             await watch.stop()
             group.cancelAll()
         }
-    }
-
-    /// What there is to do in tasks.
-    private enum Work: Sendable {
-        case answer(@Sendable () async -> Void)
-        case stop
     }
 }
 

@@ -1,17 +1,13 @@
-/// The head of a request, as far as it says where the request ends and whom it is for.
-///
-/// What two readers can understand in two ways is refused: a proxy in front of this server may have understood the other
-/// one. RFC 9112 §3.2, §5.1, §6.3, §11.2.
-struct RequestHead {
-    let method: String
-    let target: String
-    let version: String
-    let fields: HTTPFields
-    /// Whether every line came as it is told here: without NUL, folded lines, stray blanks, and CR or LF alone.
-    let isWhole: Bool
-
-    /// Why it is refused; `nil` when it is clear.
-    var objection: String? {
+extension HTTPRequest {
+    /// Why the head of a request is refused, as far as it says where the request ends and whom it is for; `nil` when it is clear.
+    ///
+    /// What two readers can understand in two ways is refused: a proxy in front of this server may have understood the other
+    /// one. RFC 9112 §3.2, §5.1, §6.3, §11.2.
+    ///
+    /// - Parameters:
+    ///   - version: As it came.
+    ///   - isWhole: Whether every line came as it is told here: without NUL, folded lines, stray blanks, and CR or LF alone.
+    func objection(version: String, isWhole: Bool) -> String? {
         guard isWhole else { return "a line of the head has a NUL, stray blanks, or another end than CR LF" }
         guard version == "HTTP/1.1" || version == "HTTP/1.0" else { return "the version is not HTTP/1.1" }
         guard Self.isToken(method) else { return "the method is not a token" }
@@ -19,12 +15,12 @@ struct RequestHead {
             return "the target has blanks or control characters"
         }
         if let objection = fieldObjection { return objection }
-        let hosts = fields.values(of: .host)
+        let hosts = headers.values(of: .host)
         guard hosts.count == 1 || hosts.isEmpty && version == "HTTP/1.0" else {
             return "there must be one Host, and there are \(hosts.count)"
         }
         guard hosts.allSatisfy(Self.isHost) else { return "the Host is not a host" }
-        return lengthObjection
+        return lengthObjection(version)
     }
 
     /// Whether a field's value can be a host; blanks around it are not its own. RFC 9110 §5.5
@@ -39,7 +35,7 @@ struct RequestHead {
 
     private var fieldObjection: String? {
         var objection: String?
-        fields.forEach { name, value in
+        headers.forEach { name, value in
             if !Self.isToken(name) {
                 objection = "the name of a field is not a token"
             } else if value.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) {
@@ -49,8 +45,8 @@ struct RequestHead {
         return objection
     }
 
-    private var lengthObjection: String? {
-        let (lengths, codings) = (fields.values(of: .contentLength), fields.values(of: .transferEncoding))
+    private func lengthObjection(_ version: String) -> String? {
+        let (lengths, codings) = (headers.values(of: .contentLength), headers.values(of: .transferEncoding))
         guard lengths.count <= 1 else { return "there are \(lengths.count) Content-Lengths" }
         guard lengths.allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }) else {
             return "the Content-Length is not a number"

@@ -80,7 +80,7 @@ final class ServerExchange: Sendable {
             switch state.step {
             case .body:
                 guard var request = state.request.take() else { return .wait }
-                request.body = state.isTooLong ? .tooLong : .bytes(state.body)
+                request.body = state.isTooLong ? nil : state.body
                 state.body = []
                 return .think(request)
             case .ready(let response):

@@ -46,12 +46,37 @@ extension Answer {
             self.init(status: 200, body: 0..<file.size)
             return
         }
-        switch ByteRangeRequest(range, size: file.size) {
-        case .ignored: self.init(status: 200, body: 0..<file.size)
-        case .unsatisfiable: self.init(status: 416, contentRange: "bytes */\(file.size)")
-        case .bytes(let bytes):
-            let text = "bytes \(bytes.lowerBound)-\(bytes.upperBound - 1)/\(file.size)"
-            self.init(status: 206, body: bytes, contentRange: text)
+        guard let bytes = Self.range(range, of: file.size) else {
+            self.init(status: 200, body: 0..<file.size)
+            return
+        }
+        guard !bytes.isEmpty else {
+            self.init(status: 416, contentRange: "bytes */\(file.size)")
+            return
+        }
+        let text = "bytes \(bytes.lowerBound)-\(bytes.upperBound - 1)/\(file.size)"
+        self.init(status: 206, body: bytes, contentRange: text)
+    }
+
+    /// What the value of a `Range` header asks of an object of `size` **bytes**. §14.1.2 and §14.2.
+    ///
+    /// - Returns: Empty where nothing of it lies inside the object; `nil` for what is not one range of bytes and is ignored,
+    ///   as §14.2 allows. Several ranges are never asked for here.
+    private static func range(_ header: String, of size: UInt64) -> Range<UInt64>? {
+        let value = header.lowercased()
+        let bounds = value.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false).map(\.trimmed)
+        guard value.hasPrefix("bytes="), bounds.count == 2,
+            bounds.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } })
+        else { return nil }
+        // A number past 64 bits is past the end of every object.
+        let numbers = bounds.map { $0.isEmpty ? nil : UInt64($0) ?? .max }
+        switch (numbers[0], numbers[1]) {
+        case (nil, nil): return nil
+        case (nil, let suffix?): return (size - min(size, suffix))..<size
+        case (let start?, nil): return min(start, size)..<size
+        case (let start?, let end?):
+            guard start <= end else { return nil }
+            return start < size ? start..<(min(end, size - 1) + 1) : size..<size
         }
     }
 

@@ -1,21 +1,24 @@
 import SyncModel
 import SyncSystem
 
+/// Why a path names nothing that is served.
+enum Unserved: Error, Equatable {
+    /// Broken percent-encoding, a NUL, or a slash in disguise.
+    case malformed
+    /// There is no such file; it is something other than a file; or it has a name that is never served: `..`, a dot-file, a
+    /// directory, something too long.
+    case notFound
+    /// The file's permissions keep this process out.
+    case forbidden
+    /// Out of descriptors or memory; later it may work.
+    case unavailable
+}
+
 /// The directory that is served, and the only way to a file in it.
 ///
 /// Each name of a path is opened relative to the directory before it, and none may be a symbolic link: nothing
 /// outside the tree can be reached, whatever is renamed meanwhile. openat(2), ``OpenFlags/noFollow``.
 final class ServedTree: Sendable {
-    /// Why a file cannot be served.
-    enum Failure: Error, Equatable {
-        /// There is no such file, or it is something other than a file.
-        case notFound
-        /// The file's permissions keep this process out.
-        case forbidden
-        /// Out of descriptors or memory; later it may work.
-        case unavailable(Errno)
-    }
-
     private let root: SharedDescriptor
 
     /// Opens the directory at `path`, which may itself be a link.
@@ -32,7 +35,7 @@ final class ServedTree: Sendable {
     }
 
     /// Opens the regular file at `path` for reading.
-    func file(at path: RequestPath) throws(Failure) -> ServedFile {
+    func file(at path: RequestPath) throws(Unserved) -> (version: FileVersion, content: OpenFile) {
         var directory = root
         for name in path.names.dropLast() {
             directory = SharedDescriptor(try Self.open(name, in: directory, .realDirectory))
@@ -40,11 +43,14 @@ final class ServedTree: Sendable {
         guard let name = path.names.last else { throw .notFound }
         // Asked first, since opening a device or a FIFO can have effects of its own.
         try Self.requireRegularFile(name, in: directory)
-        guard let file = ServedFile(try Self.open(name, in: directory, .unwaitingNoFollow)) else { throw .notFound }
-        return file
+        let file = try Self.open(name, in: directory, .unwaitingNoFollow)
+        let status = status(file.raw)
+        let content = OpenFile(owning: file.release())
+        guard let status, status.kind == .file else { throw .notFound }
+        return (FileVersion(status), content)
     }
 
-    private static func open(_ name: [UInt8], in directory: SharedDescriptor, _ flags: OpenFlags) throws(Failure)
+    private static func open(_ name: [UInt8], in directory: SharedDescriptor, _ flags: OpenFlags) throws(Unserved)
         -> Descriptor
     {
         guard let opened = Descriptor(opening: name.map(CChar.init(bitPattern:)) + [0], in: directory.raw, flags) else {
@@ -53,33 +59,19 @@ final class ServedTree: Sendable {
         return opened
     }
 
-    private static func requireRegularFile(_ name: [UInt8], in directory: SharedDescriptor) throws(Failure) {
+    private static func requireRegularFile(_ name: [UInt8], in directory: SharedDescriptor) throws(Unserved) {
         switch status(directory.raw, name.map(CChar.init(bitPattern:)) + [0]) {
         case .success(let found): guard found?.kind == .file else { throw .notFound }
         case .failure(let code): throw failure(code)
         }
     }
 
-    private static func failure(_ code: Errno) -> Failure {
+    private static func failure(_ code: Errno) -> Unserved {
         switch code {
         case .permissionDenied, .notPermitted: .forbidden
-        case .tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory: .unavailable(code)
+        case .tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory: .unavailable
         default: .notFound
         }
-    }
-}
-
-/// An open regular file, and which version of it was opened.
-struct ServedFile: Sendable {
-    let version: FileVersion
-    let content: OpenFile
-
-    /// Takes the descriptor over; `nil`, with the descriptor closed, when it is no regular file.
-    init?(_ descriptor: consuming Descriptor) {
-        let status = SyncSystem.status(descriptor.raw)
-        content = OpenFile(owning: descriptor.release())
-        guard let status, status.kind == .file else { return nil }
-        version = FileVersion(status)
     }
 }
 
@@ -91,5 +83,58 @@ extension FileVersion {
         modified = HTTPDate(seconds: status.modified / 1_000_000_000)
         entityTag =
             "\"" + ([status.inode, status.size] + times).map { String($0, radix: 36) }.joined(separator: "-") + "\""
+    }
+}
+
+/// The path of a request, taken apart into names that lead downwards. RFC 3986 §2.1 and §3.3.
+struct RequestPath: Equatable, Sendable {
+    /// Directories, then the file: percent-decoded bytes, each a single name.
+    let names: [[UInt8]]
+
+    /// NAME_MAX of Linux, in **bytes**; limits.h(0p).
+    private static let maximumNameLength = 255
+    private static let maximumDepth = 128
+
+    /// Takes the path of a request as it came, without query.
+    init(_ path: String) throws(Unserved) {
+        guard path.utf8.first == 0x2F else { throw .malformed }
+        var names: [[UInt8]] = []
+        for part in path.utf8.dropFirst().split(separator: 0x2F, omittingEmptySubsequences: false) {
+            guard let name = percentDecoded(part), !name.contains(0x2F) else { throw .malformed }
+            names.append(name)
+        }
+        // An empty name is a doubled or a last slash, so a directory. Names that begin with a dot are `..`, `.`,
+        // version control and our own state.
+        let isServed = names.allSatisfy { name in
+            !name.isEmpty && name.count <= Self.maximumNameLength && name.first != 0x2E
+        }
+        guard isServed, names.count <= Self.maximumDepth else { throw .notFound }
+        self.names = names
+    }
+}
+
+/// What caches may do with an object, and what it is.
+extension RequestPath {
+    /// A pack is named by its digest, so it never changes; everything else is asked for again each time, which
+    /// its entity tag makes cheap. RFC 9111 §5.2.2, RFC 8246.
+    var cacheControl: String {
+        isPack ? "public, max-age=31536000, immutable, no-transform" : "no-cache, no-transform"
+    }
+
+    /// The media type by suffix. Packs and assets are opaque.
+    var contentType: String {
+        let name = String(decoding: names.last ?? [], as: UTF8.self)
+        if name.hasSuffix(".json") { return "application/json" }
+        return name.hasSuffix(".zst") ? "application/zstd" : "application/octet-stream"
+    }
+
+    /// Whether the path ends in `packs/<sha256>.pack`.
+    var isPack: Bool {
+        let suffix = Array(".pack".utf8)
+        guard names.count >= 2, let name = names.last, name.suffix(suffix.count).elementsEqual(suffix) else {
+            return false
+        }
+        return names[names.count - 2].elementsEqual("packs".utf8)
+            && SHA256Digest(hex: name.dropLast(suffix.count)) != nil
     }
 }

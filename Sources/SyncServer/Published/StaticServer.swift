@@ -6,54 +6,35 @@ import SyncSystem
 /// It has no TLS, no listing and no users. It serves regular files below one directory, follows no symbolic link
 /// and hides names that begin with a dot.
 package struct StaticServer: Sendable {
-    /// Where and what to serve; everything is decided before it starts.
-    package struct Options: Sendable {
-        /// The directory.
-        package var directory: String
-        /// An IP address or a name of this host.
-        package var address: String
-        /// The port; 0 for any that is free.
-        package var port: Int
-        /// Most connections at a time; others wait in the kernel's queue.
-        package var maximumConnections: Int
-        /// Most connections of one address at a time; others are closed at once.
-        package var maximumPerAddress: Int
-        /// A client that takes nothing of its answer for so long, or does not send its request in so long, is let go.
-        package var timeout: Duration
-        /// How long answers under way may take after a stop.
-        package var stopTimeout: Duration
-
-        package init(
-            directory: String, address: String = "127.0.0.1", port: Int = 8080, maximumConnections: Int,
-            maximumPerAddress: Int = 256, timeout: Duration = .seconds(60), stopTimeout: Duration = .seconds(5)
-        ) {
-            self.directory = directory
-            self.address = address
-            self.port = port
-            self.maximumConnections = maximumConnections
-            self.maximumPerAddress = maximumPerAddress
-            self.timeout = timeout
-            self.stopTimeout = stopTimeout
-        }
-    }
-
-    private let options: Options
+    /// An IP address or a name of this host.
+    package var address = "127.0.0.1"
+    /// 0 for any that is free.
+    package var port = 0
+    /// Most connections at a time; others wait in the kernel's queue.
+    package var maximumConnections = 64
+    /// Most connections of one address at a time; others are closed at once.
+    package var maximumPerAddress = 256
+    /// A client that takes nothing of its answer for so long, or does not send its request in so long, is let go.
+    package var timeout = Duration.seconds(60)
+    /// Told after each answer, from any thread.
+    package var log: (@Sendable (AccessRecord) -> Void)?
     private let tree: ServedTree
-    private let log: (@Sendable (AccessRecord) -> Void)?
     private let load: ServerLoad
 
     /// Opens the directory.
     ///
-    /// - Parameters:
-    ///   - idle: Called when nothing is answered any more after many answers at a time, from any thread.
-    ///   - log: Told after each answer, from any thread.
-    package init(
-        _ options: Options, idle: @escaping @Sendable () -> Void = {}, log: (@Sendable (AccessRecord) -> Void)? = nil
-    ) throws(ServerError) {
-        self.options = options
-        self.log = log
+    /// - Parameter idle: Called when nothing is answered any more after many answers at a time, from any thread.
+    package init(directory: String, idle: @escaping @Sendable () -> Void = {}) throws(ServerError) {
         load = ServerLoad(idle: idle)
-        tree = try ServedTree(path: options.directory)
+        tree = try ServedTree(path: directory)
+    }
+
+    /// Raises the soft limit on open files towards the hard one and says how many connections fit: each needs a socket and a
+    /// file, and some descriptors are for the rest. getrlimit(2).
+    package static func connectionsThatFit() -> Int {
+        // More connections than these are no trial and no LAN.
+        guard let most = CurrentProcess.raiseOpenFileLimit(8_192) else { return 256 }
+        return max(16, (most - 64) / 2)
     }
 
     /// Whether the tree has a file that is served at `path`, which begins with a slash.
@@ -61,7 +42,7 @@ package struct StaticServer: Sendable {
 
     /// Serves until `stop` returns or the task is cancelled.
     ///
-    /// A stop closes the port, lets answers under way end within ``Options/stopTimeout`` and returns.
+    /// A stop closes the port, lets answers under way end within five seconds and returns.
     /// `listening` is told the port once it accepts connections.
     ///
     /// - Throws: ``ServerError``.
@@ -69,20 +50,115 @@ package struct StaticServer: Sendable {
         async throws
     {
         var limits = HTTPServer.Limits(
-            maximumConnections: options.maximumConnections, idleTimeout: options.timeout,
-            requestTimeout: options.timeout,
+            maximumConnections: maximumConnections, idleTimeout: timeout, requestTimeout: timeout,
             // A request for a file has none; one that has is answered all the same.
-            bodyLength: 0, stopTimeout: options.stopTimeout,
+            bodyLength: 0, stopTimeout: .seconds(5),
             // Each may wait for a disk; a client waits only for those that its thread has.
             threads: max(4, processorCount))
-        limits.maximumPerAddress = options.maximumPerAddress
-        limits.stallTimeout = options.timeout
-        let responder = StaticFileResponder(tree: tree, load: load, log: log)
-        let server = HTTPServer(
-            at: .tcp(address: options.address, port: options.port), limits, .atOnce { responder.respond(to: $0) })
+        limits.maximumPerAddress = maximumPerAddress
+        limits.stallTimeout = timeout
+        let server = HTTPServer(at: .tcp(address: address, port: port), limits, .atOnce { respond(to: $0) })
         do throws(HTTPServerError) {
-            try await server.run(listening: { [options] port in listening(port ?? options.port) }, until: stop)
-        } catch { throw ServerError.cannotListen(address: options.address, port: options.port, reason: error.reason) }
+            try await server.run(listening: { listening($0 ?? port) }, until: stop)
+        } catch { throw ServerError.cannotListen(address: address, port: port, reason: error.reason) }
+    }
+}
+
+/// GET and HEAD for files of the tree. What is answered is decided in ``Answer``.
+extension StaticServer {
+    private func respond(to request: HTTPRequest) -> HTTPResponse {
+        let start = ContinuousClock.now
+        var response = answer(request)
+        load.begin()
+        let status = response.status
+        let hasBody = !request.isHead && status != 304
+        response.whenSent = { [load, log] bytes, isComplete in
+            load.end()
+            log?(
+                AccessRecord(
+                    client: request.client, method: request.method, target: request.target,
+                    range: request.headers[.range], status: status, bytes: hasBody ? bytes : 0, isComplete: isComplete,
+                    duration: ContinuousClock.now - start))
+        }
+        return response
+    }
+
+    private func answer(_ request: HTTPRequest) -> HTTPResponse {
+        guard request.isHead || request.method == "GET" else {
+            return HTTPResponse(status: 405, headers: [.allow: "GET, HEAD"])
+        }
+        if request.path == "/" {
+            let page = Self.indexPage(host: request.headers[.host], hasManifest: tree.contains("/manifest.json"))
+            return HTTPResponse(
+                status: 200,
+                headers: [
+                    .contentType: "text/html; charset=utf-8", .cacheControl: "no-cache",
+                    .xContentTypeOptions: "nosniff",
+                ], body: .bytes(page))
+        }
+        do throws(Unserved) {
+            let path = try RequestPath(request.path)
+            let (version, content) = try tree.file(at: path)
+            return Self.answer(request, path, version, content)
+        } catch {
+            switch error {
+            case .malformed: return HTTPResponse(status: 400)
+            case .notFound: return HTTPResponse(status: 404)
+            case .forbidden: return HTTPResponse(status: 403)
+            case .unavailable: return HTTPResponse(status: 503, headers: [.retryAfter: "1"])
+            }
+        }
+    }
+
+    private static func answer(
+        _ request: HTTPRequest, _ path: RequestPath, _ version: FileVersion, _ content: OpenFile
+    ) -> HTTPResponse {
+        let answer = Answer(to: request.headers, isHead: request.isHead, file: version)
+        var response = HTTPResponse(
+            status: answer.status,
+            headers: [
+                .acceptRanges: "bytes", .cacheControl: path.cacheControl, .eTag: version.entityTag,
+                .lastModified: version.modified.description,
+            ])
+        response.headers[.contentRange] = answer.contentRange
+        guard let range = answer.body else {
+            // RFC 9110 §8.6: where a 304 says a length, it is that of 200. No body goes out.
+            if answer.status == 304 { response.body = .file(content, 0..<version.size) }
+            return response
+        }
+        response.headers[.contentType] = path.contentType
+        response.headers[.xContentTypeOptions] = "nosniff"
+        response.body = .file(content, range)
+        return response
+    }
+
+    /// What a browser is shown at `/`: what is served here, and the command that brings it. There is no listing.
+    ///
+    /// - Parameter host: As the request names this server; `nil` where it does not.
+    private static func indexPage(host: String?, hasManifest: Bool) -> [UInt8] {
+        // The client's own word: only what can stand in a host and a port is shown.
+        let isHost = host.map { host in
+            !host.isEmpty && host.utf8.count < 300
+                && host.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || ".-:[]".contains($0)) }
+        }
+        let url = "http://\(isHost == true ? host ?? "" : "HOST")/manifest.json"
+        let body =
+            hasManifest
+            ? """
+            <p>This server has a set of files for syncagent: <a href="/manifest.json">manifest.json</a></p>
+            <pre>syncagent pull \(url) --into DIRECTORY</pre>
+            """ : "<p>This server has files for syncagent, but no <code>manifest.json</code> at the top level.</p>"
+        let page = """
+            <!DOCTYPE html>
+            <html lang="en">
+            <head><meta charset="utf-8"><title>syncagent serve</title></head>
+            <body>
+            \(body)
+            </body>
+            </html>
+
+            """
+        return Array(page.utf8)
     }
 }
 
@@ -105,12 +181,8 @@ package struct AccessRecord: Sendable, Equatable {
 
 /// How many answers are under way: memory is given back when many have ended.
 final class ServerLoad: Sendable {
-    private struct State {
-        var answers = 0
-        /// Most answers at a time since memory was given back.
-        var peak = 0
-    }
-    private let state = Mutex(State())
+    /// Under way, and the most at a time since memory was given back.
+    private let state = Mutex((answers: 0, peak: 0))
     private let idle: @Sendable () -> Void
 
     /// So many answers at a time leave memory behind that is worth giving back.

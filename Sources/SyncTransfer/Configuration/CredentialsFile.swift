@@ -3,7 +3,7 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// Reads who we are to which origin. One section an origin:
+/// A file that says who we are to which origin. One section an origin:
 /// ```ini
 /// # Lines that begin with # are comments.
 /// [https://files.example.com]
@@ -19,7 +19,7 @@ import SyncSystem
 /// service = s3
 /// ```
 /// and `type = bearer` with `token`. A value is everything after the first `=`, blanks around it left out.
-package enum CredentialsFile {
+extension Credentials {
     /// Why a file is refused. Never contains a value from the file.
     package struct Refusal: Error, Equatable, CustomStringConvertible {
         /// Where, what, and what to do about it.

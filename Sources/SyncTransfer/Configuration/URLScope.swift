@@ -131,16 +131,8 @@ package struct URLScope: Sendable, Equatable {
         patterns.contains { if case .below(origin, _, _) = $0 { true } else { false } }
     }
 
-    func covers(_ origin: Origin) -> Bool {
-        patterns.isEmpty
-            || patterns.contains { pattern in
-                switch pattern {
-                case .scheme(let scheme): scheme == origin.scheme
-                case .prefix: false
-                case .below(let own, let path, _): own == origin && path.isEmpty
-                }
-            }
-    }
+    /// Whether everything of an origin is in the scope.
+    func covers(_ origin: Origin) -> Bool { covers(origin.description + "/") }
 }
 
 extension Character {

@@ -27,7 +27,7 @@ struct PieceFailure {
     /// Whether another credential will replace the refused one.
     var isCredentialRenewed = false
     /// Remedies already used on the source.
-    var strikes: Set<RetryTable.Strike> = []
+    var strikes: Set<Remedy> = []
     /// Whether the source is not asked any more in any case.
     var isSourceSpent = false
     /// Whether other sources are left, and whether one of them can be asked at once.
@@ -61,7 +61,7 @@ enum PieceAction: Equatable {
     /// Ask resolvers again.
     case expireResolution
     /// Note that this remedy was used on the source.
-    case strike(RetryTable.Strike)
+    case strike(Remedy)
     /// Ask the source only after the others for a while, without reporting that.
     case postponeSource
     /// The same because it failed: lowers its score, and reports it if there are other sources.
@@ -171,7 +171,8 @@ struct PieceMachine: Equatable {
 
     private mutating func remedy(_ failure: PieceFailure, isInterruption: Bool) -> [PieceAction] {
         if failure.isCredentialRenewed { return [.ask(.original)] }
-        switch RetryTable.remedy(for: failure.fault, redirected: failure.hasMoved) {
+        let remedy = failure.fault.remedy(redirected: failure.hasMoved)
+        switch remedy {
         case .waitForConnectivity: return [.awaitConnectivity]
         case .again where isInterruption:
             defer { wasTakenUp = true }
@@ -181,10 +182,10 @@ struct PieceMachine: Equatable {
         case .againFromOriginal where refusals < Self.mostRefusals:
             refusals += 1
             return [.expireResolution] + (again(failure) ?? [.retry(.original, after: refusals == 1 ? .none : .own)])
-        case .onceWithoutRange where !failure.strikes.contains(.withoutRange): return once(.withoutRange, failure)
-        case .onceUncached where !failure.strikes.contains(.uncached): return once(.uncached, failure)
-        case .once where !failure.strikes.contains(.again): return once(.again, failure)
-        case .onceWithoutRange, .onceUncached, .once, .againFromOriginal, .nextSource: return leave(failure)
+        case .onceWithoutRange, .onceUncached, .once:
+            guard !failure.strikes.contains(remedy) else { return leave(failure) }
+            return [.strike(remedy)] + (again(failure) ?? [.retry(.original, after: .own)])
+        case .againFromOriginal, .nextSource: return leave(failure)
         case .fail, .joinOther: return [.fail]
         }
     }
@@ -195,10 +196,6 @@ struct PieceMachine: Equatable {
     private mutating func again(_ failure: PieceFailure) -> [PieceAction]? {
         failures += 1
         return failures < failure.attempts && !failure.isTooSlow ? nil : [.fail]
-    }
-
-    private mutating func once(_ strike: RetryTable.Strike, _ failure: PieceFailure) -> [PieceAction] {
-        [.strike(strike)] + (again(failure) ?? [.retry(.original, after: .own)])
     }
 
     /// Another source at once if there is one that is not penalised; otherwise this one after a wait.

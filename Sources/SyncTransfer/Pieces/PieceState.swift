@@ -1,7 +1,7 @@
 import SyncModel
 
 /// Which exchange of a worker, counted from 1.
-struct ExchangeID: Hashable { let number: UInt64 }
+typealias ExchangeID = UInt64
 
 /// Where a piece of a transfer is.
 enum PieceState: Equatable {

@@ -7,8 +7,6 @@ import SyncCurl
 struct Scouts {
     /// Pieces waiting for the first answer, by place.
     private var flights: [String: [(piece: Piece, ticket: UInt64)]] = [:]
-    /// Scouts that have their answer, with its chain.
-    private var returned: [(piece: Piece, chain: RedirectChain)] = []
     /// Directories and URLs whose answer was of no use to others: not redirected, or not to be remembered.
     private var useless: Set<String> = []
 
@@ -42,14 +40,6 @@ struct Scouts {
         piece.hasWaited = true
         flights[key]?.append((piece, piece.take(.leftToScout)))
         return true
-    }
-
-    /// A scout has an answer. Called inside libcurl: nothing happens before ``takeReturned()``.
-    mutating func returns(_ piece: Piece, _ chain: RedirectChain) { returned.append((piece, chain)) }
-
-    mutating func takeReturned() -> [(piece: Piece, chain: RedirectChain)] {
-        defer { returned = [] }
-        return returned
     }
 
     /// Judges a scout's answer, once its lesson has been stored.

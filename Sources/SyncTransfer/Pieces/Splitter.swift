@@ -1,29 +1,11 @@
 import SyncCurl
 import SyncPlugins
 
-/// Chooses tails of pieces for other connections, so that all connections end together. The worker makes the cuts.
+/// Cuts tails off pieces for other connections, so that all connections end together. Each is a piece of its own; `nil` where
+/// there is no good place for a cut.
 struct Splitter {
     /// Least **bytes** of a tail.
     let least: UInt64
-
-    /// A piece, and where to cut it.
-    struct Cut {
-        let piece: Piece
-        let sink: any SplittableSink
-        let near: UInt64
-        let range: ClosedRange<UInt64>
-        /// Where the tail's first request goes.
-        let chain: RedirectChain?
-
-        /// - Returns: The tail; `nil` if the sink cannot be split there.
-        func make() -> Piece? {
-            guard let (offset, tail) = sink.splitTail(near: near, in: range), range.contains(offset) else {
-                piece.isIndivisible = true
-                return nil
-            }
-            return piece.cut(at: offset, tail: tail, chain: chain)
-        }
-    }
 
     /// A cut costs a new connection and the bytes in flight behind it: the piece must need longer than this to its end,
     /// and its rate must have been measured for as long.
@@ -38,7 +20,7 @@ struct Splitter {
     private static let window: UInt64 = 32 << 20
 
     /// When connections idle and nothing is queued: cuts the piece that takes longest in the middle, or earlier if it is large.
-    func slowest(of exchanges: some Sequence<Exchange>, now: Duration) -> Cut? {
+    func slowest(of exchanges: some Sequence<Exchange>, now: Duration) -> Piece? {
         var slowest: (exchange: Exchange, piece: Piece, sink: any SplittableSink, left: Double)?
         for exchange in exchanges {
             let host = exchange.host
@@ -52,7 +34,7 @@ struct Splitter {
         let part = Self.part(of: remaining, atRate: Double(remaining) / left)
         let middle = piece.position + min(remaining / 2, part)
         let range = (piece.position + least)...(end - least)
-        return Cut(piece: piece, sink: sink, near: middle, range: range, chain: exchange.plan.chain)
+        return cut(piece, sink, near: middle, in: range, exchange.plan.chain)
     }
 
     /// At the very end, when connections idle and nothing is queued: if a slow connection would need several round
@@ -60,7 +42,7 @@ struct Splitter {
     ///
     /// On a full far link the fast connections end first; the others have adapted to a small share, and take a second
     /// or more to find that the link is theirs (BBR, draft-cardwell-iccrg-bbr-congestion-control).
-    func handOver(_ exchange: Exchange, now: Duration) -> Cut? {
+    func handOver(_ exchange: Exchange, now: Duration) -> Piece? {
         let (host, least) = (exchange.host, least / 8)
         let patience = max(.milliseconds(200), (host.firstByte ?? .seconds(1)) * 5)
         guard host.queue.isEmpty, host.running < host.limit, let (piece, sink) = splittable(exchange, least: least),
@@ -71,7 +53,7 @@ struct Splitter {
         let share = Double(remaining) * exchange.rate / (exchange.rate + host.load.bestRate)
         let kept = min(max(2 * least, UInt64(share)), remaining - least)
         let range = (piece.position + least)...(end - least)
-        return Cut(piece: piece, sink: sink, near: piece.position + kept, range: range, chain: exchange.plan.chain)
+        return cut(piece, sink, near: piece.position + kept, in: range, exchange.plan.chain)
     }
 
     /// **Bytes** of a large rest that one request should bring: more where a request would otherwise be over at once.
@@ -82,7 +64,7 @@ struct Splitter {
 
     /// Shortens a piece that is about to be asked for if its end would be waited for while other connections idle: the
     /// last pieces become ever shorter, so that all connections end together and none has to be broken off.
-    func shorten(_ piece: Piece, on host: HostState) -> Cut? {
+    func shorten(_ piece: Piece, on host: HostState) -> Piece? {
         guard host.givesRanges, !piece.isIndivisible, let end = piece.end, let remaining = piece.remaining,
             let sink = piece.sink as? any SplittableSink
         else { return nil }
@@ -105,7 +87,18 @@ struct Splitter {
         }
         guard remaining / 2 >= share else { return nil }
         let range = (piece.position + least)...(end - least)
-        return Cut(piece: piece, sink: sink, near: piece.position + share, range: range, chain: piece.chain)
+        return cut(piece, sink, near: piece.position + share, in: range, piece.chain)
+    }
+
+    /// - Parameter chain: Where the tail's first request goes.
+    private func cut(
+        _ piece: Piece, _ sink: any SplittableSink, near: UInt64, in range: ClosedRange<UInt64>, _ chain: RedirectChain?
+    ) -> Piece? {
+        guard let (offset, tail) = sink.splitTail(near: near, in: range), range.contains(offset) else {
+            piece.isIndivisible = true
+            return nil
+        }
+        return piece.cut(at: offset, tail: tail, chain: chain)
     }
 
     /// The piece of an exchange whose tail could be given away.

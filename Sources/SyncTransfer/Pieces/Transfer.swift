@@ -100,7 +100,7 @@ final class Transfer {
     {
         var ends = sources.compactMap(\.left)
         // Nobody else could have helped.
-        if RetryTable.remedy(for: last, redirected: false) == .fail { ends = [] }
+        if last.remedy() == .fail { ends = [] }
         guard let first = ends.first else { return error(last.code, last.told(words), last) }
         let rest = ends.dropFirst().map { (url: $0.url, detail: $0.fault.detail) } + others
         let beside = rest.prefix(3).map { "\(redacted(url: $0.url)): \($0.detail)" }
@@ -116,7 +116,7 @@ struct Source {
     /// Why, and where, it is not asked any more by this transfer.
     var left: (fault: Fault, url: String)?
     /// One-time remedies already used.
-    var strikes: Set<RetryTable.Strike> = []
+    var strikes: Set<Remedy> = []
     /// The resolvers' answer; `nil` before they were asked.
     var resolution: Resolution?
     /// An earlier resolution that was refused, and with which status.
@@ -127,9 +127,9 @@ struct Source {
     /// Not asked any more by this transfer.
     var isSpent: Bool { left != nil }
     /// Ask without `Range`.
-    var wholeOnly: Bool { strikes.contains(.withoutRange) }
+    var wholeOnly: Bool { strikes.contains(.onceWithoutRange) }
     /// Ask with `Cache-Control: no-cache`.
-    var uncached: Bool { strikes.contains(.uncached) }
+    var uncached: Bool { strikes.contains(.onceUncached) }
 }
 
 /// The part of a transfer that one sink receives, in order.
@@ -228,7 +228,7 @@ final class Piece {
         case .same: return chain
         case .sameWhileGood:
             // An expired signed link is requested anew.
-            guard let end = LinkExpiry.ofURL(chain.current), chain.hasMoved else { return chain }
+            guard let end = chain.current.expiry, chain.hasMoved else { return chain }
             return end > now ? chain : nil
         }
     }

@@ -19,14 +19,38 @@ package struct Configured<Plugin: Sendable>: Sendable {
 package typealias ConfiguredResolver = Configured<any RequestResolver>
 package typealias ConfiguredCredentialProvider = Configured<any CredentialProvider>
 
-/// What all resolvers together made of one request.
-struct Resolved: Sendable {
-    var url: String
-    var headers: [HeaderField] = []
-    /// Who replaced it last; `nil` if none did.
-    var resolver: String?
-    /// Which resolver cancelled it, and why.
-    var cancelled: (resolver: String, reason: String)?
+/// What resolvers together made of a request's URL.
+struct Resolution: Sendable {
+    /// The URL to ask instead; `nil` if it stays.
+    private(set) var url: CurlURL?
+    private(set) var headers: [HeaderField] = []
+    /// Who replaced it last.
+    private(set) var resolver = ""
+    /// Who cancelled the request, and why.
+    private(set) var refusal: String?
+    /// When ``url`` expires by its own parameters, **seconds** since 1970. One that had expired when it came is used all
+    /// the same: clocks differ, and asking again at once would never end.
+    var expires: Int64?
+    /// Resolved and not sent yet. Resolved too early, it may expire before its turn.
+    var isAhead = true
+
+    /// - Returns: Why an answer cannot be used; it then changes nothing.
+    fileprivate mutating func take(_ answer: RequestDisposition, from name: String) -> PluginError? {
+        switch answer {
+        case .proceed: return nil
+        case .cancel(let reason): refusal = "plugin \(name) cancelled the request: \(escaped(reason))"
+        case .replace(let target, let fields):
+            guard let target = try? CurlURL(target) else {
+                let text = "not an http or https URL: \(redacted(url: target))"
+                return PluginError(plugin: name, code: .badAnswer, message: text)
+            }
+            guard fields.allSatisfy(\.isClean) else {
+                return PluginError(plugin: name, code: .badAnswer, message: "a header with a line end in it")
+            }
+            (url, headers, resolver) = (target, fields, name)
+        }
+        return nil
+    }
 }
 
 extension [ConfiguredResolver] {
@@ -34,17 +58,20 @@ extension [ConfiguredResolver] {
     /// Blocks.
     ///
     /// - Returns: What is to be asked for each, and what failed on the way.
-    func resolve(_ requests: [ResolverRequest]) -> (resolved: [Resolved], failures: [PluginError]) {
-        var resolved = requests.map { Resolved(url: $0.url) }
+    func resolve(_ requests: [ResolverRequest]) -> (resolved: [Resolution], failures: [PluginError]) {
+        var resolved = requests.map { _ in Resolution() }
         var failures: [PluginError] = []
         for entry in self {
-            let mine = requests.indices.filter { resolved[$0].cancelled == nil && entry.scope.covers(resolved[$0].url) }
-            guard !mine.isEmpty else { continue }
-            let questions = mine.map { index in
-                var question = requests[index]
-                question.url = resolved[index].url
-                return question
+            var mine: [Int] = []
+            var questions: [ResolverRequest] = []
+            for (index, request) in requests.enumerated() where resolved[index].refusal == nil {
+                var question = request
+                if let url = resolved[index].url { question.url = url.text }
+                guard entry.scope.covers(question.url) else { continue }
+                mine.append(index)
+                questions.append(question)
             }
+            guard !mine.isEmpty else { continue }
             do throws(PluginError) {
                 let answers = try entry.plugin.resolve(questions)
                 guard answers.count == questions.count else {
@@ -57,26 +84,6 @@ extension [ConfiguredResolver] {
             } catch { failures.append(error) }
         }
         return (resolved, failures)
-    }
-}
-
-extension Resolved {
-    /// - Returns: Why the answer cannot be used; it then changes nothing.
-    fileprivate mutating func take(_ answer: RequestDisposition, from name: String) -> PluginError? {
-        switch answer {
-        case .proceed: return nil
-        case .cancel(let reason): cancelled = (name, escaped(reason))
-        case .replace(let target, let fields):
-            guard (try? CurlURL(target)) != nil else {
-                let text = "not an http or https URL: \(redacted(url: target))"
-                return PluginError(plugin: name, code: .badAnswer, message: text)
-            }
-            guard fields.allSatisfy(\.isClean) else {
-                return PluginError(plugin: name, code: .badAnswer, message: "a header with a line end in it")
-            }
-            (url, headers, resolver) = (target, fields, name)
-        }
-        return nil
     }
 }
 

@@ -113,14 +113,15 @@ final class CredentialDesk {
     private func failed(_ code: PluginError.Code, _ text: String, _ host: HostState) -> ProvidedCredential {
         let names = providers.map(\.name).joined(separator: ", ")
         let message = "\(text); requests to \(host.origin) go out without credentials"
-        return ProvidedCredential(failures: [PluginError(plugin: names, code: code, message: message)])
+        return (nil, [PluginError(plugin: names, code: code, message: message)])
     }
 
     /// Providers have not answered in time: requests go out without a credential. As ``take(_:_:for:)``.
     func passDeadline(of host: HostState?, _ number: UInt64) -> Bool {
         guard let host, isWaiting(host, for: number) else { return false }
         overdue.insert(number)
-        return settle(failed(.timedOut, "no answer within \(deadline)", host), number, for: host)
+        record(failed(.timedOut, "no answer within \(deadline)", host), for: host)
+        return true
     }
 
     /// Providers have answered.
@@ -128,10 +129,6 @@ final class CredentialDesk {
     /// - Returns: Whether the host was still waiting; handles with its former credential are then of no use.
     func take(_ answer: ProvidedCredential, _ number: UInt64, for host: HostState?) -> Bool {
         overdue.remove(number)
-        return settle(answer, number, for: host)
-    }
-
-    private func settle(_ answer: ProvidedCredential, _ number: UInt64, for host: HostState?) -> Bool {
         guard let host, isWaiting(host, for: number) else { return false }
         record(answer, for: host)
         return true
@@ -170,15 +167,13 @@ final class CredentialDesk {
     }
 }
 
-struct ProvidedCredential: Sendable {
-    var credential: Credential?
-    var failures: [PluginError] = []
-}
+/// What providers have said, and which of them could not.
+typealias ProvidedCredential = (credential: Credential?, failures: [PluginError])
 
 extension [ConfiguredCredentialProvider] {
     /// The first credential that a provider has. Blocks.
     fileprivate func credential(for request: CredentialRequest) -> ProvidedCredential {
-        var result = ProvidedCredential()
+        var failures: [PluginError] = []
         for entry in self {
             do throws(PluginError) {
                 guard let found = try entry.plugin.credential(for: request) else { continue }
@@ -186,10 +181,9 @@ extension [ConfiguredCredentialProvider] {
                     let text = "a credential with a control character in it"
                     throw PluginError(plugin: entry.name, code: .badAnswer, message: text)
                 }
-                result.credential = found
-                return result
-            } catch { result.failures.append(error) }
+                return (found, failures)
+            } catch { failures.append(error) }
         }
-        return result
+        return (nil, failures)
     }
 }

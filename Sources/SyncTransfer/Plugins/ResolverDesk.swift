@@ -3,24 +3,6 @@ import SyncModel
 import SyncPlugins
 import SyncSystem
 
-/// What resolvers made of a source's URL.
-struct Resolution {
-    typealias Replacement = (url: CurlURL, headers: [HeaderField], resolver: String)
-
-    /// The URL to ask instead; `nil` if it stays.
-    let replacement: Replacement?
-    /// When that expires by its own parameters, **seconds** since 1970. One that had expired when it came is used all
-    /// the same: clocks differ, and asking again at once would never end.
-    fileprivate let expires: Int64?
-    /// Resolved and not sent yet. Resolved too early, it may expire before its turn.
-    fileprivate var isAhead = true
-
-    fileprivate init(_ replacement: Replacement?, now: Int64) {
-        self.replacement = replacement
-        expires = replacement.flatMap { LinkExpiry.ofURL($0.url) }.flatMap { $0 > now ? $0 : nil }
-    }
-}
-
 /// Asks resolvers about requests before they are sent, in batches, on other threads.
 final class ResolverDesk {
     /// A request waiting for resolvers.
@@ -41,15 +23,13 @@ final class ResolverDesk {
 
     private typealias Question = (entry: Entry, request: ResolverRequest, old: OldLink?)
 
-    enum Outcome {
-        case goesOn(Piece, isUrgent: Bool)
-        case cancelled(Piece, String)
-    }
+    /// A piece that need not wait any more, and why it may not go on.
+    typealias Outcome = (piece: Piece, isUrgent: Bool, refusal: String?)
 
     private let resolvers: [ConfiguredResolver]
     private let deadline: Duration
+    private let events: @Sendable (TransferEvent) -> Void
     private let router: Router
-    private let announcer: Announcer
     private let agenda: Agenda
     private let inbox: Inbox
     private var queue = Heap<Entry> {
@@ -78,14 +58,11 @@ final class ResolverDesk {
     /// After this many questions in a row without a timely answer, resolvers are not asked any more.
     private static let mostSilences = 3
 
-    init(
-        _ configuration: TransportConfiguration, _ router: Router, _ announcer: Announcer, _ agenda: Agenda,
-        _ inbox: Inbox
-    ) {
+    init(_ configuration: TransportConfiguration, _ router: Router, _ agenda: Agenda, _ inbox: Inbox) {
+        events = configuration.events
         resolvers = configuration.resolvers
         deadline = configuration.pluginDeadline
         self.router = router
-        self.announcer = announcer
         self.agenda = agenda
         self.inbox = inbox
     }
@@ -121,7 +98,7 @@ final class ResolverDesk {
     /// The link in whose place a piece needs another.
     private func oldLink(of piece: Piece) -> OldLink? {
         let source = piece.source
-        guard piece.chain == nil, let link = source.resolution?.replacement?.url ?? source.refused?.link else {
+        guard piece.chain == nil, let link = source.resolution?.url ?? source.refused?.link else {
             return nil
         }
         return OldLink(original: source.url.text, link: link.text)
@@ -132,7 +109,7 @@ final class ResolverDesk {
         guard let question = question(of: piece), let old = oldLink(of: piece) else { return question(of: piece) }
         // A renewed link may have been renewed itself: only the newest is of use.
         var (link, seen, newest) = (old.link, Set([old.link]), Resolution?.none)
-        while let next = renewed[OldLink(original: old.original, link: link)], let url = next.replacement?.url.text {
+        while let next = renewed[OldLink(original: old.original, link: link)], let url = next.url?.text {
             // A resolver that gives the same links in turn is asked.
             guard seen.insert(url).inserted else { return question }
             (newest, link) = (next, url)
@@ -161,7 +138,7 @@ final class ResolverDesk {
             while batch.count < Self.batchSize, let entry = queue.popFirst() {
                 guard entry.isWaiting else { continue }
                 guard let request = questionLeft(of: entry.piece) else {
-                    unneeded.append(.goesOn(entry.piece, isUrgent: entry.priority == Int.max))
+                    unneeded.append((entry.piece, entry.priority == Int.max, nil))
                     continue
                 }
                 let old = oldLink(of: entry.piece)
@@ -189,7 +166,7 @@ final class ResolverDesk {
             }
         } catch {
             let failure = failure(.unavailable, "\(error); requests are sent as they are")
-            inbox.post(.resolved(number, requests.map { Resolved(url: $0.url) }, [failure]))
+            inbox.post(.resolved(number, requests.map { _ in Resolution() }, [failure]))
         }
     }
 
@@ -202,59 +179,48 @@ final class ResolverDesk {
         guard let batch = batches[number] else { return [] }
         silences += 1
         let failure = failure(.timedOut, "no answer within \(deadline); requests are sent as they are")
-        return finish(number, batch.map { Resolved(url: $0.request.url) }, [failure])
+        return finish(number, batch.map { _ in Resolution() }, [failure])
     }
 
     /// Resolvers have answered.
-    func take(_ number: UInt64, _ answers: [Resolved], _ failures: [PluginError]) -> [Outcome] {
+    func take(_ number: UInt64, _ answers: [Resolution], _ failures: [PluginError]) -> [Outcome] {
         guard batches[number] != nil else { return [] }  // Too late.
         silences = 0
         return finish(number, answers, failures)
     }
 
-    private func finish(_ number: UInt64, _ answers: [Resolved], _ failures: [PluginError]) -> [Outcome] {
+    private func finish(_ number: UInt64, _ answers: [Resolution], _ failures: [PluginError]) -> [Outcome] {
         guard let batch = batches.removeValue(forKey: number) else { return [] }
-        for failure in failures { announcer.events(.pluginFailed(.resolver, failure)) }
+        for failure in failures { events(.pluginFailed(.resolver, failure)) }
         return zip(batch, answers).flatMap { question, answer in
-            let resolution = Resolution(replacement(in: answer), now: agenda.unixTime)
+            var resolution = answer
+            resolution.expires = resolution.url?.expiry.flatMap { $0 > agenda.unixTime ? $0 : nil }
             var entries = [question.entry]
             if let old = question.old {
                 entries += sharers.removeValue(forKey: old) ?? []
-                keep(resolution, inPlaceOf: old)
+                // The same link again helps nobody else.
+                if let link = resolution.url?.text, link != old.link {
+                    if renewed.count >= Self.mostRenewed { renewed = [:] }
+                    renewed[old] = resolution
+                }
             }
-            return entries.filter(\.isWaiting).map { take(answer, resolution, for: $0) }
-        }
-    }
-
-    private func replacement(in answer: Resolved) -> Resolution.Replacement? {
-        guard let resolver = answer.resolver, let url = try? CurlURL(answer.url) else { return nil }
-        return (url, answer.headers, resolver)
-    }
-
-    private func keep(_ resolution: Resolution, inPlaceOf old: OldLink) {
-        // The same link again helps nobody else.
-        guard let link = resolution.replacement?.url.text, link != old.link else { return }
-        if renewed.count >= Self.mostRenewed { renewed = [:] }
-        renewed[old] = resolution
-    }
-
-    private func take(_ answer: Resolved, _ resolution: Resolution, for entry: Entry) -> Outcome {
-        let piece = entry.piece
-        if let (resolver, reason) = answer.cancelled {
-            return .cancelled(piece, "plugin \(resolver) cancelled the request: \(reason)")
-        }
-        if var chain = piece.chain {
-            piece.unresolvedRedirect = nil
-            if let replacement = resolution.replacement {
-                let by = TransferEvent.Rewriter.resolver(replacement.resolver)
-                announcer.hop(.rewrite(by), from: chain.current, to: replacement.url, of: piece, chain.hops)
-                chain.replace(with: replacement.url, headers: replacement.headers)
-                piece.chain = chain
+            return entries.filter(\.isWaiting).map { entry -> Outcome in
+                if resolution.refusal == nil { take(resolution, for: entry.piece) }
+                return (entry.piece, entry.priority == Int.max, resolution.refusal)
             }
-        } else {
-            resolve(piece, resolution)
         }
-        return .goesOn(piece, isUrgent: entry.priority == Int.max)
+    }
+
+    private func take(_ resolution: Resolution, for piece: Piece) {
+        guard var chain = piece.chain else { return resolve(piece, resolution) }
+        piece.unresolvedRedirect = nil
+        guard let url = resolution.url else { return }
+        router.announce(
+            .rewritten(
+                piece.transfer.id, from: redacted(chain.current), to: redacted(url),
+                by: .resolver(resolution.resolver), hop: chain.hops), of: piece)
+        chain.replace(with: url, headers: resolution.headers)
+        piece.chain = chain
     }
 
     private func resolve(_ piece: Piece, _ resolution: Resolution) {
@@ -274,7 +240,7 @@ final class ResolverDesk {
 
     /// A resolver's target refused the request: another is needed, unless the source has it already.
     func expire(_ source: inout Source, _ chain: RedirectChain, after fault: Fault) {
-        guard case .status(let status) = fault.kind, let link = source.resolution?.replacement?.url, link == chain.entry
+        guard case .status(let status) = fault.kind, let link = source.resolution?.url, link == chain.entry
         else { return }
         leaveAhead(&source)
         source.resolution = nil

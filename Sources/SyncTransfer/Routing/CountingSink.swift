@@ -6,21 +6,14 @@ import SyncSystem
 /// Passes everything on to another sink and knows how far that has come: the status of a transfer whose transport does not
 /// tell it.
 final class CountingSink: SplittableSink {
-    private struct State {
-        /// Offset in the object of the next wanted **byte**.
-        var position: UInt64
-        var since = ContinuousClock.now
-        /// Those that have got tails of it.
-        var tails: [CountingSink] = []
-    }
-
     private let request: TransferRequest
     private let sink: any TransferSink
-    private let state: Mutex<State>
+    /// Offset in the object of the next wanted **byte**, since when this attempt is under way, and who has got tails of it.
+    private let state: Mutex<(position: UInt64, since: ContinuousClock.Instant, tails: [CountingSink])>
 
     init(_ sink: any TransferSink, of request: TransferRequest) {
         (self.sink, self.request) = (sink, request)
-        state = Mutex(State(position: request.range?.lowerBound ?? 0))
+        state = Mutex((position: request.range?.lowerBound ?? 0, since: .now, tails: []))
     }
 
     /// What is known of the transfer; which attempt it is, only the transport knows.
@@ -32,7 +25,7 @@ final class CountingSink: SplittableSink {
         let first = request.range?.lowerBound ?? 0
         status.state = now
         status.range = request.range ?? request.objectSize.map { 0..<$0 }
-        status.age = ContinuousClock.now - state.withLock(\.since)
+        status.age = ContinuousClock.now - state.withLock { $0.since }
         status.received = received(from: first)
         return status
     }

@@ -6,11 +6,7 @@ import SyncSystem
 ///
 /// Its thread exists only while there is something to read.
 package final class FileTransport: Transport {
-    private struct Job: Sendable {
-        var request: TransferRequest
-        var sink: CountingSink
-        var completion: TransferCompletion
-    }
+    private typealias Job = (request: TransferRequest, sink: CountingSink, completion: TransferCompletion)
 
     private struct State: Sendable {
         /// Those that have come since ``next`` was filled.
@@ -47,7 +43,7 @@ package final class FileTransport: Transport {
             } catch { return TransferError(.unreachable, "\(error)", of: request) }
             state.open[request.id] = (false, false)
             let sink = CountingSink(sink, of: request)
-            state.waiting.append(Job(request: request, sink: sink, completion: completion))
+            state.waiting.append((request, sink, completion))
             return nil
         }
         if let refusal { completion(.failure(refusal)) }

@@ -4,15 +4,7 @@ package import SyncPlugins
 /// The URLs that one request has gone through, and the rules for the next. Does no I/O.
 ///
 /// Rules: RFC 9110 §15.4; what belongs to an origin stays with it (Fetch standard, HTTP-redirect fetch).
-package struct RedirectChain: Equatable, Sendable {
-    /// What to do with a redirect.
-    package enum Step: Equatable, Sendable {
-        /// Ask the last of these: the redirect's target, or what a rule made of it.
-        case follow(CurlURL, rewritten: CurlURL?)
-        /// End the attempt: a rule is broken.
-        case refuse(Fault)
-    }
-
+package struct RedirectChain: Sendable {
     /// As named by the manifest or the user.
     package let original: CurlURL
     /// ``original``, or what a rule made of it. Our own headers belong to it, and memory is keyed by it.
@@ -62,72 +54,66 @@ package struct RedirectChain: Equatable, Sendable {
         resolverHeaders = headers.isEmpty ? nil : (url.origin, headers)
     }
 
-    package static func == (one: RedirectChain, other: RedirectChain) -> Bool {
-        one.original == other.original && one.entry == other.entry && one.current == other.current
-            && one.hops == other.hops && one.seen == other.seen
-    }
-
     /// Whether what belongs to the original's origin may be sent to ``current``.
     package var isAtHome: Bool { current.origin == entry.origin }
 
     package var hasMoved: Bool { current != original }
 
-    /// Goes to the target of an earlier request.
-    package mutating func recall(_ lesson: RedirectMemory.Lesson) {
-        seen.insert(lesson.target.text)
-        current = lesson.target
-        firstStatus = lesson.status
+    /// Goes where an earlier request was led.
+    mutating func recall(_ record: LinkRecord, at target: CurlURL) {
+        seen.insert(target.text)
+        current = target
+        firstStatus = record.status
         isByRule = false
         isRecalled = true
-        if lesson.originIsPublic { isFromPublic = true }
+        if record.originIsPublic { isFromPublic = true }
         hops = 1
     }
 
-    /// Decides about an answer with status 301, 302, 303, 307 or 308; all of them keep the method GET.
+    /// Follows an answer with status 301, 302, 303, 307 or 308; all of them keep the method GET.
     ///
     /// - Parameters:
-    ///   - location: The `Location` header as it came: absolute, relative or scheme-relative.
-    ///   - life: For how many **seconds** the answer may be used again.
-    ///   - setsCookie: Whether the answer sets a cookie, which no later request sends.
-    ///   - rewrite: Gives another URL for the target where a rule of the user's says so. Such a target is
-    ///     the user's own wish and is not held against the policy.
-    /// - Returns: Where to ask next, or the rule that was broken. A refusal changes nothing.
-    package mutating func redirected(
-        to location: String?, status: Int, life: Int64 = 0, setsCookie: Bool = false, policy: RedirectPolicy,
-        rewrite: (CurlURL) -> CurlURL? = { _ in nil }
-    ) -> Step {
-        let setsCookie = self.setsCookie || setsCookie
+    ///   - rules: The user's rules for targets. What one of them chooses is the user's own wish and is not held against the
+    ///     policy.
+    ///   - now: **Seconds** since 1970.
+    /// - Returns: Where the answer leads, and what a rule made of that.
+    /// - Throws: The rule that was broken. The chain is then as it was.
+    package mutating func follow(
+        _ answer: ResponseHeaders, _ policy: RedirectPolicy, _ rules: RewriteRules, now: Int64
+    ) throws(Fault) -> (target: CurlURL, rewritten: (url: CurlURL, rule: Int)?) {
+        let setsCookie = self.setsCookie || answer.setsCookie
         guard hops < policy.limit else {
             let advice: TransferAdvice? = setsCookie ? .doWithoutCookie : nil
-            return .refuse(Fault(.redirect, "more than \(policy.limit) redirects", advice: advice))
+            throw Fault(.redirect, "more than \(policy.limit) redirects", advice: advice)
         }
-        guard let location, !location.isEmpty else { return Self.unusable("no Location header") }
+        guard let location = answer.location, !location.isEmpty else { throw Self.unusable("no Location header") }
         guard !location.hasEncodedControl else {
-            return Self.unusable("a URL with a percent-encoded control character")
+            throw Self.unusable("a URL with a percent-encoded control character")
         }
         let target: CurlURL
-        do { target = try current.joined(location) } catch { return Self.unusable(error.description) }
-        let rewritten = rewrite(target)
-        let (from, to) = (current.origin, target.origin)
-        let lead = RedirectPolicy.Lead.redirect(current, to: target)
-        if rewritten == nil, let fault = policy.decide(from: from, to: to, isFromPublic: isFromPublic, by: lead) {
-            return .refuse(fault)
+        do { target = try current.joined(location) } catch { throw Self.unusable(error.description) }
+        let rewritten = rules.apply(to: target)
+        if rewritten == nil,
+            let fault = policy.decide(
+                from: current.origin, to: target.origin, isFromPublic: isFromPublic, redirect: (current, target))
+        {
+            throw fault
         }
-        let next = rewritten ?? target
+        let next = rewritten?.url ?? target
         guard seen.insert(next.text).inserted else {
             let advice = setsCookie ? TransferAdvice.doWithoutCookie : .leaveLoop
-            return .refuse(Fault(.redirect, "a redirect loop, back to \(redacted(next))", advice: advice))
+            throw Fault(.redirect, "a redirect loop, back to \(redacted(next))", advice: advice)
         }
         self.setsCookie = setsCookie
         current = next
         isByRule = rewritten != nil
-        firstStatus = firstStatus ?? status
-        self.life = min(self.life, life)
+        firstStatus = firstStatus ?? answer.status
+        life = min(life, RedirectMemory.life(of: answer, now: now))
         hops += 1
-        return .follow(target, rewritten: rewritten)
+        return (target, rewritten)
     }
 
-    private static func unusable(_ reason: String) -> Step {
-        .refuse(Fault(.redirect, "a redirect without a usable target: \(reason)"))
+    private static func unusable(_ reason: String) -> Fault {
+        Fault(.redirect, "a redirect without a usable target: \(reason)")
     }
 }

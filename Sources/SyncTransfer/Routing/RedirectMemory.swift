@@ -1,4 +1,5 @@
 package import SyncCurl
+import SyncModel
 
 /// What redirects taught: where a URL is, and where its neighbours are likely to be.
 ///
@@ -8,18 +9,6 @@ package import SyncCurl
 ///
 /// Lessons go on in the next process, see ``LinkRecord``.
 package struct RedirectMemory: Sendable {
-    /// Where a URL was found.
-    package struct Lesson: Equatable, Sendable {
-        /// Ask here.
-        package let target: CurlURL
-        /// The status of the first redirect that led there.
-        package let status: Int
-        /// Whether the original was answered from a public address.
-        package let originIsPublic: Bool
-        /// Whether it was learnt from a neighbour.
-        package let isGuess: Bool
-    }
-
     private var exact: [String: LinkRecord] = [:]
     private var directories: [Substring: LinkRecord] = [:]
     /// Directories whose files were found in different places: not guessed any more.
@@ -47,7 +36,7 @@ package struct RedirectMemory: Sendable {
     package func records(now: Int64) -> LinkChanges {
         let urls = exact.values.filter { record in
             guard !record.original.contains("?") else { return false }
-            return !record.target.contains("?") || (try? CurlURL(record.target)).flatMap(LinkExpiry.ofURL) != nil
+            return !record.target.contains("?") || (try? CurlURL(record.target))?.expiry != nil
         }
         let learnt = (directories.values + urls).filter { $0.expires > now }
         return LinkChanges(learnt: learnt, failed: failed)
@@ -60,7 +49,7 @@ package struct RedirectMemory: Sendable {
         _ original: CurlURL, isAt target: CurlURL, status: Int, originIsPublic: Bool, life: Int64, now: Int64
     ) {
         var expires = now + min(max(0, life), Self.longestLife)
-        if let end = LinkExpiry.ofURL(target) { expires = min(expires, end - Self.margin) }
+        if let end = target.expiry { expires = min(expires, end - Self.margin) }
         guard expires > now, original != target else { return }
         makeRoom(now: now)
         if exact[original.text]?.target != target.text { version += 1 }
@@ -79,13 +68,11 @@ package struct RedirectMemory: Sendable {
         directories[directory] = record(String(directory), String(target.directory), isDirectory: true)
     }
 
-    /// Where to ask for a URL, if known.
-    package func lesson(for original: CurlURL, now: Int64) -> Lesson? {
-        func lesson(_ record: LinkRecord?, _ rest: Substring) -> Lesson? {
+    /// Where to ask for a URL, if known, and what taught that: about the URL itself or, as a guess, about its directory.
+    package func lesson(for original: CurlURL, now: Int64) -> (record: LinkRecord, target: CurlURL)? {
+        func lesson(_ record: LinkRecord?, _ rest: Substring) -> (record: LinkRecord, target: CurlURL)? {
             guard let record, record.expires > now, let target = try? CurlURL(record.target + rest) else { return nil }
-            return Lesson(
-                target: target, status: record.status, originIsPublic: record.originIsPublic,
-                isGuess: record.isDirectory)
+            return (record, target)
         }
         if let lesson = lesson(exact[original.text], "") { return lesson }
         let directory = original.directory
@@ -108,6 +95,19 @@ package struct RedirectMemory: Sendable {
     private mutating func noteFailure(_ original: String) {
         version += 1
         if failed.count < Self.capacity { failed.insert(original) }
+    }
+
+    /// How long a redirect may be reused, in **seconds**. RFC 9111 §4.2, §5.2.2.
+    /// An answer that says nothing has the longest life.
+    package static func life(of answer: ResponseHeaders, now: Int64) -> Int64 {
+        let directives = (answer.cacheControl ?? "").lowercased().split(separator: ",").map { $0.filter { $0 != " " } }
+        if directives.contains(where: { $0 == "no-store" || $0 == "no-cache" }) { return 0 }
+        if let age = directives.first(where: { $0.hasPrefix("max-age=") }) {
+            return decimal(age.dropFirst("max-age=".count)).flatMap { Int64(exactly: $0) } ?? 0
+        }
+        guard let expires = answer.expires else { return longestLife }
+        // RFC 9111 §5.3: an invalid date is in the past.
+        return HTTPDate(expires).map { max(0, $0.seconds - now) } ?? 0
     }
 
     private mutating func makeRoom(now: Int64) {
@@ -147,4 +147,46 @@ package struct LinkChanges: Equatable, Sendable {
     package var learnt: [LinkRecord] = []
     /// Originals of lessons that were wrong.
     package var failed: Set<String> = []
+}
+
+extension CurlURL {
+    /// The end of a signed URL's life by its own parameters.
+    ///
+    /// AWS Signature Version 4 (`X-Amz-Date`, `X-Amz-Expires`), Google Cloud Storage V4 (`X-Goog-…`), CloudFront
+    /// and S3 version 2 (`Expires`), Azure SAS (`se`).
+    ///
+    /// - Returns: **Seconds** since 1970, or `nil` when nothing says so.
+    package var expiry: Int64? {
+        guard let query else { return nil }
+        var fields: [String: Substring] = [:]
+        for field in query.split(separator: "&") {
+            guard let equals = field.firstIndex(of: "=") else { continue }
+            fields[field[..<equals].lowercased()] = field[field.index(after: equals)...]
+        }
+        for vendor in ["x-amz", "x-goog"] {
+            if let date = fields["\(vendor)-date"].flatMap(Self.isoTime),
+                let life = fields["\(vendor)-expires"].flatMap({ Int64($0) }), (0...604_800).contains(life)
+            {
+                return date + life
+            }
+        }
+        if let time = fields["expires"].flatMap({ Int64($0) }), time > 1_000_000_000 { return time }
+        return fields["se"].flatMap(Self.isoTime)
+    }
+
+    /// `20261120T020000Z`, or `2026-11-20T02:00:00Z` with the colons as such or as `%3A`.
+    private static func isoTime(_ text: Substring) -> Int64? {
+        var digits = text.lowercased().replacing("%3a", with: "").filter { $0 != ":" && $0 != "-" }
+        guard digits.hasSuffix("z") else { return nil }
+        digits.removeLast()
+        if let dot = digits.firstIndex(of: ".") { digits = String(digits[..<dot]) }
+        let parts = digits.split(separator: "t")
+        guard parts.count == 2, parts[0].count == 8, parts[1].count == 6, let date = decimal(parts[0]),
+            let time = decimal(parts[1])
+        else { return nil }
+        let (year, month, day) = (Int64(date / 10_000), Int64(date / 100 % 100), Int64(date % 100))
+        guard (1...12).contains(month), (1...31).contains(day) else { return nil }
+        let seconds = Int64(time / 10_000) * 3600 + Int64(time / 100 % 100) * 60 + Int64(time % 100)
+        return CivilDay(year: year, month: month, day: day).number * 86_400 + seconds
+    }
 }

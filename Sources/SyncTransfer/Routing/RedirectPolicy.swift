@@ -16,35 +16,38 @@ package struct RedirectPolicy: Sendable, Equatable {
 }
 
 extension RedirectPolicy {
-    /// What leads from one place to another.
-    enum Lead {
-        /// A redirect, be it one that was remembered.
-        case redirect(CurlURL, to: CurlURL)
-        /// A document from a server that names URLs: it may lead where a redirect might.
-        case document
-    }
-
     /// Why nobody may be led from one place to another; `nil` if it is allowed. The one decision about that, before anything
     /// connects. What the user's own rules and resolvers choose is not asked about.
     ///
-    /// - Parameter isFromPublic: Whether what leads there came from a public address.
-    func decide(from: Origin, to: Origin, isFromPublic: Bool, by lead: Lead) -> Fault? {
+    /// - Parameters:
+    ///   - isFromPublic: Whether what leads there came from a public address.
+    ///   - redirect: The URLs of a redirect, be it one that was remembered; `nil` for a document from a server, which may name
+    ///     what a redirect might lead to.
+    func decide(from: Origin, to: Origin, isFromPublic: Bool, redirect: (from: CurlURL, to: CurlURL)? = nil) -> Fault? {
         if from.scheme == "https", to.scheme == "http", !downgrade.covers(to.host) {
             let detail =
-                switch lead {
-                case .redirect(let url, let target):
-                    "a redirect from https to http, \(redacted(url)) to \(redacted(target))"
-                case .document: "the manifest was fetched over https and names http://\(to.host)"
-                }
+                redirect.map { "a redirect from https to http, \(redacted($0.from)) to \(redacted($0.to))" }
+                ?? "the manifest was fetched over https and names http://\(to.host)"
             return Fault(.policy, detail, advice: .allowDowngrade)
         }
-        guard isFromPublic, to.isLocalByName, !privateTargets.covers(to.host) else { return nil }
+        guard to.isLocalByName, !mayBeLocal(to.host, isFromPublic: isFromPublic) else { return nil }
         let detail =
-            switch lead {
-            case .redirect: "a redirect from a public server to the private address \(to.host)"
-            case .document: "the manifest of a public server names the private address \(to.host)"
-            }
+            redirect == nil
+            ? "the manifest of a public server names the private address \(to.host)"
+            : "a redirect from a public server to the private address \(to.host)"
         return Fault(.policy, detail, advice: .allowPrivateTarget)
+    }
+
+    /// Whether a local address may answer for a host: asked about its name, and again about each address that it has.
+    func mayBeLocal(_ host: String, isFromPublic: Bool) -> Bool { !isFromPublic || privateTargets.covers(host) }
+
+    /// Whether a document that names a host counts as public. On its own host, which may be private if the user named it,
+    /// that counts only if the host has answered from a public address.
+    static func isPublic(
+        _ document: (origin: Origin, isPublic: Bool?), naming host: String, hasAnsweredFromPublic: Bool
+    ) -> Bool {
+        if host == document.origin.host { return hasAnsweredFromPublic }
+        return document.isPublic ?? !document.origin.isLocalByName
     }
 }
 

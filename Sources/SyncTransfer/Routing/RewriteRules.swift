@@ -1,136 +1,110 @@
 package import SyncCurl
+import SyncModel
 package import SyncPlugins
 
 /// A rule that turns a URL into another: a server that has moved, a mirror nearby.
 ///
 /// Content is identified by its hash, so a rule never changes which bytes are right.
 package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
-    /// Which URLs it applies to.
-    package enum Pattern: Sendable, Equatable {
-        /// URLs with this prefix; a scheme, host and port in it are compared as an origin.
-        case prefix(String)
-        /// URLs in which this regular expression matches somewhere; the first match is replaced.
-        case expression(String)
-    }
+    /// The beginning of URLs, in which a scheme, host and port are compared as an origin; or `~` and a regular expression that
+    /// matches somewhere in them, of which the first match is replaced.
+    fileprivate let pattern: String
+    /// What replaces the beginning or the match; in an expression `$1` … `$9` are its groups and `$$` is a dollar sign.
+    fileprivate let replacement: String
 
-    /// Which URLs it applies to.
-    package let pattern: Pattern
-    /// What replaces the prefix or the match; in an expression `$1` … `$9` are its groups and `$$` is a dollar sign.
-    package let replacement: String
-
-    /// Why a text is no rule.
-    package struct SyntaxError: Error, Equatable, CustomStringConvertible { package let description: String }
+    fileprivate var isExpression: Bool { pattern.hasPrefix("~") }
 
     /// Reads `PREFIX REPLACEMENT`, or `~EXPRESSION REPLACEMENT` as nginx marks expressions. One blank divides them.
-    package init(_ text: String) throws(SyntaxError) {
+    ///
+    /// - Throws: Why a text is no rule.
+    package init(_ text: String) throws(URLError) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 2, let from = parts.first, let to = parts.last, !from.isEmpty, !to.isEmpty else {
-            throw SyntaxError(description: "a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one space")
+            throw URLError(description: "a rule is PREFIX REPLACEMENT or ~EXPRESSION REPLACEMENT, with one space")
         }
-        if from.hasPrefix("~") {
-            pattern = .expression(String(from.dropFirst()))
+        (pattern, replacement) = (from, to)
+        if isExpression {
             do { _ = try Regex(String(from.dropFirst())) } catch {
-                throw SyntaxError(description: "not a regular expression: \(from.dropFirst())")
+                throw URLError(description: "not a regular expression: \(from.dropFirst())")
             }
         } else {
-            pattern = .prefix(from)
-            if case .failure(let error) = RewriteRules.Prefix.read(from) {
-                throw SyntaxError(description: "not the beginning of a URL: \(error.description)")
+            do throws(URLError) { _ = try beginning } catch {
+                throw URLError(description: "not the beginning of a URL: \(error.description)")
             }
         }
-        replacement = to
     }
 
     /// The rule as it is written.
-    package var description: String {
-        switch pattern {
-        case .prefix(let text): "\(text) \(replacement)"
-        case .expression(let text): "~\(text) \(replacement)"
+    package var description: String { "\(pattern) \(replacement)" }
+
+    /// What it is for, fit for people; what it makes of it may be signed.
+    var shownPattern: String { isExpression ? escaped(pattern) : redacted(url: pattern) }
+
+    /// The pattern as an origin and the beginning of what follows it, as written; without an origin where it is less than one,
+    /// such as `https://`.
+    ///
+    /// - Throws: For an http or https URL whose host or port libcurl refuses.
+    fileprivate var beginning: (origin: Origin?, rest: Substring) {
+        get throws(URLError) {
+            let parts = pattern.split(separator: "://", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, ["http", "https"].contains(parts[0].lowercased()) else {
+                return (nil, pattern[...])
+            }
+            let authority = parts[1].prefix { !"/?#".contains($0) }
+            guard !authority.isEmpty else { return (nil, pattern[...]) }
+            return (try CurlURL("\(parts[0])://\(authority)/").origin, parts[1][authority.endIndex...])
         }
     }
 }
 
 /// Rules in order, ready for use. Belongs to one thread: `Regex` is not `Sendable`.
 package struct RewriteRules {
-    private let rules: [(rule: RewriteRule, matcher: Matcher)]
-
-    private enum Matcher {
-        /// With the replacement's origin if it has a complete one: what follows the prefix must not extend its host.
-        case prefix(Prefix, Origin?)
-        case expression(Regex<AnyRegexOutput>)
-        case nothing
-    }
-
-    /// The beginning of a URL.
-    enum Prefix {
-        /// An origin, and the beginning of what follows it, as written.
-        case origin(Origin, rest: Substring)
-        /// Less than an origin, such as `https://`.
-        case text(String)
-
-        /// - Returns: A failure for an http or https URL whose host or port libcurl refuses.
-        static func read(_ text: String) -> Result<Prefix, URLError> {
-            let parts = text.split(separator: "://", maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, ["http", "https"].contains(parts[0].lowercased()) else {
-                return .success(.text(text))
-            }
-            let authority = parts[1].prefix { !"/?#".contains($0) }
-            guard !authority.isEmpty else { return .success(.text(text)) }
-            return Result { () throws(URLError) in
-                .origin(try CurlURL("\(parts[0])://\(authority)/").origin, rest: parts[1][authority.endIndex...])
-            }
-        }
-
-        /// The rest of a URL after this prefix; `nil` if it has another.
-        func rest(of url: CurlURL) -> Substring? {
-            switch self {
-            case .text(let text): return url.text.hasPrefix(text) ? url.text.dropFirst(text.count) : nil
-            case .origin(let origin, let rest):
-                guard origin == url.origin, url.target.hasPrefix(rest) else { return nil }
-                return url.target.dropFirst(rest.count)
-            }
-        }
-    }
+    /// Each makes of a URL another text, or not.
+    private let rules: [(CurlURL) -> CurlURL?]
 
     package init(_ rules: [RewriteRule]) {
-        // Unreadable rules were refused when they were made.
-        self.rules = rules.map { rule in
-            switch rule.pattern {
-            case .prefix(let text):
-                guard let prefix = try? Prefix.read(text).get() else { return (rule, .nothing) }
-                return (rule, .prefix(prefix, (try? CurlURL(rule.replacement))?.origin))
-            case .expression(let text): return (rule, (try? Regex(text)).map { .expression($0) } ?? .nothing)
-            }
-        }
+        self.rules = rules.map { $0.isExpression ? Self.matcher($0) : Self.mover($0) }
     }
 
     /// Applies the first rule that matches and leads to another, usable URL.
     ///
     /// - Returns: The URL, and the rule's place from 1.
     package func apply(to url: CurlURL) -> (url: CurlURL, rule: Int)? {
-        for (index, (rule, matcher)) in rules.enumerated() {
-            guard let text = rewritten(url, by: rule, matcher), text != url.text else { continue }
-            // A rule that yields no URL does nothing.
-            guard let target = try? CurlURL(text) else { continue }
-            if case .prefix(_, let origin?) = matcher, origin != target.origin { continue }
-            return (target, index + 1)
-        }
+        for (index, rule) in rules.enumerated() { if let target = rule(url) { return (target, index + 1) } }
         return nil
     }
 
-    private func rewritten(_ url: CurlURL, by rule: RewriteRule, _ matcher: Matcher) -> String? {
-        switch matcher {
-        case .nothing: return nil
-        case .prefix(let prefix, _): return prefix.rest(of: url).map { rule.replacement + $0 }
-        case .expression(let expression):
-            let text = url.text
-            guard let match = try? expression.firstMatch(in: text) else { return nil }
-            return text[..<match.range.lowerBound] + fill(rule.replacement, match.output)
-                + text[match.range.upperBound...]
+    /// The URL of a text that a rule has made, unless it is the same; a rule that yields no URL does nothing.
+    private static func target(_ text: String, from url: CurlURL) -> CurlURL? {
+        text == url.text ? nil : try? CurlURL(text)
+    }
+
+    private static func mover(_ rule: RewriteRule) -> (CurlURL) -> CurlURL? {
+        // Unreadable rules were refused when they were made.
+        guard let (origin, rest) = try? rule.beginning else { return { _ in nil } }
+        // What follows the prefix must not extend the replacement's host.
+        let destination = (try? CurlURL(rule.replacement))?.origin
+        return { url in
+            let text = origin == nil ? url.text[...] : url.target
+            guard origin == nil || origin == url.origin, text.hasPrefix(rest),
+                let target = target(rule.replacement + text.dropFirst(rest.count), from: url),
+                destination == nil || destination == target.origin
+            else { return nil }
+            return target
         }
     }
 
-    private func fill(_ template: String, _ groups: AnyRegexOutput) -> String {
+    private static func matcher(_ rule: RewriteRule) -> (CurlURL) -> CurlURL? {
+        guard let expression = try? Regex(String(rule.pattern.dropFirst())) else { return { _ in nil } }
+        return { url in
+            let text = url.text
+            guard let match = try? expression.firstMatch(in: text) else { return nil }
+            let filled = fill(rule.replacement, match.output)
+            return target(text[..<match.range.lowerBound] + filled + text[match.range.upperBound...], from: url)
+        }
+    }
+
+    private static func fill(_ template: String, _ groups: AnyRegexOutput) -> String {
         var result = ""
         var rest = Substring(template)
         while let character = rest.popFirst() {

@@ -17,18 +17,8 @@ package struct RouteExplanation: Sendable {
     package let headers: Int
     /// The proxy's URL, and whether a user name is sent to it.
     package let proxy: (url: String, hasUser: Bool)?
-    /// The oldest TLS version and what is trusted and shown; `nil` for http.
-    package let tls: TLS?
-
-    /// Trust and identity for one https origin.
-    package struct TLS: Sendable, Equatable {
-        /// `1.2` or `1.3`.
-        package let minimumVersion: String
-        /// A file of authorities; `nil` for the system's.
-        package let authorities: String?
-        /// The client's certificate, where it is shown to this origin.
-        package let certificate: String?
-    }
+    /// What is trusted, and what is shown where a certificate is shown to this origin; `nil` for http.
+    package let tls: TLSConfiguration?
 }
 
 extension TransportConfiguration {
@@ -42,24 +32,12 @@ extension TransportConfiguration {
         let isHome = homes?.contains(original.origin) != false
         let kind = asked.isSigned ? nil : credentials[asked.origin]
         let proxy = proxy(for: asked.origin)
+        var tls: TLSConfiguration? = asked.origin.scheme == "https" ? self.tls : nil
+        if !isHome { tls?.certificate = nil }
         return RouteExplanation(
             original: redacted(original), rule: rewritten.map { ($0.rule, rewriteRules[$0.rule - 1].shownPattern) },
             asked: redacted(asked), credentials: kind?.name, headers: isHome ? headers.count : 0,
-            proxy: proxy.map { (redacted(url: $0.url), $0.user != nil) },
-            tls: asked.origin.scheme == "https"
-                ? RouteExplanation.TLS(
-                    minimumVersion: tls.minimumVersion.rawValue, authorities: tls.authorities,
-                    certificate: isHome ? tls.certificate : nil) : nil)
-    }
-}
-
-extension RewriteRule {
-    /// What it is for, fit for people; what it makes of it may be signed.
-    package var shownPattern: String {
-        switch pattern {
-        case .prefix(let text): redacted(url: text)
-        case .expression(let text): "~" + escaped(text)
-        }
+            proxy: proxy.map { (redacted(url: $0.url), $0.user != nil) }, tls: tls)
     }
 }
 

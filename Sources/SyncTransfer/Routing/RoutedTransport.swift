@@ -11,16 +11,10 @@ package final class RoutedTransport: Transport {
     private let advise: @Sendable (TransferAdvice) -> String?
     private let state = Mutex(State())
 
-    private struct Owner: Sendable {
-        let route: Int
-        /// Counts what a route brings; `nil` for ``others``, which tell of theirs themselves.
-        let sink: CountingSink?
-        var isCancelled = false
-    }
-
     private struct State: Sendable {
-        /// Which route has which transfer, and whether that is cancelled.
-        var owners: [TransferID: Owner] = [:]
+        /// Which route has which transfer, what counts its bytes, and whether that is cancelled. ``others`` tell of theirs
+        /// themselves, so that there is no sink.
+        var owners: [TransferID: (route: Int, sink: CountingSink?, isCancelled: Bool)] = [:]
         var cancelledEarly = EarlyCancels()
     }
 
@@ -56,8 +50,9 @@ package final class RoutedTransport: Transport {
         }
         guard !routes[route].scope.names(target) else { return nil }
         let source = Origin(naming: referrer)
-        let isFromPublic = target.host != source.host && referrer.isPublic ?? !source.isLocalByName
-        return policy.decide(from: source, to: target, isFromPublic: isFromPublic, by: .document)
+        let isFromPublic = RedirectPolicy.isPublic(
+            (source, referrer.isPublic), naming: target.host, hasAnsweredFromPublic: false)
+        return policy.decide(from: source, to: target, isFromPublic: isFromPublic)
     }
 
     /// A request's URLs by route, in the order in which the routes come first.
@@ -100,7 +95,7 @@ package final class RoutedTransport: Transport {
         // A cancel may come before the first route, or between two.
         let isCancelled = state.withLock { state in
             let isCancelled = state.cancelledEarly.take(id) || state.owners[id]?.isCancelled == true
-            state.owners[id] = isCancelled ? nil : Owner(route: leg.route, sink: counting)
+            state.owners[id] = isCancelled ? nil : (leg.route, counting, false)
             return isCancelled
         }
         guard !isCancelled else {
@@ -119,15 +114,15 @@ package final class RoutedTransport: Transport {
                 }
                 completion(.success(report))
             case .failure(var error):
-                if legs.count > 1, error.code != .cancelled, error.code != .stoppedBySink {
-                    let rest = legs.dropFirst()
-                    let sum = spent + error.requests
-                    let told = error.orBetter(earlier)
-                    return start(request, legs: rest, spent: sum, told, sink: sink, completion: completion)
+                let sum = spent + error.requests
+                if error.code != .cancelled, error.code != .stoppedBySink {
+                    error = error.orBetter(earlier)
+                    if legs.count > 1 {
+                        let rest = legs.dropFirst()
+                        return start(request, legs: rest, spent: sum, error, sink: sink, completion: completion)
+                    }
                 }
                 state.withLock { $0.owners[id] = nil }
-                let sum = spent + error.requests
-                if error.code != .cancelled, error.code != .stoppedBySink { error = error.orBetter(earlier) }
                 error.requests = sum
                 completion(.failure(error))
             }

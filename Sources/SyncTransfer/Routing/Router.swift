@@ -3,12 +3,13 @@ import SyncModel
 import SyncPlugins
 
 /// Decides which URL a request goes to, from the manifest's URL, rules, redirects and memory, and what the policy
-/// allows. Sends nothing.
+/// allows; announces each step before the request goes out. Sends nothing.
 final class Router {
-    private let policy: RedirectPolicy
+    let policy: RedirectPolicy
     private let rules: RewriteRules
     private let resolvers: [ConfiguredResolver]
     private let clock: TransportClock
+    private let events: @Sendable (TransferEvent) -> Void
     private var memory: RedirectMemory
     /// The version of ``memory`` published last.
     private var toldVersion = 0
@@ -20,6 +21,7 @@ final class Router {
         rules = RewriteRules(configuration.rewriteRules)
         resolvers = configuration.resolvers
         clock = configuration.clock
+        events = configuration.events
         memory = RedirectMemory(configuration.links)
     }
 
@@ -30,91 +32,116 @@ final class Router {
 
     /// The URL that the first request for a source goes to.
     func entry(of source: Source) -> CurlURL {
-        source.resolution?.replacement?.url ?? rules.apply(to: source.url)?.url ?? source.url
+        source.resolution?.url ?? rules.apply(to: source.url)?.url ?? source.url
     }
 
     /// The chain of a piece's next request.
-    func route(of piece: Piece) -> RedirectChain {
+    ///
+    /// - Throws: Why nobody may be led there, by the document that names it. URLs chosen by the user's rules or resolvers
+    ///   are exempt.
+    func route(of piece: Piece) throws(Fault) -> RedirectChain {
         if let chain = piece.chain { return chain }
         let source = piece.source
-        let replacement = source.resolution?.replacement
+        let entry = entry(of: source)
+        let isByRule = source.resolution?.url != nil || entry != source.url
         var chain = RedirectChain(
-            original: source.url, rewritten: replacement?.url ?? rules.apply(to: source.url)?.url,
-            headers: replacement?.headers ?? [])
-        if !chain.isByRule { chain.isFromPublic = isFromPublic(chain.entry, for: piece.transfer) }
+            original: source.url, rewritten: isByRule ? entry : nil, headers: source.resolution?.headers ?? [])
+        if !isByRule, let document = piece.transfer.referrer {
+            chain.isFromPublic = RedirectPolicy.isPublic(
+                document, naming: entry.origin.host, hasAnsweredFromPublic: publicOrigins.contains(document.origin))
+            if let fault = policy.decide(
+                from: document.origin, to: entry.origin, isFromPublic: chain.isFromPublic)
+            {
+                throw fault
+            }
+        }
         // Resolvers must see redirect targets themselves. A manifest has no digest that would expose an old one. A link
         // that others were given may be good for one request: who was refused asks for one of its own.
         if piece.transfer.request.objectSize != nil, piece.life.refusals == 0,
-            let lesson = memory.lesson(for: chain.entry, now: clock.unixTime()),
-            !resolvers.contains(where: { $0.scope.covers(lesson.target) }), isAllowed(lesson, from: chain.entry)
+            let (record, target) = memory.lesson(for: entry, now: clock.unixTime()),
+            !resolvers.contains(where: { $0.scope.covers(target) }),
+            // The process that learnt it may have had other rules and a laxer policy.
+            policy.limit > 0, rules.apply(to: target) == nil,
+            policy.decide(
+                from: entry.origin, to: target.origin, isFromPublic: record.originIsPublic, redirect: (entry, target))
+                == nil
         {
-            chain.recall(lesson)
+            chain.recall(record, at: target)
         }
         return chain
     }
 
-    /// Whether a redirect to the target would be followed now: the process that learnt it may have had other rules and
-    /// a laxer policy.
-    private func isAllowed(_ lesson: RedirectMemory.Lesson, from entry: CurlURL) -> Bool {
-        guard policy.limit > 0, rules.apply(to: lesson.target) == nil else { return false }
-        return policy.decide(
-            from: entry.origin, to: lesson.target.origin, isFromPublic: lesson.originIsPublic,
-            by: .redirect(entry, to: lesson.target)) == nil
-    }
-
     /// Whether a local address may answer at the end of a chain.
     func mayBeLocal(_ chain: RedirectChain) -> Bool {
-        !chain.isFromPublic || chain.isByRule || policy.privateTargets.covers(chain.current.origin.host)
-    }
-
-    /// Why a document from a server may not name the first URL of a chain. URLs chosen by the user's rules or resolvers
-    /// are exempt.
-    func refusal(of chain: RedirectChain, for transfer: Transfer) -> Fault? {
-        guard let referrer = transfer.referrer, chain.entry == chain.original else { return nil }
-        return policy.decide(
-            from: referrer.origin, to: chain.entry.origin, isFromPublic: isFromPublic(chain.entry, for: transfer),
-            by: .document)
-    }
-
-    /// Whether a URL is named by a document from a public address. On the document's own host, which may be private if
-    /// the user named it, that counts only if the host has answered from a public address.
-    private func isFromPublic(_ url: CurlURL, for transfer: Transfer) -> Bool {
-        guard let referrer = transfer.referrer else { return false }
-        if url.origin.host == referrer.origin.host { return publicOrigins.contains(referrer.origin) }
-        return referrer.isPublic ?? !referrer.origin.isLocalByName
+        chain.isByRule || policy.mayBeLocal(chain.current.origin.host, isFromPublic: chain.isFromPublic)
     }
 
     func notePublic(_ origin: Origin) { publicOrigins.insert(origin) }
 
     // MARK: - Redirects
 
-    /// Where a redirect leads: the new chain, the target, and what a rule made of it.
-    enum Turn {
-        case follow(RedirectChain, target: CurlURL, rewritten: (url: CurlURL, rule: Int)?)
-        case refuse(Fault)
+    /// Follows a redirect and announces that; `isPublic` if it came from a public address.
+    ///
+    /// - Throws: Why it is not followed.
+    func follow(_ answer: ResponseHeaders, from former: RedirectChain, isPublic: Bool, for piece: Piece) throws(Fault)
+        -> RedirectChain
+    {
+        var chain = former
+        if isPublic { chain.isFromPublic = true }
+        let (target, rewritten) = try chain.follow(answer, policy, rules, now: clock.unixTime())
+        let id = piece.transfer.id
+        announce(
+            .redirected(
+                id, status: answer.status, from: redacted(former.current), to: redacted(target), hop: chain.hops),
+            of: piece)
+        if let (url, rule) = rewritten {
+            announce(
+                .rewritten(id, from: redacted(target), to: redacted(url), by: .rule(rule), hop: chain.hops), of: piece)
+        }
+        return chain
     }
 
-    /// Decides about a redirect; `isPublic` if it came from a public address.
-    func follow(_ headers: ResponseHeaders, from chain: RedirectChain, isPublic: Bool) -> Turn {
-        var chain = chain
-        if isPublic { chain.isFromPublic = true }
-        let life = LinkExpiry.life(
-            cacheControl: headers.cacheControl, expires: headers.expires, fallback: RedirectMemory.longestLife,
-            now: clock.unixTime())
-        var rule = 0
-        let step = chain.redirected(
-            to: headers.location, status: headers.status, life: life, setsCookie: headers.setsCookie, policy: policy,
-            rewrite: { [rules] target in
-                rules.apply(to: target).map {
-                    rule = $0.rule
-                    return $0.url
-                }
-            })
-        switch step {
-        case .refuse(let fault): return .refuse(fault)
-        case .follow(let target, let rewritten):
-            return .follow(chain, target: target, rewritten: rewritten.map { ($0, rule) })
+    /// Announces the steps that lead to the first request of a chain: another source, a rule, a resolver, memory.
+    func announceBeginning(of chain: RedirectChain, for piece: Piece) {
+        piece.trail = []
+        let id = piece.transfer.id
+        var from = redacted(chain.original)
+        let asked = piece.askedSource ?? 0
+        if asked != piece.sourceIndex {
+            announce(.mirrored(id, from: redacted(piece.transfer.sources[asked].url), to: from), of: piece)
         }
+        piece.askedSource = piece.sourceIndex
+        func goes(to url: CurlURL, by rewriter: TransferEvent.Rewriter) {
+            announce(.rewritten(id, from: from, to: redacted(url), by: rewriter, hop: 0), of: piece)
+            from = redacted(url)
+        }
+        if let (target, rule) = rules.apply(to: chain.original) { goes(to: target, by: .rule(rule)) }
+        if let resolution = piece.source.resolution, let url = resolution.url, url == chain.entry {
+            goes(to: url, by: .resolver(resolution.resolver))
+        }
+        if chain.isRecalled, let status = chain.firstStatus {
+            announce(
+                .redirected(id, status: status, from: redacted(chain.entry), to: redacted(chain.current), hop: 1),
+                of: piece, isRecalled: true)
+        }
+    }
+
+    /// Announces that a piece goes from one URL to the next, and keeps that for ``TransferStatus``.
+    func announce(_ hop: TransferEvent, of piece: Piece, isRecalled: Bool = false) {
+        let (from, to, reason): (String, String, String)
+        switch hop {
+        case .mirrored(_, let one, let other): (from, to, reason) = (one, other, "mirror")
+        case .rewritten(_, let one, let other, .rule(let place), _):
+            (from, to, reason) = (one, other, "rewrite, rule \(place)")
+        case .rewritten(_, let one, let other, .resolver(let name), _):
+            (from, to, reason) = (one, other, "rewrite, plugin \(escaped(name))")
+        case .redirected(_, let status, let one, let other, _):
+            (from, to, reason) = (one, other, "redirect \(status)" + (isRecalled ? ", remembered" : ""))
+        default: return
+        }
+        piece.trail.append(TransferStatus.Hop(from: from, to: to, reason: reason))
+        piece.hasNewHop = true
+        events(hop)
     }
 
     // MARK: - Memory

@@ -137,7 +137,7 @@ package struct Fault: Error, Equatable, Sendable {
     package var isOfHost: Bool {
         switch kind {
         case .unreachable, .idle, .slow, .broken, .tls, .malformed: true
-        case .status: RetryTable.remedy(for: self, redirected: false) == .again
+        case .status: remedy() == .again
         case .proxyAuthentication, .unwantedForm, .wrongRange, .otherSize, .captivePortal, .redirect, .policy,
             .tooLarge, .rewound, .superseded, .noRanges, .stopped, .libcurl:
             false

@@ -57,13 +57,6 @@ struct SilenceWatch {
     /// How long a host may be silent at present; `nil` for no limit.
     var limit: Duration? { patience.map { hasContact ? $0.silence : $0.firstContact } }
 
-    /// What a timer has found.
-    enum Finding {
-        case silent
-        case lookAgain(at: Duration)
-        case nothing
-    }
-
     /// Notes that a host is about to be asked.
     ///
     /// - Returns: When it is to be looked at; `nil` when that is arranged.
@@ -81,13 +74,15 @@ struct SilenceWatch {
     }
 
     /// The time to look may have come.
-    func look(at host: HostState, now: Duration) -> Finding {
-        guard let time = host.silence.lookAt, time <= now else { return .nothing }
+    ///
+    /// - Returns: Whether the host has been silent for too long; else when it is to be looked at again, if it is.
+    func look(at host: HostState, now: Duration) -> (isSilent: Bool, again: Duration?) {
+        guard let time = host.silence.lookAt, time <= now else { return (false, nil) }
         host.silence.lookAt = nil
-        guard let limit, let since = host.silence.since else { return .nothing }
-        guard since + limit > now else { return .silent }
+        guard let limit, let since = host.silence.since else { return (false, nil) }
+        guard since + limit > now else { return (true, nil) }
         host.silence.lookAt = since + limit
-        return .lookAgain(at: since + limit)
+        return (false, since + limit)
     }
 
     /// A host has delivered something.
@@ -101,7 +96,7 @@ struct SilenceWatch {
     mutating func answeredBadly(_ host: HostState, _ fault: Fault) {
         hasContact = true
         // A server in trouble delivers nothing; any other answer is final.
-        if RetryTable.remedy(for: fault, redirected: false) != .again { host.silence.since = nil }
+        if fault.remedy() != .again { host.silence.since = nil }
     }
 
     /// - Parameter most: How long it may be silent, if that is less than patience allows.

@@ -1,40 +1,30 @@
-/// What to do after a fault: one line per kind, with its reason.
-package enum RetryTable {
-    /// What to do next with a transfer.
-    package enum Remedy: Equatable, Sendable {
-        /// Wait until the host can be reached; not an attempt.
-        case waitForConnectivity
-        /// Ask again after a wait.
-        case again
-        /// Ask again at once, beginning at the original URL.
-        case againFromOriginal
-        /// Be served by the exchange that receives the whole object.
-        case joinOther
-        /// Ask again once, for the whole object.
-        case onceWithoutRange
-        /// Ask again once, bypassing caches.
-        case onceUncached
-        /// Ask again once.
-        case once
-        /// Give up this source; ask the next one.
-        case nextSource
-        /// End the transfer.
-        case fail
-    }
+/// What to do next with a transfer.
+package enum Remedy: Hashable, Sendable {
+    /// Wait until the host can be reached; not an attempt.
+    case waitForConnectivity
+    /// Ask again after a wait.
+    case again
+    /// Ask again at once, beginning at the original URL.
+    case againFromOriginal
+    /// Be served by the exchange that receives the whole object.
+    case joinOther
+    /// Ask again for the whole object; once for each source of a transfer.
+    case onceWithoutRange
+    /// Ask again, bypassing caches; once for each source.
+    case onceUncached
+    /// Ask again; once for each source.
+    case once
+    /// Give up this source; ask the next one.
+    case nextSource
+    /// End the transfer.
+    case fail
+}
 
-    /// A remedy that each source of a transfer gets once.
-    package enum Strike: Hashable, Sendable {
-        /// ``Remedy/onceWithoutRange``.
-        case withoutRange
-        /// ``Remedy/onceUncached``.
-        case uncached
-        /// ``Remedy/once``.
-        case again
-    }
-
+/// The retry table: one line per kind of fault, with its reason.
+extension Fault {
     /// What to do; `redirected` if the URL that failed came from a redirect, a rule or memory.
-    package static func remedy(for fault: Fault, redirected: Bool) -> Remedy {
-        switch fault.kind {
+    package func remedy(redirected: Bool = false) -> Remedy {
+        switch kind {
         case .unreachable: .waitForConnectivity  // Networks come back; offline, NXDOMAIN is normal.
         case .idle: .again  // The path is dead, the next connection need not be.
         case .slow: .again  // Another source, or another path to this one, need not be.
@@ -55,8 +45,8 @@ package enum RetryTable {
         case .stopped: .fail  // The sink knows why.
         case .libcurl: .once  // Out of memory or sockets can pass.
         // A refusal with `Retry-After` is a rate limit, or passes for another reason (RFC 9110 section 15.5.14).
-        case .status(403) where fault.retryAfter != nil, .status(413) where fault.retryAfter != nil: .again
-        case .status(let status): remedy(forStatus: status, redirected: redirected)
+        case .status(403) where retryAfter != nil, .status(413) where retryAfter != nil: .again
+        case .status(let status): Self.remedy(forStatus: status, redirected: redirected)
         }
     }
 

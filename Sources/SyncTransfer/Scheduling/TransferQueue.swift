@@ -3,12 +3,7 @@
 /// Large transfers go first because the last large one decides when all are done, but a small one must not wait for all
 /// of them. No operation walks the queue.
 struct TransferQueue<Element> {
-    private struct Entry {
-        let priority: Int
-        let sequence: UInt64
-        let length: UInt64
-        let element: Element
-    }
+    private typealias Entry = (priority: Int, sequence: UInt64, length: UInt64, element: Element)
 
     private var large = Heap<Entry>(TransferQueue.goesBefore)
     private var small = Heap<Entry>(TransferQueue.goesBefore)
@@ -29,7 +24,7 @@ struct TransferQueue<Element> {
 
     /// Adds behind everything of the same priority.
     mutating func insert(_ element: Element, priority: Int, isSmall: Bool, length: UInt64 = 0) {
-        let entry = Entry(priority: priority, sequence: nextSequence, length: length, element: element)
+        let entry = (priority, nextSequence, length, element)
         nextSequence += 1
         bytes &+= length
         if isSmall { small.insert(entry) } else { large.insert(entry) }

@@ -6,7 +6,7 @@ import SyncPlugins
 /// The one thread that talks to libcurl.
 ///
 /// A turn of its loop: take commands, run due timers, start requests, let libcurl work, settle what has ended, sleep in
-/// `curl_multi_poll(3)`. ``Dispatcher`` decides who goes next, ``Settlement`` what follows from an answer.
+/// `curl_multi_poll(3)`. ``Dispatcher`` decides who goes next, and what follows from an answer.
 final class CurlWorker {
     private let configuration: TransportConfiguration
     private let inbox: Inbox
@@ -50,7 +50,7 @@ final class CurlWorker {
             dispatcher.startWhatMayStart()
             let ended = letLibcurlWork()
             agenda.lookAtClock()
-            reap()
+            dispatcher.reap()
             sweep()
             if ended { dispatcher.startWhatMayStart() }
             let wait = ended || dispatcher.mayStartMore ? 0 : pollTimeout()
@@ -78,7 +78,7 @@ final class CurlWorker {
         return ended
     }
 
-    /// Takes an exchange out of libcurl; ``Settlement`` decides about its pieces.
+    /// Takes an exchange out of libcurl; the dispatcher decides about its pieces.
     private func finish(_ exchange: Exchange, _ result: CURLcode) {
         guard pool.isRunning(exchange) else { return }
         let fault = Fault(of: exchange, result: result)
@@ -87,20 +87,13 @@ final class CurlWorker {
         exchange.account()
         dispatcher.endWholeObject(of: exchange)
         if exchange.isConnected { dispatcher.wasReached(exchange.host, byAnswer: exchange.isAccepted) }
-        dispatcher.settlement.finish(exchange, fault: fault)
+        dispatcher.finish(exchange, fault: fault)
         dispatcher.list(exchange.host)
     }
 
     private func giveUp(_ exchange: Exchange, _ fault: Fault) {
         exchange.fault = exchange.fault ?? fault
         finish(exchange, CURLE_OPERATION_TIMEDOUT)
-    }
-
-    /// Takes pieces out of exchanges that have nothing more for them.
-    private func reap() {
-        for exchange in dispatcher.takeReapable() where pool.isRunning(exchange) {
-            for piece in exchange.takeServed() { dispatcher.settlement.conclude(piece, of: exchange, fault: nil) }
-        }
     }
 
     private var sweepInterval: Duration { min(.milliseconds(100), configuration.idleTimeout / 4) }
@@ -169,12 +162,16 @@ final class CurlWorker {
     private func split() {
         guard pool.throttle.rate == nil, !dispatcher.hasStartable else { return }
         var room = pool.room
-        while room > 0, let cut = dispatcher.splitter.slowest(of: pool.running.values, now: now), dispatcher.divide(cut)
-        { room -= 1 }
+        while room > 0, let tail = dispatcher.splitter.slowest(of: pool.running.values, now: now) {
+            dispatcher.queue(tail: tail)
+            room -= 1
+        }
         room = pool.room
         guard pool.throttle.rate == nil, !dispatcher.hasStartable, room > 0 else { return }
         for exchange in Array(pool.running.values) where room > 0 {
-            if let cut = dispatcher.splitter.handOver(exchange, now: now), dispatcher.divide(cut) { room -= 1 }
+            guard let tail = dispatcher.splitter.handOver(exchange, now: now) else { continue }
+            dispatcher.queue(tail: tail)
+            room -= 1
         }
     }
 
@@ -209,18 +206,12 @@ final class CurlWorker {
             if dispatcher.credentials.take(answer, number, for: dispatcher.hosts[origin]) {
                 credentialIsKnown(for: origin)
             }
-        case .describe(let limit, let tell): tell(report.told(limit: limit))
+        case .describe(let limit, let tell): tell(dispatcher.statuses(limit: limit))
         case .setWaiting(let deadline, let patience):
             dispatcher.longest = deadline
             dispatcher.setPatience(patience)
         case .setRateLimit(let rate): pool.setRate(rate, now: now)
         }
-    }
-
-    private var report: TransferStatusReport {
-        TransferStatusReport(
-            transfers: dispatcher.transfers, running: pool.running, hosts: dispatcher.hosts, router: router,
-            hasResolvers: dispatcher.resolving.isOpen, attempts: configuration.retry.attempts, now: now)
     }
 
     private func handle(_ entry: Agenda.Entry) {
@@ -256,14 +247,14 @@ final class CurlWorker {
     }
 
     private func handle(_ outcomes: [ResolverDesk.Outcome]) {
-        for outcome in outcomes {
-            switch outcome {
-            case .goesOn(let piece, let isUrgent): dispatcher.enqueue(piece, isUrgent: isUrgent)
-            case .cancelled(let piece, let reason):
-                var error = piece.transfer.error(.refusedByPolicy, reason)
-                error.cause = .cancelled
-                dispatcher.abandon(piece.transfer, error)
+        for (piece, isUrgent, refusal) in outcomes {
+            guard let refusal else {
+                dispatcher.enqueue(piece, isUrgent: isUrgent)
+                continue
             }
+            var error = piece.transfer.error(.refusedByPolicy, refusal)
+            error.cause = .cancelled
+            dispatcher.abandon(piece.transfer, error)
         }
     }
 

@@ -14,14 +14,11 @@ final class Dispatcher {
     let router: Router
     let credentials: CredentialDesk
     let resolving: ResolverDesk
-    let announcer: Announcer
     let splitter: Splitter
-    private let requests: RequestWriter
     private let inbox: Inbox
     /// Pieces that wait until where they go next is on record, by the number of the question.
     private var unrecorded: [UInt64: (piece: Piece, ticket: UInt64)] = [:]
     private var recordsAsked: UInt64 = 0
-    private(set) lazy var settlement = Settlement(self)
 
     private(set) var transfers: [TransferID: Transfer] = [:]
     private(set) var hosts: [Origin: HostState] = [:]
@@ -29,9 +26,9 @@ final class Dispatcher {
     private var startable = Heap<(priority: Int, host: HostState)> { $0.priority > $1.priority }
     var health: SourceHealth
     var silence: SilenceWatch
-    private var scouts = Scouts()
-    private var wholeObjects = WholeObjects()
-    /// Exchanges in which some pieces are done and others are not.
+    var scouts = Scouts()
+    var wholeObjects = WholeObjects()
+    /// Exchanges in which some pieces are done and others are not, or whose answer others wait for.
     private var reapable: [Exchange] = []
     var longest: Duration
 
@@ -40,7 +37,7 @@ final class Dispatcher {
     /// A loaded machine may take as long for a turn.
     private static let shortAbsence = Duration.seconds(5)
 
-    private var now: Duration { agenda.now }
+    var now: Duration { agenda.now }
 
     init(
         _ multi: UnsafeMutableRawPointer, _ configuration: TransportConfiguration, _ inbox: Inbox, _ counters: Counters
@@ -51,11 +48,9 @@ final class Dispatcher {
         agenda = Agenda(configuration.clock)
         pool = ExchangePool(multi: multi, configuration: configuration, now: agenda.now)
         router = Router(configuration)
-        announcer = Announcer(events: configuration.events)
         credentials = CredentialDesk(configuration, agenda: agenda, inbox: inbox)
-        resolving = ResolverDesk(configuration, router, announcer, agenda, inbox)
+        resolving = ResolverDesk(configuration, router, agenda, inbox)
         splitter = Splitter(least: configuration.minimumSplit)
-        requests = RequestWriter(configuration: configuration)
         health = SourceHealth(configuration.sources, now: agenda.now, unixTime: agenda.unixTime)
         silence = SilenceWatch(configuration.patience)
         longest = configuration.resourceDeadline
@@ -123,24 +118,32 @@ final class Dispatcher {
     /// everything: it has been started already.
     func enqueue(_ piece: Piece, isUrgent: Bool = false) {
         guard !piece.transfer.hasEnded else { return }
-        if piece.chain == nil { chooseSource(for: piece) }
         // Work in progress goes first; what has failed repeatedly goes last.
         let ordinary = isUrgent ? Int.max : piece.transfer.request.priority
         let priority = piece.life.failures > 1 ? Int.min : ordinary
-        if resolving.mustWait(piece, priority: priority) { return }
-        let chain = router.route(of: piece)
-        if piece.chain == nil, let fault = router.refusal(of: chain, for: piece.transfer) {
-            piece.transfer.lastURL = chain.current.text
-            return settlement.settle(piece, fault: fault, chain: chain)
-        }
+        guard let chain = route(piece, priority: priority) else { return }
         let host = host(for: chain.current.origin)
         host.queue.insert(
-            (piece, piece.take(.enqueued)), priority: priority, isSmall: requests.isSmall(piece),
+            (piece, piece.take(.enqueued)), priority: priority, isSmall: configuration.isSmall(piece),
             length: piece.remaining ?? 0)
         if piece.transfer.sources.count > 1 { host.movable += 1 }
         list(host)
         // A piece that joins the queue has no patience of its own: the host's time goes on, and is watched.
         if host.isOutOfReach, host.notBefore != nil, host.silence.since != nil { watchSilence(of: host) }
+    }
+
+    /// Decides where the next request of a piece goes: which source, what resolvers say, where rules and memory lead. Asked
+    /// when it is queued and, because that may have changed since, when it is its turn.
+    ///
+    /// - Returns: `nil` if it has to wait for resolvers, or may not go there and has been settled.
+    private func route(_ piece: Piece, priority: Int) -> RedirectChain? {
+        if piece.chain == nil { chooseSource(for: piece) }
+        guard !resolving.mustWait(piece, priority: priority) else { return nil }
+        do throws(Fault) { return try router.route(of: piece) } catch {
+            piece.transfer.lastURL = piece.source.url.text
+            settle(piece, fault: error, chain: RedirectChain(original: piece.source.url))
+            return nil
+        }
     }
 
     private func chooseSource(for piece: Piece) {
@@ -197,22 +200,19 @@ final class Dispatcher {
     }
 
     private func start(_ piece: Piece, on host: HostState) {
-        if piece.chain == nil { chooseSource(for: piece) }
-        guard !resolving.mustWait(piece, priority: Int.max) else { return }
-        let chain = router.route(of: piece)
-        // The route may have changed since it was queued.
+        guard let chain = route(piece, priority: Int.max) else { return }
         guard chain.current.origin == host.origin else { return enqueue(piece) }
         if scouts.mustWait(piece, chain, redirects: health[chain.entry.origin].redirects) {
             return agenda.add(.requeue(piece, ticket: piece.ticket), at: now + Scouts.longestWait)
         }
         guard !wholeObjects.join(piece) else { return }
         let isRangeless = wholeObjects.isKnown(piece.source.url.text)
-        if pool.throttle.rate == nil, !isRangeless, let cut = splitter.shorten(piece, on: host) { _ = divide(cut) }
+        if pool.throttle.rate == nil, !isRangeless, let tail = splitter.shorten(piece, on: host) { queue(tail: tail) }
         launch(piece, chain: chain, on: host, isRangeless: isRangeless)
     }
 
     private func launch(_ piece: Piece, chain: RedirectChain, on host: HostState, isRangeless: Bool) {
-        if piece.chain == nil { announcer.beginning(of: chain, for: piece, router) }
+        if piece.chain == nil { router.announceBeginning(of: chain, for: piece) }
         piece.chain = chain
         guard !mustWaitForRecord(piece) else { return }
         let transfer = piece.transfer
@@ -221,20 +221,21 @@ final class Dispatcher {
         transfer.sources[piece.sourceIndex].asked = host.origin
         watchSilence(of: host)
         piece.shownCredential = host.credential.answers
-        let plan = requests.plan(
+        let plan = configuration.plan(
             for: piece, chain: chain, host: host, isRangeless: isRangeless, mayBeLocal: router.mayBeLocal(chain), agenda
         )
         do throws(CurlError) {
             let easy = try pool.takeHandle(plan.kind, of: host)
             let id = pool.nextID()
             let exchange = Exchange(id, easy: easy, host: host, piece: piece, plan: plan, dispatcher: self)
-            try requests.write(exchange, for: piece)
-            announcer.asking(for: transfer)
+            try configuration.write(exchange, for: piece)
+            if !transfer.isTold { configuration.events(.asked(transfer.id)) }
+            transfer.isTold = true
             try pool.send(exchange)
             piece.fault = nil
             piece.take(.started(id))
             if isRangeless { wholeObjects.begin(exchange, of: piece.source.url.text) }
-        } catch { settlement.settle(piece, fault: Fault(.libcurl, error.detail), chain: chain) }
+        } catch { settle(piece, fault: Fault(.libcurl, error.detail), chain: chain) }
     }
 
     /// Makes a piece wait until the hops that lead to its next request are on record; other transfers go on meanwhile.
@@ -256,12 +257,10 @@ final class Dispatcher {
         if piece.life.isWaiting(since: ticket) { enqueue(piece, isUrgent: true) }
     }
 
-    /// Makes the tail of a piece a piece of its own; `false` when its sink has no place for a cut.
-    func divide(_ cut: Splitter.Cut) -> Bool {
-        guard let tail = cut.make() else { return false }
+    /// The tail of a piece has become a piece of its own.
+    func queue(tail: Piece) {
         wholeObjects.add(tail)
         enqueue(tail, isUrgent: true)
-        return true
     }
 
     // MARK: - Hosts
@@ -323,11 +322,10 @@ final class Dispatcher {
     }
 
     func lookAtSilence(of host: HostState) {
-        switch silence.look(at: host, now: now) {
-        case .nothing: break
-        case .lookAgain(let time): agenda.add(.patience(host), at: time)
-        case .silent: for transfer in Array(transfers.values) where isOutOfPatience(transfer) { giveUp(transfer) }
-        }
+        let (isSilent, again) = silence.look(at: host, now: now)
+        if let again { agenda.add(.patience(host), at: again) }
+        guard isSilent else { return }
+        for transfer in Array(transfers.values) where isOutOfPatience(transfer) { giveUp(transfer) }
     }
 
     /// Whether all remaining sources of a transfer have been silent for as long as patience allows, which is less where
@@ -377,29 +375,38 @@ final class Dispatcher {
     /// The fault that last held a transfer up.
     func lastFault(of transfer: Transfer) -> Fault? {
         transfer.pieces.lazy.compactMap(\.life.lastFault).first
-            ?? transfer.pieces.first.flatMap { hosts[router.route(of: $0).current.origin]?.lastFault }
+            ?? transfer.pieces.first.flatMap { piece in
+                (try? router.route(of: piece)).flatMap { hosts[$0.current.origin]?.lastFault }
+            }
     }
 
     // MARK: - One request for many
 
-    /// Notes that some pieces want no more of an exchange. Called inside libcurl: nothing is done before that returns.
+    /// Notes that pieces want no more of an exchange, or that others may be waiting for its answer. Called inside libcurl:
+    /// nothing is done before that returns.
     func reap(_ exchange: Exchange) { if reapable.last !== exchange { reapable.append(exchange) } }
 
-    func takeReapable() -> [Exchange] {
-        defer { reapable = [] }
-        return reapable
+    /// Sends pieces that waited for a scout to where it was redirected.
+    func welcomeScouts() {
+        for exchange in reapable where exchange.isAccepted {
+            let chain = exchange.plan.chain
+            for piece in exchange.pieces {
+                guard let key = piece.scoutKey else { continue }
+                router.learn(chain)
+                if scouts.judge(key, chain, isTaught: router.isTaught(key)) {
+                    health[chain.entry.origin].redirects = false
+                }
+                for other in scouts.end(piece, hasAnswer: true) { enqueue(other) }
+            }
+        }
     }
 
-    /// Notes that a piece has an answer that others may be waiting for. Called inside libcurl.
-    func scoutReturns(_ piece: Piece, from exchange: Exchange) { scouts.returns(piece, exchange.plan.chain) }
-
-    /// Sends the pieces that waited for a scout to where it was redirected.
-    func welcomeScouts() {
-        for (piece, chain) in scouts.takeReturned() {
-            guard let key = piece.scoutKey else { continue }
-            router.learn(chain)
-            if scouts.judge(key, chain, isTaught: router.isTaught(key)) { health[chain.entry.origin].redirects = false }
-            for other in scouts.end(piece, hasAnswer: true) { enqueue(other) }
+    /// Takes pieces out of exchanges that have nothing more for them.
+    func reap() {
+        let exchanges = reapable
+        reapable = []
+        for exchange in exchanges where pool.isRunning(exchange) {
+            for piece in exchange.takeServed() { conclude(piece, of: exchange, fault: nil) }
         }
     }
 
@@ -410,12 +417,6 @@ final class Dispatcher {
     func wholeBodyBegins(_ exchange: Exchange) {
         wholeObjects.bodyBegins(exchange) { !health.isPenalised($0, now: now) }
     }
-
-    /// As ``WholeObjects/join(_:)``.
-    func joinWholeObject(_ piece: Piece) -> Bool { wholeObjects.join(piece) }
-
-    /// A source is asked for whole objects from now on.
-    func refusesRanges(_ source: Source) { wholeObjects.note(rangeless: source.url.text) }
 
     /// A body has ended: pieces that it could not serve are queued.
     func endWholeObject(of exchange: Exchange) { for piece in wholeObjects.end(exchange) { enqueue(piece) } }

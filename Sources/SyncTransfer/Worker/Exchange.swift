@@ -238,7 +238,7 @@ final class Exchange {
         self.verdict = verdict
         host.firstByte = min(host.firstByte ?? .seconds(60), dispatcher.configuration.clock.now() - plan.startedAt)
         phase = .discarding
-        if isAccepted { for piece in pieces where piece.scoutKey != nil { dispatcher.scoutReturns(piece, from: self) } }
+        if isAccepted, pieces.contains(where: { $0.scoutKey != nil }) { dispatcher.reap(self) }
         switch verdict {
         case .fault(let found): fault = found
         case .redirect: break

@@ -9,7 +9,7 @@ final class ExchangePool {
     /// The rate limit over all transfers.
     let throttle: Throttle
     private(set) var running: [ExchangeID: Exchange] = [:]
-    private var lastID: UInt64 = 0
+    private var lastID: ExchangeID = 0
     /// Idle handles of all hosts.
     private var idleHandles = 0
 
@@ -31,7 +31,7 @@ final class ExchangePool {
 
     func nextID() -> ExchangeID {
         lastID += 1
-        return ExchangeID(number: lastID)
+        return lastID
     }
 
     /// A handle set up with what all requests of a kind to a host share.

@@ -3,10 +3,8 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// Writes requests: range, headers, and only what belongs to the origin it is sent to.
-struct RequestWriter {
-    let configuration: TransportConfiguration
-
+/// How requests are written: range, headers, and only what belongs to the origin it is sent to.
+extension TransportConfiguration {
     /// Plans the next request of a piece.
     ///
     /// - Parameters:
@@ -18,11 +16,11 @@ struct RequestWriter {
         let question = question(for: piece, chain: chain, wholeOnly: isRangeless || piece.source.wholeOnly)
         let kind = handleKind(
             for: chain, at: host, hasRange: question.first != nil,
-            isLarge: question.objectSize ?? 0 > configuration.largeSize)
-        let ownHeaders = chain.ownHeaders.map(\.name) + (kind.isAtHome ? configuration.headers : [])
+            isLarge: question.objectSize ?? 0 > largeSize)
+        let ownHeaders = chain.ownHeaders.map(\.name) + (kind.isAtHome ? headers : [])
         return Exchange.Plan(
             kind: kind, question: question, version: question.first == nil ? nil : ifRange(for: piece), chain: chain,
-            mayBeLocal: mayBeLocal, proxy: configuration.proxy(for: chain.current.origin),
+            mayBeLocal: mayBeLocal, proxy: proxy(for: chain.current.origin),
             showsCredentials: kind.credential != 0
                 || ownHeaders.contains { $0.lowercased().hasPrefix("authorization") }, isSmall: isSmall(piece),
             startedAt: agenda.now, unixTime: agenda.unixTime)
@@ -30,7 +28,7 @@ struct RequestWriter {
 
     /// Whether a piece uses the lane for small ones.
     func isSmall(_ piece: Piece) -> Bool {
-        (piece.remaining ?? piece.transfer.request.limit) <= configuration.smallSize
+        (piece.remaining ?? piece.transfer.request.limit) <= smallSize
     }
 
     private func question(for piece: Piece, chain: RedirectChain, wholeOnly: Bool) -> Question {
@@ -50,7 +48,7 @@ struct RequestWriter {
 
     private func handleKind(for chain: RedirectChain, at host: HostState, hasRange: Bool, isLarge: Bool) -> HandleKind {
         let http2 =
-            switch configuration.http2 {
+            switch self.http2 {
             case .never: false
             // A large one is divided among connections, which streams of one connection would not help.
             case .wholeObjects: !hasRange && !isLarge
@@ -58,7 +56,7 @@ struct RequestWriter {
             }
         return HandleKind(
             credential: chain.current.isSigned ? 0 : host.credential.version,
-            isAtHome: chain.isAtHome && configuration.homes?.contains(chain.original.origin) != false, http2: http2)
+            isAtHome: chain.isAtHome && homes?.contains(chain.original.origin) != false, http2: http2)
     }
 
     /// Sets an exchange's handle up for a piece.
@@ -66,23 +64,23 @@ struct RequestWriter {
         let easy = exchange.easy
         let question = exchange.plan.question
         let request = piece.transfer.request
-        var headers = ["Accept-Encoding: identity"]
+        var lines = ["Accept-Encoding: identity"]
         if let first = question.first {
             try easy.set(CURLOPT_RANGE, "\(first)-\(question.end.map { String($0 - 1) } ?? "")")
-            if let known = ifRange(for: piece) { headers.append("If-Range: \(known)") }
+            if let version = exchange.plan.version { lines.append("If-Range: \(version)") }
         } else {
             try easy.set(CURLOPT_RANGE, nil)
         }
         if question.isConditional, let known = request.knownValidator {
-            if let etag = known.etag { headers.append("If-None-Match: \(etag)") }
-            if let date = known.lastModified { headers.append("If-Modified-Since: \(date)") }
+            if let etag = known.etag { lines.append("If-None-Match: \(etag)") }
+            if let date = known.lastModified { lines.append("If-Modified-Since: \(date)") }
         }
-        if piece.source.uncached || request.reload { headers.append("Cache-Control: no-cache") }
-        if exchange.plan.kind.isAtHome { headers += configuration.headers }
-        if exchange.plan.kind.credential != 0 { headers += exchange.host.credential.kind?.headers ?? [] }
-        headers += exchange.plan.chain.ownHeaders.map { "\($0.name): \($0.value)" }
+        if piece.source.uncached || request.reload { lines.append("Cache-Control: no-cache") }
+        if exchange.plan.kind.isAtHome { lines += headers }
+        if exchange.plan.kind.credential != 0 { lines += exchange.host.credential.kind?.headers ?? [] }
+        lines += exchange.plan.chain.ownHeaders.map { "\($0.name): \($0.value)" }
         // Values from an earlier answer go into the request, never with a line end in them.
-        try easy.set(headers: headers.filter(\.isOneLine))
+        try easy.set(headers: lines.filter(\.isOneLine))
         try easy.set(CURLOPT_URL, exchange.plan.chain.current.text)
         easy.forgetMessage()
         try easy.attach(exchange)

@@ -3,21 +3,9 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// Decides what follows from each answer, for its host and for each of its pieces.
-///
-/// ``PieceMachine`` decides; its actions are carried out here.
-final class Settlement {
-    private unowned let dispatcher: Dispatcher
-    private let configuration: TransportConfiguration
-    private var agenda: Agenda { dispatcher.agenda }
-    private var router: Router { dispatcher.router }
-    private var announcer: Announcer { dispatcher.announcer }
-
-    init(_ dispatcher: Dispatcher) {
-        self.dispatcher = dispatcher
-        configuration = dispatcher.configuration
-    }
-
+/// What follows from each answer, for its host and for each of its pieces. ``PieceMachine`` decides; its actions are
+/// carried out here.
+extension Dispatcher {
     // MARK: - The answer
 
     /// Settles each piece of an exchange that libcurl has finished.
@@ -26,11 +14,11 @@ final class Settlement {
         noteAnswer(of: exchange, fault)
         if fault == nil, exchange.verdict != .redirect {
             host.credential.wasAccepted()
-            let time = agenda.now - exchange.plan.startedAt
+            let time = now - exchange.plan.startedAt
             if exchange.bodyBytes >= configuration.minimumSplit, time > .zero {
                 host.load.noteFree(rate: Double(exchange.bodyBytes) / (time / .seconds(1)))
             }
-            dispatcher.health[host.origin].addSuccess(bytes: exchange.bodyBytes, time: time)
+            health[host.origin].addSuccess(bytes: exchange.bodyBytes, time: time)
         }
         noteLoad(after: exchange, fault)
 
@@ -42,7 +30,7 @@ final class Settlement {
             if !piece.isComplete { piece.sink.interrupted() }
             if isPublic { piece.transfer.isFromPublic = true }
             if exchange.verdict == .redirect {
-                if index == 0 { followRedirect(piece, exchange, isPublic: isPublic) } else { dispatcher.enqueue(piece) }
+                if index == 0 { followRedirect(piece, exchange, isPublic: isPublic) } else { enqueue(piece) }
             } else {
                 conclude(piece, of: exchange, fault: fault)
             }
@@ -52,18 +40,18 @@ final class Settlement {
 
     /// Notes what the end of an exchange says about its host.
     private func noteAnswer(of exchange: Exchange, _ fault: Fault?) {
-        let (host, now) = (exchange.host, agenda.now)
+        let host = exchange.host
         if exchange.verdict == .redirect {
             // A redirect from where a log-in page was counts for nothing.
             if !host.isOutOfReach { host.silence.restart(isAsked: host.running > 0, now: now) }
         } else if exchange.isAccepted, fault == nil || exchange.bodyBytes > 0 {
-            dispatcher.silence.gaveSomething(host, now: now)
-            if exchange.plan.chain.hops > 0, let entry = dispatcher.hosts[exchange.plan.chain.entry.origin] {
-                dispatcher.wasReached(entry, byAnswer: true)
+            silence.gaveSomething(host, now: now)
+            if exchange.plan.chain.hops > 0, let entry = hosts[exchange.plan.chain.entry.origin] {
+                wasReached(entry, byAnswer: true)
                 entry.silence.restart(isAsked: entry.running > 0, now: now)
             }
         } else if exchange.isAnswered, let fault, fault.kind != .captivePortal {
-            dispatcher.silence.answeredBadly(host, fault)
+            silence.answeredBadly(host, fault)
         }
     }
 
@@ -76,8 +64,8 @@ final class Settlement {
         guard fault.retryAfter == nil else { return }
         switch fault.kind {
         case .status(429), .status(503), .idle, .slow, .broken:
-            exchange.host.load.penalise(now: agenda.now)
-            dispatcher.keepProven(of: exchange.host)
+            exchange.host.load.penalise(now: now)
+            keepProven(of: exchange.host)
         default: break
         }
     }
@@ -91,10 +79,10 @@ final class Settlement {
         switch piece.ended(ending) {
         case .complete:
             router.learn(from: exchange)
-            dispatcher.complete(piece)
+            complete(piece)
         case .ask(let route):
             piece.chain = piece.route(route, after: exchange.plan.chain, now: agenda.unixTime)
-            dispatcher.enqueue(piece, isUrgent: true)
+            enqueue(piece, isUrgent: true)
         case .settle(let fault):
             // Another part has found that out meanwhile.
             let isKnown = fault.kind == .wrongRange && piece.source.wholeOnly
@@ -106,20 +94,13 @@ final class Settlement {
     }
 
     private func followRedirect(_ piece: Piece, _ exchange: Exchange, isPublic: Bool) {
-        let (former, status) = (exchange.plan.chain, exchange.headers.status)
-        let turn = router.follow(exchange.headers, from: former, isPublic: isPublic)
-        if former.hops == 0 { dispatcher.health[former.current.origin].redirects = true }
-        switch turn {
-        case .refuse(let fault): settle(piece, fault: fault, chain: former)
-        case .follow(let chain, let target, let rewritten):
-            announcer.hop(.redirect(status), from: former.current, to: target, of: piece, chain.hops)
-            if let (url, rule) = rewritten {
-                announcer.hop(.rewrite(.rule(rule)), from: target, to: url, of: piece, chain.hops)
-            }
-            piece.chain = chain
-            if dispatcher.resolving.isOpen { piece.unresolvedRedirect = status }
-            dispatcher.enqueue(piece, isUrgent: true)
-        }
+        let former = exchange.plan.chain
+        if former.hops == 0 { health[former.current.origin].redirects = true }
+        do throws(Fault) {
+            piece.chain = try router.follow(exchange.headers, from: former, isPublic: isPublic, for: piece)
+            if resolving.isOpen { piece.unresolvedRedirect = exchange.headers.status }
+            enqueue(piece, isUrgent: true)
+        } catch { settle(piece, fault: error, chain: former) }
     }
 
     // MARK: - A fault
@@ -127,12 +108,12 @@ final class Settlement {
     /// Decides after a fault: again, elsewhere, later, or not at all.
     func settle(_ piece: Piece, fault: Fault, chain: RedirectChain) {
         guard !piece.transfer.hasEnded else { return }
-        dispatcher.endScouting(piece)
+        endScouting(piece)
         let actions = piece.failed(failure(of: piece, fault: fault, chain: chain))
         // What ``PieceAction/backOff(times:)`` found.
         var wait = Duration.zero
         for action in actions { perform(action, on: piece, fault: fault, chain: chain, &wait) }
-        if fault.status != nil { dispatcher.lookBesideAnswer(piece.transfer) }
+        if fault.status != nil { lookBesideAnswer(piece.transfer) }
     }
 
     private func failure(of piece: Piece, fault: Fault, chain: RedirectChain) -> PieceFailure {
@@ -140,12 +121,12 @@ final class Settlement {
         let others = sources.indices.filter { $0 != piece.sourceIndex && !sources[$0].isSpent }
         return PieceFailure(
             fault: fault, position: piece.position, hasMoved: chain.hasMoved,
-            isCredentialRenewed: dispatcher.credentials.renew(
-                after: fault, of: piece, chain: chain, at: dispatcher.hosts[chain.current.origin]),
+            isCredentialRenewed: credentials.renew(
+                after: fault, of: piece, chain: chain, at: hosts[chain.current.origin]),
             strikes: piece.source.strikes, isSourceSpent: piece.source.isSpent, hasOtherSource: !others.isEmpty,
             isOtherSourceReady: others.contains { index in
-                !dispatcher.health.isPenalised(sources[index].url.text, now: agenda.now)
-                    && dispatcher.hosts[sources[index].url.origin]?.notBefore == nil
+                !health.isPenalised(sources[index].url.text, now: now)
+                    && hosts[sources[index].url.origin]?.notBefore == nil
             }, isOnlySource: sources.count == 1, isTooSlow: isTooSlow(piece), attempts: configuration.retry.attempts)
     }
 
@@ -156,7 +137,7 @@ final class Settlement {
         if let start {
             var pace = piece.pace ?? Pace(at: start, position: piece.start)
             pace.attemptEnded(
-                position: piece.position, now: agenda.now, least: configuration.speedLimit,
+                position: piece.position, now: now, least: configuration.speedLimit,
                 over: configuration.speedTime)
             piece.pace = pace
         }
@@ -171,37 +152,40 @@ final class Settlement {
         case .complete, .settle: break  // Of the end of an exchange.
         case .joinOther:
             piece.chain = chain
-            if !dispatcher.joinWholeObject(piece) { dispatcher.enqueue(piece, isUrgent: true) }
+            if !wholeObjects.join(piece) { enqueue(piece, isUrgent: true) }
         case .ask(let route):
             piece.chain = piece.route(route, after: chain, now: agenda.unixTime)
-            dispatcher.enqueue(piece, isUrgent: true)
+            enqueue(piece, isUrgent: true)
         case .retry(let route, let delay):
             piece.chain = piece.route(route, after: chain, now: agenda.unixTime)
             let time = time(of: delay, piece, backOff: wait)
             // This wait is because of the host, so its silence goes on.
-            dispatcher.hosts[chain.current.origin]?.silence.isBusy(until: agenda.now + time)
-            retry(piece, fault, after: time)
+            hosts[chain.current.origin]?.silence.isBusy(until: now + time)
+            announceRetry(of: piece, fault, after: time)
+            agenda.add(.requeue(piece, ticket: piece.take(.delayed(until: now + time))), at: now + time)
         case .awaitConnectivity: awaitConnectivity(piece, fault: fault, chain: chain)
         case .fail:
             let others = piece.source.isSpent ? [] : [(url: transfer.lastURL, detail: fault.detail)]
-            dispatcher.abandon(transfer, transfer.error(fault, configuration.advise, others: others))
+            abandon(transfer, transfer.error(fault, configuration.advise, others: others))
         case .forgetLesson: router.forget(chain.entry)
-        case .expireResolution: dispatcher.resolving.expire(&transfer.sources[index], chain, after: fault)
+        case .expireResolution: resolving.expire(&transfer.sources[index], chain, after: fault)
         case .strike(let strike):
             transfer.sources[index].strikes.insert(strike)
             // All parts of a divided object come from one body then.
-            if strike == .withoutRange, transfer.pieces.count > 1 { dispatcher.refusesRanges(piece.source) }
-        case .postponeSource: dispatcher.penalise(chain.original)
+            if strike == .onceWithoutRange, transfer.pieces.count > 1 {
+                wholeObjects.note(rangeless: piece.source.url.text)
+            }
+        case .postponeSource: penalise(chain.original)
         case .penaliseSource: penalise(piece, fault: fault, source: chain.original)
         case .dropSource: transfer.sources[index].left = (fault, chain.current.text)
-        case .blameHost: dispatcher.host(for: chain.current.origin).lastFault = fault
+        case .blameHost: host(for: chain.current.origin).lastFault = fault
         case .backOff(let times): wait = backOff(at: chain.current.origin, times)
         case .holdHost(let seconds):
             let wait = configuration.retry.wait(retryAfter: seconds)
-            announcer.retry(of: piece, fault, after: wait)
-            let host = dispatcher.host(for: chain.current.origin)
-            dispatcher.hold(host, until: agenda.now + wait)
-            host.silence.excuse(until: agenda.now + wait)
+            announceRetry(of: piece, fault, after: wait)
+            let host = host(for: chain.current.origin)
+            hold(host, until: now + wait)
+            host.silence.excuse(until: now + wait)
         }
     }
 
@@ -213,52 +197,58 @@ final class Settlement {
         }
     }
 
-    private func retry(_ piece: Piece, _ fault: Fault, after wait: Duration) {
-        announcer.retry(of: piece, fault, after: wait)
-        let due = agenda.now + wait
-        agenda.add(.requeue(piece, ticket: piece.take(.delayed(until: due))), at: due)
+    private func announceRetry(of piece: Piece, _ fault: Fault, after wait: Duration) {
+        piece.transfer.isTold = false
+        configuration.events(
+            .retrying(
+                piece.transfer.id, url: redacted(url: piece.transfer.lastURL), reason: fault.detail,
+                attempt: piece.life.failures + 1, after: wait))
     }
 
     /// The wait before the next try at a host with failures, see ``HostBackoff``.
     private func backOff(at origin: Origin, _ times: Int) -> Duration {
-        let host = dispatcher.host(for: origin)
+        let host = host(for: origin)
         let time = host.backoff.failed(
-            times, now: agenda.now, policy: configuration.retry, random: configuration.random)
-        if host.backoff.isShut { dispatcher.hold(host, until: host.backoff.until) }
-        return time - agenda.now
+            times, now: now, policy: configuration.retry, random: configuration.random)
+        if host.backoff.isShut { hold(host, until: host.backoff.until) }
+        return time - now
     }
 
-    /// Nothing was reached, or only a log-in page. That counts as no attempt: only patience and the deadline end it
-    ///.
+    /// Nothing was reached, or only a log-in page. That counts as no attempt: only patience and the deadline end it.
     private func awaitConnectivity(_ piece: Piece, fault: Fault, chain: RedirectChain) {
         // Ask the URL that led to the log-in page, not the page.
         let isPortal = fault.kind == .captivePortal
-        let host = dispatcher.host(for: isPortal ? chain.entry.origin : chain.current.origin)
-        let isKnown = host.notBefore.map { $0 > agenda.now } ?? false
+        let host = host(for: isPortal ? chain.entry.origin : chain.current.origin)
+        let isKnown = host.notBefore.map { $0 > now } ?? false
         host.lastFault = fault
         // Out of patience, the host is not held either: its other pieces find out at once.
-        guard !dispatcher.isOutOfPatience(piece.transfer) else { return dispatcher.giveUp(piece.transfer) }
+        guard !isOutOfPatience(piece.transfer) else { return giveUp(piece.transfer) }
         if !isKnown {
             host.connectivityFailures += 1
             let wait = configuration.retry.connectivityWait(
                 failures: host.connectivityFailures, random: configuration.random())
-            dispatcher.hold(host, until: agenda.now + max(wait, .milliseconds(10)))
+            hold(host, until: now + max(wait, .milliseconds(10)))
         }
         if piece.transfer.sources.count > 1 {
             penalise(piece, fault: fault, source: chain.original)
         } else {
-            announcer.waiting(
-                piece, fault, at: chain.current, after: max(.zero, (host.notBefore ?? agenda.now) - agenda.now),
-                patience: dispatcher.silence.left(of: host, now: agenda.now))
+            piece.transfer.isTold = false
+            configuration.events(
+                .waitingForConnectivity(
+                    piece.transfer.id, url: redacted(chain.current), reason: fault.detail,
+                    after: max(.zero, (host.notBefore ?? now) - now),
+                    patience: silence.left(of: host, now: now)))
         }
         piece.chain = nil
-        dispatcher.enqueue(piece, isUrgent: true)
+        enqueue(piece, isUrgent: true)
     }
 
     private func penalise(_ piece: Piece, fault: Fault, source: CurlURL) {
-        dispatcher.penalise(source)
-        if fault.isOfHost { dispatcher.health[source.origin].addFailure() }
+        penalise(source)
+        if fault.isOfHost { health[source.origin].addFailure() }
         // With a single source there is nothing to prefer, and the failure itself is reported.
-        if piece.transfer.sources.count > 1 { announcer.penalty(piece, fault, of: source) }
+        if piece.transfer.sources.count > 1 {
+            configuration.events(.sourcePenalised(piece.transfer.id, url: redacted(source), reason: fault.detail))
+        }
     }
 }

@@ -3,27 +3,17 @@ import SyncCurl
 import SyncModel
 import SyncPlugins
 
-/// Builds the statuses of unfinished transfers.
-struct TransferStatusReport {
-    let transfers: [TransferID: Transfer]
-    let running: [ExchangeID: Exchange]
-    let hosts: [Origin: HostState]
-    let router: Router
-    /// Whether a piece may be waiting for a resolver.
-    let hasResolvers: Bool
-    /// As ``TransferStatus/attempts``.
-    let attempts: Int
-    let now: Duration
-
+/// The statuses of unfinished transfers.
+extension Dispatcher {
     private static let mostLookedAt = 4096
     /// A connection without a byte for this long has stalled.
     private static let stall: Duration = .seconds(5)
 
     /// Those on the wire first, then some of the others.
-    func told(limit: Int) -> CurlTransport.Statuses {
+    func statuses(limit: Int) -> CurlTransport.Statuses {
         var told: [TransferStatus] = []
         var seen: Set<TransferID> = []
-        for exchange in running.values {
+        for exchange in pool.running.values {
             for piece in exchange.pieces where told.count < limit && seen.insert(piece.transfer.id).inserted {
                 told.append(status(of: piece.transfer))
             }
@@ -53,7 +43,8 @@ struct TransferStatusReport {
     private func blank(_ transfer: Transfer) -> TransferStatus {
         let url = transfer.sources[0].url
         return TransferStatus(
-            id: transfer.id, original: redacted(url), source: url.origin.description, attempts: attempts)
+            id: transfer.id, original: redacted(url), source: url.origin.description,
+            attempts: configuration.retry.attempts)
     }
 
     private func status(of piece: Piece) -> TransferStatus {
@@ -76,8 +67,8 @@ struct TransferStatusReport {
             status.reason = piece.life.lastFault?.detail
         case .waiting(.record): status.state = .queued
         // For a resolver, or for a scout.
-        case .waiting: status.state = hasResolvers ? .resolving : .queued
-        case .running(let id): if let exchange = running[id] { describe(exchange, &status) }
+        case .waiting: status.state = resolving.isOpen ? .resolving : .queued
+        case .running(let id): if let exchange = pool.running[id] { describe(exchange, &status) }
         }
         return status
     }
@@ -94,8 +85,8 @@ struct TransferStatusReport {
             status.reason = "waiting for credentials"
         } else if host.running > 0 {
             status.reason = "behind \(host.running) at \(origin)"
-        } else if !running.isEmpty {
-            status.reason = "behind \(running.count) at other servers"
+        } else if !pool.running.isEmpty {
+            status.reason = "behind \(pool.running.count) at other servers"
         }
     }
 

@@ -46,7 +46,6 @@ public final class CollectingSink: TransferSink {
         var isOver = false
         var sincePause = 0
         var taken = 0
-        var wrongAt: UInt64?
     }
     private let behaviour: Behaviour
     private let state: Mutex<State>
@@ -73,9 +72,6 @@ public final class CollectingSink: TransferSink {
 
     /// What the transport did that the protocol forbids, one line each; empty for a good transport.
     public var violations: [String] { state.withLock { $0.violations } }
-
-    /// Offset of the buffer that had a byte other than the object's; `nil` when all were right.
-    public var wrongAt: UInt64? { state.withLock { $0.wrongAt } }
 
     /// Notes that the completion has been called: every later call is a violation.
     public func completed() {
@@ -115,7 +111,6 @@ public final class CollectingSink: TransferSink {
                 return .stop
             }
             if !matches(bytes, at: offset) {
-                state.wrongAt = offset
                 state.calls.append(.stopped(at: offset))
                 return .stop
             }

@@ -22,7 +22,7 @@ extension AnswerPlan {
         if let override = answer.statusOverride { status = override }
         for edit in answer.headerEdits {
             headers.removeAll { $0.name.lowercased() == edit.name.lowercased() }
-            if let value = edit.value { headers.append((edit.name, value)) }
+            headers.append(edit)
         }
         isBodyless = isBodyless || request.method == "HEAD" || [204, 205, 304].contains(status)
     }
@@ -37,7 +37,7 @@ extension AnswerPlan {
         if let date = object.lastModified { headers.append(("Last-Modified", date)) }
         let type = object.contentType.map { [(name: "Content-Type", value: $0)] } ?? []
 
-        if !answer.ignoresConditions, object.isKnown(to: request) {
+        if object.isKnown(to: request) {
             self.init(status: 304, headers: headers, body: [], isBodyless: true)
             return
         }

@@ -71,9 +71,6 @@ public final class ByteLog: Sendable {
     /// Number of connections that ended before TLS was agreed on.
     public var failedHandshakes: Int { state.withLock { $0.failedHandshakes } }
 
-    /// Number of connections open now.
-    public var openConnections: Int { state.withLock { $0.openConnections } }
-
     /// Most connections that were open at a time.
     public var maximumConcurrentConnections: Int { state.withLock { $0.mostConnections } }
 

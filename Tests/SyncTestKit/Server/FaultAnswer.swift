@@ -76,14 +76,13 @@ public struct FaultAnswer: Sendable {
     var pace: (bytes: Int, every: Duration)?
     var delay: Duration?
     var statusOverride: Int?
-    var headerEdits: [(name: String, value: String?)] = []
+    var headerEdits: [(name: String, value: String)] = []
     var flips: [Int] = []
     var extraBody = 0
     var interim: (status: Int, count: Int)?
     var headerFlood: (line: String, count: Int)?
     var version = "1.1"
     var closesAfterwards = false
-    var ignoresConditions = false
 
     init(_ content: Content) { self.content = content }
 
@@ -245,18 +244,12 @@ extension FaultAnswer {
     /// Sends another status with the same headers and body.
     public func withStatus(_ status: Int) -> FaultAnswer { with { $0.statusOverride = status } }
 
-    /// Answers 200 or 206 to conditional requests, never 304.
-    public func ignoringConditions() -> FaultAnswer { with { $0.ignoresConditions = true } }
-
     // MARK: Headers
 
     /// Sends this header in place of any other of its name.
     public func setting(_ name: String, _ value: String) -> FaultAnswer {
         with { $0.headerEdits.append((name, value)) }
     }
-
-    /// Sends no header of that name.
-    public func removing(_ name: String) -> FaultAnswer { with { $0.headerEdits.append((name, nil)) } }
 
     /// Sends the `ETag` as a weak one.
     public func withWeakETag() -> FaultAnswer {

@@ -26,7 +26,7 @@ struct CredentialsTests {
 
     @Test("Sections are for exactly one origin [V31]")
     func sections() throws {
-        let credentials = try CredentialsFile.parse(Self.good)
+        let credentials = try Credentials.parse(Self.good)
         func kind(_ url: String) throws -> Credential.Kind? { credentials[try CurlURL(url).origin] }
         #expect(try kind("https://FILES.example:443/x") == .basic(user: "alice", password: "a = b # c"))
         #expect(try kind("https://files.example:8443/") == .bearer(token: "t0k3n"))
@@ -42,7 +42,7 @@ struct CredentialsTests {
     @Test("Line ends of any system do")
     func lineEnds() throws {
         let text = Self.good.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: "\r\n")
-        #expect(try CredentialsFile.parse(text) == CredentialsFile.parse(Self.good))
+        #expect(try Credentials.parse(text) == Credentials.parse(Self.good))
     }
 
     @Test(
@@ -64,7 +64,7 @@ struct CredentialsTests {
             ("[https://a.example]\ntype = bearer\ntoken = SEC\u{1}RET", "control"),
         ])
     func refused(text: String, message: String) {
-        let error = #expect(throws: CredentialsFile.Refusal.self) { try CredentialsFile.parse(text) }
+        let error = #expect(throws: Credentials.Refusal.self) { try Credentials.parse(text) }
         #expect(error?.description.contains(message) == true, "\(error?.description ?? "")")
         #expect(error?.description.contains("SEC") == false)
     }
@@ -74,19 +74,19 @@ struct CredentialsTests {
         let root = try TemporaryRoot()
         try root.write(Self.good, to: "credentials")
         #expect(chmod(root.path("credentials"), mode_t(mode)) == 0)
-        let error = #expect(throws: CredentialsFile.Refusal.self) {
-            try CredentialsFile.read(path: root.path("credentials"))
+        let error = #expect(throws: Credentials.Refusal.self) {
+            try Credentials.read(path: root.path("credentials"))
         }
         #expect(error?.description.contains("chmod 600") == true)
         #expect(chmod(root.path("credentials"), 0o600) == 0)
-        #expect(try CredentialsFile.read(path: root.path("credentials")) == CredentialsFile.parse(Self.good))
-        #expect(throws: CredentialsFile.Refusal.self) { try CredentialsFile.read(path: root.path("none")) }
-        #expect(throws: CredentialsFile.Refusal.self) { try CredentialsFile.read(path: root.path) }
+        #expect(try Credentials.read(path: root.path("credentials")) == Credentials.parse(Self.good))
+        #expect(throws: Credentials.Refusal.self) { try Credentials.read(path: root.path("none")) }
+        #expect(throws: Credentials.Refusal.self) { try Credentials.read(path: root.path) }
     }
 
     @Test("No description holds a secret [V64]")
     func description() throws {
-        let credentials = try CredentialsFile.parse(Self.good)
+        let credentials = try Credentials.parse(Self.good)
         var text = "\(credentials) \(String(reflecting: credentials))"
         dump(credentials, to: &text)
         #expect(text.contains("https://files.example"))

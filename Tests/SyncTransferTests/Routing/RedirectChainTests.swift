@@ -1,7 +1,22 @@
 import SyncCurl
 import SyncModel
-import SyncTransfer
 import Testing
+
+@testable import SyncTransfer
+
+extension RedirectChain {
+    /// Follows a redirect, or says why not.
+    fileprivate mutating func follow(
+        _ location: String?, status: Int = 302, maxAge: Int? = nil, _ policy: RedirectPolicy = RedirectPolicy(),
+        rules: [RewriteRule] = []
+    ) -> Result<CurlURL, Fault> {
+        var answer = ResponseHeaders()
+        (answer.status, answer.location, answer.cacheControl) = (status, location, maxAge.map { "max-age=\($0)" })
+        do throws(Fault) {
+            return .success(try follow(answer, policy, RewriteRules(rules), now: 1000).target)
+        } catch { return .failure(error) }
+    }
+}
 
 @Suite("Redirect chains", .timeLimit(.minutes(10)))
 struct RedirectChainTests {
@@ -21,8 +36,7 @@ struct RedirectChainTests {
     func resolves(location: String, target: String) throws {
         for status in [301, 302, 303, 307, 308] {
             var chain = try Self.chain()
-            let step = chain.redirected(to: location, status: status, policy: RedirectPolicy())
-            #expect(step == .follow(try CurlURL(target), rewritten: nil))
+            #expect(chain.follow(location, status: status) == .success(try CurlURL(target)))
             #expect(chain.current.text == target)
             #expect(chain.original.text == "https://files.example/dir/a?q=1")
             #expect(chain.hops == 1)
@@ -30,8 +44,8 @@ struct RedirectChainTests {
         }
     }
 
-    private static func isUnusable(_ step: RedirectChain.Step) -> Bool {
-        guard case .refuse(let fault) = step, fault.kind == .redirect else { return false }
+    private static func isUnusable(_ step: Result<CurlURL, Fault>) -> Bool {
+        guard case .failure(let fault) = step, fault.kind == .redirect else { return false }
         return fault.detail.hasPrefix("a redirect without a usable target: ")
     }
 
@@ -43,9 +57,10 @@ struct RedirectChainTests {
         ])
     func unusable(location: String?) throws {
         var chain = try Self.chain()
-        let step = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
+        let step = chain.follow(location)
         #expect(Self.isUnusable(step), "followed \(location ?? "nothing") to \(chain.current.text)")
-        #expect(chain == (try Self.chain()), "a refused redirect leaves no trace")
+        #expect(chain.current == (try Self.chain()).current && chain.hops == 0, "a refused redirect leaves no trace")
+        #expect(chain.follow("/b") == .success(try CurlURL("https://files.example/b")))
     }
 
     @Test(
@@ -56,15 +71,15 @@ struct RedirectChainTests {
         ])
     func encodedLineEnd(location: String) throws {
         var chain = try Self.chain()
-        let step = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
+        let step = chain.follow(location)
         #expect(Self.isUnusable(step), "followed \(location) to \(chain.current.text)")
     }
 
     @Test("Other encoded characters are not", arguments: ["/a%20b", "/%c3%a4", "/100%", "/%zz", "/%8", "/%2500"])
     func encoded(location: String) throws {
         var chain = try Self.chain()
-        let step = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
-        guard case .follow = step else {
+        let step = chain.follow(location)
+        guard case .success = step else {
             Issue.record("refused \(location): \(step)")
             return
         }
@@ -73,14 +88,11 @@ struct RedirectChainTests {
     @Test("https does not become http, unless the host may [V25 F023]")
     func downgrade() throws {
         var chain = try Self.chain()
-        let refused = chain.redirected(to: "http://files.example/a", status: 302, policy: RedirectPolicy())
         let words = "a redirect from https to http, \(redacted(chain.current)) to http://files.example/a"
-        #expect(refused == .refuse(Fault(.policy, words, advice: .allowDowngrade)))
+        #expect(chain.follow("http://files.example/a") == .failure(Fault(.policy, words, advice: .allowDowngrade)))
         var policy = RedirectPolicy()
         policy.downgrade = .hosts(["files.example"])
-        #expect(
-            chain.redirected(to: "http://files.example/a", status: 302, policy: policy)
-                == .follow(try CurlURL("http://files.example/a"), rewritten: nil))
+        #expect(chain.follow("http://files.example/a", policy) == .success(try CurlURL("http://files.example/a")))
         #expect(!policy.downgrade.covers("cdn.example"))
         #expect(HostExemption.all.covers("cdn.example"))
     }
@@ -88,16 +100,10 @@ struct RedirectChainTests {
     @Test("Circles and long chains end [V51 F022]")
     func limits() throws {
         var chain = try Self.chain("http://a.example/0")
-        #expect(
-            chain.redirected(to: "/0", status: 302, policy: RedirectPolicy())
-                == .refuse(Fault(.redirect, "a redirect loop, back to http://a.example/0", advice: .leaveLoop)))
-        for hop in 1...10 {
-            let step = chain.redirected(to: "/\(hop)", status: 302, policy: RedirectPolicy())
-            #expect(step == .follow(try CurlURL("http://a.example/\(hop)"), rewritten: nil))
-        }
-        #expect(
-            chain.redirected(to: "/11", status: 302, policy: RedirectPolicy())
-                == .refuse(Fault(.redirect, "more than 10 redirects")))
+        let loop = Fault(.redirect, "a redirect loop, back to http://a.example/0", advice: .leaveLoop)
+        #expect(chain.follow("/0") == .failure(loop))
+        for hop in 1...10 { #expect(chain.follow("/\(hop)") == .success(try CurlURL("http://a.example/\(hop)"))) }
+        #expect(chain.follow("/11") == .failure(Fault(.redirect, "more than 10 redirects")))
         #expect(chain.hops == 10)
     }
 
@@ -110,7 +116,7 @@ struct RedirectChainTests {
         ])
     func home(location: String, isAtHome: Bool) throws {
         var chain = try Self.chain()
-        _ = chain.redirected(to: location, status: 302, policy: RedirectPolicy())
+        _ = chain.follow(location)
         #expect(chain.isAtHome == isAtHome)
     }
 
@@ -118,9 +124,8 @@ struct RedirectChainTests {
     func rewritten() throws {
         let mirror = try CurlURL("http://10.0.0.2/a")
         var chain = try Self.chain()
-        let step = chain.redirected(
-            to: "https://cdn.example/a", status: 302, policy: RedirectPolicy(), rewrite: { _ in mirror })
-        #expect(step == .follow(try CurlURL("https://cdn.example/a"), rewritten: mirror))
+        let rule = try RewriteRule("https://cdn.example/ http://10.0.0.2/")
+        #expect(chain.follow("https://cdn.example/a", rules: [rule]) == .success(try CurlURL("https://cdn.example/a")))
         #expect(chain.current == mirror)
         #expect(chain.isByRule)
         #expect(RedirectChain(original: try CurlURL("https://a.example/"), rewritten: mirror).isAtHome)
@@ -130,7 +135,7 @@ struct RedirectChainTests {
     func life() throws {
         var chain = try Self.chain()
         for (hop, life) in [60, 10, 300].enumerated() {
-            _ = chain.redirected(to: "/\(hop)", status: 302, life: Int64(life), policy: RedirectPolicy())
+            _ = chain.follow("/\(hop)", maxAge: life)
         }
         #expect(chain.life == 10)
     }

@@ -46,24 +46,20 @@ struct OwnerTests {
         let rule = try RewriteRule("https://old.example/ https://new.example/")
         let router = Router(Self.configuration { $0.rewriteRules = [rule] })
         let byRule = try Self.piece("https://old.example/p")
-        #expect(router.route(of: byRule).current.text == "https://new.example/p")
-        #expect(router.route(of: byRule).isByRule)
+        #expect(try router.route(of: byRule).current.text == "https://new.example/p")
+        #expect(try router.route(of: byRule).isByRule)
 
         let piece = try Self.piece("https://a.example/p")
-        guard
-            case .follow(let chain, _, nil) = router.follow(
-                headers(location: "https://cdn.example/p"), from: router.route(of: piece), isPublic: false)
-        else {
-            Issue.record("it was not followed")
-            return
-        }
+        let chain = try router.follow(
+            headers(location: "https://cdn.example/p"), from: try router.route(of: piece), isPublic: false, for: piece)
+        #expect(piece.trail.map(\.to) == ["https://cdn.example/p"] && piece.hasNewHop)
         router.learn(chain)
-        #expect(router.route(of: piece).current.text == "https://cdn.example/p")
-        #expect(router.route(of: try Self.piece("https://a.example/p", size: nil)).hops == 0)
+        #expect(try router.route(of: piece).current.text == "https://cdn.example/p")
+        #expect(try router.route(of: try Self.piece("https://a.example/p", size: nil)).hops == 0)
         #expect(router.takeChanges()?.learnt.isEmpty == false)
         #expect(router.takeChanges() == nil, "nothing new")
         router.forget(try CurlURL("https://a.example/p"))
-        #expect(router.route(of: piece).current.text == "https://a.example/p")
+        #expect(try router.route(of: piece).current.text == "https://a.example/p")
     }
 
     private func headers(location: String) -> ResponseHeaders {
@@ -77,15 +73,19 @@ struct OwnerTests {
         let router = Router(Self.configuration())
         let piece = try Self.piece("https://a.example/p")
         for isPublic in [true, false] {
-            let turn = router.follow(
-                headers(location: "https://127.0.0.1/p"), from: router.route(of: piece), isPublic: isPublic)
-            if case .refuse(let fault) = turn { #expect(isPublic && fault.kind == .policy) } else { #expect(!isPublic) }
+            let start = try router.route(of: piece)
+            let local = headers(location: "https://127.0.0.1/p")
+            do throws(Fault) {
+                _ = try router.follow(local, from: start, isPublic: isPublic, for: piece)
+                #expect(!isPublic)
+            } catch { #expect(isPublic && error.kind == .policy) }
         }
         let referrer = TransferRequest.Referrer(url: "https://a.example/m", isPublic: true)
         let named = try Self.piece("https://127.0.0.1/p", referrer: referrer)
-        #expect(router.refusal(of: router.route(of: named), for: named.transfer)?.kind == .policy)
+        let refusal = #expect(throws: Fault.self) { try router.route(of: named) }
+        #expect(refusal?.kind == .policy)
         let own = try Self.piece("https://127.0.0.1/p")
-        #expect(router.refusal(of: router.route(of: own), for: own.transfer) == nil, "the user's own wish")
+        #expect(try router.route(of: own).current == own.source.url, "the user's own wish")
     }
 
     // MARK: - Patience
@@ -172,16 +172,10 @@ struct OwnerTests {
         #expect(!watch.isSilent(host, now: .seconds(109)) && watch.isSilent(host, now: .seconds(110)))
         #expect(watch.left(of: host, now: .seconds(104)) == .seconds(6))
         watch.gaveSomething(host, now: .seconds(105))
-        guard case .lookAgain(at: .seconds(165)) = watch.look(at: host, now: .seconds(110)) else {
-            Issue.record("what has answered has more time")
-            return
-        }
+        #expect(watch.look(at: host, now: .seconds(110)) == (false, .seconds(165)), "what has answered has more time")
         host.silence.excuse(until: .seconds(200))
         #expect(!watch.isSilent(host, now: .seconds(259)), "it asked for a pause itself")
-        guard case .silent = watch.look(at: host, now: .seconds(260)) else {
-            Issue.record("nothing came for a minute")
-            return
-        }
+        #expect(watch.look(at: host, now: .seconds(260)).isSilent, "nothing came for a minute")
     }
 
     @Test("A refusal is a last word, trouble is none; without patience nobody is silent")

@@ -6,7 +6,7 @@ import Testing
 struct PieceMachineTests {
     private func machine() -> PieceMachine {
         var machine = PieceMachine(position: 100)
-        machine.take(.started(ExchangeID(number: 1)))
+        machine.take(.started(1))
         return machine
     }
 
@@ -101,12 +101,12 @@ struct PieceMachineTests {
     func firstFaults() {
         let later: [PieceAction] = [.blameHost, .backOff(times: 1), .retry(.sameWhileGood, after: .backOff)]
         let leaving: [PieceAction] = [.dropSource, .penaliseSource, .fail]
-        func once(_ strike: RetryTable.Strike) -> [PieceAction] { [.strike(strike), .retry(.original, after: .own)] }
+        func once(_ strike: Remedy) -> [PieceAction] { [.strike(strike), .retry(.original, after: .own)] }
         let table: [(Fault.Kind, [PieceAction])] = [
             (.unreachable, [.awaitConnectivity]), (.captivePortal, [.awaitConnectivity]), (.idle, later),
             (.slow, later), (.broken, later), (.rewound, later), (.status(503), later), (.status(429), later),
-            (.malformed, once(.again)), (.libcurl, once(.again)), (.wrongRange, once(.withoutRange)),
-            (.otherSize, once(.uncached)), (.tls, leaving), (.unwantedForm, leaving), (.redirect, leaving),
+            (.malformed, once(.once)), (.libcurl, once(.once)), (.wrongRange, once(.onceWithoutRange)),
+            (.otherSize, once(.onceUncached)), (.tls, leaving), (.unwantedForm, leaving), (.redirect, leaving),
             (.policy, leaving), (.tooLarge, leaving), (.status(404), leaving), (.status(403), leaving),
             (.noRanges, [.postponeSource, .ask(.original)]), (.proxyAuthentication, [.fail]), (.stopped, [.fail]),
             (.superseded, [.joinOther]),
@@ -120,7 +120,7 @@ struct PieceMachineTests {
     @Test("A remedy that helps once is used once a source, then the source is left")
     func strikes() {
         for (kind, strike) in [
-            (Fault.Kind.malformed, RetryTable.Strike.again), (.wrongRange, .withoutRange), (.otherSize, .uncached),
+            (Fault.Kind.malformed, Remedy.once), (.wrongRange, .onceWithoutRange), (.otherSize, .onceUncached),
         ] {
             var machine = machine()
             var failure = failure(kind)

@@ -18,7 +18,7 @@ private let table = """
     """
 
 private let until = Duration.seconds(1)
-private let (first, second) = (ExchangeID(number: 1), ExchangeID(number: 2))
+private let (first, second): (ExchangeID, ExchangeID) = (1, 2)
 
 private let inputs: [PieceInput] = [
     .enqueued, .started(second), .joined(second), .missed, .delayed(until: until), .leftToResolvers, .leftToScout,
@@ -93,7 +93,7 @@ struct PieceStateTests {
         await #expect(processExitsWith: .failure) {
             var machine = PieceMachine(position: 0)
             machine.take(.leftToScout)
-            machine.take(.started(ExchangeID(number: 1)))
+            machine.take(.started(1))
         }
     }
 }

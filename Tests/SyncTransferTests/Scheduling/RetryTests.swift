@@ -13,27 +13,27 @@ struct RetryTests {
             (.wrongRange, .onceWithoutRange), (.otherSize, .onceUncached), (.captivePortal, .waitForConnectivity),
             (.redirect, .nextSource), (.policy, .nextSource), (.tooLarge, .nextSource), (.rewound, .again),
             (.stopped, .fail), (.libcurl, .once), (.superseded, .joinOther), (.noRanges, .nextSource),
-        ] as [(Fault.Kind, RetryTable.Remedy)])
-    func remedies(kind: Fault.Kind, remedy: RetryTable.Remedy) {
-        #expect(RetryTable.remedy(for: Fault(kind, ""), redirected: false) == remedy)
-        #expect(RetryTable.remedy(for: Fault(kind, ""), redirected: true) == remedy)
+        ] as [(Fault.Kind, Remedy)])
+    func remedies(kind: Fault.Kind, remedy: Remedy) {
+        #expect(Fault(kind, "").remedy(redirected: false) == remedy)
+        #expect(Fault(kind, "").remedy(redirected: true) == remedy)
     }
 
     @Test("Statuses that pass [F028]", arguments: [408, 425, 429, 500, 502, 503, 504, 507, 509, 520, 524, 527, 530])
     func transient(status: Int) {
-        #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: false) == .again)
-        #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: true) == .again)
+        #expect(Fault(.status(status), "").remedy(redirected: false) == .again)
+        #expect(Fault(.status(status), "").remedy(redirected: true) == .again)
     }
 
     @Test(
         "Statuses that stay [F026 F027]", arguments: [400, 401, 402, 403, 404, 405, 410, 418, 451, 501, 505, 511, 599])
     func permanent(status: Int) {
-        #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: false) == .nextSource)
+        #expect(Fault(.status(status), "").remedy(redirected: false) == .nextSource)
     }
 
     @Test("An expired link is asked for again at the original [S74 F025]", arguments: [400, 401, 403, 404, 410])
     func expired(status: Int) {
-        #expect(RetryTable.remedy(for: Fault(.status(status), ""), redirected: true) == .againFromOriginal)
+        #expect(Fault(.status(status), "").remedy(redirected: true) == .againFromOriginal)
     }
 
     @Test("Full jitter: from zero to one second doubled, up to five minutes")
