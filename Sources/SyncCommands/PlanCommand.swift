@@ -1,5 +1,6 @@
 import ArgumentParser
 import SyncAssembly
+import SyncCurl
 import SyncEngine
 import SyncModel
 import SyncPlugins
