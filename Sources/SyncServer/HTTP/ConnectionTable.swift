@@ -40,7 +40,9 @@ final class Connection: Sendable {
 final class ConnectionTable: Sendable {
     private struct Entry {
         let connection: Connection
-        /// Whether nothing is asked: the head of a request has not come.
+        /// Whether nothing has come on it yet; libmicrohttpd does not know of it.
+        var isSilent = true
+        /// Whether nothing is asked.
         var isIdle = true
         /// When it is cut off.
         var deadline: ContinuousClock.Instant?
@@ -82,12 +84,17 @@ final class ConnectionTable: Sendable {
 // MARK: For the thread that accepts and watches
 
 extension ConnectionTable {
-    /// What to wait for: whether another connection may be accepted, the descriptors of those whose client may go at any time,
-    /// until when, and whether there are none at all.
-    var watch: (hasRoom: Bool, descriptors: [Int32], deadline: ContinuousClock.Instant?, isEmpty: Bool) {
+    /// What to wait for: whether another connection may be accepted; those on which nothing has come, or whose client may go at
+    /// any time; until when; and whether there are none at all.
+    var watch:
+        (
+            hasRoom: Bool, connections: [(descriptor: Int32, isSilent: Bool)], deadline: ContinuousClock.Instant?,
+            isEmpty: Bool
+        )
+    {
         state.withLock { state in
             state.isFull = !hasRoom(state)
-            let watched = state.entries.values.lazy.filter(\.isWatched).map(\.connection.descriptor)
+            let watched = state.entries.values.lazy.filter(\.isWatched).map { ($0.connection.descriptor, $0.isSilent) }
             return (!state.isFull, Array(watched), state.nextDeadline, state.entries.isEmpty)
         }
     }
@@ -115,6 +122,19 @@ extension ConnectionTable {
         }
     }
 
+    /// The first bytes have come: libmicrohttpd gets it, and the request may take so long as a request may.
+    func beginsToAsk(_ connection: Connection) {
+        change(connection) { entry, state in
+            (entry.isSilent, entry.isIdle) = (false, false)
+            arm(&entry, limits.requestTimeout, in: &state)
+        }
+    }
+
+    /// Whether nothing has come on a connection yet.
+    func isSilent(_ connection: Connection) -> Bool {
+        state.withLock { $0.entries[connection.descriptor]?.isSilent == true }
+    }
+
     /// The client has gone, or says that no more comes: it is no longer looked for.
     ///
     /// With epoll(7) libmicrohttpd does not see an end that came together with bytes; what is no whole request in a moment
@@ -122,7 +142,9 @@ extension ConnectionTable {
     func stopWatching(_ connection: Connection) {
         change(connection) { entry, state in
             entry.isWatched = false
-            if entry.waitsSince != nil { arm(&entry, min(.seconds(1), limits.requestTimeout), in: &state) }
+            if !entry.isIdle, entry.waitsSince != nil {
+                arm(&entry, min(.seconds(1), limits.requestTimeout), in: &state)
+            }
         }
     }
 
@@ -178,6 +200,7 @@ extension ConnectionTable {
     /// The head of a request is there; its body may take so long as a request may.
     func hasHead(_ connection: Connection) {
         change(connection) { entry, state in
+            guard entry.isIdle else { return }
             entry.isIdle = false
             arm(&entry, limits.requestTimeout, in: &state)
         }

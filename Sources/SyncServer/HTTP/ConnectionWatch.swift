@@ -2,7 +2,10 @@ import CMicroHTTPD
 import CPosix
 import SyncSystem
 
-/// The thread that accepts connections for libmicrohttpd, and lets those go that take too long.
+/// The thread that accepts connections, gives them to libmicrohttpd with their first bytes, and lets those go that take too long.
+///
+/// libmicrohttpd does not tell when a request begins to come, only when its first line is whole: who sends half a line would
+/// keep a place for ever.
 ///
 /// It sleeps in poll(2) until something comes or a deadline is due: a server that nobody asks does not wake.
 final class ConnectionWatch: Sendable {
@@ -69,7 +72,11 @@ final class ConnectionWatch: Sendable {
         state.withLock { $0.listener = nil }
         table.stop()
         finish()
-        for connection in table.cutAll() { connection.cutOff() }
+        for connection in table.cutAll() {
+            connection.cutOff()
+            // libmicrohttpd does not know of it.
+            if table.isSilent(connection) { close(connection) }
+        }
         daemon.stop()
         let waiters = state.withLock { state in
             state.hasEnded = true
@@ -86,7 +93,7 @@ final class ConnectionWatch: Sendable {
             if let time = resumesAt, time <= .now { resumesAt = nil }
             let accepts = watch.hasRoom && resumesAt == nil
             let deadline = [watch.deadline, resumesAt].compactMap(\.self).min()
-            let isKnocked = wait(watch.descriptors, accepts ? listener : nil, until: deadline)
+            let isKnocked = wait(watch.connections, accepts ? listener : nil, until: deadline)
             table.expire()
             if isKnocked, !acceptAll() { resumesAt = .now + Self.pause }
         }
@@ -98,18 +105,21 @@ final class ConnectionWatch: Sendable {
         while ContinuousClock.now < end {
             let watch = table.watch
             guard !watch.isEmpty else { return }
-            _ = wait(watch.descriptors, nil, until: watch.deadline.map { min($0, end) } ?? end)
+            _ = wait(watch.connections, nil, until: watch.deadline.map { min($0, end) } ?? end)
             table.expire()
         }
     }
 
-    /// Sleeps until something comes, then sees to the connections whose clients have gone.
+    /// Sleeps until something comes, then sees to the connections it has come on.
     ///
     /// - Returns: Whether there is a connection to accept.
-    private func wait(_ watched: [Int32], _ listener: Int32?, until deadline: ContinuousClock.Instant?) -> Bool {
+    private func wait(
+        _ watched: [(descriptor: Int32, isSilent: Bool)], _ listener: Int32?, until deadline: ContinuousClock.Instant?
+    ) -> Bool {
         var polls = [pollfd(fd: bell.reader, events: Int16(POLLIN), revents: 0)]
         polls.append(pollfd(fd: listener ?? -1, events: Int16(POLLIN), revents: 0))
-        polls += watched.map { pollfd(fd: $0, events: SA_POLL_GONE, revents: 0) }
+        // Where a client may go, bytes it sends do not matter.
+        polls += watched.map { pollfd(fd: $0, events: $1 ? Int16(POLLIN) : SA_POLL_GONE, revents: 0) }
         var timeout: Int32 = -1
         if let deadline {
             let left = max(.zero, deadline - .now)
@@ -119,10 +129,30 @@ final class ConnectionWatch: Sendable {
         if polls[0].revents != 0 { bell.drain() }
         for found in polls.dropFirst(2) where found.revents != 0 {
             guard let connection = table.connection(found.fd) else { continue }
-            table.stopWatching(connection)
-            connection.exchange?.clientIsGone()
+            if table.isSilent(connection) {
+                handOver(connection)
+            } else {
+                table.stopWatching(connection)
+                connection.exchange?.clientIsGone()
+            }
         }
         return polls[1].revents != 0
+    }
+
+    /// Gives a connection to libmicrohttpd, as soon as something is to be read there.
+    private func handOver(_ connection: Connection) {
+        let found = peek(connection.descriptor)
+        if found == .nothing { return }
+        let address = SocketAddress.filled { getpeername(connection.descriptor, $0, $1) == 0 }
+        guard case .bytes = found, let address else { return close(connection) }
+        table.beginsToAsk(connection)
+        // Where that fails, as where the client's address has all it may have, the descriptor is closed already.
+        if !daemon.add(connection.descriptor, from: address) { table.remove(connection) }
+    }
+
+    private func close(_ connection: Connection) {
+        table.remove(connection)
+        CPosix.close(connection.descriptor)
     }
 
     /// Accepts everybody who waits, while there is room.
@@ -146,8 +176,7 @@ final class ConnectionWatch: Sendable {
             let peer = isUnix ? peerUser(of: descriptor) : nil
             let connection = Connection(descriptor: descriptor, client: client, peerUser: peer)
             table.add(connection)
-            // Where that fails, as where the client's address has all it may have, the descriptor is closed already.
-            if !daemon.add(descriptor, from: address) { table.remove(connection) }
+            handOver(connection)
         } while table.hasRoom
         return true
     }
