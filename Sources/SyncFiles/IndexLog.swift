@@ -90,6 +90,16 @@ package final class IndexLog {
         try readFrames(destination).entries
     }
 
+    /// Looks whether the log can be read, for whom nothing in it counts.
+    ///
+    /// - Throws: ``FileError`` when it is longer than any that is written.
+    package static func requireReadable(_ destination: Destination) throws(FileError) {
+        guard destination.state >= 0, case .success(let found?) = status(destination.state, name),
+            found.size > UInt64(StatIndex.limit)
+        else { return }
+        throw tooLong("\(destination.path)/\(Destination.stateName)/\(name)", found.size)
+    }
+
     /// Reads a file of `.syncagent` that is to be believed.
     ///
     /// - Returns: `nil` where there is none of ours.

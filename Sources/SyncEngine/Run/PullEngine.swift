@@ -136,9 +136,12 @@ package struct PullEngine: Sendable {
 
     /// The index of a destination; ``StatIndex/empty`` where there is none.
     ///
-    /// - Throws: ``EngineError`` when it is there and cannot be read.
+    /// - Throws: ``EngineError`` when it is there and cannot be read, or the log is too long to be.
     static func index(of destination: Destination) throws(EngineError) -> StatIndex {
-        try known { () throws(FileError) in try StatIndex.load(from: destination) }
+        try known { () throws(FileError) in
+            try IndexLog.requireReadable(destination)
+            return try StatIndex.load(from: destination)
+        }
     }
 
     /// What is known of a destination. When it cannot be read, nothing may be changed: what was installed would be forgotten.
