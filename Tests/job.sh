@@ -103,8 +103,9 @@ run() {
     crash) ! have nginx python3 || Tests/crash.sh "${CRASHES:-25}" ;;
     status-kills) ! have nginx python3 || Tests/status-kills.sh "${STATUS_KILLS:-10}" ;;
     agents) ! have nginx python3 || Tests/agents.sh ;;
-    # Calls that fail, power cuts, limits: some of each here, all of them by hand: Tests/faults.sh --whole.
-    faults) ! have python3 cc || where_possible Tests/faults.sh --seconds "${FAULTS:-18}" ;;
+    # Calls that fail, power cuts, limits: some of each, the same each time, so that what breaks is what was changed. Others
+    # and all of them by hand: Tests/faults.sh, Tests/faults.sh --whole.
+    faults) ! have python3 cc || where_possible Tests/faults.sh --seed "${SEED:-1}" --seconds "${FAULTS:-18}" ;;
     syscall-kills)
         have nginx python3 strace || return 0
         strace -o /dev/null true 2>/dev/null || { skipped "kills at system calls: strace may not trace here"; return 0; }

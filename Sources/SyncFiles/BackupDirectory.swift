@@ -50,14 +50,19 @@ package final class BackupDirectory: Sendable {
     /// Keeps what is at a path, by a hard link if possible, so that the path is never empty; otherwise by moving
     /// it. Does nothing if there is nothing, or a directory.
     ///
+    /// Twice is once. To be sure that no power cut takes both what was and what is kept of it, keep it first with `moves` false,
+    /// sync, and keep it again right before it is replaced: only what cannot be linked is moved then.
+    ///
     /// - Parameters:
     ///   - name: In `directory`.
     ///   - directory: Of the destination.
     ///   - path: Relative to the destination.
     ///   - directories: What ``directories()`` gave this thread.
+    ///   - moves: Whether it may be moved or copied where it cannot be linked.
     /// - Throws: ``FileError``.
     package func keep(
-        _ name: UnsafePointer<CChar>, in directory: Int32, path: UnsafeBufferPointer<UInt8>, _ directories: Directories
+        _ name: UnsafePointer<CChar>, in directory: Int32, path: UnsafeBufferPointer<UInt8>, _ directories: Directories,
+        moves: Bool = true
     ) throws(FileError) {
         let shown = String(decoding: path, as: UTF8.self)
         let found: FileStatus
@@ -78,7 +83,7 @@ package final class BackupDirectory: Sendable {
         let leaf = String(cString: name)
         for number in 0...Self.limit {
             let target = number == 0 ? leaf : "\(leaf).~\(number)~"
-            switch keep(name, in: directory, found, as: target, in: above) {
+            switch keep(name, in: directory, found, as: target, in: above, moves: moves) {
             case nil: return
             case .fileExists: continue
             case let code: throw FileError(step: "back up", path: shown, code: code)
@@ -91,7 +96,8 @@ package final class BackupDirectory: Sendable {
 
     /// - Returns: Why not; `nil` if it is kept, now or by an earlier run that was cut off.
     private func keep(
-        _ name: UnsafePointer<CChar>, in directory: Int32, _ found: FileStatus, as target: String, in above: Int32
+        _ name: UnsafePointer<CChar>, in directory: Int32, _ found: FileStatus, as target: String, in above: Int32,
+        moves: Bool
     ) -> Errno? {
         switch addName(target, in: above, to: name, in: directory) {
         case .fileExists:
@@ -100,8 +106,8 @@ package final class BackupDirectory: Sendable {
             }
             return nil
         case .notPermitted, .notSupported, .tooManyLinks, .noFunction:
-            return renameEntry(name, in: directory, toFree: target, in: above)
-        case .improperLink: return copy(name, in: directory, found, as: target, in: above)
+            return moves ? renameEntry(name, in: directory, toFree: target, in: above) : nil
+        case .improperLink: return moves ? copy(name, in: directory, found, as: target, in: above) : nil
         case let code: return code
         }
     }

@@ -27,7 +27,7 @@ package final class IndexLog {
             return
         }
         // A torn frame is overwritten: nothing after it could ever be read.
-        end = Self.readFrames(destination).end
+        end = try Self.readFrames(destination).end
         _ = setLength(file.raw, end)
     }
 
@@ -80,14 +80,59 @@ package final class IndexLog {
     /// Removes the log, once an index that covers it is in place.
     package static func remove(_ destination: Destination) { removeFile(name, in: destination.state) }
 
-    /// Reads every whole frame.
-    package static func read(_ destination: Destination) -> [Entry] { readFrames(destination).entries }
+    /// Reads every whole frame, for whom no log only costs a re-hash.
+    package static func read(_ destination: Destination) -> [Entry] { (try? load(destination)) ?? [] }
+
+    /// Reads every whole frame. A log that is missing, or not ours, has none.
+    ///
+    /// - Throws: ``FileError`` when it is there and cannot be read, or is longer than any that is written.
+    package static func load(_ destination: Destination) throws(FileError) -> [Entry] {
+        try readFrames(destination).entries
+    }
+
+    /// Looks whether the log can be read, for whom nothing in it counts.
+    ///
+    /// - Throws: ``FileError`` when it is longer than any that is written.
+    package static func requireReadable(_ destination: Destination) throws(FileError) {
+        guard destination.state >= 0, case .success(let found?) = status(destination.state, name),
+            found.size > UInt64(StatIndex.limit)
+        else { return }
+        throw tooLong("\(destination.path)/\(Destination.stateName)/\(name)", found.size)
+    }
+
+    /// Reads a file of `.syncagent` that is to be believed.
+    ///
+    /// - Returns: `nil` where there is none of ours.
+    static func loading(
+        _ name: String, of destination: Destination,
+        _ read: (_ file: Int32, _ shown: String) throws(FileError) -> [UInt8]?
+    ) throws(FileError) -> [UInt8]? {
+        let shown = "\(destination.path)/\(Destination.stateName)/\(name)"
+        do throws(FileError) {
+            let file = try openFile(name, in: destination.state, trust: .state, shown: shown)
+            return try read(file.raw, shown)
+        } catch {
+            if error.isMissing || error.isRefusal { return nil }
+            throw error
+        }
+    }
+
+    static func tooLong(_ shown: String, _ size: UInt64) -> FileError {
+        FileError(
+            step: "read", path: shown, code: .fileTooLarge,
+            remark: "it has \(ByteCount(size)), more than the \(ByteCount(UInt64(StatIndex.limit))) that are read. "
+                + "Remove it: every file is then hashed once, and --prune no longer knows what earlier pulls installed")
+    }
 
     /// Every whole frame, and where the last one ends.
-    private static func readFrames(_ destination: Destination) -> (entries: [Entry], end: UInt64) {
-        guard destination.state >= 0,
-            let bytes = try? readFile(name, in: destination.state, trust: .state, limit: StatIndex.limit)
-        else { return ([], 0) }
+    private static func readFrames(_ destination: Destination) throws(FileError) -> (entries: [Entry], end: UInt64) {
+        guard destination.state >= 0 else { return ([], 0) }
+        let bytes = try loading(name, of: destination) { file, shown throws(FileError) in
+            guard let size = status(file)?.size else { throw .last("look at", shown) }
+            guard size <= UInt64(StatIndex.limit) else { throw tooLong(shown, size) }
+            return try readFile(file, limit: StatIndex.limit, shown: shown)
+        }
+        guard let bytes else { return ([], 0) }
         var entries: [Entry] = []
         var rest = bytes[...]
         while rest.count > 16, rest.starts(with: magic) {

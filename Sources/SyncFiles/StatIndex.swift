@@ -200,8 +200,8 @@ package struct StatIndex: Sendable {
     static let magic: [UInt8] = Array("SAINDEX1".utf8)
     static let headerLength = 128
     /// Most **bytes** of an index, and of a log: five million files with paths of 300. A longer one is told, see
-    /// ``excess(in:)``, and none is written.
-    static let limit = 2 << 30
+    /// ``load(from:)``, and none is written.
+    package static let limit = 2 << 30
 
     /// An empty index.
     package static let empty = StatIndex([], Header(), count: 0, arenaStart: 0, owner: 0..<0)
@@ -397,10 +397,19 @@ extension StatIndex {
     /// Removes the index; the files are hashed again when they are next wanted.
     package static func remove(from destination: Destination) { removeFile("index", in: destination.state) }
 
-    /// Reads a destination's index. One that is missing, damaged or not ours is ``empty``, which only costs a re-hash; so is
-    /// one that is longer than ``limit``, see ``excess(in:)``.
-    package static func read(from destination: Destination) -> StatIndex {
-        guard destination.state >= 0, let bytes = readBytes(destination.state) else { return .empty }
+    /// A destination's index, for whom ``empty`` only costs a re-hash: see ``load(from:)``, which says when it cannot be read.
+    package static func read(from destination: Destination) -> StatIndex { (try? load(from: destination)) ?? .empty }
+
+    /// Reads a destination's index. One that is missing, damaged or not ours is ``empty``.
+    ///
+    /// - Throws: ``FileError`` when it is there and the system does not let it be read, or it is longer than ``limit``. It must
+    ///   not pass for empty then: what earlier pulls installed would be forgotten, and never removed.
+    package static func load(from destination: Destination) throws(FileError) -> StatIndex {
+        guard destination.state >= 0 else { return .empty }
+        let bytes = try IndexLog.loading("index", of: destination) { file, shown throws(FileError) in
+            try readBytes(file, shown)
+        }
+        guard let bytes else { return .empty }
         let isIntact = bytes.withUnsafeBytes { all -> Bool in
             let body = UnsafeRawBufferPointer(rebasing: all[..<(all.count - 32)])
             let sum = SHA256Digest(bytes: UnsafeRawBufferPointer(rebasing: all[(all.count - 32)...]))
@@ -410,47 +419,32 @@ extension StatIndex {
         return StatIndex(bytes) ?? .empty
     }
 
-    /// Why a destination's index or log cannot be read: it is longer than any that is written; `nil` when neither is.
-    package static func excess(in destination: Destination) -> FileError? {
-        for name in ["index", "index.log"] where destination.state >= 0 {
-            guard case .success(let found?) = status(destination.state, name), found.size > UInt64(limit) else {
-                continue
-            }
-            return FileError(
-                step: "read", path: "\(destination.path)/\(Destination.stateName)/\(name)", code: .fileTooLarge,
-                remark:
-                    "it has \(ByteCount(found.size)), more than the \(ByteCount(UInt64(limit))) that are read. Remove it: "
-                    + "every file is then hashed once, and --prune no longer knows what earlier pulls installed")
-        }
-        return nil
-    }
-
     /// The revision pulled last according to an index, from its head alone.
     package static func revision(in destination: Destination) -> Revision? {
         guard destination.state >= 0, let file = try? openFile("index", in: destination.state, trust: .state),
-            let size = status(file.raw)?.size, let count = Int(exactly: size)
+            let size = status(file.raw)?.size, let count = Int(exactly: size), let head = head(of: file.raw)
         else { return nil }
-        return layout(head(of: file.raw), fileLength: count)?.header.revision
+        return layout(head, fileLength: count)?.header.revision
     }
 
-    private static func head(of file: Int32) -> [UInt8] {
-        [UInt8](unsafeUninitializedCapacity: headerLength) { buffer, used in
-            used = max(0, readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: 0))
-        }
-    }
-
-    /// Allocates memory for a whole index only if its head fits its length.
-    private static func readBytes(_ state: Int32) -> [UInt8]? {
-        guard let file = try? openFile("index", in: state, trust: .state), let size = status(file.raw)?.size,
-            let count = Int(exactly: size), count <= limit, layout(head(of: file.raw), fileLength: count) != nil
-        else { return nil }
-        var isComplete = false
-        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
-            let read = readFully(file.raw, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
-            isComplete = read == count
+    /// - Returns: `nil` when it cannot be read, and ``Errno/last`` says why.
+    private static func head(of file: Int32) -> [UInt8]? {
+        var read = 0
+        let head = [UInt8](unsafeUninitializedCapacity: headerLength) { buffer, used in
+            read = readFully(file, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
             used = max(0, read)
         }
-        return isComplete ? bytes : nil
+        return read < 0 ? nil : head
+    }
+
+    /// Allocates memory for a whole index only if its head fits its length; `nil` where it does not.
+    private static func readBytes(_ file: Int32, _ shown: String) throws(FileError) -> [UInt8]? {
+        guard let size = status(file)?.size else { throw .last("look at", shown) }
+        guard let count = Int(exactly: size), count <= limit else { throw IndexLog.tooLong(shown, size) }
+        guard let head = head(of: file) else { throw .last("read", shown) }
+        guard layout(head, fileLength: count) != nil else { return nil }
+        let bytes = try readFile(file, limit: limit, shown: shown)
+        return bytes.count == count ? bytes : nil
     }
 }
 

@@ -3,8 +3,8 @@ import SyncSystem
 
 /// The store's files in the state directory.
 ///
-/// `syncagent.sqlite` with SQLite's `-wal` and `-shm`; `syncagent.sqlite.lock`, held while the file is made,
-/// migrated or set aside; `syncagent.sqlite.rebuild`, left behind by whoever met damage.
+/// `syncagent.sqlite` with SQLite's `-wal` and `-shm`; `syncagent.sqlite.lock`, held while the file is made
+/// or set aside; `syncagent.sqlite.rebuild`, left behind by whoever met damage.
 struct StoreFiles: Sendable {
     let directory: String
 
@@ -112,7 +112,7 @@ struct StoreFiles: Sendable {
         return names.first { !taken.contains($0) } ?? "\(database).damaged-\(time)"
     }
 
-    /// Runs `body` while no other process makes, migrates or sets aside the store; makes the directory, 0700,
+    /// Runs `body` while no other process makes or sets aside the store; makes the directory, 0700,
     /// with those above it.
     ///
     /// - Parameter wait: Most **milliseconds** to wait for another process.

@@ -100,7 +100,7 @@ struct PublishCommandTests {
             PublishText.summary(report, milliseconds: 1_230) == """
                 com.example.tower revision 42: 20,000 files, 512 MiB stored in 400 MiB
                 1 pack written, 8.00 MiB; 12 reused; 3.00 MiB in them no longer used; 2 old packs no longer referenced; \
-                manifest 1.00 MiB, 1.23 s
+                manifest 1.00 MiB, 1.2 s
                 """)
         report.unchanged = true
         #expect(PublishText.summary(report, milliseconds: 90).hasSuffix("; nothing changed, 0.09 s"))

@@ -18,27 +18,47 @@ struct RecipeTests {
         "Omittable<Array<RunHook>>": .array([.object(["arguments": .array([.string("/bin/h")])])]),
         "Omittable<RunConditions>": .object(["power": .bool(true)]), "Omittable<Origin>": .string("hook"),
         "Optional<Umask>": .string("027"), "Optional<WallTime>": .string("2026-11-20T12:00:00Z"),
-        "Optional<JSONValue>": .object(["a b": .integer(1)]),
+        "Optional<JSONValue>": .object(["a b": .integer(1)]), "Optional<Duration>": .array([.integer(0), .integer(7)]),
+        "Omittable<Array<TransferHeader>>": .array([.string("X-A: b"), .string("@/a b")]),
+        "Optional<ProxySettings>": .object([
+            "url": .string("http://p:1"), "user": .string("u"), "passwordFile": .string("/a b"),
+        ]), "Optional<Array<String>>": .array([.string("a.example")]), "Optional<TLSVersion>": .string("1.3"),
+        "Optional<HTTP2Use>": .string("whole"),
+        "Omittable<HostExemption>": .object(["hosts": .object(["_0": .array([.string("a.example")])])]),
+        "Optional<RunConfiguration>": .object([
+            "file": .string("/c"),
+            "hooks": .object(["in-place Re_index": .object(["arguments": .array([.string("/bin/h")])])]),
+        ]),
     ]
 
-    /// A recipe that says something of every property there is now, in JSON: by the properties' types.
-    private static func filled() throws -> (recipe: RunRecipe, names: [String]) {
+    /// Something of every property there is now, in JSON: by the properties' types.
+    private static func filled(_ whole: Any) throws -> [String: JSONValue] {
         var object: [String: JSONValue] = [:]
-        var names: [String] = []
-        for (label, value) in Mirror(reflecting: RunRecipe(manifest: "")).children {
+        for (label, value) in Mirror(reflecting: whole).children {
             let name = try #require(label).drop { $0 == "_" }
+            if let settings = value as? Omittable<TransferSettings> {
+                object[String(name)] = .object(try filled(settings.wrappedValue))
+                continue
+            }
             let sample: JSONValue = try #require(
                 samples["\(type(of: value))"],
                 "\(name) is of a type that this test has no sample of: \(type(of: value))")
             object[String(name)] = sample
-            names.append(String(name))
         }
-        let text = JSONValue.object(object).text
-        return (try JSONDecoder().decode(RunRecipe.self, from: Data(text.utf8)), names)
+        return object
+    }
+
+    /// A recipe that says something of every property.
+    private static func filled() throws -> (recipe: RunRecipe, names: [String]) {
+        let object = try filled(RunRecipe(manifest: ""))
+        let recipe = try JSONDecoder().decode(RunRecipe.self, from: Data(JSONValue.object(object).text.utf8))
+        let settings = try filled(recipe.settings)
+        #expect(differences(recipe.settings, TransferSettings()) == Set(settings.keys))
+        return (recipe, Array(object.keys))
     }
 
     /// The names of properties that differ.
-    private static func differences(_ one: RunRecipe, _ other: RunRecipe) -> Set<String> {
+    private static func differences<Value>(_ one: Value, _ other: Value) -> Set<String> {
         let pairs = zip(Mirror(reflecting: one).children, Mirror(reflecting: other).children)
         return Set(
             pairs.compactMap { one, other in

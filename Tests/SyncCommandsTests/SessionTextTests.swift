@@ -44,7 +44,7 @@ struct SessionTextTests {
         session.since = WallTime(milliseconds: Self.now - 200_000)
         #expect(
             Self.text().why(session)
-                == "blocked by power since 2026-11-20 11:56:40 (3 min ago): the machine runs on its battery; "
+                == "blocked by power since 2026-11-20 11:56:40 (3 min 20 s ago): the machine runs on its battery; "
                 + "next check 2026-11-20 12:00:25 (in 25 s)")
         session.reason = .connectivity
         #expect(Self.text().why(session)?.hasPrefix("waits (connectivity) until") == true)

@@ -157,6 +157,23 @@ struct StatIndexTests {
         #expect(throws: FileError.self) { _ = try writeIndex() }
     }
 
+    @Test("An index or a log that cannot be read is no empty one for whom would forget what is installed [F065]")
+    func unreadable() throws {
+        _ = try writeIndex()
+        for (name, length) in [("index", StatIndex.limit + 1), ("index.log", StatIndex.limit + 1)] {
+            _ = try IndexLog(fixture.destination)
+            #expect(truncate(fixture.root.path(FilesFixture.state(name)), off_t(length)) == 0)
+            let error = #expect(throws: FileError.self) {
+                _ = try StatIndex.load(from: fixture.destination)
+                _ = try IndexLog.load(fixture.destination)
+            }
+            #expect(error?.code == .fileTooLarge && error?.path.hasSuffix(".syncagent/\(name)") == true)
+            #expect(unlink(fixture.root.path(FilesFixture.state(name))) == 0)
+        }
+        #expect(try StatIndex.load(from: fixture.destination).count == 0)
+        #expect(try IndexLog.load(fixture.destination).isEmpty)
+    }
+
     @Test("A link in the index's place is not followed [V5]")
     func link() throws {
         _ = try writeIndex()

@@ -77,7 +77,7 @@ struct ReadyByTests {
         let plan = ReadyBy.plan(night, ready: ready, history: Array(repeating: record(10 << 30, 512), count: 5))
         #expect(
             plan.description
-                == "12.0 GiB expected (10.0 GiB in 5 nights), 20.0 MiB/s measured, 1.5x margin: 18m set aside")
+                == "12.0 GiB expected (10.0 GiB in 5 nights), 20.0 MiB/s measured, 1.5x margin: 18 min set aside")
         let first = ReadyBy.plan(night, ready: ready, history: [])
         #expect(first.description == "no earlier nights are known: starts when the window opens")
     }

@@ -145,7 +145,7 @@ struct RecurrenceTests {
         #expect(complaint(try cron("0 0 30 2 *")).contains("never run"))
         #expect(complaint(try cron("0 0 31 4,6 *")).contains("never run"))
         #expect(complaint(try cron("0 0 30 2 1")) == "")
-        #expect(complaint(.every(minutes: 300)).contains("4h48m or 6h"))
+        #expect(complaint(.every(minutes: 300)).contains("288m or 6h"))
         #expect(complaint(.every(minutes: 2_880)).contains("--weekly"))
         #expect(complaint(.every(minutes: 0)).contains("1m"))
         #expect(complaint(.every(minutes: 60), { $0.window = 30 }).contains("--window"))
@@ -175,7 +175,7 @@ struct RecurrenceTests {
         #expect(Recurrence.daily(at: 180, on: [.mon, .wed]).description == "every mon,wed 03:00")
         #expect(
             [1, 60, 90, 360].map { Recurrence.every(minutes: $0).description } == [
-                "every minute", "every hour", "every 90 min", "every 6 h",
+                "every minute", "every hour", "every 1 h 30 min", "every 6 h",
             ])
     }
 }

@@ -23,8 +23,8 @@ struct AbsurdNumberTests {
             UPDATE sessions SET epoch = \(number), next_seq = \(number), pruned_sequence = \(number),
                 limiter_raised = \(number), totals = json_set(totals, '$.received', \(number), '$.elapsed', \(number));
             UPDATE runs SET counts = json_set(counts, '$.files.total', \(number), '$.files.installed', \(number),
-                '$.files.reused', \(number), '$.bytes.total', max(\(number), 0)), started = \(number), paused_at = \(number), deadline = \(number),
-                state = 'paused';
+                '$.files.reused', \(number), '$.bytes.total', max(\(number), 0)), started = \(number),
+                paused_at = \(number), deadline = \(number), state = 'paused';
             UPDATE hooks SET attempt = \(number), state = 'pending';
             UPDATE groups SET state = 'completed', changed = \(number), last_seq = \(number);
             UPDATE events SET first = \(number), time = \(number);
@@ -65,7 +65,8 @@ struct AbsurdNumberTests {
             """
             PRAGMA foreign_keys = OFF;
             PRAGMA writable_schema = ON;
-            UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '') WHERE name = '\(table)';
+            UPDATE sqlite_schema SET sql = replace(replace(replace(sql, 'NOT NULL', ''), 'STRICT,', ''), 'STRICT', '')
+                WHERE name = '\(table)';
             PRAGMA writable_schema = RESET;
             UPDATE \(table) SET \(column) = NULL;
             """)

@@ -90,11 +90,13 @@ struct ForeignStateTests {
         #expect(try String(contentsOfFile: victim, encoding: .utf8) == "precious")
     }
 
-    @Test("A list in the store that is no JSON any more is damage, not an error of the program [F077]")
-    func list() throws {
+    @Test(
+        "What is no JSON any more in the store is damage, not an error of the program [F077]",
+        arguments: ["recipe", "facts", "counts", "losses", "first_paths"])
+    func json(column: String) throws {
         let state = StateDirectory()
         try state.open().begin(towerRun("r1"), now: 1)
-        try state.tamper("UPDATE runs SET selection = '[1'")
+        try state.tamper("UPDATE runs SET \(column) = '[1'")
         let store = try state.open()
         #expect(.of { _ = try store.run("r1") } == .damaged)
     }

@@ -17,7 +17,8 @@ struct GoldenTests {
 
     @Test("It is read, and goes on [S71 G19]")
     func reads() throws {
-        let store = try copy().open()
+        let state = try copy()
+        let store = try state.open()
         #expect(try store.findings() == [])
         let session = try #require(try store.session("tower"))
         #expect(session.isAt(device: .max, inode: 7) && session.epoch == 2 && session.label == "the tower, floor 3")
@@ -42,6 +43,8 @@ struct GoldenTests {
         #expect(try store.append(lines(1...1), to: "tower", time: 3) == 12)
         try store.begin(towerRun("next"), now: 4)
         #expect(try store.findings() == [])
+        // The directory goes with the last mention of it.
+        withExtendedLifetime(state) {}
     }
 
     @Test("Runs and hooks in every state are read whole, with what they wait for and how they ended [S53 S71 S131 G19]")

@@ -48,7 +48,7 @@ struct KeptRecipeTests {
         case 1: start.recipe.settings.connections = nil
         case 2: start.facts.revision = 43
         case 3: start.recipe.groups = ["sheets"]
-        default: start.recipe.hooks = []
+        default: start.recipe.hooks.append(RunHook(arguments: ["/bin/more"]))
         }
         #expect(try store.openRun(like: start) == nil)
     }

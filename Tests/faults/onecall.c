@@ -186,7 +186,8 @@ static enum __ptrace_request begun(pid_t thread) {
         registers.orig_rax = (unsigned long long)-1;
         registers.rax = (unsigned long long)-failure;
     }
-    if (ptrace(PTRACE_SETREGS, thread, 0, &registers) != 0) die("setting registers");
+    // A thread that is being ended at this moment has no registers, and makes no call any more.
+    if (ptrace(PTRACE_SETREGS, thread, 0, &registers) != 0 && errno != ESRCH) die("setting registers");
     return PTRACE_CONT;
 }
 

@@ -100,8 +100,11 @@ class Cuts:
         calls, told = place.called(), list(place.told)
         tally["changes"], tally["syncs"] = length, len(syncs)
         # What the disk shows is seen at once; what a run makes of it takes a second. So many more are looked at than run on.
+        # The end is among them always: what was told by then must hold on every disk.
+        ends = [(length, kind) for kind in KINDS]
         for _ in range(self.options.looks):
-            moment, kind, seed = self.chance.randrange(length + 1), self.chance.choice(KINDS), self.chance.randrange(1 << 31)
+            moment, kind = ends.pop() if ends else (self.chance.randrange(length + 1), self.chance.choice(KINDS))
+            seed = self.chance.randrange(1 << 31)
             with open(place.calls, "w") as file:
                 file.writelines(" ".join(call) + "\n" for call in calls if int(call[4]) <= moment)
             known = [what for at, what in told if at <= moment]

@@ -28,7 +28,7 @@ says 'every mon-fri 03:00' syncagent schedule list
 says '"catch_up":false' syncagent schedule list --json
 
 step "what no timer can say is refused, with what would do"
-ends 64 '4h48m or 6h' add --every 5h
+ends 64 '288m or 6h' add --every 5h
 ends 64 '5-59/15' add --cron '5/15 * * * *'
 ends 64 'are mutually exclusive' add --every 6h --nightly 02:00
 ends 64 'When should it run?' add

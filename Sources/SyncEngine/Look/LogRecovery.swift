@@ -142,8 +142,10 @@ extension EngineEnvironment {
     }
 
     /// The index that a fold would leave, in memory: nothing is written. `nil` when it was stopped.
-    func foldPreview(_ index: StatIndex, in destination: Destination) -> StatIndex? {
-        let log = IndexLog.read(destination)
+    ///
+    /// - Throws: ``FileError`` when the log cannot be read.
+    func foldPreview(_ index: StatIndex, in destination: Destination) throws(FileError) -> StatIndex? {
+        let log = try IndexLog.load(destination)
         guard !log.isEmpty else { return index }
         guard let found = verified(log, in: destination, isStopped: isStopped) else { return nil }
         return index.replacingRecords { append in index.merge(found, append) }

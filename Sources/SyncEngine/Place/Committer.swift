@@ -138,6 +138,7 @@ final class Committer: Sendable {
             let (staged, isLast) = nextBatch(hasPlaced: !placed.isEmpty)
             state.change { _ in }  // There is room again.
             let batch = verified(staged)
+            if isDurable { placement.keepBackups(of: batch) }
             if !batch.isEmpty || !placed.isEmpty && !isLast { settle(&placed, placement) }
             if let error = disk.syncFailure {
                 take(Placed(failures: batch.map { ($0.row, error) }), &placed)

@@ -49,6 +49,21 @@ final class Placement {
         directories.opened = { [unowned self] _, directory in inheritance[directory] = Inheritance(of: directory) }
     }
 
+    /// Links what a batch will replace into the backup. The next sync makes these names durable before one of the files is replaced.
+    func keepBackups(of batch: [Committer.Staged]) {
+        guard let backup else { return }
+        // Of its own: it remembers which directories are missing, and those are made when the batch is placed.
+        let directories = Directories(destination)
+        for staged in batch {
+            // What fails here fails again when the file is placed, and is told then.
+            try? manifest.files.withPath(staged.row) { path throws(FileError) in
+                _ = try directories.withLeaf(of: path) { directory, leaf throws(FileError) in
+                    try backup.directory.keep(leaf, in: directory, path: path, backup.kept, moves: false)
+                }
+            }
+        }
+    }
+
     /// Places a batch whose bytes are durable. Members of directories that wait for others follow with a later batch,
     /// or in ``finish()``.
     func place(_ batch: [Committer.Staged]) -> Placed {

@@ -64,6 +64,26 @@ struct Removal: Sendable {
         return reader.verify(entry) != nil
     }
 
+    /// Links files that are unchanged since we installed them into the backup, as ``remove(_:)`` will. A sync then makes these names
+    /// durable before one of the files is removed.
+    func keepBackups(of positions: [Int]) {
+        guard let backup else { return }
+        let (directories, kept) = (Directories(destination), backup.directories())
+        for position in positions where !index.isDirectory(position) {
+            guard let record = index.record(position) else { continue }
+            // What fails here fails again when the file is removed, and is told then.
+            index.withPath(position) { path in
+                guard (try? isReachable(path, directories)) == true else { return }
+                _ = try? directories.withLeaf(of: path) { directory, leaf throws(FileError) in
+                    guard case .success(let found?) = status(directory, leaf), isOurs(found, record, path) else {
+                        return
+                    }
+                    try backup.keep(leaf, in: directory, path: path, kept, moves: false)
+                }
+            }
+        }
+    }
+
     /// Removes files that are unchanged since we installed them, then directories that became empty.
     func remove(_ positions: [Int]) -> Result {
         let directories = Directories(destination)

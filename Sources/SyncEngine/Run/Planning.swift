@@ -44,7 +44,10 @@ extension PullEngine {
         try checkRevision(manifest, named)
         var pruneRefusal: String?
         // With what a killed pull put in place. A stop ends the plan further down.
-        let index = destination.flatMap { environment.foldPreview(old, in: $0) } ?? old
+        let index =
+            try Self.known { () throws(FileError) in
+                try destination.flatMap { (place) throws(FileError) in try environment.foldPreview(old, in: place) }
+            } ?? old
 
         var survey: Survey?
         if let destination {

@@ -136,12 +136,22 @@ package struct PullEngine: Sendable {
 
     /// The index of a destination; ``StatIndex/empty`` where there is none.
     ///
-    /// - Throws: ``EngineError`` with status 73 when it, or the log, is too long to be read.
+    /// - Throws: ``EngineError`` when it is there and cannot be read, or the log is too long to be.
     static func index(of destination: Destination) throws(EngineError) -> StatIndex {
-        if let excess = StatIndex.excess(in: destination) {
-            throw EngineError(.cannotCreate, "\(excess); nothing was changed")
+        try known { () throws(FileError) in
+            try IndexLog.requireReadable(destination)
+            return try StatIndex.load(from: destination)
         }
-        return StatIndex.read(from: destination)
+    }
+
+    /// What is known of a destination. When it cannot be read, nothing may be changed: what was installed would be forgotten.
+    ///
+    /// - Throws: ``EngineError`` with status 73 for what is too long, 74 else.
+    static func known<R>(_ load: () throws(FileError) -> R) throws(EngineError) -> R {
+        do throws(FileError) { return try load() } catch {
+            let status: ExitStatus = error.code == .fileTooLarge ? .cannotCreate : .ioError
+            throw EngineError(status, "\(error); nothing was changed", cause: error.cause)
+        }
     }
 
     static func openIfPresent(_ path: String, usesState: Bool = true) throws(EngineError) -> Destination? {

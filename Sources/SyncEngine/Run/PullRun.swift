@@ -110,7 +110,8 @@ struct PullRun {
 
     /// Whether the manifest names every file that is installed, those of a killed run included.
     private func hasNothingToPrune(_ index: StatIndex, _ completion: StatIndex.Completion) -> Bool {
-        UInt64(index.count - index.namedDirectories) == completion.files && IndexLog.read(destination).isEmpty
+        guard UInt64(index.count - index.namedDirectories) == completion.files else { return false }
+        return (try? IndexLog.load(destination))?.isEmpty == true
     }
 
     private mutating func unchanged(_ completion: StatIndex.Completion, _ manifest: Manifest, _ index: StatIndex)
@@ -169,7 +170,7 @@ struct PullRun {
         let known = try stored(environment.store.installedRevision(of: session))
         let newer = try refuseOlder(manifest, recipe, index: index.revision, session: known)
         if let newer { journal.revision(manifest.revision, installed: newer) }
-        let log = IndexLog.read(destination)
+        let log = try PullEngine.known { () throws(FileError) in try IndexLog.load(destination) }
         let index = try fold(log, into: index)
         let survey = try Survey(
             recipe, manifest, rows: files.rows, in: destination, index, logged: Set(log.map(\.path)),
@@ -297,15 +298,20 @@ struct PullRun {
         guard !positions.isEmpty else { return [] }
         let index = survey.index
         let removal = Removal(destination: destination, index: index, backup: survey.pruning.backup)
-        let result = removal.remove(positions)
-        if isLast, environment.isDurable, !result.gone.isEmpty {
-            do throws(FileError) { try environment.synchronize(destination) } catch {
-                // What is gone may come back: it stays in the index, and the next run looks.
-                (report.status, report.reason) = (.ioError, error.reasonForFile)
-                report.notRemoved += positions.count
-                for position in positions { journal.notRemoved(index.text(position), reason: "\(error)") }
-                return Set(positions)
+        var result = Removal.Result()
+        do throws(FileError) {
+            if removal.backup != nil, environment.isDurable {
+                removal.keepBackups(of: positions)
+                try environment.synchronize(destination)
             }
+            result = removal.remove(positions)
+            if isLast, environment.isDurable, !result.gone.isEmpty { try environment.synchronize(destination) }
+        } catch {
+            // What is gone may come back: it stays in the index, and the next run looks.
+            (report.status, report.reason) = (.ioError, error.reasonForFile)
+            report.notRemoved += positions.count
+            for position in positions { journal.notRemoved(index.text(position), reason: "\(error)") }
+            return Set(positions)
         }
         report.files.removed += result.removed
         report.folders.removed += result.removedDirectories

@@ -99,7 +99,8 @@ extension PullEngine {
             try usable(Staging(destination, lanes: 1)).clear()
         }
         guard files else { return 0 }
-        let (log, known) = (IndexLog.read(destination), try Self.index(of: destination))
+        let log = try Self.known { () throws(FileError) in try IndexLog.load(destination) }
+        let known = try Self.index(of: destination)
         let folded = try usable(environment.fold(log, into: known, in: destination, isStopped: { false }))
         let index = folded ?? .empty
         let ours = (0..<index.count).filter { index.record($0)?.installed == true }

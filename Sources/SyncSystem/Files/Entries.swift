@@ -153,14 +153,11 @@ package func forEachName<Failure: Error>(
     }
 }
 
-/// Makes every missing directory of `path`, as mkdir(1) `-p` does.
+/// Makes every missing directory of `path`, as mkdir(1) `-p` does. A power cut leaves the names of those that it makes: what is
+/// synced in a directory is lost with the directory's name.
 ///
-/// - Parameters:
-///   - umask: What they are made without, besides the process's own.
-///   - isDurable: Whether a power cut leaves their names there: what is synced in a directory is lost with the directory's name.
-package func makeDirectories(
-    _ path: String, mode: FileMode = 0o777, umask: Umask = Umask(bits: 0), isDurable: Bool = false
-) throws(FileError) {
+/// - Parameter umask: What they are made without, besides the process's own.
+package func makeDirectories(_ path: String, mode: FileMode = 0o777, umask: Umask = Umask(bits: 0)) throws(FileError) {
     var prefix = path.hasPrefix("/") ? "/" : ""
     for component in path.split(separator: "/") {
         let above = prefix.isEmpty ? "." : prefix
@@ -168,7 +165,7 @@ package func makeDirectories(
         var mask = umask
         if umask.bits != 0, let opened = openDirectory(above) { mask = umask.holding(in: opened.raw) }
         guard let code = makeDirectory(prefix, mode: mask.less(mode)) else {
-            if isDurable, let opened = openDirectory(above), let code = synchronizeDirectory(opened.raw) {
+            if let opened = openDirectory(above), let code = synchronizeDirectory(opened.raw) {
                 throw FileError(step: "sync", path: above, code: code)
             }
             continue

@@ -21,7 +21,7 @@ package func openStateDirectory(_ path: String, create: Bool) throws(FileError) 
 }
 
 private func openPrivateDirectory(_ path: String, create: Bool, _ flags: OpenFlags) throws(FileError) -> Descriptor {
-    if create { try makeDirectories(path, mode: 0o700, isDurable: true) }
+    if create { try makeDirectories(path, mode: 0o700) }
     guard let directory = openDirectory(path, flags) else { throw .last("open", path) }
     try checkPrivate(directory.raw, shown: path)
     return directory

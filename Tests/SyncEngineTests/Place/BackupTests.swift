@@ -1,7 +1,10 @@
 import Foundation
 import SyncEngine
+import SyncFiles
 import SyncModel
+import SyncSystem
 import SyncTestKit
+import Synchronization
 import Testing
 
 @Suite("What a pull removes or replaces, and what is kept of it", .timeLimit(.minutes(10)))
@@ -74,6 +77,29 @@ struct BackupTests {
         #expect(backup.bytes("c") == Array("mine".utf8))
         let link = try FileManager.default.destinationOfSymbolicLink(atPath: scene.root.path("kept/link"))
         #expect(link == "b")
+    }
+
+    @Test("What is kept is kept before a sync, and replaced or removed after it: no power cut takes both [F088]")
+    func durable() throws {
+        let tree = Self.tree(["a/gone", "a/old", "b"])
+        try publishAndPull(tree)
+        var next = AssetTree(tree.nodes.filter { $0.key != "a/gone" })
+        next.addFile("a/old", size: 700, seed: 50)
+        for name in ["new/1", "new/2"] { next.addFile(name, size: 30, seed: 51) }
+        try scene.publish(next, revision: 2)
+        // What stood where at each sync: a cut right after it leaves at least that.
+        let looks = Synchronization.Mutex<[(dest: AssetTree, kept: AssetTree)]>([])
+        let disk = Scene.Disk { [scene] destination throws(FileError) in
+            try destination.synchronize()
+            let kept = AssetTree.read(scene.root.path("kept"), ignoring: [])
+            looks.withLock { $0.append((AssetTree.read(scene.destination), kept)) }
+        }
+        #expect(try scene.pull(disk: disk, keeping).status == .done)
+        for name in ["a/gone", "a/old"] {
+            let standing = looks.withLock({ $0 }).last { $0.dest.bytes(name) == tree.bytes(name) }
+            #expect(standing?.kept.bytes(name) == tree.bytes(name), "\(name) was replaced before its backup was synced")
+        }
+        #expect(scene.problems(next) == [] && kept == ["a/gone", "a/old"])
     }
 
     @Test("An earlier backup is never replaced: the next one of a name has a number")
