@@ -67,6 +67,11 @@ package final class Destination: Sendable {
         }
     }
 
+    /// Whether its path still leads to it. What somebody else has put there has none of the files.
+    package var isInPlace: Bool {
+        SyncSystem.status(following: path).map { ($0.device, $0.inode) == (device, inode) } ?? false
+    }
+
     /// Locks the destination for this process.
     ///
     /// - Returns: The lock, or `nil` when another process has it.

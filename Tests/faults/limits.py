@@ -12,7 +12,7 @@ Started by ../faults.sh. Each trial is a story of stories.py in a place that lac
     lacking      a disk without links, renameat2, syncfs or any sync, and one whose names have 143 bytes [F072 F074]
     names        paths of 4,095 bytes, names of 255
     clock        set back and forward by an hour and by ten years while it runs
-    others       somebody empties staging while it runs [F082]
+    others       somebody empties staging, or puts another directory in the place of the destination, while it runs [F071 F082]
 
 After each: what stories.py says. Without --whole as many as go into --seconds (default 60), by chance.
 Exit status: 0 all held, 1 something did not, 77 nothing can be mounted here.
@@ -93,6 +93,7 @@ class Limits:
         for name in ("first", "update"):
             for moment in range(10):
                 yield "others", f"{name}: staging is emptied, {moment}", lambda n=name, m=moment: self.meddled(n, m, empty_staging)
+                yield "others", f"{name}: another destination, {moment}", lambda n=name, m=moment: self.meddled(n, m, put_another)
 
     # MARK: How
 

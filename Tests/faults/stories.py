@@ -388,7 +388,7 @@ class Agent(Pull):
         if promised:
             # What an agent has promised is done by the next, if need be, with nothing asked again.
             waited = place.run("wait", "s", "--timeout", "60s", "--quiet")
-            if waited.status not in (0, 2, 5, 69, 74):
+            if waited.status not in (0, 2, 5, 69, 73, 74):
                 yield f"lost: the run was promised, and waiting for it: {waited}"
             if waited.status == 0 and place.is_whole(self.after):
                 yield f"lie: wait says 0, and {place.is_whole(self.after)[0]}"

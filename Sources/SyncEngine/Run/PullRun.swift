@@ -154,6 +154,13 @@ struct PullRun {
         if !recipe.prune { report.obsolete = survey.left(of: survey.obsolete).count }
         let directories = makeDirectories(survey)
         keepReasons(files)
+        guard destination.isInPlace else {
+            count(files)
+            throw EngineError(
+                .cannotCreate,
+                "\(escaped(destination.path)) was moved away while the pull ran; what it has brought is where that is now"
+            )
+        }
         if !hasUnsyncedFiles, !environment.stop.isStopped || !survey.inventory.wanted.isEmpty {
             count(files)
             do throws(EngineError) { try writeIndex(survey, directories, files) } catch {

@@ -79,7 +79,7 @@ extension PublishError {
 
     /// pthread_create(3) failed.
     static var noThreads: Self {
-        Self(.internalError, "the system allows no more threads", "raise the limit, or use fewer jobs")
+        Self(.ioError, "the system allows no more threads", "raise the limit, or use fewer jobs")
     }
 
     /// The same error, of a signature for something that is in place already.

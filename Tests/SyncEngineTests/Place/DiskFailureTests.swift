@@ -122,6 +122,25 @@ struct DiskFailureTests {
         #expect(try scene.pull { ($0.prune, $0.force) = (true, true) }.status == .done)
     }
 
+    @Test("Another directory in the place of the destination is noticed before anything is said to be complete [F071]")
+    func replacedDestination() throws {
+        let hook = RecordingHook()
+        let (path, other) = (scene.destination, scene.root.path("moved"))
+        let disk = Scene.Disk { _ in
+            guard access(other, F_OK) != 0 else { return }
+            #expect(rename(path, other) == 0 && mkdir(path, 0o755) == 0)
+        }
+        let outcome = try scene.pull(hooks: hook, disk: disk) {
+            $0.hooks = [RunHook(group: "all", arguments: ["/bin/after"])]
+        }
+        #expect(outcome.status == .cannotCreate && outcome.error?.message.contains("was moved away") == true)
+        #expect(hook.calls.allSatisfy { $0.environment["SYNCAGENT_RESULT"] != "ok" })
+        #expect(outcome.values("result", of: "group.completed").allSatisfy { $0 != "ok" })
+        #expect(AssetTree.read(scene.destination).paths == [], "what stands there is somebody else's")
+        #expect(rmdir(path) == 0 && rename(other, path) == 0)
+        #expect(try scene.pull().status == .done && scene.problems(tree) == [])
+    }
+
     @Test("A batch after a failed syncfs is not placed, though the next one would succeed")
     func laterBatch() throws {
         let manifest = try Manifest.ofRows(5_000)
