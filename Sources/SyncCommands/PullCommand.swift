@@ -93,6 +93,7 @@ struct PullCommand: AsyncParsableCommand, RunOptions {
         (recipe.include, recipe.exclude) = (target.include + target.paths, target.exclude)
         let told = EngineError(failure.status, failure.message, cause: failure.cause)
         _ = store.recordTry(recipe, told, now: SystemTime.milliseconds())
+        MetricsFile.keepAfterTry((try? self.recipe(.ofProcess))?.1.metricsFile, store)
     }
 
     private func pull(_ output: Output, _ end: PullEnd) async throws {

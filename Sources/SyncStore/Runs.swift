@@ -95,10 +95,8 @@ extension SyncStore {
 
     private static func asksForTheSame(_ run: StoredRun, _ start: RunStart, _ db: Database) throws -> Bool {
         let asked = StoredRun(start, of: start.session, isHeld: false, now: 0)
-        let isOpen = try StoredGroup.all(of: run.identifier, db).contains {
-            $0.name == RunRecipe.groupOfAll && $0.state == .open
-        }
-        guard isOpen, run.isSame(as: asked) else { return false }
+        let all = try StoredGroup.named(RunRecipe.groupOfAll, of: run.identifier, db)
+        guard all?.state == .open, run.isSame(as: asked) else { return false }
         return try StoredHook.all(where: "hooks.run = \(run.identifier)", db).map(\.hook) == start.recipe.hooks
     }
 

@@ -29,11 +29,15 @@ extension StoredGroup: StoreRecord {
         try read("group", by: "name", "SELECT * FROM groups WHERE run = \(run) ORDER BY name", db)
     }
 
+    static func named(_ name: String, of run: String, _ db: Database) throws -> StoredGroup? {
+        try read("group", by: "name", "SELECT * FROM groups WHERE run = \(run) AND name = \(name)", db).first
+    }
+
     /// Every task of a group is terminal: its hooks are owed, or will not run.
     static func complete(_ group: CompletedGroup, of run: String, after lastSeq: Int64, now: Int64, _ db: Database)
         throws
     {
-        guard var found = try all(of: run, db).first(where: { $0.name == group.name }) else {
+        guard var found = try named(group.name, of: run, db) else {
             throw StoreError(.unknown, "The run has no group '\(escaped(group.name))'.")
         }
         var isNew = false

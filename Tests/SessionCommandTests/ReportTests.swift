@@ -93,13 +93,37 @@ struct ReportTests {
         #expect(try set.pull().status == 78)
         try expectFailed("nonsense")
         #expect(try tool.run(["doctor"]).output.contains("problem  configuration: "))
-        let plugin = #"{plugins: {use: [{point: "resolver", plugin: "no-such-plugin"}]}}"#
+        let metrics = #"metrics: {textfile: "\#(set.scratch.url.path)/kept.prom"}"#
+        try set.scratch.write(Data("{\(metrics)}".utf8), to: ".config/syncagent/config.json")
+        #expect(try set.pull().status == 0)
+        let good = "last_run_result{result=\"ok\",session=\"com.example.tower\"} 1\n"
+        #expect(try set.text("kept.prom").contains(good))
+        let plugin = #"{plugins: {use: [{point: "resolver", plugin: "no-such-plugin"}]}, \#(metrics)}"#
         try set.scratch.write(Data(plugin.utf8), to: ".config/syncagent/config.json")
         let pull = try set.pull()
         #expect(pull.status == 78)
+        #expect(try !set.text("kept.prom").contains(good), "a try that came to no engine is in the file of metrics too")
         let said = pull.error.split(separator: "\n").last.map { $0.dropFirst("syncagent: ".count) } ?? ""
         let doctor = try tool.run(["doctor"]).output
         #expect(!said.isEmpty && doctor.contains("problem  configuration: \(said)"), "\(doctor)\n\(said)")
+    }
+
+    @Test(
+        "An index, or its log, that is too long to be read is told by doctor as by a pull",
+        arguments: ["index", "index.log"])
+    func tooLong(name: String) throws {
+        let set = try ServedSet()
+        #expect(try set.pull().status == 0)
+        let file = set.scratch.url.appendingPathComponent("tower/.syncagent/\(name)").path
+        if !FileManager.default.fileExists(atPath: file) { try Data().write(to: URL(fileURLWithPath: file)) }
+        try #require(truncate(file, 2 << 30 + 1) == 0)
+        let doctor = try set.tool.run(["doctor", "--strict"])
+        #expect(doctor.status == 2 && doctor.output.contains("/tower/.syncagent/\(name)"), "\(doctor.output)")
+        #expect(doctor.output.contains("Remove it:") && !doctor.output.contains("give this user access"))
+        #expect(try set.pull().status == 73)
+        try FileManager.default.removeItem(atPath: file)
+        #expect(try set.pull().status == 0)
+        #expect(try set.tool.run(["doctor", "--strict"]).status == 0)
     }
 
     @Test("What is missing is told with what to do; mended, it is over")

@@ -41,6 +41,24 @@ struct SafeguardTests {
     }
 
     @Test(
+        "A key that was published once because somebody asked for it is found again, though nothing has touched it",
+        arguments: [false, true])
+    func permittedOnce(isLoose: Bool) throws {
+        var set = try PublishedSet(.manySmall(20))
+        try set.root.write("-----BEGIN PRIVATE KEY-----\n" + Self.body, to: "in/deep/key")
+        set.options.isLoose = isLoose
+        set.options.stampCache = set.root.path("stamps")
+        set.options.now = .max
+        try set.publish { $0.permits = .privateKeys }
+        #expect(
+            try set.publish { $0.permits = .privateKeys }.unreadFiles == 21, "the cache holds for who asks for keys")
+        #expect(set.failure()?.details == ["deep/key"])
+        try set.publish { $0.exclude = ["deep/key"] }
+        #expect(try set.publish { $0.exclude = ["deep/key"] }.unreadFiles == 20)
+        #expect(set.failure()?.details == ["deep/key"])
+    }
+
+    @Test(
         "Files that only speak of private keys are published",
         arguments: [
             "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----\n",
@@ -74,6 +92,7 @@ struct SafeguardTests {
             #expect(error?.exitStatus == .refused && error?.remedy.contains("--allow-fewer") == true)
             #expect(
                 error?.summary.hasSuffix("less than half of the 6 of revision 1") == true, "\(error?.summary ?? "")")
+            #expect(set.failure { $0.base = .none }?.summary == error?.summary)
             #expect(try set.bytes(below: "out") == before)
             let warnings = try set.options.preview().warnings
             #expect(warnings.contains { $0.hasPrefix("publish would refuse this: ") })

@@ -187,6 +187,23 @@ struct SignedBaseTests {
         #expect(try set.publish().warnings.isEmpty)
     }
 
+    @Test("Packs that are not here are named as unread before a base that nobody has signed is accepted")
+    func unreadPacks() throws {
+        var (set, keys) = try Self.signed()
+        try Self.forge(set) { $0.replacing("\"packs\":", with: "\"x-user-data\":1,\"packs\":") }
+        try FileManager.default.removeItem(atPath: set.root.path("out/packs"))
+        set.options.signing = try Self.signing(set, keys, now: 2_000)
+        let refused = try #require(
+            set.failure {
+                $0.base = .manifest(set.root.path("out/manifest.json"))
+                $0.output = set.root.path("other")
+            })
+        #expect(refused.exitStatus == .refused)
+        #expect(
+            refused.details.first?.hasPrefix("what would be signed with it: ") == true
+                && refused.details.first?.contains("that nobody has read") == true, "\(refused.details)")
+    }
+
     @Test("A revision that was signed, or a lower one, is not used again, whatever has become of the output")
     func numbersGoOn() throws {
         var (set, keys) = try Self.signed()

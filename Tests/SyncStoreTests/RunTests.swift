@@ -24,6 +24,18 @@ struct RunTests {
         #expect(try store.hooks(run: "r1").map(\.arguments).contains(["/usr/bin/reindex", "a b", "ü\n\"\\"]))
     }
 
+    @Test("Thousands of groups that end together are not read anew for each of them", .timeLimit(.minutes(1)))
+    func manyGroups() throws {
+        let store = try SyncStore.inMemory()
+        var start = towerRun("r1")
+        (start.groups, start.recipe.hooks) = ((0..<6_000).map { "g\($0)" } + ["all"], [])
+        try store.begin(start, now: 1)
+        let done = start.groups.map { CompletedGroup(name: $0, result: .ok, changed: 0) }
+        #expect(try store.complete(done, of: "r1", now: 2).isEmpty)
+        #expect(try store.groups(of: "r1").allSatisfy { $0.state == .completed })
+        try store.finish(run: "r1", result: .ok, counts: RunCounts(), now: 3)
+    }
+
     @Test("A pause, of a second or of weeks, does not use up the deadline, however often [S101 S108]")
     func pausedDeadline() throws {
         let store = try SyncStore.inMemory()

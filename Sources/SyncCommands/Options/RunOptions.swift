@@ -217,6 +217,7 @@ struct DestinationOptions: ParsableArguments {
         if maxDelete != nil, !prune {
             throw ValidationError("--max-delete needs --prune; without it nothing is removed.")
         }
+        if let backupDir { try requireLocal(backupDir, "--backup-dir", "run the pull there") }
         var recipe = RunRecipe(manifest: "")
         try apply(to: &recipe, ConfigurationFile(), PathBase(directory: "/", home: nil))
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import SyncAssembly
 import SyncEngine
 import SyncModel
 import SyncReport
@@ -58,6 +59,16 @@ struct MetricsFile: Sendable {
         do throws(CommandFailure) { try MetricsFile(path: path).write(store) } catch {
             throw EngineError(error.status, error.message, cause: error.cause)
         }
+    }
+
+    /// As ``write(_:)``, after a try that came to no engine: what has been said then is why it failed.
+    ///
+    /// - Parameter path: `nil` for what the usual settings say, as far as they can be read.
+    static func keepAfterTry(_ path: String?, _ store: SyncStore) {
+        let environment = EnvironmentPaths.ofProcess
+        let usual = try? ConfigurationFile.usual(environment.configurationFiles, home: environment.pathBase.home)
+        guard let path = path ?? usual?.metricsFile else { return }
+        try? MetricsFile(path: path).write(store)
     }
 
     /// Replaces the file by what the store says now.

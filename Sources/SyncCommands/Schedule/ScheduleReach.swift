@@ -25,6 +25,7 @@ extension ScheduleRecords {
         note(
             name, failure.message, cause: failure.cause, status: failure.status, in: store,
             now: SystemTime.milliseconds())
+        if let store { MetricsFile.keepAfterTry(nil, store) }
     }
 }
 

@@ -48,16 +48,21 @@ extension Examination {
 
     private static func index(_ session: StoredSession, _ subject: String, _ findings: inout Findings) {
         let directory = session.destination + "/" + Destination.stateName
-        guard exists(directory + "/index") else { return }
+        guard exists(directory) else { return }
         do throws(FileError) {
             let destination = try Destination.open(path: session.destination, create: false)
             // An index without entries is not written: one that reads as empty is damaged.
-            if StatIndex.read(from: destination).count == 0, isLarge(directory + "/index") {
+            if try StatIndex.load(from: destination).count == 0, isLarge(directory + "/index") {
                 findings.problem(
                     subject, "the index of what is installed is damaged",
                     "nothing to do: the next pull hashes the files again")
             }
-        } catch { findings.problem(subject, "\(error)", "give this user access to \(escaped(directory))") }
+            try IndexLog.requireReadable(destination)
+        } catch {
+            findings.problem(
+                subject, "\(error)",
+                error.code == .fileTooLarge ? "see above" : "give this user access to \(escaped(directory))")
+        }
     }
 
     private static func isLarge(_ path: String) -> Bool { status(following: path).map { $0.size > 256 } ?? false }

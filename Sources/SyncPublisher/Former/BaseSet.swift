@@ -14,6 +14,8 @@ struct BaseSet {
     /// The packs with the URLs to write.
     private(set) var packs: [Manifest.Pack]
     private(set) var warnings: [String] = []
+    /// How many packs stay where the base is, unread.
+    private(set) var far = 0
     /// The packs whose bytes were hashed just now, by index.
     private var hashed: Set<Int> = []
     /// The manifest's dictionary; `nil` if it has none, or its pack is not here.
@@ -77,6 +79,7 @@ struct BaseSet {
                 far.append(name)
             }
         }
+        self.far = far.count
         if let name = far.first {
             warnings.append(
                 far.count == 1

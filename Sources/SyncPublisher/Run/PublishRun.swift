@@ -212,12 +212,14 @@ struct PublishRun {
 
     /// Why the source is probably not what it should be, such as a disk that is not mounted; `nil` if nothing speaks for that.
     private func loss(_ tree: SourceTree) -> PublishError? {
-        let former = base?.manifest.files.count ?? 0
-        guard !options.permits.contains(.fewerFiles), tree.count == 0 || tree.count < former - tree.count else {
-            return nil
-        }
+        guard !options.permits.contains(.fewerFiles) else { return nil }
+        // Whoever takes nothing over from what is published still replaces it. If it cannot be read, that is why.
+        let published = BasePlace(.top, "manifest.json", of: output)
+        let manifest = base?.manifest ?? (options.base == .none ? try? published.manifest(remedy: "") : nil)
+        let former = manifest?.files.count ?? 0
+        guard tree.count == 0 || tree.count < former - tree.count else { return nil }
         let what = "\(shown(options.directory)) has \(tree.count == 0 ? "no" : "\(tree.count)") files and links"
-        let before = base.map { ", less than half of the \(former) of revision \($0.manifest.revision)" } ?? ""
+        let before = manifest.map { ", less than half of the \(former) of revision \($0.revision)" } ?? ""
         return .refused(
             what + (former > 0 ? before : ""),
             "is it the right directory, and is everything mounted? If so: --allow-fewer; nothing was published")
@@ -388,7 +390,8 @@ extension PublishRun {
     mutating func keepStamps(_ entries: ManifestEntries) {
         guard let path = options.stampCache, let now = options.now else { return }
         let tree = entries.tree
-        let code = StampCache.write(tree.count, to: path, now: now) { index, add in
+        let withKeys = options.permits.contains(.privateKeys)
+        let code = StampCache.write(tree.count, to: path, withKeys: withKeys, now: now) { index, add in
             // The times of what is made when it is read say nothing.
             guard !tree.entries[index].hasUnstatedSize, let digest = entries.digest(of: index) else { return }
             tree.withPath(index) { add($0, tree.entries[index].stamp, digest) }

@@ -17,7 +17,7 @@ extension PublishRun {
             return
         }
         let manifest = shown(base.place.path)
-        let carried = carried(from: base.manifest)
+        let carried = carried(from: base)
         let parts = carried.isEmpty ? "nothing but its packs" : carried.joined(separator: "; ")
         guard options.permits.contains(.foreignBase) else {
             throw PublishError(
@@ -65,8 +65,12 @@ extension PublishRun {
     }
 
     /// What a new manifest would have from the base, for people.
-    private func carried(from base: Manifest) -> [String] {
+    private func carried(from set: BaseSet) -> [String] {
+        let base = set.manifest
         var parts: [String] = []
+        if set.far > 0 {
+            parts.append("\(set.far == 1 ? "a pack" : "\(set.far) packs") that nobody has read, not being here")
+        }
         if options.groups == nil {
             parts += base.groups.map { group in
                 "the group \(shown(group.name))"

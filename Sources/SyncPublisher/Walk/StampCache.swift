@@ -15,6 +15,8 @@ import SyncSystem
 /// without its times showing it ("racy git", gitformat-index(5)).
 enum StampCache {
     static let magic = Array("syncagent publish stamps 1\n".utf8)
+    /// How one begins whose files were read by a run that publishes private keys: it says nothing to one that does not.
+    private static let magicWithKeys = Array("syncagent publish stamps and keys 1\n".utf8)
     /// Times closer than this prove nothing, in **nanoseconds**: FAT keeps even seconds only.
     static let racyTime: Int64 = 2_000_000_000
     /// Most **bytes** read; about ten million files.
@@ -22,15 +24,22 @@ enum StampCache {
 
     /// Calls `body` with each record, in path order.
     ///
+    /// - Parameter withKeys: Whether private keys may be among the files.
     /// - Returns: `false` when there is no such file, or it is not whole; then `body` was not called.
     static func forEach(
-        in path: String, _ body: (UnsafeBufferPointer<UInt8>, SourceTree.FileStamp, SHA256Digest) -> Void
+        in path: String, withKeys: Bool = false,
+        _ body: (UnsafeBufferPointer<UInt8>, SourceTree.FileStamp, SHA256Digest) -> Void
     ) -> Bool {
         guard let file = try? openFile(path, trust: .state), let size = status(file.raw)?.size,
             size >= UInt64(magic.count + 2 + 32), size <= limit, isWhole(file.raw, size)
         else { return false }
         var reader = ByteReader(file.raw, end: size - 32)
-        guard reader.take(magic.count, { $0.elementsEqual(magic) }) == true else { return false }
+        if reader.take(magic.count, { $0.elementsEqual(magic) }) != true {
+            reader = ByteReader(file.raw, end: size - 32)
+            guard withKeys, reader.take(magicWithKeys.count, { $0.elementsEqual(magicWithKeys) }) == true else {
+                return false
+            }
+        }
         while let length = reader.take(2, { $0.loadUnaligned(as: UInt16.self) }), length > 0 {
             let count = Int(UInt16(littleEndian: length))
             let isRead: Void? = reader.take(count + 64) { record in
@@ -55,20 +64,24 @@ enum StampCache {
     /// the one of a number, or none.
     ///
     /// - Returns: Why it could not be written.
-    static func write(_ count: Int, to path: String, now: Int64, record: (Int, Take) -> Void) -> Errno? {
+    static func write(_ count: Int, to path: String, withKeys: Bool = false, now: Int64, record: (Int, Take) -> Void)
+        -> Errno?
+    {
         let temporary = path + ".tmp"
         let file: Descriptor
         do throws(FileError) { file = try createFile(temporary, .writeOnly) } catch { return error.code }
-        let code = writeRecords(count, file.raw, now, record) ?? renameEntry(temporary, to: path)
+        let head = withKeys ? magicWithKeys : magic
+        let code = writeRecords(count, head, file.raw, now, record) ?? renameEntry(temporary, to: path)
         if code != nil { removeFile(temporary) }
         return code
     }
 
-    private static func writeRecords(_ count: Int, _ file: Int32, _ now: Int64, _ record: (Int, Take) -> Void) -> Errno?
-    {
+    private static func writeRecords(
+        _ count: Int, _ head: [UInt8], _ file: Int32, _ now: Int64, _ record: (Int, Take) -> Void
+    ) -> Errno? {
         // Without a digest there is no cache.
         guard var hasher = try? SHA256Hasher() else { return .noMemory }
-        var buffer = magic
+        var buffer = head
         var offset: UInt64 = 0
         func flush() -> Errno? {
             let code = buffer.withUnsafeBytes { bytes -> Errno? in
@@ -170,7 +183,7 @@ extension PublishRun {
         var index = 0
         var row = 0
         var found: [(index: Int, row: Int)] = []
-        _ = StampCache.forEach(in: cache) { path, stamp, digest in
+        _ = StampCache.forEach(in: cache, withKeys: options.permits.contains(.privateKeys)) { path, stamp, digest in
             while index < tree.count, tree.withPath(index, { PathOrder.precedes($0, path) }) { index += 1 }
             while row < files.count, files.withPath(row, { PathOrder.precedes($0, path) }) { row += 1 }
             guard index < tree.count, tree.entries[index].kind != .link, tree.entries[index].stamp == stamp,
