@@ -135,6 +135,7 @@ extension TargetOptions {
         recipe.groups = groups
         (recipe.include, recipe.exclude) = (include + paths, exclude)
         release.apply(to: &recipe)
+        listing.apply(to: &recipe)
         recipe.settings.connections = settings.transfer.plannedConnections
         return recipe
     }
