@@ -154,7 +154,7 @@ extension RunSettings {
             ? URLScope.fileIsBuiltIn
             : "no transport plugin on this machine handles \(scheme): (plugins.use in the configuration)"
         if urlScheme(of: location) != nil {
-            guard self.plugins.schemes.contains(scheme) else {
+            guard self.plugins.schemes.contains(scheme) || sourceSchemes.contains(scheme) else {
                 throw CommandFailure(.usage, "MANIFEST is a path or an http(s) URL; \(nobody)")
             }
             return location

@@ -13,6 +13,8 @@ struct ManifestSource: Sendable {
     let cache: ManifestCache?
     /// Where manifests are that were derived from listings, to be read: also where nothing may be kept.
     var derived: ManifestCache?
+    /// Where `hf://` is.
+    var hub = HubPlace()
     /// What the names of a checksum list are relative to; `nil` for the list's own place.
     var base: String?
     /// Parts of manifests that are here.
@@ -27,6 +29,13 @@ struct ManifestSource: Sendable {
     let ahead = Monitor<(digest: SHA256Digest, fetch: PartFetch)?>(nil)
 
     func find(_ location: String, _ wanted: WantedRelease = WantedRelease()) throws(EngineError) -> FoundManifest {
+        if let scheme = urlScheme(of: location), sourceSchemes.contains(scheme) {
+            guard wanted.path == nil else {
+                throw EngineError(
+                    .usage, "\(redacted(url: location)) has no channels; leave out --channel and --revision")
+            }
+            return try findOnHub(location)
+        }
         if let path = wanted.path { return try find(path, wanted, besides: Self.named(location)) }
         guard let scheme = urlScheme(of: location) else { return try read(location) }
         guard limits.schemes?.contains(scheme) ?? true else {
@@ -118,7 +127,7 @@ struct ManifestSource: Sendable {
         _ digest: SHA256Digest, project: String, location: String, _ wanted: WantedRelease = WantedRelease(),
         isPublic: Bool?
     ) throws(EngineError) -> FoundManifest {
-        let place = ManifestPlace(location, isPublic: isPublic)
+        let place = place(location, isPublic: isPublic)
         if let cache, let (body, isCompressed) = cache.body(digest),
             let manifest = try? decode(body, isCompressed: isCompressed, at: place, isDerived: true),
             manifest.digest == digest
