@@ -22,10 +22,10 @@
 typedef void *(*sa_http_begun)(void *server, const char *target, struct MHD_Connection *connection);
 
 /* MHD_start_daemon(3): `threads` threads that wait for connections which MHD_add_connection brings. Connections are
-   counted by the caller, so the library's own limit is above what he lets in. `per_address` connections of one address, 0 for
-   no limit; `stall` in seconds, 0 for none. */
+   counted by the caller, those of one address, too, so the library's own limit is above what he lets in. `stall` in seconds,
+   0 for none. */
 static inline struct MHD_Daemon *sa_http_start(
-    unsigned int threads, unsigned int connections, unsigned int per_address, unsigned int stall,
+    unsigned int threads, unsigned int connections, unsigned int stall,
     MHD_AccessHandlerCallback answer,
     sa_http_begun begun, MHD_RequestCompletedCallback completed, MHD_NotifyConnectionCallback changed, void *server
 ) {
@@ -46,7 +46,6 @@ static inline struct MHD_Daemon *sa_http_start(
         MHD_OPTION_ARRAY, threads > 1 ? pool : none,
         strict, 1,
         MHD_OPTION_CONNECTION_LIMIT, connections,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, per_address,
         MHD_OPTION_CONNECTION_TIMEOUT, stall,
         MHD_OPTION_URI_LOG_CALLBACK, begun, server,
         MHD_OPTION_NOTIFY_COMPLETED, completed, server,

@@ -275,6 +275,19 @@ struct ServerTests {
         }
     }
 
+    @Test("An address has no more connections than it may, also of those on which nothing is said")
+    func silentClients() async throws {
+        var small = limits
+        small.maximumPerAddress = 3
+        try await serving(.atOnce { _ in HTTPResponse(status: 200) }, small) { port in
+            let silent = try (0..<3).map { _ in try Client(port) }
+            let start = ContinuousClock.now
+            #expect(try await Client(port).read() == "")
+            #expect(ContinuousClock.now - start < limits.idleTimeout, "at once, and not when its time was over")
+            withExtendedLifetime(silent) {}
+        }
+    }
+
     @Test("Whoever goes in the middle of anything leaves nothing behind, and others are answered")
     func leavers() async throws {
         var small = limits

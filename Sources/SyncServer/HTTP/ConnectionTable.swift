@@ -60,6 +60,8 @@ final class ConnectionTable: Sendable {
         var entries: [Int32: Entry] = [:]
         /// Those that are not cut off.
         var count = 0
+        /// How many each address has, also of those on which nothing has come: libmicrohttpd does not count these.
+        var addresses: [String: Int] = [:]
         var clock: UInt64 = 0
         /// When ``ConnectionTable/expire()`` is due at the latest.
         var nextDeadline: ContinuousClock.Instant?
@@ -108,8 +110,14 @@ extension ConnectionTable {
     }
 
     /// Takes a place for a connection, if need be that of the one that has waited longest for its client.
-    func add(_ connection: Connection) {
+    ///
+    /// - Returns: `false` when its address has all it may have.
+    func add(_ connection: Connection) -> Bool {
         state.withLock { state in
+            if let most = limits.maximumPerAddress {
+                guard state.addresses[connection.client, default: 0] < most else { return false }
+                state.addresses[connection.client, default: 0] += 1
+            }
             // Somebody else's descriptor by now: libmicrohttpd has closed it without a word.
             forget(connection.descriptor, in: &state)
             if limits.makesRoom { makeRoom(in: &state, limit: limits.maximumConnections - 1) }
@@ -119,6 +127,7 @@ extension ConnectionTable {
             arm(&entry, limits.idleTimeout, in: &state)
             state.entries[connection.descriptor] = entry
             state.count += 1
+            return true
         }
     }
 
@@ -309,6 +318,10 @@ extension ConnectionTable {
     }
 
     private func forget(_ descriptor: Int32, in state: inout State) {
-        if let entry = state.entries.removeValue(forKey: descriptor), !entry.isCut { state.count -= 1 }
+        guard let entry = state.entries.removeValue(forKey: descriptor) else { return }
+        if !entry.isCut { state.count -= 1 }
+        guard limits.maximumPerAddress != nil else { return }
+        let left = state.addresses[entry.connection.client, default: 0] - 1
+        state.addresses[entry.connection.client] = left > 0 ? left : nil
     }
 }

@@ -146,7 +146,7 @@ final class ConnectionWatch: Sendable {
         let address = SocketAddress.filled { getpeername(connection.descriptor, $0, $1) == 0 }
         guard case .bytes = found, let address else { return close(connection) }
         table.beginsToAsk(connection)
-        // Where that fails, as where the client's address has all it may have, the descriptor is closed already.
+        // Where that fails the descriptor is closed already.
         if !daemon.add(connection.descriptor, from: address) { table.remove(connection) }
     }
 
@@ -175,8 +175,7 @@ final class ConnectionWatch: Sendable {
             }
             let peer = isUnix ? peerUser(of: descriptor) : nil
             let connection = Connection(descriptor: descriptor, client: client, peerUser: peer)
-            table.add(connection)
-            handOver(connection)
+            if table.add(connection) { handOver(connection) } else { CPosix.close(descriptor) }
         } while table.hasRoom
         return true
     }

@@ -26,7 +26,7 @@ final class Daemon: Sendable {
             UInt32(clamping: max(1, limits.threads)),
             // Those that have been let go take a moment to be closed.
             UInt32(clamping: min(max(0, limits.maximumConnections), 1 << 20) * 2 + 256),
-            UInt32(clamping: limits.maximumPerAddress ?? 0), stall, answer, begun, completed, changed,
+            stall, answer, begun, completed, changed,
             Unmanaged.passUnretained(self).toOpaque())
         guard let raw else { throw HTTPServerError(reason: errnoText) }
         handle.withLock { $0 = Handle(raw: raw) }
