@@ -79,6 +79,9 @@ let package = Package(
         library("SyncPlugins", ["SyncModel"]),
         library("SyncManifest", ["SyncModel"]),
         tests("SyncManifestTests", ["SyncModel", "SyncManifest", "SyncContent"]),
+        // What others publish in place of a manifest: bytes of a listing in, a manifest out. No I/O.
+        library("SyncSources", ["SyncModel", "SyncManifest"]),
+        tests("SyncSourcesTests", ["SyncSources", "SyncManifest", "SyncModel"]),
         tests("SyncPlannerTests", ["SyncManifest", "SyncModel"]),
         // What files are made of: SHA-256, Zstandard, and how spans of packs become files.
         library("SyncContent", ["SyncModel", "COpenSSL", "CZstd", "SyncSystem", "SyncPlugins", "SyncManifest"]),
@@ -94,7 +97,7 @@ let package = Package(
             [
                 "SyncAssembly", "SyncCurl", "SyncTransfer", "SyncPlugins", "SyncModel", "SyncTestKit",
             ]),
-        library("SyncFiles", ["SyncModel", "SyncSystem", "SyncContent"]),
+        library("SyncFiles", ["SyncModel", "SyncSystem", "SyncContent", "SyncManifest"]),
         tests("SyncFilesTests", ["SyncFiles", "SyncSystem", "SyncContent", "SyncModel", "SyncTestKit"]),
         tests(
             "SyncUnpackTests",
@@ -124,7 +127,7 @@ let package = Package(
             "SyncEngine",
             [
                 "SyncModel", "SyncPlugins", "SyncManifest", "SyncContent", "SyncSystem", "SyncFiles", "SyncStore",
-                "SyncTrust", "SyncReport",
+                "SyncTrust", "SyncReport", "SyncSources",
             ]),
         tests(
             "SyncEngineTests",

@@ -117,7 +117,9 @@ struct SyncagentCommand: CommandGroup {
             .init(
                 name: "Publish",
                 subcommands: [PublishCommand.self, ChannelCommand.self, KeysCommand.self, ServeCommand.self]),
-            .init(name: "Read a manifest", subcommands: [LsCommand.self, DiffCommand.self, CatCommand.self]),
+            .init(
+                name: "Read a manifest",
+                subcommands: [LsCommand.self, DiffCommand.self, CatCommand.self, ImportCommand.self]),
             .init(
                 name: "Background pulls and schedules",
                 subcommands: [

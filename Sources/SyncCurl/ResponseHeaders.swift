@@ -15,6 +15,9 @@ package struct ResponseHeaders: Equatable {
     package var cacheControl: String?
     package var expires: String?
     package var acceptRanges: String?
+    package var link: String?
+    /// How many requests are left, and for how many **seconds**, where the server says it. draft-ietf-httpapi-ratelimit-headers.
+    package var rateLimit: RateLimit?
     /// Whether a cookie is to be set, of which nothing is kept.
     package var setsCookie = false
     /// A header of which there may be one came twice with different values.
@@ -55,6 +58,8 @@ package struct ResponseHeaders: Equatable {
         case "cache-control": cacheControl = cacheControl.map { "\($0), \(value)" } ?? value
         case "expires": expires = value
         case "accept-ranges": acceptRanges = value
+        case "link": link = link.map { "\($0), \(value)" } ?? value
+        case "ratelimit": rateLimit = RateLimit(value) ?? rateLimit
         case "set-cookie": setsCookie = true
         default: break
         }
@@ -121,6 +126,55 @@ package struct HeaderCollector {
         }
         return .more
     }
+}
+
+/// What `RateLimit` says: `"resolvers";r=12;t=55`, or `limit=100, remaining=12, reset=55` as in earlier drafts. Of several
+/// policies the one with the fewest requests left.
+package struct RateLimit: Equatable, Sendable {
+    /// Requests that are left.
+    package let remaining: UInt64
+    /// **Seconds** until there are more.
+    package let seconds: UInt64
+
+    package init?(_ text: String) {
+        guard text.utf8.count <= 1_024 else { return nil }
+        var found: (remaining: UInt64, seconds: UInt64)?
+        func take(_ part: [String: UInt64]) {
+            guard let remaining = part["r"] ?? part["remaining"], let seconds = part["t"] ?? part["reset"] else {
+                return
+            }
+            if found.map({ remaining < $0.remaining }) ?? true { found = (remaining, seconds) }
+        }
+        func pairs(_ text: Substring, _ separator: Character) -> [String: UInt64] {
+            var pairs: [String: UInt64] = [:]
+            for word in text.split(separator: separator) {
+                let sides = word.split(separator: "=", maxSplits: 1).map { $0.filter { $0 != " " && $0 != "\t" } }
+                if sides.count == 2, let number = decimal(sides[1]) { pairs[sides[0].lowercased()] = number }
+            }
+            return pairs
+        }
+        if text.contains(";") {
+            for policy in text.split(separator: ",") { take(pairs(policy, ";")) }
+        } else {
+            take(pairs(text[...], ","))
+        }
+        guard let found else { return nil }
+        (remaining, seconds) = found
+    }
+}
+
+/// The target of `rel="next"` in a `Link`; `nil` where there is none. RFC 8288 section 3.
+package func nextLink(_ text: String) -> String? {
+    guard text.utf8.count <= 16_384 else { return nil }
+    var rest = text[...]
+    while let open = rest.firstIndex(of: "<"), let close = rest[open...].firstIndex(of: ">") {
+        let target = rest[rest.index(after: open)..<close]
+        rest = rest[rest.index(after: close)...]
+        let parameters = rest.prefix { $0 != "<" }.lowercased().filter { $0 != " " && $0 != "\t" }
+        let relations = ["rel=\"next\"", "rel=next,", "rel=next;"]
+        if relations.contains(where: parameters.contains) || parameters.hasSuffix("rel=next") { return String(target) }
+    }
+    return nil
 }
 
 /// `Content-Range: bytes 0-499/1234`. RFC 9110 §14.4.

@@ -150,6 +150,7 @@ extension RunStatus {
         (files, bytes) = (run.counts.files, run.counts.bytes)
         requests = run.counts.requests
         userData = run.recipe.userData
+        source = run.facts.source
         expectedBytes = run.recipe.expectedBytes
         umask = run.recipe.umask
         (channel, revision) = (run.recipe.channel, run.recipe.revision)

@@ -104,7 +104,7 @@ extension EventName {
         case .pullFinished:
             (
                 "result files bytes manifest requests elapsed_ms",
-                "directories replaced obsolete error stopped"
+                "source directories replaced obsolete error stopped"
             )
 
         case .taskInstalled: ("path source", "size sha256 link")
@@ -139,7 +139,7 @@ extension EventName {
         case .plan:
             (
                 "project revision destination files unchanged wanted prunable bytes requests spans",
-                "replaced directories prunable_directories prune_refused refused obstructed"
+                "source unknown replaced directories prunable_directories prune_refused refused obstructed"
             )
         case .planFile: ("path action", "directory size link from here reason")
         case .planRoute:
@@ -148,7 +148,7 @@ extension EventName {
                 "local plugin asked rule credentials headers proxy tls hops status reason probes"
             )
         case .verifyFinished:
-            ("result files bytes differing extra problems", "directories signed notes")
+            ("result files bytes differing extra problems", "source directories signed notes")
         case .publishFinished:
             (
                 "\(Self.published) packs parts deltas repack_pays", "channel signed manifest_sha256 error"

@@ -21,8 +21,10 @@ public struct RunRecipe: Sendable, Equatable, Codable {
     /// The group that every run has: all files. No manifest may declare it.
     public static let groupOfAll = "all"
 
-    /// An absolute path, or an http(s) URL.
+    /// An absolute path, or a URL: of a manifest, or of a listing that one can be made of.
     @Omittable public var manifest = ""
+    /// The URL that the names of a checksum list are relative to; `nil` for the list's own place.
+    public var base: String?
     /// Where files go; `nil` for `./<project>`. Absolute, where somebody else works on it.
     public var destination: String?
     /// The session's name; `nil` for the manifest's project.
@@ -202,5 +204,34 @@ extension KeyedDecodingContainer {
 extension KeyedEncodingContainer {
     package mutating func encode<Value>(_ value: Omittable<Value>, forKey key: Key) throws {
         if value.wrappedValue != Value() { try encode(value.wrappedValue, forKey: key) }
+    }
+}
+
+/// Where a set comes from that nobody published as a manifest: `source` of a manifest that was derived from somebody's
+/// listing.
+public struct SourceOrigin: Sendable, Equatable, Codable {
+    /// What kind of listing it was, such as `sums`, `metalink` or `hf`; otherwise the scheme of a source plugin.
+    public var kind: String
+    /// The listing, as it was asked for, without secrets.
+    public var url: String
+    /// Which state of the listing: a commit, a digest.
+    public var at: String
+
+    /// See the properties.
+    public init(kind: String, url: String, at: String) { (self.kind, self.url, self.at) = (kind, url, at) }
+
+    /// On one line for people: `hf, hf://acme/site, at 5f0c…`.
+    package var shown: String { "\(escaped(kind)), \(escaped(url)), at \(escaped(String(at.prefix(64))))" }
+}
+
+extension JSONLine {
+    /// `"source": {"kind": …, "url": …, "at": …}`, where there is one.
+    package mutating func field(_ source: SourceOrigin?) {
+        guard let source else { return }
+        object("source") {
+            $0.field("kind", source.kind)
+            $0.field("url", source.url)
+            $0.field("at", source.at)
+        }
     }
 }

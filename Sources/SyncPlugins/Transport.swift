@@ -89,6 +89,8 @@ public struct ResponseHead: Sendable {
     /// Which of the request's URLs answers, as ``TransferRequest/urls`` has it, whatever it redirects to: who is to be
     /// blamed if the bytes that follow are wrong. `nil` if the transport does not tell.
     public var source: String?
+    /// What `Link` gives as the next part of a document that comes in several, as written. RFC 8288.
+    package var next: String?
 
     /// Makes a head; see the properties.
     public init(

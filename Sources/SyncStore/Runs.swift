@@ -150,6 +150,14 @@ extension SyncStore {
         }
     }
 
+    /// Records what a run's manifest is, once everything that its source had not said is known.
+    package func change(manifest: SHA256Digest, of run: String) throws(StoreError) {
+        try write(.eventual) { db in
+            var found = try StoredRun.named(run, db)
+            try found.updateChanges(db) { $0.manifest = manifest }
+        }
+    }
+
     /// Records why a run that waits does so, and until when it need not be looked at.
     ///
     /// - Parameters:

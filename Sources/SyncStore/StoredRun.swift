@@ -11,9 +11,13 @@ package struct ManifestFacts: Codable, Sendable, Equatable {
     package var isSigned = false
     /// What is handed on to hooks, observers and reports: what whoever asked says, else the manifest; JSON text on one line.
     package var userData: String?
+    /// The listing that it was derived from; `nil` for one that was published.
+    package var source: SourceOrigin?
 
-    package init(revision: UInt64? = nil, isPublic: Bool? = nil, isSigned: Bool = false) {
-        (self.revision, self.isPublic, self.isSigned) = (revision, isPublic, isSigned)
+    package init(
+        revision: UInt64? = nil, isPublic: Bool? = nil, isSigned: Bool = false, source: SourceOrigin? = nil
+    ) {
+        (self.revision, self.isPublic, self.isSigned, self.source) = (revision, isPublic, isSigned, source)
     }
 }
 
@@ -25,7 +29,7 @@ package struct StoredRun: Codable, Sendable, Equatable {
     package private(set) var session: String
     /// The epoch of its session in which it was last started.
     package private(set) var epoch: Int64
-    package private(set) var manifest: SHA256Digest
+    package internal(set) var manifest: SHA256Digest
     /// What it was asked for, but for its hooks, which have records of their own.
     package internal(set) var recipe: RunRecipe
     /// What it has found out about the manifest.

@@ -73,6 +73,8 @@ public struct RunStatus: Sendable, Equatable, Codable {
     public var manifest: String
     /// Of the manifest's bytes, 64 digits.
     public var manifestSha256: String
+    /// The listing that the manifest was derived from; `nil` for one that was published.
+    public var source: SourceOrigin?
     /// The channel that it follows; `nil` for the default one.
     public var channel: String?
     /// The revision that was asked for; `nil` for the newest.

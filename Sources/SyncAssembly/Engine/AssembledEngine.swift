@@ -76,6 +76,10 @@ package struct AssembledEngine: Sendable {
         let listener: @Sendable (SyncEvent) -> Void = { event in request.withLock(\.listener)(event) }
         let trust = try TrustChoice(settings.file, asked.recipe)
         var configuration = try asked.configuration(on: host)
+        let hub = try HubPlace(host)
+        if let manifest = asked.recipe?.manifest, HubPlace.isNamed(by: manifest) {
+            try hub.addToken(of: host, to: &configuration)
+        }
         let context = PluginContext(
             settings: settings.plugins, host: host, destination: asked.recipe?.destination, web: configuration,
             isStopped: { request.withLock(\.stop).isStopped }, notice: { listener($0.event) })
@@ -133,6 +137,7 @@ package struct AssembledEngine: Sendable {
         environment.verifications = plugins.verifications
         environment.namedHooks = settings.hooks
         environment.trust = trust
+        environment.hub = hub
         if let limit = settings.transfer.manifestLimit {
             environment.manifestLimits = ManifestLimits(ownText: Int(clamping: limit))
         }

@@ -85,7 +85,10 @@ struct ReleaseOptions: ParsableArguments {
 
 /// The manifest, the destination and the part of it that a verb works on.
 struct TargetOptions: ParsableArguments {
-    @Argument(help: "The manifest: a path or an http(s) URL.", completion: .manifests) var manifest: String
+    @Argument(
+        help: "The manifest: a path or an http(s) URL; or in its place a checksum list, a Metalink, or hf://ORG/NAME.",
+        completion: .manifests)
+    var manifest: String
 
     @Argument(
         help:
@@ -94,6 +97,8 @@ struct TargetOptions: ParsableArguments {
     var paths: [String] = []
 
     @OptionGroup(title: "Release and trust") var release: ReleaseOptions
+
+    @OptionGroup var listing: ListingOptions
 
     @Option(
         name: .customLong("into"), help: "The destination directory.  (default: ./<project>)".taking("dir"),

@@ -135,6 +135,7 @@ extension TargetOptions {
         recipe.groups = groups
         (recipe.include, recipe.exclude) = (include + paths, exclude)
         release.apply(to: &recipe)
+        listing.apply(to: &recipe)
         recipe.settings.connections = settings.transfer.plannedConnections
         return recipe
     }
@@ -153,7 +154,7 @@ extension RunSettings {
             ? URLScope.fileIsBuiltIn
             : "no transport plugin on this machine handles \(scheme): (plugins.use in the configuration)"
         if urlScheme(of: location) != nil {
-            guard self.plugins.schemes.contains(scheme) else {
+            guard self.plugins.schemes.contains(scheme) || sourceSchemes.contains(scheme) else {
                 throw CommandFailure(.usage, "MANIFEST is a path or an http(s) URL; \(nobody)")
             }
             return location

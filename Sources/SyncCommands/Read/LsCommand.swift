@@ -143,10 +143,13 @@ struct ReadingOptions: ParsableArguments {
 
     @OptionGroup(title: "Transfer") var transfer: TransferOptions
 
+    @OptionGroup var listing: ListingOptions
+
     /// What is read of a manifest: the release that the options name.
     func recipe(_ location: String) -> RunRecipe {
         var recipe = RunRecipe(manifest: location)
         release.apply(to: &recipe)
+        listing.apply(to: &recipe)
         return recipe
     }
 

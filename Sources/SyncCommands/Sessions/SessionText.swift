@@ -58,6 +58,7 @@ struct SessionText: Sendable {
                     + "\(Figures.grouped(run.requests)) requests",
             ], ["asked for", moment(run.created)],
         ]
+        if let source = run.source { rows.insert(["source", source.shown], at: 2) }
         if let bytes = run.expectedBytes { rows.append(["expected", ByteCount(bytes).description]) }
         if let umask = run.umask { rows.append(["umask", umask.description]) }
         if let started = run.started { rows.append(["started", moment(started)]) }

@@ -14,6 +14,12 @@ enum PlanText {
             "to fetch   \(ByteCount(plan.fetch.packBytes)) from packs, \(ByteCount(plan.fetch.looseBytes)) from individual files,"
                 + " \(ByteCount(plan.fetch.gapBytes)) in gaps between needed blobs", requests(plan),
         ]
+        if let source = plan.source { lines.append("source     \(source.shown)") }
+        if plan.unknown > 0 {
+            lines.append(
+                "unknown    \(Figures.count(plan.unknown, "file")) whose size or SHA-256 the source does not say; fetched once to "
+                    + "find it out")
+        }
         if plan.missingDirectories > 0 { lines.insert("folders    \(figure(plan.missingDirectories)) to make", at: 2) }
         if plan.reusedBytes > 0 {
             lines.insert(

@@ -342,8 +342,8 @@ extension Plan {
 }
 
 /// A row that could not be brought, and why.
-struct RowFailure: Sendable {
-    let row: Int
+struct RowFailure: Sendable, Error {
+    private(set) var row: Int
     /// For people.
     private(set) var reason: String
     private(set) var cause: FailureCause
@@ -365,6 +365,13 @@ struct RowFailure: Sendable {
         self.row = row
         self.reason = reason
         self.cause = cause
+    }
+
+    /// The same of another row.
+    func of(_ row: Int) -> RowFailure {
+        var failure = self
+        failure.row = row
+        return failure
     }
 
     /// A row whose bytes were wrong.

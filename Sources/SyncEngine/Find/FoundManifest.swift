@@ -36,8 +36,12 @@ struct FoundManifest: Sendable {
     var bases: [String]
     /// Who has signed it; `nil` if signatures were not asked for.
     var release: TrustedRelease?
-    private let place: ManifestPlace
-    private let source: ManifestSource
+    /// How it was derived from a listing; `nil` for one that was published.
+    var derivation: Derivation?
+    /// The listing; `nil` for a manifest that was not derived, or when nobody has looked into it.
+    var origin: SourceOrigin?
+    let place: ManifestPlace
+    let source: ManifestSource
     private let decodeBody: @Sendable () throws(EngineError) -> Manifest
 
     var shown: String { place.shown }

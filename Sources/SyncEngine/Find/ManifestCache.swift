@@ -17,6 +17,10 @@ struct ManifestCache: Sendable {
         /// Whether the body came from the `.zst` sibling.
         var isCompressed: Bool
         var project: String
+        /// The listing that the body was made of, without its URL; `nil` for a manifest that came as it is.
+        var source: SourceOrigin?
+
+        var isDerived: Bool { source != nil }
     }
 
     private let directory: String
@@ -25,6 +29,14 @@ struct ManifestCache: Sendable {
     private let limit: Int
     /// Whether a manifest that is not the latest of its URL may still be needed.
     private let isNeeded: @Sendable (SHA256Digest) -> Bool
+
+    /// One that is only read, if it is there.
+    init(reading stateDirectory: String, limit: Int) {
+        self.limit = limit
+        isNeeded = { _ in true }
+        directory = stateDirectory + "/manifests"
+        parts = PartCache(stateDirectory: stateDirectory, isReadOnly: true)
+    }
 
     /// - Parameters:
     ///   - stateDirectory: Absolute; made, 0700, when it is missing.
@@ -50,11 +62,14 @@ struct ManifestCache: Sendable {
         guard fields["format"] == "1", let digest = fields["digest"].flatMap({ SHA256Digest(hex: $0.utf8) }),
             let project = fields["project"]
         else { return nil }
-        let entry = Entry(
+        var entry = Entry(
             digest: digest,
             validator: Validator(
                 etag: fields["etag"].map(String.init), lastModified: fields["last-modified"].map(String.init)),
             isCompressed: fields["encoding"] == "zstd", project: String(project))
+        if let kind = fields["kind"], let at = fields["at"] {
+            entry.source = SourceOrigin(kind: String(kind), url: "", at: String(at))
+        }
         return isPermitted(.read, "\(directory)/\(bodyName(entry.digest, entry.isCompressed))") ? entry : nil
     }
 
@@ -83,6 +98,7 @@ struct ManifestCache: Sendable {
             if let value, !value.utf8.contains(where: { $0 < 0x20 }) { text += "\(key) \(value)\n" }
         }
         if entry.isCompressed { text += "encoding zstd\n" }
+        if let source = entry.source { text += "kind \(source.kind)\nat \(source.at)\n" }
         guard write(Array(text.utf8), to: head) else { return }
         if let old, old.digest != entry.digest, !isNeeded(old.digest) {
             removeFile("\(directory)/\(bodyName(old.digest, old.isCompressed))")

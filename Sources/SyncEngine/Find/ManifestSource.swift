@@ -11,6 +11,12 @@ struct ManifestSource: Sendable {
     /// For packs beside a local manifest.
     let localTransport: any Transport
     let cache: ManifestCache?
+    /// Where manifests are that were derived from listings, to be read: also where nothing may be kept.
+    var derived: ManifestCache?
+    /// Where `hf://` is.
+    var hub = HubPlace()
+    /// What the names of a checksum list are relative to; `nil` for the list's own place.
+    var base: String?
     /// Parts of manifests that are here.
     let parts: PartCache
     let stop: StopRequest
@@ -23,6 +29,13 @@ struct ManifestSource: Sendable {
     let ahead = Monitor<(digest: SHA256Digest, fetch: PartFetch)?>(nil)
 
     func find(_ location: String, _ wanted: WantedRelease = WantedRelease()) throws(EngineError) -> FoundManifest {
+        if let scheme = urlScheme(of: location), sourceSchemes.contains(scheme) {
+            guard wanted.path == nil else {
+                throw EngineError(
+                    .usage, "\(redacted(url: location)) has no channels; leave out --channel and --revision")
+            }
+            return try findOnHub(location)
+        }
         if let path = wanted.path { return try find(path, wanted, besides: Self.named(location)) }
         guard let scheme = urlScheme(of: location) else { return try read(location) }
         guard limits.schemes?.contains(scheme) ?? true else {
@@ -114,11 +127,14 @@ struct ManifestSource: Sendable {
         _ digest: SHA256Digest, project: String, location: String, _ wanted: WantedRelease = WantedRelease(),
         isPublic: Bool?
     ) throws(EngineError) -> FoundManifest {
-        let place = ManifestPlace(location, isPublic: isPublic)
+        let place = place(location, isPublic: isPublic)
         if let cache, let (body, isCompressed) = cache.body(digest),
-            let manifest = try? decode(body, isCompressed: isCompressed, at: place), manifest.digest == digest
+            let manifest = try? decode(body, isCompressed: isCompressed, at: place, isDerived: true),
+            manifest.digest == digest
         {
-            return FoundManifest(manifest, at: place, self)
+            var found = FoundManifest(manifest, at: place, self)
+            (found.derivation, found.origin) = (derivation(of: digest, location), manifest.source)
+            return found
         }
         let found = try find(location, wanted)
         guard found.digest == digest else {
@@ -159,6 +175,7 @@ struct ManifestSource: Sendable {
         }
         let isCompressed = path.hasSuffix(".zst")
         let found = ManifestPlace(place)
+        if let kind = ListingKind(body) { return try derive(kind, body, nil, at: found, key: key(found.location)) }
         let manifest = try decode(body, isCompressed: isCompressed, at: found, shown: escaped(path))
         // The file may hold another release by the next time.
         if file != nil { cache?.keep(body, manifest.digest, isCompressed: isCompressed) }
@@ -178,7 +195,9 @@ struct ManifestSource: Sendable {
     /// - Parameter object: Where the text is, if not at the named place.
     private func fetch(_ url: String, from object: String? = nil) throws(EngineError) -> FoundManifest {
         let object = object ?? url
-        let known = cache?.entry(for: object)
+        let key = key(object)
+        // Where nothing is kept, only what a listing says is not asked for again: it may have cost a request a file.
+        let known = cache?.entry(for: key) ?? derived?.entry(for: key).flatMap { $0.isDerived ? $0 : nil }
         let plain = object.prefix { $0 != "?" && $0 != "#" }
         let query = object[plain.endIndex...]
         var tries: [(url: String, isCompressed: Bool)] = [(object, plain.hasSuffix(".zst"))]
@@ -199,11 +218,14 @@ struct ManifestSource: Sendable {
                 if isMissing || error.code == .authentication, position + 1 < tries.count { continue }
                 throw refusal(error)
             case .success((_, let report)) where report.response.status == 304:
-                guard let usable, let cache else {
+                guard let usable else {
                     throw EngineError(.dataInvalid, "\(redacted(url: url)): 304 in reply to an unconditional request")
                 }
+                if usable.isDerived {
+                    return cached(usable, at: ManifestPlace(url, isPublic: report.isPublic), key: key)
+                }
                 return cached(usable, at: ManifestPlace(url, isPublic: report.isPublic)) { () throws(EngineError) in
-                    cache.forget(object)
+                    cache?.forget(key)
                     let fresh = try fetch(url, from: object)
                     if fresh.digest == usable.digest { return fresh }
                     throw EngineError(
@@ -211,6 +233,10 @@ struct ManifestSource: Sendable {
                         cause: .badManifest)
                 }
             case .success((let body, let report)):
+                if !attempt.isCompressed, let kind = ListingKind(body) {
+                    let place = ManifestPlace(url, isPublic: report.isPublic)
+                    return try derive(kind, body, report, at: place, key: key)
+                }
                 if Self.isWebPage(body) {
                     if position + 1 < tries.count { continue }
                     throw EngineError(
@@ -225,7 +251,7 @@ struct ManifestSource: Sendable {
                 let entry = ManifestCache.Entry(
                     digest: manifest.digest, validator: report.response.validator, isCompressed: attempt.isCompressed,
                     project: manifest.project)
-                cache?.remember(entry, body: body, for: object)
+                cache?.remember(entry, body: body, for: key)
                 return FoundManifest(manifest, at: place, self)
             }
         }
@@ -262,15 +288,17 @@ struct ManifestSource: Sendable {
     /// On a thread of its own, which is abandoned on a stop request, so that nothing waits for a text of many
     /// megabytes.
     ///
-    /// - Parameter shown: Where the text is, for people, if not at the place itself.
-    func decode(_ body: [UInt8], isCompressed: Bool, at place: ManifestPlace, shown: String? = nil) throws(EngineError)
-        -> Manifest
-    {
+    /// - Parameters:
+    ///   - shown: Where the text is, for people, if not at the place itself.
+    ///   - isDerived: Whether it may have been made of a listing, and leave things to be learnt.
+    func decode(
+        _ body: [UInt8], isCompressed: Bool, at place: ManifestPlace, shown: String? = nil, isDerived: Bool = false
+    ) throws(EngineError) -> Manifest {
         let end = Monitor<Result<Manifest, EngineError>?>(nil)
         do throws(ThreadError) {
             _ = try WorkerThread(name: "manifest") { [self] in
                 let result = Result { () throws(EngineError) in
-                    try decodeHere(body, isCompressed: isCompressed, place, shown ?? place.shown)
+                    try decodeHere(body, isCompressed: isCompressed, place, shown ?? place.shown, learns: isDerived)
                 }
                 end.change { $0 = result }
             }
@@ -286,11 +314,11 @@ struct ManifestSource: Sendable {
         return try result.get()
     }
 
-    private func decodeHere(_ body: [UInt8], isCompressed: Bool, _ place: ManifestPlace, _ shown: String)
-        throws(EngineError) -> Manifest
-    {
+    private func decodeHere(
+        _ body: [UInt8], isCompressed: Bool, _ place: ManifestPlace, _ shown: String, learns: Bool
+    ) throws(EngineError) -> Manifest {
         do {
-            var (digest, assembly) = try begin(body, isCompressed: isCompressed)
+            var (digest, assembly) = try begin(body, isCompressed: isCompressed, learns: learns)
             let parts = ManifestParts(source: self, bases: [place.baseURL], referrer: place.referrer, shown: shown)
             try parts.add(to: &assembly, root: digest)
             return try assembly.finish()
@@ -298,10 +326,12 @@ struct ManifestSource: Sendable {
     }
 
     /// The text lives no longer than this.
-    private func begin(_ body: [UInt8], isCompressed: Bool) throws -> (digest: SHA256Digest, assembly: ManifestAssembly)
-    {
+    private func begin(_ body: [UInt8], isCompressed: Bool, learns: Bool) throws -> (
+        digest: SHA256Digest, assembly: ManifestAssembly
+    ) {
         var json = body
         var limits = limits
+        limits.learns = learns
         if isCompressed {
             json = try body.withUnsafeBytes { try decodeZstd($0, limit: limits.ownTextBytes) }
             limits.memoryBytes -= body.count

@@ -90,7 +90,7 @@ extension PullEngine {
     ///
     /// - Parameter looksBack: Whether it may be a release that was the newest at some time.
     package func read(_ recipe: RunRecipe, looksBack: Bool = false) throws(EngineError) -> ManifestInHand {
-        let source = try manifestSource(caching: false)
+        let source = try manifestSource(caching: false, base: recipe.base)
         var releases = releases(source, recipe, isReadOnly: true)
         releases.looksBack = looksBack
         let found = try releases.find(recipe.manifest)

@@ -25,12 +25,17 @@ extension RunContext {
                 case .named: nil as (file: Staging.File, status: FileStatus)?
                 }
             guard let staged else { return nil }
-            reused.withLock { _ = $0.insert(row) }
+            if case .staged = source, fetched.contains(manifest.files.digest(row)) {
+                // It was fetched to find out what it is.
+            } else {
+                reused.withLock { _ = $0.insert(row) }
+            }
             committer.add(Committer.Staged(row: row, file: staged.file, staged.status))
             return row
         }
         let rows = Set(done.compactMap(\.result))
-        let bytes = rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
+        let here = reused.withLock { rows.intersection($0) }
+        let bytes = here.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) }
         return (rows, bytes)
     }
 

@@ -31,6 +31,8 @@ package struct EngineEnvironment: Sendable {
     package var releasesMemory = true
     /// Which signers to trust.
     package var trust = TrustChoice()
+    /// Where `hf://` is.
+    package var hub = HubPlace()
     /// Limits of a manifest.
     package var manifestLimits = ManifestLimits.standard
     /// The wait before a hook that asked for a retry is called again; attempts count from 1.

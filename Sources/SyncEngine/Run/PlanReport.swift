@@ -47,6 +47,10 @@ package struct PlanReport: Sendable {
     package let requestCount: ClosedRange<UInt64>
     /// Each request, in order.
     package let requests: [Request]
+    /// The listing that the manifest was derived from; `nil` for one that was published.
+    package var source: SourceOrigin?
+    /// Files of which the listing does not say everything: they are fetched to find it out.
+    package var unknown = 0
     /// Where the manifest came from; `nil` for a local one.
     package var referrer: TransferRequest.Referrer?
 
@@ -105,10 +109,12 @@ extension PlanReport {
     package func write(to line: inout JSONLine) {
         line.field("project", project)
         line.field("revision", revision)
+        line.field(source)
         line.field("destination", destination)
         line.field("files", files)
         line.field("unchanged", unchanged)
         line.field("wanted", wanted)
+        if unknown > 0 { line.field("unknown", unknown) }
         if replaced > 0 { line.field("replaced", replaced) }
         if missingDirectories > 0 { line.field("directories", missingDirectories) }
         line.field("prunable", prunable)

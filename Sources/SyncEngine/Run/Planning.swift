@@ -35,7 +35,7 @@ extension PullEngine {
         if let destination, destination.isTaken { refusals.append(Self.isAtWork(in: destination)) }
         let old = try destination.map { (place) throws(EngineError) in try Self.index(of: place) } ?? .empty
         try PullRun.requireOwner(old, of: path, project: found.project)
-        let manifest = try found.decode()
+        let manifest = try known(found, recipe)
         try recipe.requireGroups(of: manifest)
         try recipe.requirePaths(of: manifest, environment.stop)
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
@@ -112,7 +112,7 @@ extension PullEngine {
         // The parts of the manifest have been fetched by now.
         let manifestRequests = environment.transport.totals.requests
         let inventory = survey?.inventory ?? Inventory(records: RecordColumn(manifest.files), wanted: rows)
-        return PlanReport(
+        var report = PlanReport(
             project: manifest.project, revision: manifest.revision, destination: path, files: rows.count,
             unchanged: inventory.records.count, wanted: wanted.count,
             replaced: inventory.foreign.intersection(wanted).count, missingDirectories: directories.missing.count,
@@ -127,6 +127,9 @@ extension PullEngine {
                 plan, before: manifestRequests &+ (dictionaryBytes > 0 ? 1 : 0),
                 least: leftoverBytes > 0 ? manifestRequests : nil),
             requests: plan.spans.map { PlanReport.Request($0, of: plan, manifest) }, referrer: found.referrer)
+        report.source = manifest.source
+        report.unknown = wanted.count { manifest.files.checks[$0] != nil }
+        return report
     }
 
     /// Tells of every file and link in the order of their paths, those included that go.

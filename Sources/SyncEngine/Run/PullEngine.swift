@@ -46,7 +46,7 @@ package struct PullEngine: Sendable {
         let progress = ProgressCount(environment)
         defer { progress.end() }
         environment.releaseMemory()  // What reading arguments and settings took.
-        let source = try manifestSource(caching: true)
+        let source = try manifestSource(caching: true, base: recipe.base)
         let found = try releases(source, recipe).find(recipe.manifest)
         // After a crash these hooks get the whole list of files.
         let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
@@ -99,7 +99,7 @@ package struct PullEngine: Sendable {
             .busy, "\(escaped(destination.path)): another syncagent is at work there\(holder); wait for it")
     }
 
-    func manifestSource(caching: Bool) throws(EngineError) -> ManifestSource {
+    func manifestSource(caching: Bool, base: String? = nil) throws(EngineError) -> ManifestSource {
         var cache: ManifestCache?
         if caching {
             cache = try ManifestCache(
@@ -109,10 +109,14 @@ package struct PullEngine: Sendable {
                 (try? store.isNeeded($0)) ?? true
             }
         }
-        return ManifestSource(
+        let limit = environment.manifestLimits.ownTextBytes
+        var source = ManifestSource(
             transport: environment.transport, localTransport: environment.localTransport, cache: cache,
             parts: cache?.parts ?? PartCache(stateDirectory: environment.stateDirectory, isReadOnly: true),
             stop: environment.stop, limits: environment.manifestLimits)
+        source.derived = cache ?? ManifestCache(reading: environment.stateDirectory, limit: limit)
+        (source.base, source.hub) = (base, environment.hub)
+        return source
     }
 
     /// Where manifests come from, with the signatures that are asked for.
@@ -124,7 +128,7 @@ package struct PullEngine: Sendable {
 
     /// The manifest, only to be read; nothing is stored.
     func find(_ recipe: RunRecipe) throws(EngineError) -> FoundManifest {
-        try releases(manifestSource(caching: false), recipe, isReadOnly: true).find(recipe.manifest)
+        try releases(manifestSource(caching: false, base: recipe.base), recipe, isReadOnly: true).find(recipe.manifest)
     }
 
     /// - Throws: ``EngineError`` with status 73 for a relative path in a working directory that was removed.
@@ -179,5 +183,5 @@ extension RunRecipe {
 
 extension FoundManifest {
     /// What is known of it before it is read.
-    var facts: ManifestFacts { ManifestFacts(isPublic: referrer?.isPublic, isSigned: release != nil) }
+    var facts: ManifestFacts { ManifestFacts(isPublic: referrer?.isPublic, isSigned: release != nil, source: origin) }
 }

@@ -25,6 +25,8 @@ struct PullRun {
     private var hasSyncFailed = false
     /// Whether files are in place that may not be durable: then the log stays.
     private var hasUnsyncedFiles = false
+    /// What was fetched to find out what it is.
+    private var fetched: Set<SHA256Digest> = []
 
     var journal: RunJournal
     var report = PullReport()
@@ -37,6 +39,7 @@ struct PullRun {
     ) {
         self.recipe = recipe
         facts = recorded?.facts ?? found.facts
+        facts.source = facts.source ?? found.origin
         facts.userData = facts.userData ?? recipe.userData?.text
         (self.environment, self.found, self.destination) = (environment, found, destination)
         (self.started, self.progress, self.recorded) = (started, progress, recorded)
@@ -71,6 +74,7 @@ struct PullRun {
             recipe.hooks += promised
             facts.revision = decoded.revision
             facts.userData = facts.userData ?? decoded.userData
+            facts.source = facts.source ?? decoded.source
             manifest = decoded
         }
         let groups = recipe.completing(names)
@@ -127,8 +131,9 @@ struct PullRun {
     // MARK: Bringing
 
     /// In this order: check, make room, bring, remove, create the directories, write the index.
-    private mutating func bring(_ manifest: Manifest, _ index: StatIndex) throws(EngineError) -> RunFiles {
-        let rows = try recipe.selectedRows(of: manifest, environment.stop)
+    private mutating func bring(_ listed: Manifest, _ index: StatIndex) throws(EngineError) -> RunFiles {
+        let rows = try recipe.selectedRows(of: listed, environment.stop)
+        let (manifest, unknown) = try learn(listed, rows)
         var files = RunFiles(manifest, rows, .waiting)
         report.files.total = rows.count
         report.bytes.total = files.bytes
@@ -140,6 +145,7 @@ struct PullRun {
         IndexLog.remove(destination)
         try makeRoom(&survey, files)
         let tasks = environment.live.begin(files)
+        leave(unknown, &survey, &files)
         leaveObstructed(&survey, &files)
         do throws(EngineError) { if !survey.inventory.wanted.isEmpty { try fetch(&survey, &files, tasks) } } catch {
             // The next process of a stopped run finds in the log what is in place, and counts it.
@@ -169,6 +175,36 @@ struct PullRun {
             }
         }
         return files
+    }
+
+    /// Finds out what a source has not said of the wanted files; from then on the run's manifest says all of it.
+    ///
+    /// - Returns: That manifest, and the files of which it could not be found out.
+    private mutating func learn(_ manifest: Manifest, _ rows: [Int]) throws(EngineError) -> (Manifest, [RowFailure]) {
+        guard !manifest.files.checks.isEmpty else { return (manifest, []) }
+        let learning = Learning(environment: environment, found: found, destination: destination, progress: progress)
+        let outcome = try learning.run(manifest, rows: rows)
+        fetched = outcome.fetched
+        if outcome.manifest.digest != manifest.digest {
+            try stored(environment.store.change(manifest: outcome.manifest.digest, of: report.run))
+        }
+        return (outcome.manifest, outcome.failures)
+    }
+
+    /// Gives up files of which nobody knows what they are.
+    private mutating func leave(_ unknown: [RowFailure], _ survey: inout Survey, _ files: inout RunFiles) {
+        guard !unknown.isEmpty else { return }
+        for failure in unknown where files[failure.row] == .waiting {
+            fail(failure.row, failure.reason, failure.cause, &files)
+            if failure.cause.isOfDisk { report.status = .ioError }
+        }
+        survey.inventory.wanted.removeAll { files[$0] == .failed }
+        guard report.status == .done else { return }
+        if unknown.allSatisfy(\.cause.isRefusal) {
+            report.status = .refused
+        } else if unknown.count == files.rows.count, unknown.allSatisfy(\.isUnreachable) {
+            report.status = .unavailable
+        }
     }
 
     /// Determines what to do, and refuses what must not be done, before anything is changed.
@@ -238,13 +274,14 @@ struct PullRun {
         let manifest = files.manifest.sharingBlobs(among: wanted)
         progress.begin(
             .fetching, files: wanted.count, bytes: wanted.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) })
-        let context = try RunContext(
+        var context = try RunContext(
             manifest, wanted: wanted, destination, survey.index, environment, backup: survey.pruning.backup
         ) { [journal, progress] rows, reused in
             for row in rows { journal.installed(row, of: manifest, isReused: reused.contains(row)) }
             tasks.installed(rows, isReused: reused.contains)
             progress.add(files: rows.count)
         }
+        context.fetched = fetched
         var step = BringStep(context, wanted: wanted, from: found, connections: recipe.plannedConnections, progress)
         let (journal, total) = (journal, report.files.total)
         let unchanged = files.count(.unchanged)
@@ -268,11 +305,16 @@ struct PullRun {
     private mutating func note(_ failures: [RowFailure], _ files: inout RunFiles) {
         for failure in failures where files[failure.row] == .waiting {
             if environment.stop.isStopped, !failure.cause.isOfDisk { continue }
-            fail(failure.row, failure.reason, failure.cause, &files)
+            let isOther = failure.isWrongBytes && files.manifest.files.isOnTrust(failure.row)
+            let remark =
+                isOther
+                ? "; these are not the bytes that came first, and the source does not say that they changed" : ""
+            fail(failure.row, failure.reason + remark, failure.cause, &files)
             if failure.cause.isOfDisk { report.status = .ioError }
         }
         guard report.status == .done, !failures.isEmpty, !environment.stop.isStopped else { return }
-        if failures.allSatisfy(\.cause.isRefusal) {
+        let isChanged = failures.contains { $0.isWrongBytes && files.manifest.files.isOnTrust($0.row) }
+        if isChanged || failures.allSatisfy(\.cause.isRefusal) {
             report.status = .refused
         } else if files.count(.installed) == 0, failures.allSatisfy(\.isUnreachable) {
             report.status = .unavailable
@@ -413,7 +455,7 @@ extension PullRun {
             isTakenUp = started.isContinued
         }
         if isTakenUp { try? environment.store.forgetTasks(of: run) }  // They are tried again.
-        report.run = run
+        (report.run, report.source) = (run, facts.source)
         journal = RunJournal(environment: environment, session: session, run: run)
         journal.open()
         journal.started(found, destination: destination.path, userData: facts.userData, recipe, former: former)

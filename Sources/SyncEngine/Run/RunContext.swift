@@ -21,6 +21,8 @@ struct RunContext: Sendable {
     let disk: DiskState
     /// Rows whose bytes were on this machine.
     let reused = Monitor<Set<Int>>([])
+    /// What has come by network in this run already, and waits in staging.
+    var fetched: Set<SHA256Digest> = []
 
     /// Whether a stop was requested; polled often.
     var isStopped: Bool { environment.stop.isStopped }

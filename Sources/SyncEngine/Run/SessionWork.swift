@@ -27,7 +27,7 @@ extension PullEngine {
     ///
     /// - Parameter isReadOnly: Whether nothing is kept: neither the manifest, nor whom the recipe wants to believe.
     package func prepare(_ recipe: RunRecipe, isReadOnly: Bool = false) throws(EngineError) -> PreparedRun {
-        let source = try manifestSource(caching: !isReadOnly)
+        let source = try manifestSource(caching: !isReadOnly, base: recipe.base)
         let found = try releases(source, recipe, isReadOnly: isReadOnly).find(recipe.manifest)
         let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
         if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
@@ -46,7 +46,7 @@ extension PullEngine {
         recipe.hooks += named.specifications
         let groups = recipe.completing(manifest.groups.map(\.name))
         var facts = found.facts
-        facts.revision = manifest.revision
+        (facts.revision, facts.source) = (manifest.revision, facts.source ?? manifest.source)
         facts.userData = recipe.userData?.text ?? manifest.userData
         let taking = Set(groups)
         if let hook = recipe.hooks.first(where: { !taking.contains($0.group) }) {
@@ -121,7 +121,7 @@ extension PullEngine {
     /// - Throws: ``EngineError``, also when that manifest cannot be had any more.
     package func names(_ paths: [String], _ run: StoredRun) throws(EngineError) -> Bool {
         let project = try stored(environment.store.session(run.session)?.project)
-        let found = try manifestSource(caching: true).recorded(
+        let found = try manifestSource(caching: true, base: run.recipe.base).recorded(
             run.manifest, project: project ?? "", location: run.location, WantedRelease(run.recipe),
             isPublic: run.facts.isPublic)
         let files = try found.decode().files
@@ -140,7 +140,7 @@ extension PullEngine {
         var recipe = run.recipe
         recipe.destination = session.destination
         recipe.hooks = try stored(environment.store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook))
-        let found = try releases(manifestSource(caching: true), recipe).recorded(
+        let found = try releases(manifestSource(caching: true, base: recipe.base), recipe).recorded(
             run.manifest, project: session.project, location: run.location, isPublic: run.facts.isPublic,
             isSigned: run.facts.isSigned)
         return try work(on: found, recipe, recorded: run, started: started, progress)

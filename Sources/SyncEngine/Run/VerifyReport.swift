@@ -61,6 +61,8 @@ package struct VerifyReport: Sendable {
     package static let mostExtraPaths = 1_000
     /// Who has signed the manifest; `nil` if no root is pinned for its project.
     package var release: TrustedRelease?
+    /// The listing that the manifest was derived from; `nil` for one that was published.
+    package var source: SourceOrigin?
     /// The destination, if it does not exist.
     package var missingPlace: String?
 
@@ -97,6 +99,7 @@ package struct VerifyReport: Sendable {
     /// The fields of `verify.finished`.
     package func write(to line: inout JSONLine) {
         line.field("result", isWhole ? "ok" : "partial")
+        line.field(source)
         line.field("files", files)
         if directories > 0 { line.field("directories", directories) }
         line.field("bytes", bytes)
@@ -116,7 +119,7 @@ extension PullEngine {
     /// Hashes every file in the manifest, whatever the index says, on every core. Changes nothing.
     package func verify(_ recipe: RunRecipe) throws(EngineError) -> VerifyReport {
         let source = try find(recipe)
-        let manifest = try source.decode()
+        let manifest = try known(source, recipe)
         try recipe.requirePaths(of: manifest, environment.stop)
         let rows = try recipe.selectedRows(of: manifest, environment.stop)
         let directories = recipe.selectedDirectories(of: manifest, with: rows)
@@ -125,6 +128,7 @@ extension PullEngine {
         report.files = rows.count
         report.directories = directories.count
         report.release = source.release
+        report.source = manifest.source
         // What the index says matters for modes that cannot be set, and to nothing else; another user cannot read it.
         let own: Destination? = (try? Self.openIfPresent(path)) ?? nil
         let destination = own == nil ? try Self.openIfPresent(path, usesState: false) : own

@@ -20,6 +20,8 @@ package struct PullReport: Sendable {
     package var files = FileCounts()
     package var bytes = ByteCounts()
     package var manifest = ManifestCounts()
+    /// The listing that the manifest was derived from; `nil` for one that was published.
+    package var source: SourceOrigin?
     /// Every HTTP request sent.
     package var requests: UInt64 = 0
     package var elapsedMilliseconds: Int64 = 0
@@ -49,6 +51,7 @@ package struct PullReport: Sendable {
     /// What is recorded of a run.
     init(_ recorded: StoredRun, _ result: RunResult) {
         (session, run, self.result) = (recorded.session, recorded.identifier, result)
+        source = recorded.facts.source
         (files, bytes, requests) = (recorded.counts.files, recorded.counts.bytes, recorded.counts.requests)
     }
 
@@ -84,6 +87,7 @@ package struct PullReport: Sendable {
         // Unknown if the pull ended before its manifest was found.
         if !session.isEmpty { line.field("session", session) }
         if !run.isEmpty { line.field("run", run) }
+        line.field(source)
         line.key("files")
         files.write(to: &line)
         line.key("bytes")

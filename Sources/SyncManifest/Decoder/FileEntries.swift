@@ -72,10 +72,17 @@ extension ManifestAssembly {
         var seen = FileKeys()
         var foreign: Set<[UInt8]> = []
         var deltas: [Delta] = []
+        var check: ContentCheck?
         try reader.beginObject()
         while let key = try reader.nextKey() {
             guard let member = FileKeys(key) else {
-                deltas += try readExtension(key, seen: &foreign)
+                if limits.learns, key.elementsEqual(Self.learnKey) {
+                    place.enter("x-learn")
+                    guard check == nil else { throw reader.duplicateKey(key) }
+                    check = try readCheck()
+                } else {
+                    deltas += try readExtension(key, seen: &foreign)
+                }
                 continue
             }
             place.enter(member.name)
@@ -98,7 +105,13 @@ extension ManifestAssembly {
         if seen.contains(.link) {
             row.kind = .link
             try finishLink(row, seen)
+        } else if let check, !seen.contains(.sha256) {
+            try finish(&row, seen, check)
         } else {
+            if let check {
+                files.learned[files.count] = check
+                otherBytes += 200 + (check.stamp?.utf8.count ?? 0)
+            }
             try finishFile(&row, seen)
         }
         if !partStarts.isEmpty { try checkOrder(row) }
@@ -108,6 +121,31 @@ extension ManifestAssembly {
             throw ManifestError("the manifest is too large for this program", "split the set")
         }
         try checkMemory()
+    }
+
+    /// A file whose size or SHA-256 nobody knows yet.
+    private mutating func finish(_ row: inout FileTable.Pending, _ seen: FileKeys, _ check: ContentCheck)
+        throws(ManifestError)
+    {
+        place.enter("x-learn")
+        guard !seen.contains(.blobs) else {
+            throw ManifestError("the file has “x-learn” and “blobs”", "leave out one of them")
+        }
+        place.leaveMember()
+        guard let first = files.texts.dropFirst(row.firstText).first else {
+            throw ManifestError("the file has no URLs", "add “urls”")
+        }
+        if seen.contains(.mode) {
+            place.enter("mode")
+            throw ManifestError("the file has “x-learn” and “mode”", "leave out one of them")
+        }
+        var check = check
+        check.isSizeKnown = seen.contains(.size)
+        row.digest = files.arena.withUnsafeBufferPointer { arena in
+            check.standIn(size: row.size, url: first.bytes(in: arena))
+        }
+        files.checks[files.count] = check
+        otherBytes += 200 + (check.stamp?.utf8.count ?? 0)
     }
 
     /// Rules that need several keys of one file.

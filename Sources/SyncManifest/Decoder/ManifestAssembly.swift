@@ -25,6 +25,8 @@ package struct ManifestAssembly {
     var chunking: ChunkParameters?
     /// `x-user-data` of the top level.
     var userData: String?
+    /// Where it was derived from.
+    var source: SourceOrigin?
     /// Whether some path has characters outside ASCII, so that normalisation matters.
     var hasWidePaths = false
     /// Directories that must be real ones, by the entry of the link that leads through them.
@@ -123,7 +125,7 @@ package struct ManifestAssembly {
 
     /// The keys of the top level.
     private static let keys: [StaticString] = [
-        "format", "project", "revision", "created", "packs", "files", "groups", "parts", "dictionary",
+        "format", "project", "revision", "created", "packs", "files", "groups", "parts", "dictionary", "source",
     ]
 
     /// Gives a fault its place.
@@ -167,8 +169,37 @@ package struct ManifestAssembly {
         case "files": try readFiles()
         case "parts": try readParts()
         case "dictionary": try readDictionary()
+        case "source": try readSource()
         default: try readGroups()
         }
+    }
+
+    /// `{"kind": "hf", "url": "hf://…", "at": "…"}`
+    private mutating func readSource() throws(ManifestError) {
+        var texts: [String: String] = [:]
+        var foreign: Set<[UInt8]> = []
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            let name = String(decoding: key, as: UTF8.self)
+            guard ["kind", "url", "at"].contains(name) else {
+                try skipForeign(key, seen: &foreign)
+                continue
+            }
+            place.foreign = nil
+            guard texts[name] == nil else { throw reader.duplicateKey(key) }
+            let text = String(decoding: try reader.string(), as: UTF8.self)
+            guard !text.isEmpty, text.utf8.count <= limits.urlBytes,
+                !text.unicodeScalars.contains(where: isUnsafeOnTerminal)
+            else {
+                throw ManifestError(
+                    "“\(name)” of the source is empty, too long, or has control characters", "correct it")
+            }
+            texts[name] = text
+        }
+        guard let kind = texts["kind"], let url = texts["url"], let at = texts["at"] else {
+            throw ManifestError("the source lacks “kind”, “url” or “at”", "write all three, or leave out “source”")
+        }
+        source = SourceOrigin(kind: kind, url: url, at: at)
     }
 
     private mutating func readFormat() throws(ManifestError) {

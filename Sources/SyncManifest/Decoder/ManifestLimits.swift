@@ -32,6 +32,8 @@ package struct ManifestLimits: Sendable {
     /// What URLs may begin with, in lower case: http and https, and what a transport plugin of this machine is for;
     /// `nil` for anything, where nothing is fetched.
     package var schemes: Set<String>? = webSchemes
+    /// Whether entries may leave out what is learnt with their bytes, as what sources list may: `x-learn`.
+    package var learns = false
     /// Nested arrays and objects.
     package var depth = 64
     /// Members of one object under an `x-` key.

@@ -62,6 +62,9 @@ package struct JSONReader {
     /// Whether the open array has one more element.
     package mutating func nextElement() throws(ManifestError) -> Bool { try next(closedBy: 0x5D) }
 
+    /// Whether an object comes next.
+    package mutating func isAtObject() -> Bool { peek() == 0x7B }
+
     /// Makes sure that nothing but white space follows.
     package mutating func end() throws(ManifestError) {
         if peek() != nil {

@@ -45,7 +45,8 @@ extension ManifestAssembly {
         return Manifest(
             project: project, revision: revision, created: created, digest: digest, packs: packs,
             groups: groups + implied.map { Manifest.Group(name: $0, include: [], hooks: []) }, files: files,
-            directories: directories, chunking: chunking, userData: userData, parts: parts, dictionary: dictionary)
+            directories: directories, chunking: chunking, userData: userData, source: source, parts: parts,
+            dictionary: dictionary)
     }
 
     static func isOrdered(_ files: FileTable) -> Bool {

@@ -25,6 +25,10 @@ package struct FileTable: Sendable {
     private var traitColumn: [FileTraits] = []
     /// `x-user-data` of the rows that have it: JSON text on one line.
     package internal(set) var userData: [Int: String] = [:]
+    /// Rows whose size or SHA-256 nobody knows yet, only in what a source has listed: their digests are stand-ins.
+    package internal(set) var checks: [Int: ContentCheck] = [:]
+    /// What sources have listed of rows whose SHA-256 was learnt since.
+    package internal(set) var learned: [Int: ContentCheck] = [:]
     /// Rows that have the blobs of another row, see ``shareBlobs(among:)``.
     private var lenders: [Int: Int] = [:]
     private var names: [String] = []
@@ -135,6 +139,8 @@ package struct FileTable: Sendable {
         for source in order {
             let row = Int(source)
             if !userData.isEmpty, let text = userData[row] { result.userData[result.count] = text }
+            if !checks.isEmpty, let check = checks[row] { result.checks[result.count] = check }
+            if !learned.isEmpty, let check = learned[row] { result.learned[result.count] = check }
             result.deltaColumn.append(deltaColumn[row], row: result.count)
             result.pathOffsets.append(pathOffsets[row])
             result.pathLengths.append(pathLengths[row])
@@ -159,6 +165,9 @@ package struct FileTable: Sendable {
 
     /// SHA-256 of the content; all zero bits for links.
     package func digest(_ index: Int) -> SHA256Digest { digests[index] }
+
+    /// Whether a row's SHA-256 is that of the first bytes that came: whoever listed it gave no digest at all.
+    package func isOnTrust(_ index: Int) -> Bool { learned[index].map { $0.digest == nil } ?? false }
 
     /// What is kept of a row besides its content.
     package func traits(_ index: Int) -> FileTraits { index < traitColumn.count ? traitColumn[index] : .none }

@@ -33,6 +33,9 @@ package struct Manifest: Sendable {
     /// What its publisher wants handed on to hooks and programs, `x-user-data`: JSON text on one line.
     package let userData: String?
 
+    /// Where it was derived from, if it was.
+    package let source: SourceOrigin?
+
     /// The texts that hold the entries, in path order; empty when the manifest is one text.
     package let parts: [Part]
 

@@ -18,7 +18,7 @@ package struct ManifestWriter: Sendable {
     /// Starts a manifest. A revision of 0 is left out, and so is what is `nil`.
     package init(
         project: String, revision: UInt64, created: String?, chunking: ChunkParameters? = nil, isInParts: Bool = false,
-        dictionary: Manifest.SharedDictionary? = nil, userData: String? = nil
+        dictionary: Manifest.SharedDictionary? = nil, userData: String? = nil, source: SourceOrigin? = nil
     ) {
         self.isInParts = isInParts
         put("{\"format\":\"syncagent-manifest/1\",\"project\":", project)
@@ -27,6 +27,12 @@ package struct ManifestWriter: Sendable {
         }
         if let created {
             put(",\"created\":", created)
+        }
+        if let source {
+            put(",\"source\":{\"kind\":", source.kind)
+            put(",\"url\":", source.url)
+            put(",\"at\":", source.at)
+            put("}")
         }
         put(userData: userData)
         if let chunking {
@@ -94,7 +100,8 @@ package struct ManifestWriter: Sendable {
     package mutating func file(
         path: UnsafeBufferPointer<UInt8>, size: UInt64, digest: SHA256Digest, executable: Bool,
         blobs: some Collection<(blob: Blob, digest: SHA256Digest)>, urls: [String] = [], group: String? = nil,
-        traits: FileTraits = .none, deltas: some Collection<Delta> = EmptyCollection()
+        traits: FileTraits = .none, deltas: some Collection<Delta> = EmptyCollection(),
+        learned: ContentCheck? = nil
     ) {
         enter(.files)
         next()
@@ -120,6 +127,38 @@ package struct ManifestWriter: Sendable {
         }
         put(group: group)
         put(deltas)
+        if let learned { put(learned) }
+        put("}")
+    }
+
+    private mutating func put(_ check: ContentCheck) {
+        put(",\"x-learn\":{")
+        if let (algorithm, hex) = check.digest {
+            quote(algorithm.rawValue)
+            put(":", hex)
+        }
+        if let stamp = check.stamp {
+            if check.digest != nil { put(",") }
+            put("\"stamp\":", stamp)
+        }
+        put("}")
+    }
+
+    /// Adds a file of which a listing does not say everything; its bytes come from its own URLs.
+    package mutating func file(
+        path: UnsafeBufferPointer<UInt8>, size: UInt64, check: ContentCheck, executable: Bool, urls: [String],
+        group: String? = nil, traits: FileTraits = .none
+    ) {
+        enter(.files)
+        next()
+        put("{\"path\":", path)
+        if check.isSizeKnown { put(",\"size\":", size) }
+        if executable { put(",\"executable\":true") }
+        put(traits)
+        put(",")
+        list("urls", urls)
+        put(group: group)
+        put(check)
         put("}")
     }
 

@@ -98,6 +98,7 @@ extension MorningReport {
         line.field("origin", run.recipe.origin)
         line.field("manifest", run.shownManifest)
         line.field("manifest_sha256", run.manifest.hex)
+        line.field(run.facts.source)
         line.field("state", run.state)
         line.field("is_interrupted", run.isInterrupted)
         line.field("reason", optional: run.reason)

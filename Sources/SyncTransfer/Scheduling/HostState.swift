@@ -12,6 +12,8 @@ final class HostState {
     var runningSmall = 0
     /// Nothing starts before this: the host was unreachable or asked for a pause.
     var notBefore: Duration?
+    /// How many requests it takes, as it says itself; `nil` where it does not.
+    var allowance: RequestAllowance?
     /// Failed connections since the last successful one.
     var connectivityFailures = 0
     /// Why the last one failed, or that a log-in page answers instead.
@@ -46,7 +48,7 @@ final class HostState {
 
     /// Whether something is queued that may start now.
     func mayStart(now: Duration) -> Bool {
-        guard !queue.isEmpty, running < limit else { return false }
+        guard !queue.isEmpty, running < limit, allowance?.mayAsk(now: now) != false else { return false }
         return notBefore.map { $0 <= now } ?? true
     }
 
@@ -68,4 +70,34 @@ struct HandleKind: Hashable {
     var isAtHome: Bool
     /// May speak HTTP/2.
     var http2: Bool
+}
+
+/// How many requests a host takes in a while, as its `RateLimit` says. Those that are on their way count as taken, so that
+/// none has to be refused.
+struct RequestAllowance: Equatable {
+    /// Requests that may still be sent.
+    private var left: Int
+    /// When there are as many as ever again.
+    private(set) var until: Duration
+    /// The most that were left.
+    private var most: Int
+
+    /// - Parameter running: Requests that are on their way.
+    init(_ limit: RateLimit, running: Int, until: Duration, former: RequestAllowance?) {
+        let remaining = Int(clamping: min(limit.remaining, UInt64(Int32.max)))
+        most = max(remaining + 1, former?.most ?? 0)
+        left = remaining - running
+        self.until = until
+    }
+
+    /// Whether one more may be sent now.
+    func mayAsk(now: Duration) -> Bool { left > 0 || now >= until }
+
+    /// One more is sent.
+    mutating func ask(now: Duration) {
+        if now >= until { (left, until) = (most, .seconds(Int64.max)) }
+        left -= 1
+    }
+
+    var isUsedUp: Bool { left <= 0 }
 }

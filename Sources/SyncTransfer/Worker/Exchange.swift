@@ -262,10 +262,11 @@ final class Exchange {
         if case .body(_, _, let told) = verdict { total = told }
         let headers = collector.headers
         let bodyOffset = isWhole ? 0 : offset
-        let head = ResponseHead(
+        var head = ResponseHead(
             status: headers.status, bodyOffset: bodyOffset, objectSize: total,
             validator: Validator(etag: headers.etag, lastModified: headers.lastModified),
             contentType: headers.mediaType, source: piece.transfer.request.urls[piece.sourceIndex])
+        head.next = headers.link.flatMap(nextLink)
         piece.transfer.lastHead = head
         piece.transfer.lastSource = piece.sourceIndex
         piece.ifRange = headers.ifRange

@@ -57,6 +57,7 @@ final class ExchangePool {
         guard code == CURLM_OK else { throw CurlError(detail: String(cString: curl_multi_strerror(code))) }
         running[exchange.id] = exchange
         exchange.host.running += 1
+        exchange.host.allowance?.ask(now: exchange.plan.startedAt)
         if exchange.plan.isSmall { exchange.host.runningSmall += 1 }
     }
 

@@ -181,10 +181,13 @@ struct ManifestPartTests {
         #expect(try scene.pull(stop: stop).status == .interrupted)
         scene.transport.onBytes { _ in }
         let kept = scene.cachedParts.count
+        #expect(kept > 0)
         let outcome = try scene.pull()
         #expect(outcome.status == .done)
         #expect(scene.problems(tree) == [])
-        #expect(outcome.report?.manifest.partsFetched == places.count - kept)
+        // The reader that was abandoned at the stop may have kept one more after they were counted.
+        let fetched = try #require(outcome.report?.manifest.partsFetched)
+        #expect([kept, kept + 1].contains(places.count - fetched))
     }
 
     @Test("plan and verify read parts, from the cache where they are, and create nothing")

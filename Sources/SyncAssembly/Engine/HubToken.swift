@@ -1,0 +1,73 @@
+import SyncCurl
+import SyncEngine
+import SyncModel
+import SyncPlugins
+import SyncSystem
+import SyncTransfer
+
+/// What huggingface_hub's environment says, for `hf://`.
+extension HubPlace {
+    /// `HF_ENDPOINT`, or the usual hub.
+    ///
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for one that is no URL of a server.
+    init(_ host: HostEnvironment) throws(EngineError) {
+        self.init()
+        guard var text = host.variable("HF_ENDPOINT"), !text.isEmpty else { return }
+        while text.hasSuffix("/") { text.removeLast() }
+        guard isWebURL(text), (try? CurlURL(text)) != nil,
+            !text.contains(where: { $0 == "?" || $0 == "#" || $0 == "@" })
+        else {
+            throw EngineError(
+                .configuration, "HF_ENDPOINT is '\(redacted(url: text))', and not a URL such as https://huggingface.co")
+        }
+        self.init(endpoint: text)
+    }
+
+    /// Whether a location is on a hub.
+    static func isNamed(by location: String) -> Bool { urlScheme(of: location) == "hf" }
+
+    /// Lets the user's token go to the hub, and nowhere else.
+    ///
+    /// - Throws: ``/SyncEngine/EngineError`` with status 78 for a token that cannot be one, or that others on the way could read.
+    func addToken(of host: HostEnvironment, to configuration: inout TransportConfiguration) throws(EngineError) {
+        guard let origin = (try? CurlURL(endpoint))?.origin, configuration.credentials[origin] == nil,
+            let (token, place) = Self.token(host)
+        else { return }
+        guard token.utf8.count <= 4_096, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw EngineError(.configuration, "\(place) holds no token")
+        }
+        guard origin.scheme == "https" || Self.isLoopback(origin.host) else {
+            throw EngineError(
+                .configuration, "\(origin): the token of \(place) would be readable on the way; use https, or unset it")
+        }
+        configuration.credentials[origin] = .bearer(token: token)
+    }
+
+    private static func isLoopback(_ host: String) -> Bool {
+        host == "localhost" || host == "[::1]" || host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
+    }
+
+    /// The token, and where it is from, for people: `HF_TOKEN`, the file that `HF_TOKEN_PATH` names, or `token` in `HF_HOME`.
+    private static func token(_ host: HostEnvironment) -> (token: String, place: String)? {
+        func trimmed(_ text: String) -> String {
+            String(text.drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
+        }
+        if let text = host.variable("HF_TOKEN").map(trimmed), !text.isEmpty { return (text, "HF_TOKEN") }
+        guard let path = path(host), let bytes = try? readFile(path, trust: .input, limit: 8_192) else { return nil }
+        let text = trimmed(String(decoding: bytes, as: UTF8.self))
+        return text.isEmpty ? nil : (text, escaped(path))
+    }
+
+    private static func path(_ host: HostEnvironment) -> String? {
+        func directory(_ variable: String, _ rest: String) -> String? {
+            host.variable(variable).flatMap { $0.hasPrefix("/") ? $0 + rest : nil }
+        }
+        return directory("HF_TOKEN_PATH", "") ?? directory("HF_HOME", "/token")
+            ?? directory("XDG_CACHE_HOME", "/huggingface/token") ?? directory("HOME", "/.cache/huggingface/token")
+    }
+}
+
+extension HostEnvironment {
+    /// A variable of the environment that programs get, or of this process.
+    fileprivate func variable(_ name: String) -> String? { variables[name] ?? lookup(name) }
+}

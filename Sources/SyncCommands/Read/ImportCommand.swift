@@ -1,0 +1,102 @@
+import ArgumentParser
+import SyncAssembly
+import SyncEngine
+import SyncManifest
+import SyncModel
+import SyncReport
+import SyncSystem
+
+struct ImportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import", abstract: "Write a manifest of a set that somebody else lists.",
+        discussion: """
+            SOURCE is what pull takes in place of a manifest: a checksum list as sha256sum(1) writes it, a Metalink, or a repository on Hugging Face. The \
+            manifest names each file with its size, SHA-256 and URLs, and under "source" where it comes from and which \
+            state of it that was. What the list does not say is found out; to learn a SHA-256, the file is fetched.
+
+            Examples:
+
+              syncagent import https://cdn.example.com/maps/SHA256SUMS --to manifest.json
+              syncagent import hf://acme/site@v1.0 --to manifest.json
+              syncagent import SHA256SUMS --base https://cdn.example.com/maps/ --to manifest.json
+            """)
+
+    @Argument(help: "The source: a path or a URL.", completion: .file()) var source: String
+
+    @Option(name: .customLong("to"), help: "The file to write.  (default: standard output)".taking("file"))
+    var output: String?
+
+    @OptionGroup var listing: ListingOptions
+
+    @OptionGroup(title: "Release and trust") var trust: TrustOptions
+
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
+
+    @Flag(name: .shortAndLong, help: "Print only warnings and errors.") var quiet = false
+
+    func validate() throws {
+        try requireLocation(source, "SOURCE")
+        if let output {
+            if output.isEmpty { throw ValidationError("--to needs a file, not an empty string.") }
+            try requireLocal(output, "--to", "copy the file there")
+        }
+    }
+
+    func run() async throws {
+        var reporting = ReportingOptions()
+        (reporting.json, reporting.quiet) = (false, quiet)
+        let console = reporting.output()
+        let request = try transfer.engine(trusting: trust) { settings in
+            var recipe = RunRecipe(manifest: try settings.location(source))
+            listing.apply(to: &recipe)
+            return recipe
+        }
+        let recipe = request.recipe ?? RunRecipe(manifest: source)
+        let call = EngineCall(reporting, on: console, request)
+        let imported = try await call.reading { engine in try engine.imported(recipe) }
+        guard let output else {
+            guard !imported.isRelative else { throw Self.isRelative(source) }
+            console.clearProgress()
+            guard let code = writeAll(imported.text, to: 1) else { return }
+            throw CommandFailure(.ioError, "cannot write to standard output: \(code)")
+        }
+        if imported.isRelative, try Self.directory(output) != Self.directory(source) { throw Self.isRelative(source) }
+        let path = try EnvironmentPaths.absolute(output)
+        do throws(FileError) {
+            try replaceFile(path, with: imported.text, mode: CurrentProcess.umask.less(0o666))
+        } catch { throw CommandFailure(.cannotCreate, "\(error)") }
+        let files = Figures.count(imported.manifest.files.count, "file")
+        let size = ByteCount(imported.manifest.files.totalSize ?? 0)
+        console.message("\(escaped(output)): \(files), \(size), from \(imported.source.shown)")
+    }
+
+    private static func directory(_ file: String) throws(CommandFailure) -> String {
+        let path = try EnvironmentPaths.absolute(file)
+        return parent(of: path)
+    }
+
+    private static func isRelative(_ source: String) -> CommandFailure {
+        CommandFailure(
+            .usage,
+            "the files are beside \(escaped(source)): write the manifest there with --to, or say with --base at which URL they are"
+        )
+    }
+}
+
+/// How a listing is read that stands in the place of a manifest.
+struct ListingOptions: ParsableArguments {
+    @Option(
+        help: "The URL that the names in a checksum list are relative to.  (default: where the list lies)".taking("url")
+    )
+    var base: String?
+
+    func validate() throws {
+        guard let base else { return }
+        guard isWebURL(base), !base.contains(where: { $0 == "?" || $0 == "#" || $0 == "@" || $0.isWhitespace }) else {
+            throw ValidationError("--base needs an http(s) URL without a query, such as https://cdn.example.com/maps/.")
+        }
+        try requireLocation(base, "--base")
+    }
+
+    func apply(to recipe: inout RunRecipe) { recipe.base = base }
+}

@@ -1,0 +1,107 @@
+import SyncManifest
+import SyncModel
+import SyncPlugins
+import SyncSources
+
+/// Where the hub is that `hf://` names, as `HF_ENDPOINT` says.
+package struct HubPlace: Sendable, Equatable {
+    /// The hub's URL, without a slash at its end.
+    package var endpoint = "https://huggingface.co"
+
+    package init() {}
+
+    package init(endpoint: String) { self.endpoint = endpoint }
+}
+
+/// The schemes of sources that are built in.
+package let sourceSchemes: Set = [HubAddress.scheme]
+
+extension ManifestSource {
+    /// The place of a manifest; that of a source is where its answers come from.
+    func place(_ location: String, isPublic: Bool? = nil) -> ManifestPlace {
+        guard urlScheme(of: location) == HubAddress.scheme else { return ManifestPlace(location, isPublic: isPublic) }
+        return ManifestPlace(location, base: hub.endpoint + "/", isPublic: isPublic)
+    }
+
+    /// Makes a manifest of a repository on a hub: asks which commit its revision is, and, if that is new, for its tree, page by
+    /// page.
+    func findOnHub(_ location: String) throws(EngineError) -> FoundManifest {
+        let address: HubAddress
+        do throws(ListingError) { address = try HubAddress(location) } catch {
+            throw EngineError(.usage, "\(redacted(url: location)): \(error)")
+        }
+        let (answer, report) = try ask(address.revisionURL(hub.endpoint), address)
+        let place = place(location, isPublic: report.isPublic)
+        let key = "\(place.location)\nhub \(hub.endpoint)"
+        let commit = try read(place) { () throws(ListingError) in try HubAnswer.commit(answer) }
+        if let known = derived?.entry(for: key), known.source?.at == commit {
+            return cached(known, at: place, key: key)
+        }
+        let prefix = address.filePrefix(hub.endpoint, commit: commit)
+        var builder = ListingBuilder()
+        var next: String? = address.treeURL(hub.endpoint, commit: commit)
+        var pages = 0
+        while let url = next {
+            pages += 1
+            guard pages <= Self.mostPages else {
+                throw EngineError(.dataInvalid, "\(place.shown): the hub lists it on more than \(Self.mostPages) pages")
+            }
+            let (page, report) = try ask(url, address)
+            try read(place) { () throws(ListingError) in try HubAnswer.add(page, prefix: prefix, to: &builder) }
+            next = report.response.next.map { resolve($0, against: url) }
+            if let next, origin(next) != origin(hub.endpoint) {
+                throw EngineError(
+                    .refused, "\(place.shown): the hub's next page is on another server, \(redacted(url: next))",
+                    cause: .refusedRedirect)
+            }
+        }
+        let source = SourceOrigin(kind: HubAddress.scheme, url: place.location, at: commit)
+        let text = builder.listing.manifest(project: address.project, source)
+        return try keep(text, at: place, Derivation(key: key, validator: Validator()))
+    }
+
+    /// What a hub has answered, with errors that say of what.
+    private func read<Value>(_ place: ManifestPlace, _ body: () throws(ListingError) -> Value) throws(EngineError)
+        -> Value
+    {
+        do throws(ListingError) { return try body() } catch {
+            throw EngineError(.dataInvalid, "\(place.shown): \(error)")
+        }
+    }
+
+    private static let mostPages = 1_000
+
+    /// Scheme, host and port, as written.
+    private func origin(_ url: String) -> Substring {
+        let plain = url.prefix { $0 != "?" && $0 != "#" }
+        guard let slashes = plain.firstRange(of: "://") else { return plain }
+        let end = plain[slashes.upperBound...].firstIndex(of: "/") ?? plain.endIndex
+        return plain[..<end]
+    }
+
+    private func ask(_ url: String, _ address: HubAddress) throws(EngineError) -> ([UInt8], TransferReport) {
+        let request = TransferRequest(
+            id: TransferNumbers.next(), urls: [url], limit: UInt64(HubAnswer.limit), priority: .max)
+        switch bring(request) {
+        case .success((let bytes, let report)): return (bytes, report)
+        case .failure(let error):
+            if stop.reason == .late { throw .late("\(error.url): \(error.detail)") }
+            if stop.isStopped { throw EngineError(.interrupted, "stopped while asking the hub") }
+            let page = address.page(hub.endpoint)
+            if error.code == .tooLarge {
+                throw EngineError(.dataInvalid, "\(error.url): an answer of more than \(HubAnswer.limit) bytes")
+            }
+            if error.code.status == 404 || error.code.status == 410 {
+                throw EngineError(
+                    .noInput, "\(page): there is no such repository, or no revision \(escaped(address.revision))")
+            }
+            if error.cause.isRefusal {
+                throw EngineError(
+                    .refused,
+                    "\(page): the hub refuses it (\(error.detail)). Is it private or gated, or not there? Accept its conditions on that "
+                        + "page, and set HF_TOKEN or log in with 'hf auth login'", cause: error.cause)
+            }
+            throw EngineError(error.exitStatus, "cannot ask the hub: \(error)", cause: error.cause)
+        }
+    }
+}

@@ -1,0 +1,225 @@
+import SyncContent
+import SyncManifest
+import SyncModel
+import SyncPlugins
+import SyncSources
+import SyncSystem
+
+/// What a text is that is no manifest, but that one can be made of.
+enum ListingKind: String, Sendable {
+    case sums, metalink
+
+    /// `nil` for everything else.
+    init?(_ text: [UInt8]) {
+        let first = text.first { ![0x20, 0x09, 0x0A, 0x0D, 0xEF, 0xBB, 0xBF].contains($0) }
+        // Those of a manifest and of a zstd frame.
+        guard let first, first != 0x7B, !text.starts(with: [0x28, 0xB5, 0x2F, 0xFD]) else { return nil }
+        if first == 0x3C {
+            guard Metalink.isMetalink(text) else { return nil }
+            self = .metalink
+        } else {
+            guard ChecksumList.isList(text) else { return nil }
+            self = .sums
+        }
+    }
+}
+
+/// How a manifest was derived, for the cache: under which key, and what the server said of the listing.
+struct Derivation: Sendable {
+    let key: String
+    let validator: Validator
+}
+
+extension PullEngine {
+    /// A manifest with what its destination has learnt of the files in it.
+    func known(_ found: FoundManifest, _ recipe: RunRecipe) throws(EngineError) -> Manifest {
+        let manifest = try found.decode()
+        guard !manifest.files.checks.isEmpty else { return manifest }
+        let path = try Self.destinationPath(recipe, project: found.project)
+        // Where there is none, nothing is known; where it cannot be opened, that is said later.
+        guard let destination = (try? Self.openIfPresent(path)) ?? nil else { return manifest }
+        let learning = Learning(environment: environment, found: found, destination: destination, progress: nil)
+        return try learning.run(manifest, rows: []).manifest
+    }
+}
+
+extension ManifestSource {
+    /// Under which key the cache has what is derived from a listing.
+    func key(_ location: String) -> String { base.map { "\(location)\nbase \($0)" } ?? location }
+
+    /// Makes a manifest of a listing.
+    ///
+    /// - Parameters:
+    ///   - report: How it came; `nil` from a file.
+    ///   - key: Where the cache keeps it.
+    func derive(_ kind: ListingKind, _ text: [UInt8], _ report: TransferReport?, at place: ManifestPlace, key: String)
+        throws(EngineError) -> FoundManifest
+    {
+        let at: SHA256Digest
+        do throws(DigestError) { at = try sha256(text) } catch { throw EngineError(.internalError, "\(error)") }
+        // A file has no validator: its content says whether it is the same.
+        let key = report == nil ? "\(key)\n\(kind.rawValue) \(at)" : key
+        let former = derived?.entry(for: key)
+        if report == nil, let former, former.isDerived { return cached(former, at: place, key: key) }
+        let origin = SourceOrigin(kind: kind.rawValue, url: place.location, at: at.hex)
+        var listing: SourceListing
+        do throws(ListingError) {
+            switch kind {
+            case .sums: listing = try ChecksumList.read(text, base: try prefix(place))
+            case .metalink:
+                let base = base ?? place.baseURL
+                listing = try Metalink.read(text, schemes: limits.schemes ?? webSchemes) { url in
+                    leadingScheme(of: url) == nil && base.hasPrefix("http") ? resolve(url, against: base) : url
+                }
+            }
+        } catch { throw EngineError(.dataInvalid, "\(place.shown): \(error)") }
+        findSizes(of: &listing, place, former: former)
+        if stop.isStopped { throw EngineError(.interrupted, "stopped while asking for the sizes of files") }
+        let project = SourceListing.project(ofDirectory: base.map { "\($0)/x" } ?? place.location)
+        return try keep(
+            listing.manifest(project: project, origin), at: place,
+            Derivation(key: key, validator: report?.response.validator ?? Validator()))
+    }
+
+    /// What stands before a name of a checksum list in its URL.
+    private func prefix(_ place: ManifestPlace) throws(ListingError) -> String {
+        if let base { return base.hasSuffix("/") ? base : base + "/" }
+        guard urlScheme(of: place.location) != nil else { return "" }
+        guard let slash = place.location.lastIndex(of: "/") else { return "" }
+        return String(place.location[...slash])
+    }
+
+    /// Decodes a derived manifest, and puts it into the cache.
+    ///
+    /// - Parameter derivation: `nil` where it is only needed by its digest.
+    func keep(_ text: [UInt8], at place: ManifestPlace, _ derivation: Derivation?) throws(EngineError) -> FoundManifest
+    {
+        let manifest = try decode(text, isCompressed: false, at: place, isDerived: true)
+        if let derivation {
+            var entry = ManifestCache.Entry(
+                digest: manifest.digest, validator: derivation.validator, isCompressed: false,
+                project: manifest.project)
+            entry.source = manifest.source
+            cache?.remember(entry, body: text, for: derivation.key)
+        } else {
+            cache?.keep(text, manifest.digest, isCompressed: false)
+        }
+        var found = FoundManifest(manifest, at: place, self)
+        (found.derivation, found.origin) = (derivation, manifest.source)
+        return found
+    }
+
+    /// A derived manifest whose text is in the cache.
+    func cached(_ entry: ManifestCache.Entry, at place: ManifestPlace, key: String) -> FoundManifest {
+        var found = FoundManifest(entry.digest, project: entry.project, at: place, self) { () throws(EngineError) in
+            guard let body = (cache ?? derived)?.body(of: entry) else {
+                cache?.forget(key)
+                throw EngineError(
+                    .unavailable, "\(place.shown): what was known of it is gone from the cache; ask again",
+                    cause: .badManifest)
+            }
+            return try decode(body, isCompressed: false, at: place, isDerived: true)
+        }
+        found.derivation = Derivation(key: key, validator: entry.validator)
+        found.origin = entry.source
+        found.origin?.url = place.location
+        return found
+    }
+
+    /// How a manifest in the cache was derived, where it is still the newest of its listing.
+    func derivation(of digest: SHA256Digest, _ location: String) -> Derivation? {
+        let key = key(location)
+        guard let entry = cache?.entry(for: key), entry.isDerived, entry.digest == digest else { return nil }
+        return Derivation(key: key, validator: entry.validator)
+    }
+
+    // MARK: Sizes
+
+    /// Requests for sizes at a time.
+    private static let mostAsked = 16
+
+    /// Finds the sizes that the listing does not say: those of files that the last derived manifest has with the same digest are
+    /// known, and servers are asked for the others. What they do not say is learnt with the bytes.
+    private func findSizes(of listing: inout SourceListing, _ place: ManifestPlace, former: ManifestCache.Entry?) {
+        var unknown = listing.files.indices.filter { listing.files[$0].size == nil }
+        guard !unknown.isEmpty else { return }
+        let known = sizes(former, at: place)
+        unknown.removeAll { row in
+            let file = listing.files[row]
+            guard let digest = file.sha256, let size = known[digest] else { return false }
+            listing.files[row].size = size
+            return true
+        }
+        if let first = unknown.first, let url = listing.files[first].urls.first,
+            isLocal([resolve(url, against: place.baseURL)])
+        {
+            for row in unknown {
+                let url = listing.files[row].urls.first.map { resolve($0, against: place.baseURL) }
+                guard let bytes = url.flatMap(SyncModel.path(ofFileURL:)) else { continue }
+                let found = status(following: String(decoding: bytes, as: UTF8.self))
+                if let found, found.kind == .file { listing.files[row].size = found.size }
+            }
+            return
+        }
+        let requests = unknown.map { row -> TransferRequest in
+            let urls = listing.files[row].urls.map { resolve($0, against: place.baseURL) }
+            return TransferRequest(
+                id: TransferNumbers.next(), urls: urls, range: 0..<1, limit: 1, priority: .max, referrer: place.referrer
+            )
+        }
+        let sinks = requests.map { _ in SizeSink() }
+        let state = Monitor<(next: Int, running: Set<TransferID>)>((0, []))
+        let transport = transport
+        stop.onStop {
+            let running = state.change { state in
+                state.next = requests.count
+                return state.running
+            }
+            for identifier in running { transport.cancel(identifier) }
+        }
+        while true {
+            let place = state.wait { state -> Int? in
+                if state.next >= requests.count { return requests.count }
+                guard state.running.count < Self.mostAsked else { return nil }
+                defer { state.next += 1 }
+                state.running.insert(requests[state.next].id)
+                return state.next
+            }
+            guard place < requests.count else { break }
+            let identifier = requests[place].id
+            transport.start(requests[place], sink: sinks[place]) { _ in
+                state.change { _ = $0.running.remove(identifier) }
+            }
+        }
+        state.wait { state -> Void? in state.running.isEmpty ? () : nil }
+        for (row, sink) in zip(unknown, sinks) { listing.files[row].size = sink.size }
+    }
+
+    /// The sizes of what the last derived manifest names.
+    private func sizes(_ former: ManifestCache.Entry?, at place: ManifestPlace) -> [SHA256Digest: UInt64] {
+        guard let former, former.isDerived, let body = (cache ?? derived)?.body(of: former),
+            let manifest = try? decode(body, isCompressed: false, at: place, isDerived: true)
+        else { return [:] }
+        var sizes: [SHA256Digest: UInt64] = [:]
+        for row in manifest.files.indices where manifest.files.kind(row) != .link && manifest.files.checks[row] == nil {
+            sizes[manifest.files.digest(row)] = manifest.files.size(row)
+        }
+        return sizes
+    }
+}
+
+/// Takes the length of an object from an answer, and nothing of the object.
+private final class SizeSink: TransferSink {
+    private let found = Mutex<UInt64?>(nil)
+
+    var size: UInt64? { found.withLock { $0 } }
+
+    func begin(_ response: ResponseHead) -> UInt64 {
+        found.withLock { $0 = response.objectSize }
+        return 0
+    }
+
+    func receive(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) -> SinkOutcome {
+        bytes.count > 1 ? .stop : .taken
+    }
+}

@@ -1,0 +1,68 @@
+import SyncContent
+package import SyncManifest
+package import SyncModel
+import SyncSystem
+
+/// What was found out about files whose SHA-256 nobody had said: `.syncagent/learned`, one line each.
+///
+/// `git-sha1:HEX SHA256 SIZE .`, or another algorithm; `first:HEX` where the listing has no digest, of the URL, the size and what
+/// else it says. Only added to: a line without its dot is torn and does not count; what is lost is learnt again.
+package struct LearnedDigests: Sendable {
+    private var known: [String: (digest: SHA256Digest, size: UInt64)] = [:]
+
+    private static let name = "learned"
+    /// The longest file that is read, in **bytes**.
+    private static let limit = 64 << 20
+
+    /// Nothing.
+    package init() {}
+
+    package init(_ destination: Destination) {
+        guard destination.state >= 0,
+            let bytes = try? readFile(Self.name, in: destination.state, trust: .state, limit: Self.limit)
+        else { return }
+        let whole = bytes.prefix((bytes.lastIndex(of: 0x0A) ?? -1) + 1)
+        for line in whole.split(separator: 0x0A) {
+            let words = line.split(separator: 0x20)
+            guard words.count == 4, words[3] == [0x2E], let digest = SHA256Digest(hex: words[1]),
+                let size = UInt64(String(decoding: words[2], as: UTF8.self))
+            else { continue }
+            known[String(decoding: words[0], as: UTF8.self)] = (digest, size)
+        }
+    }
+
+    /// What is known of a file by what a listing says of it.
+    ///
+    /// - Parameter url: Its first one, absolute.
+    package func content(_ check: ContentCheck, size: UInt64, url: String) -> (digest: SHA256Digest, size: UInt64)? {
+        guard let key = Self.key(check, size: size, url: url), let found = known[key] else { return nil }
+        return check.isSizeKnown && found.size != size ? nil : found
+    }
+
+    /// Adds what was learnt, here and in the destination.
+    package mutating func add(
+        _ digest: SHA256Digest, size: UInt64, for check: ContentCheck, listedSize: UInt64, url: String
+    ) -> String? {
+        guard let key = Self.key(check, size: listedSize, url: url) else { return nil }
+        known[key] = (digest, size)
+        return "\(key) \(digest) \(size) .\n"
+    }
+
+    /// Appends lines that ``add(_:size:for:listedSize:url:)`` gave. What cannot be written is learnt again.
+    package static func append(_ lines: String, in destination: Destination) {
+        guard !lines.isEmpty, destination.state >= 0 else { return }
+        guard let opened = try? openFile(name, in: destination.state, [.readWrite, .create], trust: .ownState),
+            let found = status(opened.raw), found.size < UInt64(limit)
+        else { return }
+        var text = Array(lines.utf8)
+        // After a torn line a new one begins.
+        if found.size > 0 { text.insert(0x0A, at: 0) }
+        _ = text.withUnsafeBytes { writeAll($0, to: opened.raw, at: found.size) }
+    }
+
+    private static func key(_ check: ContentCheck, size: UInt64, url: String) -> String? {
+        if let (algorithm, hex) = check.digest { return "\(algorithm.rawValue):\(hex)" }
+        let text = "\(url)\n\(check.isSizeKnown ? "\(size)" : "")\n\(check.stamp ?? "")"
+        return (try? sha256(text)).map { "first:\($0)" }
+    }
+}

@@ -1,0 +1,244 @@
+import CommandTestSupport
+import Foundation
+import SyncTestKit
+import Testing
+
+/// Files on a server with a checksum list beside them, as anybody may publish them.
+final class ListedFiles {
+    let scratch: Scratch
+    let tool: Tool
+    let server: FaultServer
+    private(set) var files: [String: ServedObject] = [:]
+
+    init(_ files: [String: [UInt8]]) throws {
+        scratch = try Scratch()
+        tool = Tool(scratch)
+        server = try FaultServer()
+        for (path, bytes) in files { serve(bytes, at: path) }
+        list()
+    }
+
+    var url: String { server.url("/maps/SHA256SUMS") }
+
+    func serve(_ bytes: [UInt8], at path: String) {
+        files[path] = ServedObject(bytes)
+        let name =
+            path.addingPercentEncoding(withAllowedCharacters: .alphanumerics.union(["/", ".", "-", "_", "~"])) ?? path
+        server.serve(ServedObject(bytes), at: "/maps/" + name)
+    }
+
+    /// Publishes the list of what is there.
+    func list() {
+        let lines = files.sorted { $0.key < $1.key }.map { "\($0.value.sha256)  \($0.key)\n" }.joined()
+        server.serve(ServedObject(text: lines), at: "/maps/SHA256SUMS")
+    }
+
+    func run(_ arguments: String...) throws -> Tool.Outcome { try tool.run(arguments) }
+
+    func text(_ path: String) throws -> [UInt8] {
+        Array(try Data(contentsOf: scratch.url.appendingPathComponent(path)))
+    }
+
+    /// Requests since the last call.
+    func requests() -> Int {
+        defer { seen = server.log.requestCount }
+        return server.log.requestCount - seen
+    }
+    private var seen = 0
+}
+
+@Suite(.timeLimit(.minutes(10)))
+struct ListTests {
+    private let set: ListedFiles
+
+    init() throws {
+        set = try ListedFiles([
+            "a.txt": Array("one".utf8), "dir/b c.bin": patternedBytes(size: 3_000_000, seed: 7),
+            "dir/ä#%": Array("two".utf8),
+            "empty": [],
+        ])
+    }
+
+    @Test("A checksum list is pulled like a manifest; nothing new is one request, and a new list brings what changed")
+    func sums() throws {
+        let first = try set.run("pull", set.url, "--json")
+        #expect(first.status == 0, "\(first.error)")
+        #expect(try set.text("maps/a.txt") == Array("one".utf8))
+        #expect(try set.text("maps/dir/b c.bin") == patternedBytes(size: 3_000_000, seed: 7))
+        #expect(try set.text("maps/dir/ä#%") == Array("two".utf8) && set.text("maps/empty").isEmpty)
+        let last = try #require(try first.events().last)
+        #expect((last["files"] as? [String: Int])?["installed"] == 4)
+        let source = try #require(last["source"] as? [String: String])
+        #expect(source["kind"] == "sums" && source["url"] == set.url && source["at"]?.count == 64)
+        _ = set.requests()
+
+        let second = try set.run("pull", set.url, "--json")
+        #expect(second.status == 0 && set.requests() == 1, "\(second.error)")
+
+        set.serve(Array("three".utf8), at: "a.txt")
+        set.list()
+        let third = try set.run("pull", set.url, "--json")
+        #expect(third.status == 0, "\(third.error)")
+        // The list, the size of the file, the file.
+        #expect(set.requests() == 3)
+        #expect(try set.text("maps/a.txt") == Array("three".utf8))
+
+        for verb in ["verify", "plan"] {
+            let outcome = try set.run(verb, set.url, "--json")
+            #expect(outcome.status == 0 && set.requests() == 1, "\(verb): \(outcome.error)")
+            let told = try #require(try outcome.events().last?["source"] as? [String: String])
+            #expect(told["kind"] == "sums")
+        }
+        let status = try set.run("status", "maps", "--json")
+        #expect(status.output.contains("\"source\":{") && status.output.contains("\"sums\""), "\(status.output)")
+        #expect(try set.run("status", "maps").output.contains("sums, "))
+        let listed = try set.run("ls", set.url)
+        #expect(listed.status == 0 && listed.output.contains("dir/b c.bin"))
+        #expect(try set.run("diff", set.url, set.url).status == 0)
+        #expect(try set.run("report", "--json").output.contains("\"kind\":\"sums\""))
+    }
+
+    @Test(
+        "A damaged file is found and mended, groups are the top-level directories, and --prune removes what is not listed"
+    )
+    func mend() throws {
+        #expect(try set.run("pull", set.url, "--group", "dir").status == 0)
+        #expect(
+            try set.scratch.contents(of: "maps").filter { !$0.hasPrefix(".") } == ["dir", "dir/b c.bin", "dir/ä#%"])
+        #expect(try set.run("pull", set.url).status == 0)
+        try set.scratch.write(Data("onE".utf8), to: "maps/a.txt")
+        let verified = try set.run("verify", set.url)
+        #expect(verified.status == 2 && verified.output.contains("a.txt"), "\(verified.output)")
+        #expect(try set.run("pull", set.url).status == 0)
+        #expect(try set.text("maps/a.txt") == Array("one".utf8))
+        set.server.serve(
+            ServedObject(text: "\(ServedObject(Array("one".utf8)).sha256)  a.txt\n"), at: "/maps/SHA256SUMS")
+        let pruned = try set.run("pull", set.url, "--prune", "--force")
+        #expect(pruned.status == 0, "\(pruned.error)")
+        #expect(try set.scratch.contents(of: "maps").filter { !$0.hasPrefix(".") } == ["a.txt"])
+    }
+
+    @Test("Other bytes than the list says are refused by name, and never shown")
+    func wrong() throws {
+        set.server.serve(ServedObject(text: "onE"), at: "/maps/a.txt")
+        let outcome = try set.run("pull", set.url, "--json")
+        #expect(outcome.status == 2)
+        #expect(outcome.output.contains("task.failed") && outcome.output.contains("a.txt"), "\(outcome.output)")
+        #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/maps/a.txt"))
+        #expect(try set.text("maps/dir/ä#%") == Array("two".utf8))
+    }
+
+    @Test("A size that no server says is learnt with the bytes, once")
+    func unknownSize() throws {
+        let object = ServedObject(text: "without a length")
+        set.server.script("/maps/page", FaultAnswer.object(object).ignoringRanges().chunked())
+        let lines = "\(object.sha256)  page\n"
+        set.server.serve(ServedObject(text: lines), at: "/maps/SHA256SUMS")
+        let first = try set.run("pull", set.url, "--json")
+        #expect(first.status == 0, "\(first.error)")
+        #expect(try set.text("maps/page") == Array("without a length".utf8))
+        #expect(set.server.log.requests(to: "/maps/page").count == 2)
+        _ = set.requests()
+        #expect(try set.run("pull", set.url).status == 0 && set.requests() == 1)
+        #expect(try set.run("verify", set.url).status == 0)
+    }
+
+    @Test("A list of MD5s is checked, and what it brought holds by its SHA-256 from then on")
+    func otherDigests() throws {
+        let object = ServedObject(text: "hello")
+        set.server.serve(object, at: "/maps/h")
+        set.server.serve(ServedObject(text: "5d41402abc4b2a76b9719d911017c592  h\n"), at: "/maps/SHA256SUMS")
+        let first = try set.run("pull", set.url, "--json")
+        #expect(first.status == 0, "\(first.error)")
+        #expect(first.output.contains(object.sha256) && first.output.contains("\"installed\":1"), "\(first.output)")
+        // Its size and its bytes.
+        #expect(set.server.log.requests(to: "/maps/h").count == 2)
+        #expect(try set.run("verify", set.url).status == 0)
+        _ = set.requests()
+        #expect(try set.run("pull", set.url).status == 0 && set.requests() == 1)
+
+        set.server.serve(ServedObject(text: "5d41402abc4b2a76b9719d911017c593  h\n"), at: "/maps/SHA256SUMS")
+        let wrong = try set.run("pull", set.url, "--json")
+        #expect(wrong.status == 2 && wrong.output.contains("gave wrong bytes: md5"), "\(wrong.output)")
+        #expect(try set.text("maps/h") == Array("hello".utf8))
+    }
+
+    @Test("A local list is pulled from beside it, or from --base; a hostile one is refused with its line")
+    func local() throws {
+        try set.scratch.write(Data("one".utf8), to: "here/a.txt")
+        let line = "\(ServedObject(text: "one").sha256)  a.txt\n"
+        try set.scratch.write(Data(line.utf8), to: "here/SHA256SUMS")
+        #expect(try set.run("pull", "here/SHA256SUMS", "--into", "out").status == 0)
+        #expect(try set.text("out/a.txt") == Array("one".utf8))
+        let based = try set.run("pull", "here/SHA256SUMS", "--into", "based", "--base", set.server.url("/maps"))
+        #expect(based.status == 0, "\(based.error)")
+        #expect(try set.text("based/a.txt") == Array("one".utf8) && set.requests() == 2)
+        #expect(
+            try set.run("pull", "here/SHA256SUMS", "--into", "based", "--base", set.server.url("/maps")).status == 0)
+        #expect(set.requests() == 0, "a list that is the same needs nobody")
+
+        try set.scratch.write(
+            Data((line + line.replacingOccurrences(of: "a.txt", with: "../x")).utf8), to: "bad/SHA256SUMS")
+        let refused = try set.run("pull", "bad/SHA256SUMS", "--into", "bad-out")
+        #expect(refused.status == 65 && refused.error.contains("line 2"), "\(refused.error)")
+        #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/bad-out"))
+    }
+
+    @Test("import writes the manifest that was derived, whole; it is pulled like any other")
+    func imported() throws {
+        let outcome = try set.run("import", set.url, "--to", "m.json")
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let text = String(decoding: try set.text("m.json"), as: UTF8.self)
+        #expect(text.contains("\"source\":{\"kind\":\"sums\",\"url\":\"\(set.url)\",\"at\":\""), "\(text)")
+        #expect(text.contains("\"urls\":[\"\(set.server.url("/maps/dir/b%20c.bin"))\"]"))
+        #expect(try set.run("pull", "m.json", "--into", "copy").status == 0)
+        #expect(try set.text("copy/dir/ä#%") == Array("two".utf8))
+        let printed = try set.run("import", set.url)
+        #expect(printed.output == text)
+        #expect(try set.run("import", "m.json").status == 64)
+
+        // Digests that the list does not have are in it.
+        set.server.serve(ServedObject(text: "hello"), at: "/maps/h")
+        set.server.serve(ServedObject(text: "5d41402abc4b2a76b9719d911017c592  h\n"), at: "/maps/MD5SUMS")
+        let learnt = try set.run("import", set.server.url("/maps/MD5SUMS"))
+        #expect(learnt.output.contains(ServedObject(text: "hello").sha256) && !learnt.output.contains("x-learn"))
+        try set.scratch.write(Data("\(ServedObject(text: "x").sha256)  x\n".utf8), to: "l/SUMS")
+        try set.scratch.write(Data("x".utf8), to: "l/x")
+        let relative = try set.run("import", "l/SUMS", "--to", "m2.json")
+        #expect(relative.status == 64 && relative.error.contains("--base"), "\(relative.error)")
+        #expect(try set.run("import", "l/SUMS", "--to", "l/m2.json").status == 0)
+        #expect(try set.run("pull", "l/m2.json", "--into", "beside").status == 0)
+    }
+
+    @Test("A Metalink's mirrors are asked by priority, and files without a digest hold as they came first")
+    func metalink() throws {
+        let other = try FaultServer()
+        let big = patternedBytes(size: 2_000_000, seed: 9)
+        set.server.script("/maps/big", .status(404))
+        other.serve(ServedObject(big), at: "/big")
+        set.server.serve(ServedObject(text: "any"), at: "/maps/any")
+        let text = """
+            <?xml version="1.0" encoding="UTF-8"?>
+            <metalink xmlns="urn:ietf:params:xml:ns:metalink">
+            <file name="big"><size>2000000</size><hash type="sha-256">\(ServedObject(big).sha256)</hash>
+            <url priority="2">\(other.url("/big"))</url><url priority="1">big</url></file>
+            <file name="any"><size>3</size><url>any</url></file>
+            </metalink>
+            """
+        set.server.serve(ServedObject(text: text), at: "/maps/set.meta4")
+        let url = set.server.url("/maps/set.meta4")
+        let first = try set.run("pull", url, "--json")
+        #expect(first.status == 0, "\(first.error)")
+        #expect(try set.text("maps/big") == big && set.text("maps/any") == Array("any".utf8))
+        #expect(first.output.contains("\"kind\":\"metalink\""))
+        _ = set.requests()
+        #expect(try set.run("pull", url).status == 0 && set.requests() == 1)
+
+        set.server.serve(ServedObject(text: "anY"), at: "/maps/any")
+        try FileManager.default.removeItem(atPath: set.scratch.path + "/maps/any")
+        let refused = try set.run("pull", url, "--json")
+        #expect(refused.status == 77, "\(refused.output)")
+        #expect(refused.output.contains("not the bytes that came first"))
+        #expect(!FileManager.default.fileExists(atPath: set.scratch.path + "/maps/any"))
+    }
+}
