@@ -91,6 +91,8 @@ run() {
     tuf) where_possible Tests/tuf.sh 200 ;;
     # What a newcomer would type.
     walks) each Tests/walks/*.sh ;;
+    # Attacks on a publisher, its keys, what a process inherits, and on what serves; all of them by hand, with the release build.
+    holes) ! have python3 || where_possible Tests/evidence/holes.sh "$SYNCAGENT" publish keys inherited requests places small ;;
     # A public name for a private address.
     rebinding) where_possible Tests/rebinding.sh ;;
     # Of what the program reads; tens of thousands by hand, with the release build: Tests/fuzz.sh 20000.
