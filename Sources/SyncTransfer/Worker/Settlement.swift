@@ -67,7 +67,7 @@ extension Dispatcher {
             limit, running: host.running, until: agenda.now + wait, former: host.allowance)
         host.allowance = allowance
         guard allowance.isUsedUp else { return }
-        dispatcher.hold(host, until: agenda.now + wait)
+        hold(host, until: agenda.now + wait)
         host.silence.excuse(until: agenda.now + wait)
     }
 
