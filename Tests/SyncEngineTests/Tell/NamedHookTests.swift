@@ -11,7 +11,8 @@ struct NamedHookTests {
             project: "p", revision: 1, created: nil, digest: .zero, packs: [],
             groups: (0..<groups).map { group in
                 Manifest.Group(name: "g\(group)", include: [], hooks: (0..<hooks).map { name(group, $0) })
-            }, files: FileTable(), directories: FileTable(), chunking: nil, userData: nil, parts: [], dictionary: nil)
+            }, files: FileTable(), directories: FileTable(), chunking: nil, userData: nil, source: nil, parts: [],
+            dictionary: nil)
     }
 
     private func known(_ names: [String]) -> [String: RunHook] {
