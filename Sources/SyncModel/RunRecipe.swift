@@ -246,8 +246,6 @@ public struct AtomicSwitch: Sendable, Equatable, Codable {
     public enum Layout: String, Sendable, Equatable, Codable, CaseIterable {
         /// The destination is a directory, and changes places with the new one. renameat2(2), RENAME_EXCHANGE
         case exchange
-        /// The names in the destination are links that lead through one link, which is replaced.
-        case links
     }
 
     /// `nil` for the first that the place allows.

@@ -97,7 +97,6 @@ expect 0 pull --hook ./hook
 shows 11
 
 step "the layout is on record"
-ends 73 "its layout is exchange" syncagent pull "$url" --into tower --atomic=links
 write 12
 expect 0 syncagent pull "$url" --into tower --json
 said '"event":"tree.switched"'

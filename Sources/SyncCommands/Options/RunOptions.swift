@@ -288,7 +288,7 @@ struct DestinationOptions: ParsableArguments {
 
 /// A layout that is asked for, or any.
 enum AtomicWish: String, ExpressibleByArgument, CaseIterable {
-    case auto, exchange, links
+    case auto, exchange
 
     var layout: AtomicSwitch.Layout? { AtomicSwitch.Layout(rawValue: rawValue) }
 

@@ -183,7 +183,8 @@ struct PullRun {
         if !recipe.prune { report.obsolete = survey.left(of: survey.obsolete).count }
         let directories = makeDirectories(survey)
         keepReasons(files)
-        guard destination.isInPlace else {
+        // A tree that is being built is nobody's place yet.
+        guard trees != nil || destination.isInPlace else {
             count(files)
             throw EngineError(
                 .cannotCreate,

@@ -118,23 +118,10 @@ package final class TreeHome: Sendable {
     /// The trees of a destination, made where there are none. What is at its place becomes the first one, with what is known of
     /// it.
     ///
-    /// - Parameters:
-    ///   - layout: The one that is asked for; `nil` for any.
-    ///   - now: **Milliseconds** since 1970.
-    /// - Throws: ``FileError`` where there can be none, or where they have another layout.
-    package static func make(_ path: String, layout: AtomicSwitch.Layout?, umask: Umask, now: Int64) throws(FileError)
-        -> TreeHome
-    {
-        if let found = try find(path) {
-            guard let layout, layout != found.ledger.layout else { return found }
-            throw FileError(
-                step: "switch", path: path,
-                remark: "its layout is \(found.ledger.layout), which does not change; leave --atomic=\(layout) out")
-        }
-        if layout == .links {
-            throw FileError(
-                step: "switch", path: path, remark: "this version has no layout 'links'; use --atomic=exchange")
-        }
+    /// - Parameter now: **Milliseconds** since 1970.
+    /// - Throws: ``FileError`` where there can be none.
+    package static func make(_ path: String, umask: Umask, now: Int64) throws(FileError) -> TreeHome {
+        if let found = try find(path) { return found }
         try makeDirectories(SyncSystem.parent(of: path.trimmedSlashes), umask: umask)
         guard let place = Place(path) else {
             throw FileError(step: "switch", path: path, remark: "nothing can be put beside it")
