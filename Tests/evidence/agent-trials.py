@@ -65,7 +65,9 @@ class Parts(Place):
         calls, child = f"{self.a.work}/restart-calls", f"{self.a.work}/restart-child"
         hook = f"{self.a.work}/restart-hook.sh"
         with open(hook, "w") as file:
-            file.write(f'#!/bin/sh\necho $$ >{child}\necho "begin $SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT" >>{calls}\nsleep 3\n'
+            file.write(f'#!/bin/sh\necho $$ >{child}\necho "begin $SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT" >>{calls}\n'
+                       # Longer the first time than it takes a busy machine to get to the kill.
+                       f'[ "$SYNCAGENT_ATTEMPT" = 1 ] && sleep 45 || sleep 1\n'
                        f'echo "end $SYNCAGENT_RUN_ID $SYNCAGENT_ATTEMPT" >>{calls}\n')
         os.chmod(hook, 0o755)
         self.fresh_agent("--jobs", "3")

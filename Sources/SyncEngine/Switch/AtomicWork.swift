@@ -50,7 +50,7 @@ extension PullEngine {
         guard let lock = try switching(home.lock()) else {
             throw Self.isAtWork(in: try switching(home.anchor(umask: recipe.umask ?? CurrentProcess.umask)))
         }
-        try switching(home.settle())
+        try switching(home.settle(now: environment.now()))
         return lock
     }
 

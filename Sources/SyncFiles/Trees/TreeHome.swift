@@ -253,7 +253,9 @@ package final class TreeHome: Sendable {
     }
 
     /// Brings ledger and directories together after whatever was cut short. The caller has the lock.
-    package func settle() throws(FileError) {
+    ///
+    /// - Parameter now: **Milliseconds** since 1970.
+    package func settle(now: Int64) throws(FileError) {
         let there = try look()
         var ledger = self.ledger
         if ledger.step != nil {
@@ -274,7 +276,7 @@ package final class TreeHome: Sendable {
         if ledger.current != nil, there == nil { ledger.lose() }
         if ledger.current == nil, let there {
             // Somebody has made a directory where none was shown yet.
-            ledger.adopt(inode: there.inode, mark: there.modified, now: SystemTime.milliseconds())
+            ledger.adopt(inode: there.inode, mark: there.modified, now: now)
         }
         if let current = ledger.current, var tree = ledger[current], let there {
             (tree.inode, tree.mark) = (there.inode, there.modified)
