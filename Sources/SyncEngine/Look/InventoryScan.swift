@@ -84,7 +84,14 @@ extension InventoryScan {
         }
         if let known, known.matches(status), known.kind == files.indexKind(row), index.trusts(known) {
             guard known.digest == files.contentDigest(row) else { return .differs(isOurs: isOurs) }
-            return files.traits(row).hold(of: status) ? .unchanged : .worn
+            if files.traits(row).hold(of: status) { return .unchanged }
+            return mends && destination.sharesFiles ? .differs(isOurs: isOurs) : .worn
+        }
+        // What another tree has, too, is replaced by a copy and not mended.
+        if mends, destination.sharesFiles, let known, known.matches(status), index.trusts(known),
+            known.digest == files.contentDigest(row)
+        {
+            return .differs(isOurs: isOurs)
         }
         return .unknown(isOurs: isOurs)
     }
@@ -187,7 +194,9 @@ struct InventoryScan: Sendable {
         ) { reader, position -> IndexRecord? in
             let entry = unknown[position]
             defer { progress?.add(files: 1) }
-            return reader.verify(entry.row, of: manifest, installed: entry.installed, known: entry.known, mends: mends)
+            return reader.verify(
+                entry.row, of: manifest, installed: entry.installed, known: entry.known,
+                mends: mends && !destination.sharesFiles)
         }
         var seen = Set<Int>()
         var right: [(row: Int, record: IndexRecord)] = []

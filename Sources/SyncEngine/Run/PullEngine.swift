@@ -49,7 +49,8 @@ package struct PullEngine: Sendable {
         let source = try manifestSource(caching: true, base: recipe.base)
         let found = try releases(source, recipe).find(recipe.manifest)
         // After a crash these hooks get the whole list of files.
-        let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
+        let wantsFiles =
+            recipe.atomic != nil || (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
         if wantsFiles, found.release == nil, recipe.isOfDefaultChannel { source.keep(found.location, found.digest) }
         var recipe = recipe
         recipe.note(found)
@@ -73,6 +74,9 @@ package struct PullEngine: Sendable {
             try recipe.requireGroups(of: manifest)
             if recorded == nil { try recipe.requirePaths(of: manifest, environment.stop) }
             if recipe.hasPatterns { _ = try recipe.selectedRows(of: manifest, environment.stop) }
+        }
+        if let home = try trees(at: path, recipe) {
+            return try work(in: home, on: found, recipe, recorded: recorded, started: started, progress)
         }
         let destination = try usable(
             Destination.open(path: path, create: true, umask: recipe.umask ?? CurrentProcess.umask))
@@ -106,7 +110,7 @@ package struct PullEngine: Sendable {
                 stateDirectory: environment.stateDirectory, limit: environment.manifestLimits.ownTextBytes
             ) { [store = environment.store] in
                 // If the store cannot tell, it is kept; 'syncagent gc' removes it.
-                (try? store.isNeeded($0)) ?? true
+                (try? store.isNeeded($0)) ?? true || store.isKeptInTrees($0)
             }
         }
         let limit = environment.manifestLimits.ownTextBytes

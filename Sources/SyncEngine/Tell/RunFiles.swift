@@ -1,3 +1,4 @@
+import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncReport
@@ -41,6 +42,19 @@ struct RunFiles: Sendable {
 
     /// Whether this process has put a row's file in place.
     func isPlaced(_ row: Int) -> Bool { states[row] == .installed || states[row] == .reused }
+
+    /// Gives a state to files that are in place and whose content readers did not have before.
+    ///
+    /// - Parameter former: What they had.
+    mutating func mark(_ state: TaskFile.Mark, since former: StatIndex) {
+        let files = manifest.files
+        for row in rows where states[row] == .unchanged {
+            let record = files.withPath(row, former.position(of:)).flatMap(former.record)
+            if record?.digest != files.contentDigest(row) || record?.kind != files.indexKind(row) {
+                states[row] = state
+            }
+        }
+    }
 
     /// Raw **bytes** of all of them.
     var bytes: UInt64 { rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) } }
