@@ -39,6 +39,33 @@ struct TreeLedgerTests {
         #expect(shown(1..<12, keep: 3).former.map(\.revision) == [10, 9, 8])
     }
 
+    @Test("A clock that stands still, or goes back, changes nothing about the order of trees", arguments: [0, -1_000])
+    func clock(step: Int64) {
+        var ledger = TreeLedger(layout: .exchange, sharing: .link)
+        for revision in UInt64(1)..<12 {
+            let now = 1_000_000 + Int64(revision) * step
+            let number = ledger.build(keeping: 2, leastAge: 0, now: now).number
+            ledger[number]?.manifest = manifests[Int(revision)]
+            ledger[number]?.revision = revision
+            ledger.begin(number, isRollback: false, now: now)
+            ledger.complete()
+            ledger[number]?.isProven = true
+        }
+        #expect(ledger.trees.count == 3)
+        #expect(ledger.shownTree?.revision == 11)
+        #expect(ledger.former.map(\.revision) == [10, 9])
+        #expect(ledger.target(nil)?.revision == 10)
+    }
+
+    @Test("Of trees that may go, the oldest is built over, whatever the oldest of all is")
+    func passesOver() {
+        var ledger = shown(1..<3)
+        for revision in UInt64(3)..<9 { show(revision, &ledger, isProven: false) }
+        // Revision 2 stays; the others share two trees.
+        #expect(ledger.trees.count == 3)
+        #expect(ledger.former.map(\.revision) == [7, 2])
+    }
+
     @Test("A tree that readers have just left stays as it was, and goes when it is old enough")
     func leastAge() {
         let ledger = shown(1..<6, leastAge: 2_500)

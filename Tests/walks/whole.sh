@@ -83,7 +83,8 @@ said '"revision":9,"state":"kept"'
 expect 0 syncagent rollback com.example.tower --json
 said '"rollback":true'
 shows 9
-[ "$(cat hooks)" = "ok 2 1" ] || fail "the hook got: $(cat hooks)"
+# Two files are as they were before, and one that came with the other revision is not there.
+[ "$(cat hooks)" = "ok 3 1" ] || fail "the hook got: $(cat hooks)"
 ends 77 "has been held since it was rolled back" pull
 shows 9
 ends 0 "revision 10, rolled back" syncagent status com.example.tower

@@ -235,6 +235,7 @@ extension ProgressSnapshot {
         switch progress.phase {
         case .finding: self.init(phase: "Manifest", unit: .bytes, bytesDone: progress.received)
         case .looking where progress.filesTotal == 0: self.init(phase: "Looking", unit: .nothing)
+        case .waiting: self.init(phase: "Waiting", unit: .nothing)
         case .looking, .fetching:
             self.init(
                 phase: progress.phase == .looking ? "Checking" : "Fetching", filesDone: progress.filesDone,

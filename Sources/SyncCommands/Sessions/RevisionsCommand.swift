@@ -10,8 +10,9 @@ struct RevisionsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revisions", abstract: "List the revisions that a destination keeps.",
         discussion: """
-            For destinations that change as a whole ('syncagent pull --atomic'). The first line is the newest; what \
-            readers see is 'current'. A revision that was rolled back is 'held': it does not come back before a newer one.
+            For destinations that change as a whole ('syncagent pull --atomic'). The first line is what \
+            readers see, 'current'; then come former ones, the one that they saw last first. A revision that was rolled \
+            back is 'held': it does not come back before a newer one.
             """)
 
     @OptionGroup var session: SessionArgument

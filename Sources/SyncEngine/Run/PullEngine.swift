@@ -46,11 +46,10 @@ package struct PullEngine: Sendable {
         let progress = ProgressCount(environment)
         defer { progress.end() }
         environment.releaseMemory()  // What reading arguments and settings took.
-        let source = try manifestSource(caching: true, base: recipe.base)
+        let source = try manifestSource(caching: true, base: recipe.base, keepsFormer: recipe.beginsTrees)
         let found = try releases(source, recipe).find(recipe.manifest)
         // After a crash these hooks get the whole list of files.
-        let wantsFiles =
-            recipe.atomic != nil || (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
+        let wantsFiles = (recipe.hooks + environment.namedHooks.values).contains { $0.batch != nil }
         if wantsFiles, found.release == nil, recipe.isOfDefaultChannel { source.keep(found.location, found.digest) }
         var recipe = recipe
         recipe.note(found)
@@ -103,14 +102,17 @@ package struct PullEngine: Sendable {
             .busy, "\(escaped(destination.path)): another syncagent is at work there\(holder); wait for it")
     }
 
-    func manifestSource(caching: Bool, base: String? = nil) throws(EngineError) -> ManifestSource {
+    /// - Parameter keepsFormer: Whether the manifest before stays, needed or not.
+    func manifestSource(caching: Bool, base: String? = nil, keepsFormer: Bool = false) throws(EngineError)
+        -> ManifestSource
+    {
         var cache: ManifestCache?
         if caching {
             cache = try ManifestCache(
                 stateDirectory: environment.stateDirectory, limit: environment.manifestLimits.ownTextBytes
             ) { [store = environment.store] in
                 // If the store cannot tell, it is kept; 'syncagent gc' removes it.
-                (try? store.isNeeded($0)) ?? true || store.isKeptInTrees($0)
+                keepsFormer || (try? store.isNeeded($0)) ?? true || store.isKeptInTrees($0)
             }
         }
         let limit = environment.manifestLimits.ownTextBytes
@@ -177,6 +179,13 @@ extension RunRecipe {
 
     /// Whether its manifest is the one at the named place.
     var isOfDefaultChannel: Bool { WantedRelease(self).path == nil }
+
+    /// Whether what is in the destination is to become the first of its trees.
+    var beginsTrees: Bool {
+        guard atomic != nil, let destination else { return false }
+        // What cannot be read is told later.
+        return ((try? TreeHome.find(destination)) ?? nil) == nil
+    }
 
     /// Adds what is known of a found manifest.
     mutating func note(_ found: FoundManifest) {

@@ -96,10 +96,14 @@ struct PullRun {
         try enter(groups)
         named?.tell(environment.events, session: session, run: report.run, time: environment.now())
         do throws(EngineError) {
+            if let completion { try trees?.know(completion, revision: facts.revision ?? 0, run: report.run) }
             if let manifest {
                 if let completion {
                     var files = try unchanged(completion, manifest, index)
-                    if isUntold, let trees { files.mark(.installed, since: try trees.formerIndex()) }
+                    if isUntold, let trees {
+                        try claim(&files, since: try trees.formerIndex(), isReused: !isTakenUp)
+                        list(files)
+                    }
                     return try conclude(files)
                 }
                 let files = try bring(manifest, index)
@@ -164,7 +168,7 @@ struct PullRun {
         var survey = try look(at: files, index)
         for row in rows where survey.inventory.records.has(row) { files[row] = .unchanged }
         try takeUp(survey, &files)
-        if let trees, trees.isResumed { files.mark(.installed, since: trees.known) }
+        if let trees, trees.isResumed { try claim(&files, since: trees.known, isReused: !isTakenUp) }
         IndexLog.remove(destination)
         try makeRoom(&survey, files)
         let tasks = environment.live.begin(files)
@@ -272,7 +276,8 @@ struct PullRun {
         let taken = survey.inventory.obstructed.filter { $0.error.trouble == .inTheWay }
         let again = InventoryScan(
             manifest: files.manifest, rows: taken.map(\.row), destination: destination, index: survey.index,
-            logged: survey.logged, environment: environment, progress: progress
+            logged: survey.logged, wear: PlaceReader.Wear(in: destination, mends: true), environment: environment,
+            progress: progress
         ).run()
         survey.inventory.obstructed.removeAll { $0.error.trouble == .inTheWay }
         survey.inventory.obstructed += again.obstructed
@@ -315,7 +320,7 @@ struct PullRun {
             }
         }
         // What came counts even if the rest cannot be fetched.
-        report.bytes.reused = step.reusedBytes
+        report.bytes.reused = report.bytes.reused.saturatingAdd(step.reusedBytes)
         survey.inventory.records.take(step.records)
         let reused = context.reused.withLock { $0 }
         for row in step.records.rows { files[row] = reused.contains(row) ? .reused : .installed }
@@ -461,6 +466,7 @@ struct PullRun {
     /// - Returns: Whether there was anything to wait for.
     private func waitForSwitch() -> Bool {
         guard let until = trees?.wishes.notBefore?.milliseconds, environment.now() < until else { return false }
+        progress.enter(.waiting)
         while environment.now() < until, !environment.stop.isStopped { pauseThread(milliseconds: 200) }
         return true
     }
@@ -479,9 +485,12 @@ struct PullRun {
             report.bytes.total = files.bytes
             let isDone = trees.home.ledger.current == tree.number
             journal.planned(Plan(), total: rows.count, unchanged: rows.count)
-            files.mark(.reused, since: isDone ? try trees.formerIndex() : trees.known)
+            if !isDone { try trees.requireIntact(tree, files, progress) }
+            let former = isDone ? try trees.formerIndex() : trees.known
+            try claim(&files, since: former, isReused: true)
+            list(files)
+            tellRemoved(former, rows, of: manifest)
             if !isDone {
-                try trees.requireIntact(tree, files, progress)
                 let content = TreeSwitch.Content(
                     manifest: manifest.digest, revision: manifest.revision, files: rows.count, bytes: files.bytes,
                     run: report.run)
@@ -490,6 +499,23 @@ struct PullRun {
             }
             return try conclude(files)
         } catch { throw failed(error) }
+    }
+
+    /// Reports what readers had and do not have in the tree that they are to see.
+    private mutating func tellRemoved(_ former: StatIndex, _ rows: [Int], of manifest: Manifest) {
+        var walk = IndexWalk(index: former)
+        var gone: [Int] = []
+        for row in rows { _ = manifest.files.withPath(row) { walk.find($0) { gone.append($0) } } }
+        gone += walk.rest
+        gone.removeAll(where: former.isDirectory)
+        report.files.removed = gone.count
+        if !isTakenUp { for position in gone { journal.removed(former.text(position)) } }
+    }
+
+    /// Lists the files in the status, where nothing is brought.
+    private func list(_ files: RunFiles) {
+        environment.live.look(at: files)
+        _ = environment.live.begin(files)
     }
 
     // MARK: The end

@@ -27,7 +27,8 @@ extension PullEngine {
     ///
     /// - Parameter isReadOnly: Whether nothing is kept: neither the manifest, nor whom the recipe wants to believe.
     package func prepare(_ recipe: RunRecipe, isReadOnly: Bool = false) throws(EngineError) -> PreparedRun {
-        let source = try manifestSource(caching: !isReadOnly, base: recipe.base)
+        let source = try manifestSource(
+            caching: !isReadOnly, base: recipe.base, keepsFormer: recipe.beginsTrees)
         let found = try releases(source, recipe, isReadOnly: isReadOnly).find(recipe.manifest)
         let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
         if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {

@@ -26,6 +26,10 @@ extension PullEngine {
                 "\(escaped(home.path)) changes as a whole and keeps its former revisions; leave --backup-dir out")
         }
         let lock = try take(home, recipe)
+        // To go back to it, it must be read again when nobody publishes it any more.
+        if found.release == nil, recipe.isOfDefaultChannel {
+            try manifestSource(caching: true).keep(found.location, found.digest)
+        }
         let session = recipe.session ?? found.project
         let (destination, trees) = try look(at: home, recipe)
         if let recorded, recorded.recipe.rollback {
@@ -75,6 +79,12 @@ extension PullEngine {
             }
         }
         let trees = TreeSwitch(home, recipe, shown: shown, known: known, environment)
+        // What was pulled file by file can be shown again if its manifest is still here.
+        if let completion = known.completion, home.ledger.shownTree?.manifest == nil,
+            try manifestSource(caching: true).cache?.body(completion.manifest) != nil
+        {
+            try trees.know(completion, revision: known.revision?.number ?? 0)
+        }
         if let shown { return (shown, trees) }
         return (try switching(home.anchor(umask: umask)), trees)
     }
@@ -210,7 +220,7 @@ extension TreeSwitch {
         let index = try PullEngine.index(of: place)
         let shared = index.sharing(with: known)
         let found = InventoryScan(
-            manifest: files.manifest, rows: files.rows, destination: place, index: shared, mends: false,
+            manifest: files.manifest, rows: files.rows, destination: place, index: shared, wear: .ignored,
             environment: environment, progress: progress
         ).run()
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a former revision was checked") }
@@ -281,7 +291,8 @@ package struct KeptRevision: Sendable {
 }
 
 extension PullEngine {
-    /// The revisions that a session's destination keeps, the newest first.
+    /// The revisions that a session's destination keeps: the one that readers see, the former ones, the one that they saw last first,
+    /// and what is being built.
     package func revisions(_ session: String) throws(EngineError) -> [KeptRevision] {
         let (_, home) = try trees(of: session)
         let ledger = home.ledger
@@ -302,7 +313,7 @@ extension PullEngine {
                 tree.number == ledger.current ? .current : tree.isBuilding ? .building : isHeld ? .held : .kept
             let path = state == .current ? home.path : home.treePath(tree.number)
             return KeptRevision(tree: tree, state: state, own: own, shared: shared, path: path)
-        }.sorted { ($0.tree.shown ?? .max, $0.tree.number) > ($1.tree.shown ?? .max, $1.tree.number) }
+        }.sorted { ($0.tree.turn, $0.tree.number) > ($1.tree.turn, $1.tree.number) }
     }
 }
 

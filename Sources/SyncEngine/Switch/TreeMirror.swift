@@ -76,7 +76,7 @@ struct TreeMirror {
     /// count as long as they are as a pull has left them.
     private func survey() throws(FileError) -> [Entry] {
         let found = InventoryScan(
-            manifest: manifest, rows: rows, destination: source, index: known, mends: false, environment: environment,
+            manifest: manifest, rows: rows, destination: source, index: known, wear: .ignored, environment: environment,
             progress: progress
         ).run()
         var entries: [Entry] = []

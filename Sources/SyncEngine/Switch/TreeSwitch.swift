@@ -129,7 +129,25 @@ struct TreeSwitch {
         var revision: UInt64
         var files: Int
         var bytes: UInt64
-        var run: String
+        var run: String?
+
+        fileprivate func record(in ledger: inout TreeLedger, of number: UInt64) {
+            guard var tree = ledger[number] else { return }
+            (tree.manifest, tree.revision, tree.run) = (manifest, revision, run)
+            (tree.files, tree.bytes) = (UInt64(clamping: files), bytes)
+            ledger[number] = tree
+        }
+    }
+
+    /// Records what readers see where that is not known: they have it from before the destination changed as a whole.
+    ///
+    /// - Parameter run: The run that has looked; `nil` for none.
+    func know(_ completion: StatIndex.Completion, revision: UInt64, run: String? = nil) throws(EngineError) {
+        guard let shown = home.ledger.shownTree, shown.manifest == nil else { return }
+        let content = Content(
+            manifest: completion.manifest, revision: revision, files: Int(clamping: completion.files),
+            bytes: completion.totalBytes, run: run)
+        try switching(home.record { content.record(in: &$0, of: shown.number) })
     }
 
     /// Finishes the tree: nothing in it is a stranger's but what is carried over, and all of it is on the disk.
@@ -145,13 +163,7 @@ struct TreeSwitch {
             try left.remove(from: tree, keeping: index)
             if let shown { try strangers?.carry(from: shown, to: tree) }
             if environment.isDurable { try environment.synchronize(tree) }
-            try home.record {
-                $0[number]?.manifest = content.manifest
-                $0[number]?.revision = content.revision
-                $0[number]?.files = UInt64(clamping: content.files)
-                $0[number]?.bytes = content.bytes
-                $0[number]?.run = content.run
-            }
+            try home.record { content.record(in: &$0, of: number) }
         }
     }
 
@@ -165,7 +177,7 @@ struct TreeSwitch {
             HookInvocation(
                 arguments: wishes.check, directory: place,
                 environment: [
-                    "SYNCAGENT_SESSION": session, "SYNCAGENT_RUN_ID": content.run, "SYNCAGENT_CHECK": "1",
+                    "SYNCAGENT_SESSION": session, "SYNCAGENT_RUN_ID": content.run ?? "", "SYNCAGENT_CHECK": "1",
                     "SYNCAGENT_DESTINATION": home.path, "SYNCAGENT_TREE": place,
                     "SYNCAGENT_REVISION": String(content.revision),
                 ], input: [], timeout: Self.checkTimeout, isStopped: environment.isStopped))

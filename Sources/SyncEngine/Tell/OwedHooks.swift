@@ -183,7 +183,7 @@ extension PullEngine {
         }
         let scan = InventoryScan(
             manifest: manifest, rows: rows, destination: destination, index: StatIndex.read(from: destination),
-            mends: false, environment: environment)
+            wear: .ignored, environment: environment)
         return rows.filter(scan.run().records.has)
     }
 }

@@ -43,16 +43,16 @@ struct RunFiles: Sendable {
     /// Whether this process has put a row's file in place.
     func isPlaced(_ row: Int) -> Bool { states[row] == .installed || states[row] == .reused }
 
-    /// Gives a state to files that are in place and whose content readers did not have before.
+    /// Rows whose files are in place as they were before this process, and other than readers had them.
     ///
     /// - Parameter former: What they had.
-    mutating func mark(_ state: TaskFile.Mark, since former: StatIndex) {
+    func unseen(since former: StatIndex) -> [Int] {
         let files = manifest.files
-        for row in rows where states[row] == .unchanged {
-            let record = files.withPath(row, former.position(of:)).flatMap(former.record)
-            if record?.digest != files.contentDigest(row) || record?.kind != files.indexKind(row) {
-                states[row] = state
-            }
+        var walk = IndexWalk(index: former)
+        return rows.filter { row in
+            let record = files.withPath(row) { walk.find($0) }.flatMap(former.record)
+            return states[row] == .unchanged
+                && (record?.digest != files.contentDigest(row) || record?.kind != files.indexKind(row))
         }
     }
 

@@ -23,7 +23,9 @@ package struct TreeLedger: Sendable, Equatable {
         package var files: UInt64 = 0
         /// **Bytes** of its files.
         package var bytes: UInt64 = 0
-        /// When readers saw it first, and when they no longer did. **Milliseconds** since 1970.
+        /// Which of the switches showed it last, the first one being 1; 0 for none. Clocks go back, this does not.
+        package var turn: UInt64 = 0
+        /// When readers came to see it, and when they no longer did. **Milliseconds** since 1970.
         package var shown: Int64?
         package var left: Int64?
         /// Whether it is on record that its groups are complete …
@@ -94,9 +96,7 @@ package struct TreeLedger: Sendable, Equatable {
 
     /// Those that readers have seen and do not see, the one seen last first.
     package var former: [Tree] {
-        trees.filter { $0.number != current && !$0.isBuilding }.sorted {
-            ($0.left ?? 0, $0.number) > ($1.left ?? 0, $1.number)
-        }
+        trees.filter { $0.number != current && !$0.isBuilding }.sorted { ($0.turn, $0.number) > ($1.turn, $1.number) }
     }
 
     // MARK: Which tree readers see
@@ -125,8 +125,8 @@ package struct TreeLedger: Sendable, Equatable {
     ///   - leastAge: How long one stays as it was: readers may be in it. **Milliseconds**.
     package mutating func build(keeping kept: Int, leastAge: Int64, now: Int64) -> (number: UInt64, isNew: Bool) {
         if let building { return (building.number, false) }
-        let former = former
-        if former.count >= max(1, kept), let oldest = former.last, mayGo(oldest, leastAge: leastAge, now: now) {
+        let surplus = former.dropFirst(max(1, kept) - 1)
+        if let oldest = surplus.last(where: { mayGo($0, leastAge: leastAge, now: now) }) {
             var tree = Tree(number: oldest.number)
             (tree.inode, tree.mark, tree.isBuilding) = (oldest.inode, oldest.mark, true)
             self[oldest.number] = tree
@@ -150,8 +150,10 @@ package struct TreeLedger: Sendable, Equatable {
     /// Whether a former tree may go: it has been left for long enough, and it is not the last one whose hooks have all done
     /// their work.
     private func mayGo(_ tree: Tree, leastAge: Int64, now: Int64) -> Bool {
-        guard now.saturatingSubtract(tree.left ?? 0) >= leastAge else { return false }
-        let proven = trees.filter { $0.isProven && !$0.isBuilding }.max { ($0.shown ?? 0) < ($1.shown ?? 0) }
+        let age = now.saturatingSubtract(tree.left ?? 0)
+        // Where the clock has been set back by more than that, it says nothing of how old it is.
+        guard age >= leastAge || age < 0 && age < -leastAge else { return false }
+        let proven = trees.filter { $0.isProven && !$0.isBuilding }.max { $0.turn < $1.turn }
         return proven?.number != tree.number
     }
 
@@ -160,12 +162,15 @@ package struct TreeLedger: Sendable, Equatable {
         var tree = Tree(number: next)
         (tree.inode, tree.mark, tree.shown) = (inode, mark, now)
         (tree.isAnnounced, tree.isProven) = (true, true)
+        tree.turn = nextTurn
         next += 1
         self[tree.number] = tree
         current = tree.number
     }
 
     // MARK: Switching
+
+    private var nextTurn: UInt64 { (trees.map(\.turn).max() ?? 0) + 1 }
 
     package mutating func begin(_ number: UInt64, isRollback: Bool, now: Int64) {
         step = Step(from: current, to: number, isRollback: isRollback, time: now)
@@ -184,7 +189,7 @@ package struct TreeLedger: Sendable, Equatable {
         }
         if var tree = self[step.to] {
             (tree.isBuilding, tree.likeness, tree.left) = (false, nil, nil)
-            tree.shown = step.time
+            (tree.shown, tree.turn) = (step.time, nextTurn)
             if step.isRollback { tree.isAnnounced = false }
             if step.isRollback, let manifest = tree.manifest { held.removeAll { $0.manifest == manifest } }
             self[step.to] = tree
@@ -261,6 +266,7 @@ extension TreeLedger {
                 line.field("run", optional: tree.run)
                 line.field("files", tree.files)
                 line.field("bytes", tree.bytes)
+                if tree.turn > 0 { line.field("turn", tree.turn) }
                 line.field("shown", optional: tree.shown)
                 line.field("left", optional: tree.left)
                 if tree.isAnnounced { line.field("announced", true) }
@@ -313,6 +319,7 @@ extension TreeLedger.Tree {
         run = value["run"]?.string
         files = value["files"]?.unsigned ?? 0
         bytes = value["bytes"]?.unsigned ?? 0
+        turn = min(value["turn"]?.unsigned ?? 0, .max / 2)
         (shown, left) = (value["shown"]?.integer, value["left"]?.integer)
         isAnnounced = value["announced"]?.bool == true
         isProven = value["proven"]?.bool == true

@@ -27,14 +27,14 @@ struct Revisions {
 struct AtomicPullTests {
     private let scene: Scene
 
-    init() throws { scene = try Scene() }
+    init() throws { scene = try Scene(isDurable: true) }
 
     private func publish(_ number: Int, _ tree: AssetTree? = nil) throws {
         try scene.publish(tree ?? Revisions.tree(UInt64(number)), revision: number) { $0.chunkSize = 50_000 }
     }
 
     private func pull(
-        _ number: Int, keep: Int = 1, hooks: RecordingHook? = nil, stop: StopRequest = StopRequest(),
+        _ number: Int, keep: Int = 1, hooks: (any GroupHook)? = nil, stop: StopRequest = StopRequest(),
         location: SourceLocation = #_sourceLocation, _ configure: (inout RunRecipe) -> Void = { _ in }
     ) throws -> Scene.Outcome {
         try publish(number)
@@ -42,7 +42,7 @@ struct AtomicPullTests {
     }
 
     private func again(
-        keep: Int = 1, hooks: RecordingHook? = nil, stop: StopRequest = StopRequest(),
+        keep: Int = 1, hooks: (any GroupHook)? = nil, stop: StopRequest = StopRequest(),
         location: SourceLocation = #_sourceLocation, _ configure: (inout RunRecipe) -> Void = { _ in }
     ) throws -> Scene.Outcome {
         try scene.pull(hooks: hooks, stop: stop, location: location) { recipe in
@@ -113,6 +113,8 @@ struct AtomicPullTests {
         let outcome = try scene.pull()
         try expect(2, outcome)
         #expect(outcome.count("tree.switched") == 1)
+        // Not told to prune, and yet what is not listed is not there.
+        #expect(outcome.report?.files.removed == 1)
         #expect(try scene.engine().plan(scene.options()).wanted == 0)
         let report = try scene.engine().verify(scene.options())
         #expect(report.isWhole && report.extra == 0)
@@ -130,6 +132,20 @@ struct AtomicPullTests {
         try expect(2, second)
         #expect(second.count("tree.switched") == 1)
         #expect(second.received < 400_000)
+        #expect(try scene.engine().rollback("com.example.tower", to: nil).status == .done)
+        try expect(1)
+    }
+
+    @Test("What was pulled file by file can be shown again after the first switch")
+    func convertsAtOnce() throws {
+        try publish(1)
+        #expect(try scene.pull().status == .done)
+        let second = try pull(2)
+        try expect(2, second)
+        #expect(second.count("tree.switched") == 1)
+        #expect(try scene.engine().revisions("com.example.tower").map(\.tree.revision) == [2, 1])
+        #expect(try scene.engine().rollback("com.example.tower", to: "1").status == .done)
+        try expect(1)
     }
 
     @Test("Files that were there before any pull are used, and are not fetched")
@@ -174,8 +190,48 @@ struct AtomicPullTests {
         #expect(second.requests.isEmpty)
         try expect(2, second)
         #expect(yes.calls.map(\.arguments) == [["/check"], ["/hook"]])
-        // The first pull has told of them, and none of its hooks was called.
-        #expect(yes.calls.last?.environment["SYNCAGENT_CHANGED"] != "0")
+        // The first pull has fetched them, and none of its hooks was called: this one shows them.
+        let report = try #require(second.report)
+        #expect(report.files.installed == 0 && report.files.reused > 0)
+        #expect(second.count("task.installed") == report.files.reused)
+        #expect(second.values("source", of: "task.installed").allSatisfy { $0 == "reused" })
+        #expect(yes.calls.last?.environment["SYNCAGENT_CHANGED"] == "\(report.changed)")
+        #expect(try tasks().filter { $0.reason == "from what was here" }.count == report.files.reused)
+    }
+
+    /// What status says of each file of the latest run.
+    private func tasks() throws -> [TaskListing.Entry] {
+        let run = try #require(try scene.store.runs(session: "com.example.tower", limit: 1).first)
+        var listing = try TaskListing(
+            run, project: "com.example.tower", store: scene.store, stateDirectory: scene.root.path("state"),
+            requests: [:])
+        var entries: [TaskListing.Entry] = []
+        while let entry = listing.next() { entries.append(entry) }
+        return entries
+    }
+
+    @Test("A run that was stopped while its tree was checked goes on there, and counts each file once [S127]")
+    func stoppedAtCheck() throws {
+        try expect(1, pull(1))
+        let stop = StopRequest()
+        let slow = StoppingHook(stop)
+        let stopped = try pull(2, hooks: slow, stop: stop) { $0.atomic?.check = ["/check"] }
+        #expect(slow.count.take() == 1)
+        #expect(stopped.status == .interrupted)
+        let before = try #require(try scene.store.runs(session: "com.example.tower", limit: 1).first)
+        let placed = before.counts.files
+        #expect(placed.installed > 0)
+        try expect(1)
+        let hook = RecordingHook()
+        let outcome = try again(hooks: hook) { $0.atomic?.check = ["/check"] }
+        try expect(2, outcome)
+        #expect(outcome.requests.isEmpty)
+        let report = try #require(outcome.report)
+        // It is the same run: what it has told stays told.
+        #expect(report.run == before.identifier)
+        #expect(outcome.count("task.installed") == 0)
+        #expect(report.files.installed == placed.installed && report.files.reused == placed.reused)
+        #expect(hook.calls.last?.environment["SYNCAGENT_CHANGED"] == "\(report.changed)")
     }
 
     @Test("A set that is not whole is not shown, and its groups have failed")
@@ -208,12 +264,34 @@ struct AtomicPullTests {
         // What gets another mode is a file of its own from then on.
         var tree = Revisions.tree(3)
         if let bytes = tree.bytes("common/d0/1") { tree.nodes["common/d0/1"] = .file(bytes, executable: true) }
+        tree.nodes["each/now"] = Revisions.tree(2).nodes["each/now"]
+        tree.nodes["large"] = Revisions.tree(2).nodes["large"]
+        tree.nodes["program"] = Revisions.tree(2).nodes["program"]
+        tree.nodes["each/deep/er/3"] = nil
+        tree.nodes["each/deep/er/2"] = Revisions.tree(2).nodes["each/deep/er/2"]
+        tree.nodes["latest"] = Revisions.tree(2).nodes["latest"]
         try publish(3, tree)
+        let plan = try scene.engine().plan(scene.options())
+        #expect(plan.wanted == 1 && plan.requests.isEmpty)
         let outcome = try again()
         #expect(outcome.status == .done && scene.problems(tree) == [])
+        // Nothing but its mode is new, and nothing is fetched for that.
+        #expect(outcome.requests.isEmpty)
+        #expect(outcome.report?.files.reused == 1 && outcome.report?.files.installed == 0)
         let former = scene.root.path(".syncagent-dest/rev/\(try #require(try ledger().former.first).number)")
         #expect(lstat(former + "/common/d0/1", &found) == 0)
         #expect(found.st_mode & 0o111 == 0)
+        // And back.
+        try publish(4, Revisions.tree(2))
+        #expect(try again().status == .done && scene.problems(Revisions.tree(2)) == [])
+    }
+
+    @Test("A file that was there without the bit that the manifest names is brought with it, from what is here")
+    func adoptsWrongBit() throws {
+        try Revisions.tree(1).write(to: scene.root, under: "dest")
+        #expect(chmod(scene.root.path("dest/program"), 0o644) == 0)
+        #expect(chmod(scene.root.path("dest/common/d0/1"), 0o755) == 0)
+        try expect(1, pull(1))
     }
 
     @Test("A file that somebody has changed is brought again, whole, with the next tree")
@@ -251,6 +329,14 @@ struct AtomicPullTests {
         #expect(hook.calls.map { $0.environment["SYNCAGENT_ROLLBACK"] } == ["1"])
         #expect(hook.calls.first?.environment["SYNCAGENT_CHANGED"] == "\(report.changed)")
         #expect(report.changed > 0)
+        #expect(report.files.removed == 1)
+        let told = try scene.store.events(of: "com.example.tower", after: 0, limit: .max).events.map(\.text).filter {
+            $0.contains(report.run)
+        }
+        #expect(told.count { $0.contains("\"event\":\"task.installed\"") } == report.files.reused)
+        #expect(told.count { $0.contains("\"event\":\"task.removed\"") } == report.files.removed)
+        #expect(try tasks().filter { $0.reason == "from what was here" }.count == report.files.reused)
+        #expect(try scene.disorder(in: scene.store) == [])
         let revisions = try scene.engine().revisions("com.example.tower")
         #expect(revisions.map(\.tree.revision) == [1, 2])
         #expect(revisions.map(\.state) == [.current, .held])
@@ -292,6 +378,20 @@ struct AtomicPullTests {
         let seen = poller.stop()
         #expect(seen.wrong == [])
         #expect(seen.rounds > 0)
+    }
+}
+
+/// A program during which a stop is requested.
+private final class StoppingHook: GroupHook {
+    let count = SharedCounter()
+    private let stop: StopRequest
+
+    init(_ stop: StopRequest) { self.stop = stop }
+
+    func run(_ invocation: HookInvocation) -> HookOutcome {
+        _ = count.take()
+        stop.stop(.user)
+        return HookOutcome(end: .stopped, output: "", milliseconds: 1)
     }
 }
 
